@@ -1,0 +1,7 @@
+//! The PTX language: text <-> [`module::Module`], and its laws.
+//!
+//! `parse(text) -> (Module, Vec<Diagnostic>)` never fails and never panics; a module without error diagnostics is
+//! *checked*: the compiler and the interpreter may rely on everything stated in [`module`].
+#![deny(missing_docs)]
+
+pub mod module;

@@ -1,0 +1,439 @@
+//! The module: what a PTX file says, with every name resolved.
+//!
+//! Names become dense ids: a register is a [`RegId`] of its function, a label a [`LabelId`] of its function, a variable
+//! (module scope, function scope or parameter) a [`VarId`] of the module, a function a [`FuncId`] of the module. Scopes
+//! (`{ }`) stay visible in the statement list ([`Stmt::Open`], [`Stmt::Close`]) so that printing gives the same text
+//! back; shadowed names are different ids.
+//!
+//! Instructions keep what was written: an [`Op`](crate::isa::Op) and its modifiers in the order of the text. The
+//! accessors of [`Inst`] (`types`, `space`, `rounding`, ...) answer what consumers ask.
+
+use crate::isa::{Mod, Op};
+use crate::types::{ScalarType, Space, SpecialReg};
+use diag::Span;
+use smallvec::SmallVec;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub u32);
+        impl $name {
+            /// The index into the table that the id belongs to.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+id!(
+    /// A register of one function: index into [`Function::regs`].
+    RegId
+);
+id!(
+    /// A label of one function: index into [`Function::labels`].
+    LabelId
+);
+id!(
+    /// A variable of the module, of a function or a parameter: index into [`Module::vars`].
+    VarId
+);
+id!(
+    /// A function or entry: index into [`Module::funcs`].
+    FuncId
+);
+id!(
+    /// A `.callprototype`, `.calltargets` or `.branchtargets` table of one function: index into [`Function::tables`].
+    TableId
+);
+
+/// A whole PTX file.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// `.version major.minor`.
+    pub version: (u16, u16),
+    /// `.target` words in order, as written (`sm_90`, `texmode_independent`, ...).
+    pub target: Vec<String>,
+    /// `.address_size`: 32 or 64 (64 where it is not written; that is what consumers support).
+    pub address_size: u8,
+    /// Every variable and parameter, of any scope.
+    pub vars: Vec<Variable>,
+    /// Every function and entry, in the order of first declaration.
+    pub funcs: Vec<Function>,
+    /// Module-scope statements in order, for printing.
+    pub items: Vec<Item>,
+    /// `.file` table: index, name, optional time stamp and size.
+    pub files: Vec<FileEntry>,
+}
+
+/// A module-scope statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// A variable definition or declaration.
+    Var(VarId),
+    /// A function declaration or definition; `define` tells whether the body is printed here.
+    Func {
+        /// Which function.
+        func: FuncId,
+        /// True where the body stands.
+        define: bool,
+    },
+    /// `.file`: index into [`Module::files`].
+    File(u32),
+    /// `.section name { ... }`: the raw text between the braces is kept as lines of tokens.
+    Section {
+        /// Section name, with its dot.
+        name: String,
+        /// The body, verbatim.
+        body: String,
+    },
+    /// `.pragma "a", "b";`
+    Pragma(Vec<String>),
+    /// `.alias a, b;`
+    Alias {
+        /// The new name.
+        alias: FuncId,
+        /// The function it stands for.
+        target: FuncId,
+    },
+}
+
+/// `.file index "name" [, time, size]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileEntry {
+    /// File index as used by `.loc`.
+    pub index: u32,
+    /// File name as written.
+    pub name: String,
+    /// Time stamp and size where written.
+    pub stamp: Option<(u64, u64)>,
+}
+
+/// `.extern`, `.visible`, `.weak`, `.common`, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Linkage {
+    /// No linking directive: visible in this module only.
+    #[default]
+    Internal,
+    /// `.extern`
+    Extern,
+    /// `.visible`
+    Visible,
+    /// `.weak`
+    Weak,
+    /// `.common`
+    Common,
+}
+
+/// A variable: module scope, function scope, or a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// Name as written, without scope decoration.
+    pub name: String,
+    /// Where it stands.
+    pub span: Span,
+    /// `.global`, `.shared`, `.const`, `.local`, `.param`, or `.reg` for register-style parameters.
+    pub space: Space,
+    /// Linking directive.
+    pub linkage: Linkage,
+    /// Alignment in bytes; the type's natural one if not written.
+    pub align: u32,
+    /// True where `.align` was written.
+    pub align_written: bool,
+    /// Element type.
+    pub ty: ScalarType,
+    /// Vector length: 1, 2, 4 or 8 (`.v2`, `.v4`, `.v8`).
+    pub vector: u8,
+    /// Array dimensions in order; empty for a scalar; `None` is an unsized first dimension (`x[]`).
+    pub dims: Vec<Option<u64>>,
+    /// Flattened initialiser, element by element; shorter than the variable means zeros follow. `None`: not initialised.
+    pub init: Option<Vec<InitValue>>,
+    /// For entry parameters `.ptr`: state space (None = generic) and `.align`.
+    pub ptr: Option<(Option<Space>, u32)>,
+    /// `.attribute(.managed)` and the like, as written.
+    pub attributes: Vec<String>,
+    /// The function whose scope it belongs to, None for module scope.
+    pub scope: Option<FuncId>,
+}
+
+impl Variable {
+    /// Size in bytes; 0 for an unsized array (`extern .shared x[]`).
+    pub fn size(&self) -> u64 {
+        let elem = self.ty.bytes() as u64 * self.vector as u64;
+        self.dims.iter().fold(elem, |n, d| n.saturating_mul(d.unwrap_or(0)))
+    }
+}
+
+/// One scalar of an initialiser.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InitValue {
+    /// The bits of the value, already converted to the element type, in the low bytes.
+    Bits(u64),
+    /// Address of a variable plus a byte offset; `generic` for `generic(x)`. With `mask`, only that byte of it
+    /// (`0xff(x)`: shift 0, `0xff00(x)`: shift 8, ...).
+    Var {
+        /// The variable.
+        var: VarId,
+        /// Bytes added.
+        offset: i64,
+        /// True for `generic(...)`.
+        generic: bool,
+        /// Mask expression `0xFF00(...)` as written, if any.
+        mask: Option<u64>,
+    },
+    /// Address of a function.
+    Func(FuncId),
+}
+
+/// Entry or device function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FuncKind {
+    /// `.entry`: a kernel.
+    Entry,
+    /// `.func`: a device function.
+    Func,
+}
+
+/// A function or entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// Name as written.
+    pub name: String,
+    /// Where the name stands.
+    pub span: Span,
+    /// Entry or device function.
+    pub kind: FuncKind,
+    /// Linking directive.
+    pub linkage: Linkage,
+    /// Return parameters (device functions; at most one in practice).
+    pub returns: Vec<VarId>,
+    /// Parameters in order.
+    pub params: Vec<VarId>,
+    /// `.maxntid`, `.reqntid`, `.minnctapersm`, `.maxnreg`, `.noreturn`, `.pragma`, cluster directives, in order.
+    pub directives: Vec<Directive>,
+    /// Registers, of all scopes.
+    pub regs: Vec<Register>,
+    /// Labels, of all scopes.
+    pub labels: Vec<Label>,
+    /// Branch, call-target and prototype tables.
+    pub tables: Vec<Table>,
+    /// Statements in order; `None` for a declaration.
+    pub body: Option<Vec<Stmt>>,
+}
+
+/// A directive between a function's header and its body.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Directive {
+    /// `.maxntid x, y, z` (missing dimensions are 1).
+    MaxNtid([u32; 3]),
+    /// `.reqntid x, y, z`.
+    ReqNtid([u32; 3]),
+    /// `.minnctapersm n`.
+    MinNctaPerSm(u32),
+    /// `.maxnctapersm n` (deprecated).
+    MaxNctaPerSm(u32),
+    /// `.maxnreg n`.
+    MaxNreg(u32),
+    /// `.noreturn`.
+    NoReturn,
+    /// `.reqnctapercluster x, y, z`.
+    ReqNctaPerCluster([u32; 3]),
+    /// `.maxclusterrank n`.
+    MaxClusterRank(u32),
+    /// `.explicitcluster`.
+    ExplicitCluster,
+    /// `.blocksareclusters`.
+    BlocksAreClusters,
+    /// `.pragma "..."`.
+    Pragma(Vec<String>),
+    /// Any other directive word with its arguments (`.abi_preserve 4`, ...).
+    Other(String, Vec<u64>),
+}
+
+/// A register.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Register {
+    /// Name as written (`%r1`), with the number of a `%r<10>` range filled in.
+    pub name: String,
+    /// Type.
+    pub ty: ScalarType,
+    /// Vector length: 1, 2 or 4.
+    pub vector: u8,
+}
+
+/// A label.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Label {
+    /// Name as written.
+    pub name: String,
+    /// Where it is defined.
+    pub span: Span,
+}
+
+/// A labelled table in a body.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Table {
+    /// `name: .branchtargets L1, L2;`
+    Branch {
+        /// Name.
+        name: String,
+        /// Targets in order.
+        targets: Vec<LabelId>,
+    },
+    /// `name: .calltargets f, g;`
+    Call {
+        /// Name.
+        name: String,
+        /// Functions in order.
+        targets: Vec<FuncId>,
+    },
+    /// `name: .callprototype (ret) _ (params);`
+    Prototype {
+        /// Name.
+        name: String,
+        /// Return parameters.
+        returns: Vec<VarId>,
+        /// Parameters.
+        params: Vec<VarId>,
+        /// `.noreturn` written.
+        noreturn: bool,
+    },
+}
+
+/// A statement of a function body.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stmt {
+    /// An instruction.
+    Inst(Box<Inst>),
+    /// `label:`
+    Label(LabelId),
+    /// `{`
+    Open,
+    /// `}`
+    Close,
+    /// `.reg` declaration of the registers `first..first+count` (printed as written: `%r<count>` or a list).
+    Regs {
+        /// First register declared by this statement.
+        first: RegId,
+        /// How many.
+        count: u32,
+        /// `%r<n>` form: the common prefix.
+        range: Option<String>,
+    },
+    /// A variable of function scope.
+    Var(VarId),
+    /// `.loc file line column [, function_name label [+ offset], inlined_at file line column]`.
+    Loc(Loc),
+    /// `.pragma`
+    Pragma(Vec<String>),
+    /// A table.
+    Table(TableId),
+}
+
+/// `.loc`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loc {
+    /// File index.
+    pub file: u32,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1; 0 where unknown.
+    pub column: u32,
+    /// `function_name` label text and offset, and `inlined_at` file, line, column.
+    pub inlined: Option<(String, i64, u32, u32, u32)>,
+}
+
+/// An instruction as written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inst {
+    /// `@p` or `@!p`.
+    pub guard: Option<Guard>,
+    /// Opcode word (`add`, `ld`, `cvt`, `bar`...).
+    pub op: Op,
+    /// Modifiers in the order written (`.global`, `.v4`, `.f32`...).
+    pub mods: SmallVec<[Mod; 6]>,
+    /// Operands in order; `call` has its own shape, see [`Operand::List`].
+    pub operands: SmallVec<[Operand; 4]>,
+    /// The whole statement, without the semicolon.
+    pub span: Span,
+}
+
+/// A guard predicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// The predicate register.
+    pub reg: RegId,
+    /// True for `@!p`.
+    pub negated: bool,
+}
+
+/// An operand.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    /// A register; `elem` is `.x .y .z .w` of a vector register.
+    Reg {
+        /// The register.
+        reg: RegId,
+        /// Component of a vector register.
+        elem: Option<u8>,
+    },
+    /// `!p` (predicate operand, negated).
+    NotReg(RegId),
+    /// `-r` (negated register, where the instruction takes one).
+    NegReg(RegId),
+    /// `p|q`: a destination pair (`setp`, `shfl`, `elect`, ...). Either may be [`Operand::Sink`].
+    Pair(Box<(Operand, Operand)>),
+    /// A special register (`%tid.x`, `%laneid`, `WARP_SZ` is an immediate).
+    Special(SpecialReg),
+    /// An integer literal or constant expression: its 64-bit value.
+    Int(i64),
+    /// A 32-bit float literal (`0f3F800000`): its bits.
+    F32(u32),
+    /// A 64-bit float literal (`0d...` or decimal): its bits.
+    F64(u64),
+    /// The address of a variable, plus a byte offset (`mov.u64 %rd, x+4`).
+    Var {
+        /// The variable.
+        var: VarId,
+        /// Bytes added.
+        offset: i64,
+    },
+    /// `[base + offset]`.
+    Mem(Address),
+    /// `[a, {b, c}]` and the like: texture and tensor addresses.
+    TexMem(Vec<Operand>),
+    /// A branch target.
+    Label(LabelId),
+    /// A function (call target, or its address).
+    Func(FuncId),
+    /// A table name (`brx.idx`, `call` with a prototype).
+    Table(TableId),
+    /// `{a, b, c, d}`.
+    Vector(Vec<Operand>),
+    /// `( ... )` of a call: return values or arguments. A call is `[List(returns)?, Func|Reg, List(args)?, Table?]`;
+    /// a list that is not written is an empty list, so a call always has at least three operands.
+    List(Vec<Operand>),
+    /// `_`
+    Sink,
+}
+
+/// What stands between `[` and `]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Register, variable, or nothing (an absolute address).
+    pub base: AddressBase,
+    /// Bytes added.
+    pub offset: i64,
+}
+
+/// The base of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressBase {
+    /// A register.
+    Reg(RegId),
+    /// A variable (including parameters).
+    Var(VarId),
+    /// Absolute.
+    None,
+}

@@ -1,0 +1,201 @@
+//! Instruction forms: the shape of the tables that the build step makes from `isa/*.isa`.
+
+use crate::inst::{Inst, Operand, Value};
+use crate::latency::Class;
+use crate::reg::{File, Reg};
+
+pub use crate::tables::{ModName, SlotName};
+
+/// A form: index into the table of all forms. The build step names one constant for each (`forms::FFMA_RRR`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FormId(pub u16);
+
+impl FormId {
+    /// The description.
+    pub fn get(self) -> &'static Form {
+        &crate::tables::FORMS[self.0 as usize]
+    }
+}
+
+/// One operand shape of one opcode.
+#[derive(Debug)]
+pub struct Form {
+    /// Name in the `.isa` file, e.g. `FFMA_RRR`.
+    pub name: &'static str,
+    /// What is printed first, e.g. `FFMA`.
+    pub mnemonic: &'static str,
+    /// First and last SM number that has it (inclusive).
+    pub sm: (u16, u16),
+    /// Bits that are the same in every word of the form.
+    pub fixed: u128,
+    /// Which bits of `fixed` count; every bit that belongs to no slot, modifier, guard or control field is in here.
+    pub mask: u128,
+    /// Guarded by a uniform predicate.
+    pub uniform_guard: bool,
+    /// Operand slots, in the order of the assembly text.
+    pub slots: &'static [Slot],
+    /// Modifier fields.
+    pub mods: &'static [ModField],
+    /// How the text is put together.
+    pub syntax: &'static [Piece],
+    /// Latency class.
+    pub class: Class,
+    /// Effects that registers do not show.
+    pub effects: Effects,
+}
+
+/// Effects of an instruction beyond its register operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Effects {
+    /// Reads memory.
+    pub load: bool,
+    /// Writes memory.
+    pub store: bool,
+    /// Barrier, fence, warp synchronisation, or otherwise not to be moved against memory operations or each other.
+    pub sync: bool,
+    /// Ends a basic block or changes the flow (BRA, EXIT, CALL, RET, BRX, BSYNC, BREAK, ...).
+    pub flow: bool,
+    /// Result depends on other lanes of the warp (SHFL, VOTE, MATCH, REDUX): not to be moved across divergence.
+    pub cross_lane: bool,
+}
+
+/// What a slot can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotKind {
+    /// A register of this file.
+    Reg(File),
+    /// An immediate of `bits` bits, sign-extended if `signed`, stored divided by `1 << shift`.
+    Imm {
+        /// Width of the value in bits.
+        bits: u8,
+        /// Two's complement.
+        signed: bool,
+        /// Low bits that are not stored.
+        shift: u8,
+        /// How it is printed.
+        print: ImmPrint,
+    },
+    /// `c[bank][offset]`.
+    Const,
+    /// A branch target, relative to the next instruction, in bytes.
+    Target,
+}
+
+/// How an immediate is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImmPrint {
+    /// `0x1f`, `-0x10`.
+    Hex,
+    /// Decimal.
+    Decimal,
+    /// 32-bit float.
+    F32,
+    /// High half of a 64-bit float.
+    F64High,
+    /// Two 16-bit floats.
+    F16x2,
+    /// Special-register name.
+    SpecialReg,
+}
+
+/// Reads, writes, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Read.
+    Use,
+    /// Written.
+    Def,
+    /// Read and written.
+    UseDef,
+}
+
+/// How many registers a slot covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// Always so many.
+    Fixed(u8),
+    /// By the value of a modifier: `counts[value]`.
+    By(ModName, &'static [u8]),
+}
+
+impl Width {
+    /// The width in this instruction.
+    pub fn of(self, inst: &Inst) -> u8 {
+        match self {
+            Width::Fixed(n) => n,
+            Width::By(name, counts) => counts.get(inst.modifier(name) as usize).copied().unwrap_or(1),
+        }
+    }
+}
+
+/// A field of the word: up to two runs of bits, low part first; `(first bit, number of bits)`.
+pub type Bits = &'static [(u8, u8)];
+
+/// An operand slot.
+#[derive(Debug)]
+pub struct Slot {
+    /// Name in the `.isa` file.
+    pub name: SlotName,
+    /// What it holds.
+    pub kind: SlotKind,
+    /// Read or written.
+    pub role: Role,
+    /// Where it lies in the word.
+    pub bits: Bits,
+    /// How many registers.
+    pub width: Width,
+    /// Bit of arithmetic negation.
+    pub neg: Option<u8>,
+    /// Bit of absolute value.
+    pub abs: Option<u8>,
+    /// Bit of complement.
+    pub inv: Option<u8>,
+    /// Index of its reuse flag in [`Control::reuse`](crate::control::Control::reuse).
+    pub reuse: Option<u8>,
+}
+
+impl Slot {
+    /// RZ, URZ, PT, UPT, B0, 0 or `c[0][0]`.
+    pub fn default(&self) -> Operand {
+        match self.kind {
+            SlotKind::Reg(File::Gpr) => Operand::reg(Reg::RZ),
+            SlotKind::Reg(File::Ugpr) => Operand::reg(Reg::URZ),
+            SlotKind::Reg(File::Pred) => Operand::reg(Reg::PT),
+            SlotKind::Reg(File::Upred) => Operand::reg(Reg::UPT),
+            SlotKind::Reg(File::Bar) => Operand::reg(Reg::b(0)),
+            SlotKind::Imm { .. } => Operand::imm(0),
+            SlotKind::Const => Operand::cbank(0, 0),
+            SlotKind::Target => Operand { value: Value::Target(0), neg: false, abs: false, inv: false },
+        }
+    }
+}
+
+/// A modifier field.
+#[derive(Debug)]
+pub struct ModField {
+    /// Name in the `.isa` file.
+    pub name: ModName,
+    /// Where it lies in the word.
+    pub bits: Bits,
+    /// What each value prints (`""`: nothing; `None`: not a legal value).
+    pub values: &'static [Option<&'static str>],
+    /// The value of a new instruction.
+    pub default: u8,
+}
+
+/// A piece of the text of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Literal text.
+    Text(&'static str),
+    /// The text of modifier field n.
+    Mod(u8),
+    /// Operand slot n, with its source modifiers and `.reuse`.
+    Slot(u8),
+    /// Operand slot n with a suffix that belongs inside (`R2.64`); and everything that a plain slot has.
+    SlotSuffix(u8, &'static str),
+    /// Left out when slot n holds its default; up to the matching [`Piece::End`].
+    If(u8),
+    /// End of an optional part.
+    End,
+}

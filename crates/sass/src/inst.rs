@@ -1,0 +1,192 @@
+//! The instruction value: a form, its operands, its modifiers, its control field.
+
+use crate::control::Control;
+use crate::form::{Form, FormId, ModName, Role, SlotName};
+use crate::reg::Reg;
+use smallvec::SmallVec;
+
+/// What an operand slot holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A register (the first of several where the slot is wider).
+    Reg(Reg),
+    /// An immediate: the field's bits, sign- or zero-extended as the slot says. Floats are their bits.
+    Imm(i64),
+    /// `c[bank][offset]`, offset in bytes. An index register is a slot of its own.
+    Const {
+        /// Constant bank.
+        bank: u8,
+        /// Byte offset.
+        offset: i32,
+    },
+    /// A branch target: byte offset from the next instruction once encoded; while code is still being laid out, the
+    /// compiler keeps block numbers here and resolves them before encoding.
+    Target(i64),
+}
+
+/// An operand with its source modifiers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Operand {
+    /// What is read or written.
+    pub value: Value,
+    /// Arithmetic negation (`-R1`).
+    pub neg: bool,
+    /// Absolute value (`|R1|`).
+    pub abs: bool,
+    /// Bitwise or logical complement (`~R1`, `!P0`).
+    pub inv: bool,
+}
+
+impl Operand {
+    /// A plain register.
+    pub const fn reg(reg: Reg) -> Operand {
+        Operand { value: Value::Reg(reg), neg: false, abs: false, inv: false }
+    }
+
+    /// An immediate.
+    pub const fn imm(bits: i64) -> Operand {
+        Operand { value: Value::Imm(bits), neg: false, abs: false, inv: false }
+    }
+
+    /// `c[bank][offset]`.
+    pub const fn cbank(bank: u8, offset: i32) -> Operand {
+        Operand { value: Value::Const { bank, offset }, neg: false, abs: false, inv: false }
+    }
+
+    /// The same, negated once more.
+    pub const fn negated(mut self) -> Operand {
+        self.neg = !self.neg;
+        self
+    }
+
+    /// The same, complemented once more.
+    pub const fn inverted(mut self) -> Operand {
+        self.inv = !self.inv;
+        self
+    }
+
+    /// The register, if it is one.
+    pub const fn as_reg(&self) -> Option<Reg> {
+        match self.value {
+            Value::Reg(r) => Some(r),
+            _ => None,
+        }
+    }
+}
+
+impl From<Reg> for Operand {
+    fn from(reg: Reg) -> Operand {
+        Operand::reg(reg)
+    }
+}
+
+/// One SASS instruction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inst {
+    /// Which form of which opcode.
+    pub form: FormId,
+    /// `@P0` / `@!P0`; PT, not negated, where there is none. Uniform instructions are guarded by UP.
+    pub guard: Operand,
+    /// One operand for each slot of the form, in the form's order.
+    pub operands: SmallVec<[Operand; 6]>,
+    /// One value for each modifier field of the form, in the form's order.
+    pub mods: SmallVec<[u8; 12]>,
+    /// Scheduling control.
+    pub ctrl: Control,
+}
+
+/// A register read or written by an instruction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RegRef {
+    /// Slot number in the form, or `None` for the guard.
+    pub slot: Option<u8>,
+    /// First register.
+    pub reg: Reg,
+    /// How many consecutive registers (1 for predicates).
+    pub width: u8,
+    /// Read or written (a slot that is both appears twice).
+    pub def: bool,
+}
+
+impl Inst {
+    /// An instruction of `form` with every slot at its default (RZ, URZ, PT, 0), every modifier 0, guard PT.
+    pub fn new(form: FormId) -> Inst {
+        let f = form.get();
+        Inst {
+            form,
+            guard: Operand::reg(if f.uniform_guard { Reg::UPT } else { Reg::PT }),
+            operands: f.slots.iter().map(|s| s.default()).collect(),
+            mods: f.mods.iter().map(|m| m.default).collect(),
+            ctrl: Control::default(),
+        }
+    }
+
+    /// Its form.
+    pub fn form(&self) -> &'static Form {
+        self.form.get()
+    }
+
+    /// The slot number of `name` in this form.
+    pub fn slot(&self, name: SlotName) -> Option<usize> {
+        self.form().slots.iter().position(|s| s.name == name)
+    }
+
+    /// The operand in the slot `name`, if the form has that slot.
+    pub fn get(&self, name: SlotName) -> Option<&Operand> {
+        self.slot(name).map(|i| &self.operands[i])
+    }
+
+    /// Builder: puts an operand into the slot `name`.
+    ///
+    /// # Panics
+    /// If the form has no such slot: a bug of the caller, not of an input.
+    pub fn with(mut self, name: SlotName, operand: impl Into<Operand>) -> Inst {
+        let i = self.slot(name).unwrap_or_else(|| panic!("{} has no slot {name:?}", self.form().name));
+        self.operands[i] = operand.into();
+        self
+    }
+
+    /// The value of modifier field `name`; 0 if the form does not have it.
+    pub fn modifier(&self, name: ModName) -> u8 {
+        self.form().mods.iter().position(|m| m.name == name).map_or(0, |i| self.mods[i])
+    }
+
+    /// Builder: sets modifier field `name`.
+    ///
+    /// # Panics
+    /// If the form has no such field: a bug of the caller, not of an input.
+    pub fn with_mod(mut self, name: ModName, value: u8) -> Inst {
+        let i = self.form().mods.iter().position(|m| m.name == name);
+        let i = i.unwrap_or_else(|| panic!("{} has no modifier {name:?}", self.form().name));
+        self.mods[i] = value;
+        self
+    }
+
+    /// Builder: sets the guard.
+    pub fn guarded(mut self, guard: impl Into<Operand>) -> Inst {
+        self.guard = guard.into();
+        self
+    }
+
+    /// How many registers the operand in slot `slot` covers (from the modifiers where it depends on them).
+    pub fn slot_width(&self, slot: usize) -> u8 {
+        self.form().slots[slot].width.of(self)
+    }
+
+    /// Every register read or written, guard included, constants (RZ, PT, ...) included; uses before definitions.
+    pub fn regs(&self) -> SmallVec<[RegRef; 8]> {
+        let mut out = SmallVec::new();
+        if let Some(reg) = self.guard.as_reg() {
+            out.push(RegRef { slot: None, reg, width: 1, def: false });
+        }
+        for def in [false, true] {
+            for (i, slot) in self.form().slots.iter().enumerate() {
+                let takes = if def { slot.role != Role::Use } else { slot.role != Role::Def };
+                if let (true, Some(reg)) = (takes, self.operands[i].as_reg()) {
+                    out.push(RegRef { slot: Some(i as u8), reg, width: self.slot_width(i), def });
+                }
+            }
+        }
+        out
+    }
+}
