@@ -1,0 +1,7 @@
+//! The compiler: PTX module to cubin.
+//!
+//! ```text
+//! ptx::Module -> lower -> ir (SSA) -> expand -> opt -> isel -> mir -> sched::prepass -> regalloc -> sched::postpass -> emit -> Cubin
+//! ```
+
+pub mod mir;

@@ -1,0 +1,214 @@
+//! The machine representation: `sass::Inst` with virtual registers in its operand slots, in blocks.
+//!
+//! Before register assignment the function is in SSA form over *scalars*: a [`Vreg`] is one 32-bit value (GPR, UGPR) or
+//! one bit (predicates). An operand slot that is one register wide holds `Reg::virt(file, vreg)`; a wider slot holds
+//! `Reg::virt(file, vec)`, where `vec` is an entry of [`Func::vecs`], the list of scalars that must lie in consecutive
+//! registers, aligned to the width rounded up to a power of two. Physical registers may stand anywhere: RZ, PT, ... and
+//! the reserved ones (R1 = stack pointer, UR4:UR5 = memory descriptor), which are never allocated.
+//!
+//! Values cross edges by block parameters. Critical edges are split before register allocation: an edge with arguments
+//! either leaves a block with one successor or enters a block with one predecessor.
+//!
+//! After register assignment every operand is physical, block parameters and edge arguments are empty, and
+//! [`Op::Copy`] is gone.
+
+use sass::reg::{File, Reg};
+use smallvec::SmallVec;
+
+/// One scalar virtual register: index into [`Func::vregs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Vreg(pub u32);
+
+/// A block: index into [`Func::blocks`]; block 0 is the entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlockId(pub u32);
+
+/// A function under compilation.
+#[derive(Clone, Debug, Default)]
+pub struct Func {
+    /// Name (of the entry or device function).
+    pub name: String,
+    /// True for a kernel entry.
+    pub entry: bool,
+    /// Blocks, in layout order except that layout may be changed by the last passes.
+    pub blocks: Vec<Block>,
+    /// File of each virtual register.
+    pub vregs: Vec<File>,
+    /// Vector pool: the scalars of each vector operand. Entries may be shared by several operands.
+    pub vecs: Vec<SmallVec<[Vreg; 4]>>,
+    /// Values that arrive in fixed registers (device functions: arguments, the return address in R20:R21).
+    pub live_in: Vec<(Vreg, Reg)>,
+    /// Stack frame.
+    pub frame: Frame,
+    /// Largest number of GPRs that may be used (R0..R(n-1)); 253 at most, from `.maxnreg`, launch bounds, options.
+    pub max_gprs: u32,
+}
+
+/// The stack frame, in bytes from R1 after the prologue: outgoing arguments, then locals, then what the register
+/// allocator adds (spill slots, saved registers).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Bytes of outgoing stack arguments.
+    pub outgoing: u32,
+    /// Bytes of outgoing arguments plus local variables: where spill slots begin.
+    pub fixed: u32,
+    /// Total size, a multiple of 8; set by register allocation (at least `fixed`).
+    pub size: u32,
+    /// Largest alignment of a local; above 8, the prologue masks R1.
+    pub align: u32,
+}
+
+/// A basic block.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Values that come in over the edges.
+    pub params: Vec<Vreg>,
+    /// Instructions, without the terminator.
+    pub insts: Vec<Inst>,
+    /// How it ends.
+    pub term: Term,
+    /// Loop nesting depth: 0 outside loops.
+    pub depth: u32,
+    /// True where the threads of a warp may not all be here together.
+    pub divergent: bool,
+}
+
+/// An instruction with the place in the PTX text that it comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inst {
+    /// What it does.
+    pub op: Op,
+    /// Byte offset of the PTX statement in the source text; `u32::MAX` where there is none.
+    pub loc: u32,
+}
+
+/// A machine operation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// A SASS instruction.
+    Sass(sass::inst::Inst),
+    /// A parallel copy: all sources are read, then all destinations written. Source and destination are of one file,
+    /// or GPR <- UGPR, GPR <- constant (RZ), predicate <- PT.
+    Copy(Vec<(Reg, Reg)>),
+    /// A call of a device function of this kernel.
+    Call(Box<Call>),
+    /// Reads the incoming stack argument at byte `offset` above the caller's R1; `width` 4-byte words.
+    LoadIncoming {
+        /// Where it goes, scalars in order.
+        dst: SmallVec<[Vreg; 4]>,
+        /// Bytes above R1 as it was at entry.
+        offset: u32,
+    },
+}
+
+/// A call: arguments and results sit in fixed registers; return address in R20:R21 is set by emission.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The callee, by index in the kernel's list of functions ([`crate::pipeline`]), or a register pair.
+    pub target: CallTarget,
+    /// Values that go into fixed registers.
+    pub args: Vec<(Vreg, Reg)>,
+    /// Values that come back in fixed registers.
+    pub rets: Vec<(Vreg, Reg)>,
+}
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CallTarget {
+    /// Function number in the kernel's list.
+    Func(u32),
+    /// Indirect: byte offset of the function from the start of the kernel's text, in this 32-bit value.
+    Indirect(Vreg),
+}
+
+/// An edge to a block with the values for its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edge {
+    /// Where it goes.
+    pub block: BlockId,
+    /// One value for each parameter of the block.
+    pub args: Vec<Vreg>,
+}
+
+/// How a block ends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Term {
+    /// Goes on at a block.
+    Br(Edge),
+    /// `then` if the predicate (P or UP, maybe inverted) is true.
+    CondBr {
+        /// The condition.
+        cond: sass::inst::Operand,
+        /// Taken when true.
+        then: Edge,
+        /// Taken when false.
+        els: Edge,
+    },
+    /// Indexed branch: `index` (a GPR scalar, in range) selects the target; edges carry no arguments.
+    Switch {
+        /// 0-based index.
+        index: Vreg,
+        /// Targets in order.
+        targets: Vec<BlockId>,
+    },
+    /// The thread ends.
+    Exit,
+    /// Return from a device function; values in fixed registers (results, and the return address R20:R21).
+    Ret(Vec<(Vreg, Reg)>),
+    /// Control never comes here (after a trap or a call that does not return).
+    Unreachable,
+}
+
+/// Registers that a device function must preserve (the vendor's ABI, observed): R2, R16..R31 and the upper four of each
+/// eight from R36 on. R20:R21 is the return address; R1 the stack pointer.
+pub fn callee_saved(gpr: u32) -> bool {
+    gpr == 2 || (16..32).contains(&gpr) || (gpr >= 36 && gpr % 8 >= 4)
+}
+
+impl Func {
+    /// A new scalar virtual register.
+    pub fn new_vreg(&mut self, file: File) -> Vreg {
+        self.vregs.push(file);
+        Vreg(self.vregs.len() as u32 - 1)
+    }
+
+    /// The operand register of a scalar.
+    pub fn reg(&self, v: Vreg) -> Reg {
+        Reg::virt(self.vregs[v.0 as usize], v.0)
+    }
+
+    /// The operand register of a vector of scalars (all of one file): puts it into the pool. One scalar is itself.
+    pub fn vector(&mut self, scalars: &[Vreg]) -> Reg {
+        if let [one] = scalars {
+            return self.reg(*one);
+        }
+        let file = self.vregs[scalars[0].0 as usize];
+        self.vecs.push(scalars.into());
+        Reg::virt(file, self.vecs.len() as u32 - 1)
+    }
+
+    /// The scalars of a virtual register operand of the given width.
+    pub fn scalars(&self, reg: Reg, width: u8) -> SmallVec<[Vreg; 4]> {
+        debug_assert!(reg.is_virtual());
+        if width == 1 { SmallVec::from_slice(&[Vreg(reg.index())]) } else { self.vecs[reg.index() as usize].clone() }
+    }
+}
+
+impl Term {
+    /// The edges in order, arguments included.
+    pub fn edges(&self) -> SmallVec<[&Edge; 2]> {
+        match self {
+            Term::Br(e) => SmallVec::from_slice(&[e]),
+            Term::CondBr { then, els, .. } => SmallVec::from_slice(&[then, els]),
+            _ => SmallVec::new(),
+        }
+    }
+
+    /// Every successor block, in order, with repetitions.
+    pub fn successors(&self) -> Vec<BlockId> {
+        match self {
+            Term::Switch { targets, .. } => targets.clone(),
+            _ => self.edges().iter().map(|e| e.block).collect(),
+        }
+    }
+}
