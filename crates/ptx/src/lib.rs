@@ -4,4 +4,8 @@
 //! *checked*: the compiler and the interpreter may rely on everything stated in [`module`].
 #![deny(missing_docs)]
 
+mod access;
+pub mod isa;
 pub mod module;
+mod special;
+pub mod types;

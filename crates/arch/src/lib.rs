@@ -1,0 +1,2 @@
+//! SM targets, families, versions, limits.
+#![deny(missing_docs)]

@@ -1,0 +1,2 @@
+//! Containers of compiled code: cubin ELF, attributes, relocations.
+#![deny(missing_docs)]

@@ -1,0 +1,1 @@
+//! Runs PTX and SASS on a CPU.
