@@ -4,4 +4,6 @@
 //! ptx::Module -> lower -> ir (SSA) -> expand -> opt -> isel -> mir -> sched::prepass -> regalloc -> sched::postpass -> emit -> Cubin
 //! ```
 
+pub mod bitset;
+pub mod cfg;
 pub mod mir;

@@ -1,0 +1,303 @@
+//! Control-flow analyses over plain successor lists, shared by both representations: predecessors, reverse postorder,
+//! dominators, post-dominators, natural loops.
+
+/// "No block": unreachable, or the root's parent.
+pub const NONE: u32 = u32::MAX;
+
+/// The graph of a function: block numbers are dense, block 0 is the entry.
+#[derive(Clone, Debug, Default)]
+pub struct Cfg {
+    /// Successors of each block, in terminator order, with repetitions.
+    pub succs: Vec<Vec<u32>>,
+    /// Predecessors of each block, one entry an edge, in block order; edges from unreachable blocks are left out.
+    pub preds: Vec<Vec<u32>>,
+    /// Reachable blocks in reverse postorder.
+    pub rpo: Vec<u32>,
+    /// Position of each block in `rpo`; [`NONE`] where unreachable.
+    pub rpo_index: Vec<u32>,
+}
+
+impl Cfg {
+    /// Builds the graph from successor lists.
+    pub fn new(succs: Vec<Vec<u32>>) -> Cfg {
+        let n = succs.len();
+        let mut rpo = Vec::with_capacity(n);
+        let mut state = vec![0u32; n]; // 0 unseen, otherwise 1 + next successor to visit
+        let mut stack = Vec::new();
+        if n > 0 {
+            stack.push(0u32);
+            state[0] = 1;
+        }
+        while let Some(&b) = stack.last() {
+            let next = state[b as usize] as usize - 1;
+            // Successors are visited last to first, so that the first successor comes first in reverse postorder.
+            let list = &succs[b as usize];
+            if next < list.len() {
+                state[b as usize] += 1;
+                let s = list[list.len() - 1 - next];
+                if state[s as usize] == 0 {
+                    state[s as usize] = 1;
+                    stack.push(s);
+                }
+            } else {
+                rpo.push(b);
+                stack.pop();
+            }
+        }
+        rpo.reverse();
+        let mut rpo_index = vec![NONE; n];
+        for (i, &b) in rpo.iter().enumerate() {
+            rpo_index[b as usize] = i as u32;
+        }
+        let mut preds = vec![Vec::new(); n];
+        for (b, list) in succs.iter().enumerate() {
+            if rpo_index[b] != NONE {
+                for &s in list {
+                    preds[s as usize].push(b as u32);
+                }
+            }
+        }
+        Cfg { succs, preds, rpo, rpo_index }
+    }
+
+    /// True if control can reach the block.
+    pub fn reachable(&self, b: u32) -> bool {
+        self.rpo_index[b as usize] != NONE
+    }
+
+    /// Number of blocks, unreachable ones included.
+    pub fn len(&self) -> usize {
+        self.succs.len()
+    }
+
+    /// True for a function without blocks.
+    pub fn is_empty(&self) -> bool {
+        self.succs.is_empty()
+    }
+
+    /// The dominator tree.
+    pub fn dominators(&self) -> DomTree {
+        DomTree::new(self.len(), &self.rpo, &self.rpo_index, |b| &self.preds[b as usize])
+    }
+
+    /// The post-dominator tree. Blocks without successors hang under a virtual exit, whose number is `self.len()`;
+    /// blocks that never reach an exit (endless loops) have no immediate post-dominator.
+    pub fn postdominators(&self) -> DomTree {
+        let n = self.len();
+        let exit = n as u32;
+        // The reversed graph: successors become predecessors, plus the virtual exit.
+        let mut rsuccs: Vec<Vec<u32>> = self.preds.clone();
+        rsuccs.push(Vec::new());
+        let mut rpreds: Vec<Vec<u32>> = self.succs.clone();
+        rpreds.push(Vec::new());
+        for b in 0..n {
+            if self.reachable(b as u32) && self.succs[b].is_empty() {
+                rsuccs[n].push(b as u32);
+                rpreds[b].push(exit);
+            }
+        }
+        let mut order = Vec::with_capacity(n + 1);
+        let mut next = vec![0u32; n + 1];
+        let mut seen = vec![false; n + 1];
+        let mut stack = vec![exit];
+        seen[n] = true;
+        while let Some(&b) = stack.last() {
+            let i = next[b as usize] as usize;
+            if let Some(&s) = rsuccs[b as usize].get(i) {
+                next[b as usize] += 1;
+                if !seen[s as usize] {
+                    seen[s as usize] = true;
+                    stack.push(s);
+                }
+            } else {
+                order.push(b);
+                stack.pop();
+            }
+        }
+        order.reverse();
+        let mut index = vec![NONE; n + 1];
+        for (i, &b) in order.iter().enumerate() {
+            index[b as usize] = i as u32;
+        }
+        DomTree::new(n + 1, &order, &index, |b| &rpreds[b as usize])
+    }
+
+    /// Natural loops: nesting depth of each block and the innermost header.
+    pub fn loops(&self, dom: &DomTree) -> Loops {
+        let n = self.len();
+        let mut depth = vec![0u32; n];
+        let mut header = vec![NONE; n];
+        let mut members = Vec::new();
+        // Inner loops have later headers in reverse postorder, so outer ones are entered first.
+        for &h in &self.rpo {
+            let latches: Vec<u32> = self.preds[h as usize].iter().copied().filter(|&p| dom.dominates(h, p)).collect();
+            if latches.is_empty() {
+                continue;
+            }
+            let mut inside = vec![h];
+            let mut seen = crate::bitset::BitSet::new(n);
+            seen.insert(h as usize);
+            let mut work = latches;
+            while let Some(b) = work.pop() {
+                if seen.insert(b as usize) {
+                    inside.push(b);
+                    work.extend(&self.preds[b as usize]);
+                }
+            }
+            for &b in &inside {
+                depth[b as usize] += 1;
+                header[b as usize] = h;
+            }
+            inside.sort_unstable_by_key(|&b| self.rpo_index[b as usize]);
+            members.push((h, inside));
+        }
+        Loops { depth, header, members }
+    }
+}
+
+/// Natural loops of a function.
+#[derive(Clone, Debug, Default)]
+pub struct Loops {
+    /// How many loops each block lies in.
+    pub depth: Vec<u32>,
+    /// Header of the innermost loop of each block, [`NONE`] outside.
+    pub header: Vec<u32>,
+    /// Header and blocks (in reverse postorder) of each loop, outer loops first.
+    pub members: Vec<(u32, Vec<u32>)>,
+}
+
+/// A dominator tree with constant-time queries.
+#[derive(Clone, Debug)]
+pub struct DomTree {
+    /// Immediate dominator, [`NONE`] for the root and for unreachable blocks.
+    pub idom: Vec<u32>,
+    /// Children in the tree.
+    pub children: Vec<Vec<u32>>,
+    pre: Vec<u32>,
+    post: Vec<u32>,
+}
+
+impl DomTree {
+    /// Cooper, Harvey and Kennedy's algorithm over a reverse postorder; `order[0]` is the root.
+    fn new<'a>(n: usize, order: &[u32], index: &[u32], preds: impl Fn(u32) -> &'a [u32]) -> DomTree {
+        let mut idom = vec![NONE; n];
+        if let Some(&root) = order.first() {
+            idom[root as usize] = root;
+            let mut changed = true;
+            while changed {
+                changed = false;
+                for &b in &order[1..] {
+                    let mut new = NONE;
+                    for &p in preds(b) {
+                        if index[p as usize] == NONE || idom[p as usize] == NONE {
+                            continue;
+                        }
+                        new = if new == NONE { p } else { intersect(&idom, index, p, new) };
+                    }
+                    if new != NONE && idom[b as usize] != new {
+                        idom[b as usize] = new;
+                        changed = true;
+                    }
+                }
+            }
+            idom[root as usize] = NONE;
+        }
+        let mut children = vec![Vec::new(); n];
+        for &b in order {
+            if idom[b as usize] != NONE {
+                children[idom[b as usize] as usize].push(b);
+            }
+        }
+        let (mut pre, mut post) = (vec![0; n], vec![0; n]);
+        let mut clock = 0;
+        let mut stack: Vec<(u32, usize)> = order.first().map(|&r| (r, 0)).into_iter().collect();
+        while let Some(top) = stack.last_mut() {
+            let (b, i) = *top;
+            if i == 0 {
+                clock += 1;
+                pre[b as usize] = clock;
+            }
+            if let Some(&c) = children[b as usize].get(i) {
+                top.1 += 1;
+                stack.push((c, 0));
+            } else {
+                clock += 1;
+                post[b as usize] = clock;
+                stack.pop();
+            }
+        }
+        DomTree { idom, children, pre, post }
+    }
+
+    /// True if every path from the root to `b` goes through `a` (a block dominates itself). False for unreachable `b`.
+    pub fn dominates(&self, a: u32, b: u32) -> bool {
+        let (a, b) = (a as usize, b as usize);
+        self.pre[b] != 0 && self.pre[a] != 0 && self.pre[a] <= self.pre[b] && self.post[b] <= self.post[a]
+    }
+
+    /// The nearest block that dominates both; both reachable.
+    pub fn common(&self, a: u32, b: u32) -> u32 {
+        let mut a = a;
+        while a != NONE && !self.dominates(a, b) {
+            a = self.idom[a as usize];
+        }
+        a
+    }
+}
+
+fn intersect(idom: &[u32], index: &[u32], mut a: u32, mut b: u32) -> u32 {
+    while a != b {
+        while index[a as usize] > index[b as usize] {
+            a = idom[a as usize];
+        }
+        while index[b as usize] > index[a as usize] {
+            b = idom[b as usize];
+        }
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diamond_loop() -> Cfg {
+        // 0 -> 1; 1 -> 2 | 3; 2 -> 4; 3 -> 4; 4 -> 1 | 5; 6 unreachable
+        Cfg::new(vec![vec![1], vec![2, 3], vec![4], vec![4], vec![1, 5], vec![], vec![4]])
+    }
+
+    #[test]
+    fn dominators_of_a_diamond_in_a_loop() {
+        let cfg = diamond_loop();
+        let dom = cfg.dominators();
+        assert_eq!(dom.idom, vec![NONE, 0, 1, 1, 1, 4, NONE]);
+        assert!(dom.dominates(1, 5) && !dom.dominates(2, 4) && !dom.dominates(0, 6));
+        assert_eq!(dom.common(2, 3), 1);
+        assert!(!cfg.reachable(6));
+        assert_eq!(cfg.preds[4], vec![2, 3]);
+    }
+
+    #[test]
+    fn postdominators_of_a_diamond_in_a_loop() {
+        let cfg = diamond_loop();
+        let post = cfg.postdominators();
+        assert_eq!(post.idom[1], 4);
+        assert_eq!(post.idom[2], 4);
+        assert_eq!(post.idom[4], 5);
+        assert_eq!(post.idom[5], 7); // the virtual exit
+    }
+
+    #[test]
+    fn loops_count_their_depth() {
+        let cfg = diamond_loop();
+        let loops = cfg.loops(&cfg.dominators());
+        assert_eq!(loops.depth, vec![0, 1, 1, 1, 1, 0, 0]);
+        assert_eq!(loops.header[3], 1);
+        assert_eq!(loops.members, vec![(1, vec![1, 2, 3, 4])]);
+    }
+
+    #[test]
+    fn first_successor_comes_first() {
+        assert_eq!(Cfg::new(vec![vec![1, 2], vec![], vec![]]).rpo, vec![0, 1, 2]);
+    }
+}
