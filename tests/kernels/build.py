@@ -46,6 +46,13 @@ def relative(ptx, folder, toolkit):
     if toolkit:
         ptx = ptx.replace(str(toolkit), "cuda")
     ptx = ptx.replace(str(folder) + "/", "").replace(str(folder), ".")
+    # The folder as bytes of .debug_info: it becomes "." and the unit's length follows.
+    path = "".join(f".b8 {b}\\s*(?://[^\n]*)?\n" for b in str(folder).encode() + b"\0")
+    ptx, cut = re.subn(path, ".b8 46                                  // DW_AT_comp_dir\n.b8 0\n", ptx)
+    if cut:
+        shorter = len(str(folder)) - 1
+        ptx = re.sub(r"\.b32 (\d+)(\s*// Length of Unit)", lambda m: f".b32 {int(m[1]) - shorter}{m[2]}", ptx)
+        ptx = re.sub(r"(// Abbrev \[1\] 0x\w+:)0x(\w+)", lambda m: f"{m[1]}0x{int(m[2], 16) - shorter:x}", ptx)
     # File sizes and times tell nothing and change with every checkout.
     ptx = re.sub(r'(\.file\s+\d+ "[^"]*"), \d+, \d+', r"\1", ptx)
     lines = [line.rstrip() for line in ptx.splitlines()]
