@@ -45,6 +45,7 @@ def relative(ptx, folder, toolkit):
     """Takes the machine's paths out of file names: in .file, and in strings of debug sections (bytes that end the line's comment)."""
     if toolkit:
         ptx = ptx.replace(str(toolkit), "cuda")
+    ptx = re.sub(r'"[^"]*/site-packages/', '"', ptx)
     ptx = ptx.replace(str(folder) + "/", "").replace(str(folder), ".")
     # The folder as bytes of .debug_info: it becomes "." and the unit's length follows.
     path = "".join(f".b8 {b}\\s*(?://[^\n]*)?\n" for b in str(folder).encode() + b"\0")

@@ -17,4 +17,7 @@ def ptx(fn, signature, constants=None, num_warps=4, divisible=(), line_info=Fals
     attrs = {(names.index(n),): [["tt.divisibility", 16]] for n in divisible}
     source = ASTSource(fn, signature, constants or {}, attrs)
     options = {"num_warps": num_warps, "enable_fp_fusion": False, "ptx_version": 90}
-    print(triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options).asm["ptx"], end="")
+    kernel = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    # Nothing in the text tells how large the array in dynamic shared memory is.
+    print(f"// Launch with {kernel.metadata.shared} bytes of dynamic shared memory.")
+    print(kernel.asm["ptx"], end="")
