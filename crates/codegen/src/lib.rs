@@ -6,4 +6,5 @@
 
 pub mod bitset;
 pub mod cfg;
+pub mod ir;
 pub mod mir;

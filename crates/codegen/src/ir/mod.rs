@@ -1,0 +1,314 @@
+//! The intermediate representation: SSA with block parameters.
+//!
+//! Values are bits: a [`Ty`] is a width, and the operation says how the bits are read ([`Attr`] carries float format,
+//! signedness, rounding and so on). One operation is one line of the table in [`ops`]; the verifier, the text form and
+//! the optimizer read that table.
+//!
+//! Shapes that every pass keeps: block 0 is the entry and has no predecessors; every block ends in one [`Term`]; a value
+//! is defined once, in a block that dominates its uses; edge arguments match block parameters in number and type.
+
+pub mod build;
+pub mod ops;
+pub mod text;
+pub mod verify;
+
+pub use ops::{Attr, BarKind, Cmp, Fmt, Mem, MemSpace, Op, Rnd, Scope, Sem};
+
+use smallvec::SmallVec;
+
+/// A value: index into [`Func::values`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Value(pub u32);
+
+/// An instruction: index into [`Func::insts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InstId(pub u32);
+
+/// A block: index into [`Func::blocks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Block(pub u32);
+
+impl Value {
+    /// Index into the value table.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Block {
+    /// Index into the block table.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The width of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Ty {
+    /// One bit.
+    P,
+    /// 16 bits, in a 32-bit register whose upper half is not defined.
+    B16,
+    /// 32 bits.
+    B32,
+    /// 64 bits.
+    B64,
+}
+
+impl Ty {
+    /// Width in bits.
+    pub fn bits(self) -> u32 {
+        match self {
+            Ty::P => 1,
+            Ty::B16 => 16,
+            Ty::B32 => 32,
+            Ty::B64 => 64,
+        }
+    }
+}
+
+/// What defines a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Def {
+    /// Result `n` of an instruction.
+    Inst(InstId, u8),
+    /// Parameter `n` of a block.
+    Param(Block, u32),
+}
+
+/// A value's type and definition.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueData {
+    /// Width.
+    pub ty: Ty,
+    /// Definition.
+    pub def: Def,
+}
+
+/// An instruction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inst {
+    /// What it does.
+    pub op: Op,
+    /// How.
+    pub attr: Attr,
+    /// Memory attributes; the default for what does not touch memory.
+    pub mem: Mem,
+    /// Constant bits, byte offset, or symbol number, as the operation says.
+    pub imm: i64,
+    /// Arguments.
+    pub args: SmallVec<[Value; 3]>,
+    /// Results.
+    pub results: SmallVec<[Value; 1]>,
+    /// Byte offset of the PTX statement; `u32::MAX` where there is none.
+    pub loc: u32,
+}
+
+/// An edge with the values for the target's parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edge {
+    /// Target.
+    pub block: Block,
+    /// One value for each of its parameters.
+    pub args: Vec<Value>,
+}
+
+/// How a block ends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Term {
+    /// Goes on at a block.
+    Br(Edge),
+    /// `then` if the condition (a [`Ty::P`]) is true. `uniform`: the PTX says so (`bra.uni`).
+    CondBr {
+        /// The condition.
+        cond: Value,
+        /// The PTX promises that all threads of the warp agree.
+        uniform: bool,
+        /// Taken when true.
+        then: Edge,
+        /// Taken when false.
+        els: Edge,
+    },
+    /// Indexed branch; an index out of range is undefined. Edges carry no arguments for repeated targets' sake: targets
+    /// have no parameters.
+    Switch {
+        /// 0-based index, [`Ty::B32`].
+        index: Value,
+        /// The PTX promises that all threads of the warp agree.
+        uniform: bool,
+        /// Targets.
+        targets: Vec<Block>,
+    },
+    /// The thread ends.
+    Exit,
+    /// Return from a device function.
+    Ret(Vec<Value>),
+    /// Never reached.
+    Unreachable,
+}
+
+/// A block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockData {
+    /// Parameters.
+    pub params: Vec<Value>,
+    /// Instructions in order.
+    pub insts: Vec<InstId>,
+    /// How it ends.
+    pub term: Term,
+}
+
+/// A function.
+#[derive(Clone, Debug, Default)]
+pub struct Func {
+    /// Name.
+    pub name: String,
+    /// True for a kernel entry.
+    pub entry: bool,
+    /// Blocks; block 0 is the entry, whose parameters are the function's arguments (device functions).
+    pub blocks: Vec<BlockData>,
+    /// Instructions; those that no block lists are dead.
+    pub insts: Vec<Inst>,
+    /// Values.
+    pub values: Vec<ValueData>,
+    /// Types of what it returns.
+    pub returns: Vec<Ty>,
+    /// Local variables: total bytes and largest alignment.
+    pub local_size: u32,
+    /// Largest alignment of a local variable.
+    pub local_align: u32,
+}
+
+impl Func {
+    /// A value's type.
+    pub fn ty(&self, v: Value) -> Ty {
+        self.values[v.index()].ty
+    }
+
+    /// A value's definition.
+    pub fn def(&self, v: Value) -> Def {
+        self.values[v.index()].def
+    }
+
+    /// The instruction that defines `v`, if an instruction does.
+    pub fn def_inst(&self, v: Value) -> Option<&Inst> {
+        match self.def(v) {
+            Def::Inst(i, _) => Some(&self.insts[i.0 as usize]),
+            Def::Param(..) => None,
+        }
+    }
+
+    /// The bits of `v` if it is a constant, in the low bits of its width, zero-extended.
+    pub fn constant(&self, v: Value) -> Option<u64> {
+        let inst = self.def_inst(v)?;
+        (inst.op == Op::Const).then(|| inst.imm as u64 & mask(self.ty(v)))
+    }
+
+    /// An instruction by id.
+    pub fn inst(&self, id: InstId) -> &Inst {
+        &self.insts[id.0 as usize]
+    }
+
+    /// Adds an empty block that ends in [`Term::Unreachable`].
+    pub fn new_block(&mut self) -> Block {
+        self.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), term: Term::Unreachable });
+        Block(self.blocks.len() as u32 - 1)
+    }
+
+    /// Adds a parameter to a block.
+    pub fn add_param(&mut self, block: Block, ty: Ty) -> Value {
+        let n = self.blocks[block.index()].params.len() as u32;
+        let v = self.new_value(ty, Def::Param(block, n));
+        self.blocks[block.index()].params.push(v);
+        v
+    }
+
+    /// Adds a value.
+    pub fn new_value(&mut self, ty: Ty, def: Def) -> Value {
+        self.values.push(ValueData { ty, def });
+        Value(self.values.len() as u32 - 1)
+    }
+
+    /// Adds an instruction (to no block yet), with one new result for each of `results`.
+    pub fn new_inst(&mut self, mut inst: Inst, results: &[Ty]) -> InstId {
+        let id = InstId(self.insts.len() as u32);
+        inst.results.clear();
+        for (n, &ty) in results.iter().enumerate() {
+            let v = self.new_value(ty, Def::Inst(id, n as u8));
+            inst.results.push(v);
+        }
+        self.insts.push(inst);
+        id
+    }
+
+    /// The graph of its blocks.
+    pub fn cfg(&self) -> crate::cfg::Cfg {
+        crate::cfg::Cfg::new(
+            self.blocks.iter().map(|b| b.term.successors().into_iter().map(|s| s.0).collect()).collect(),
+        )
+    }
+}
+
+/// All bits of a type.
+pub fn mask(ty: Ty) -> u64 {
+    u64::MAX >> (64 - ty.bits())
+}
+
+impl Term {
+    /// The edges with arguments.
+    pub fn edges(&self) -> SmallVec<[&Edge; 2]> {
+        match self {
+            Term::Br(e) => SmallVec::from_slice(&[e]),
+            Term::CondBr { then, els, .. } => SmallVec::from_slice(&[then, els]),
+            _ => SmallVec::new(),
+        }
+    }
+
+    /// The edges with arguments, to be changed.
+    pub fn edges_mut(&mut self) -> SmallVec<[&mut Edge; 2]> {
+        let mut out = SmallVec::new();
+        match self {
+            Term::Br(e) => out.push(e),
+            Term::CondBr { then, els, .. } => {
+                out.push(then);
+                out.push(els);
+            }
+            _ => {}
+        }
+        out
+    }
+
+    /// Every successor, in order, with repetitions.
+    pub fn successors(&self) -> Vec<Block> {
+        match self {
+            Term::Switch { targets, .. } => targets.clone(),
+            _ => self.edges().iter().map(|e| e.block).collect(),
+        }
+    }
+
+    /// Calls `f` on every value that the terminator reads.
+    pub fn visit(&self, mut f: impl FnMut(Value)) {
+        match self {
+            Term::CondBr { cond, .. } => f(*cond),
+            Term::Switch { index, .. } => f(*index),
+            Term::Ret(values) => values.iter().copied().for_each(&mut f),
+            _ => {}
+        }
+        for e in self.edges() {
+            e.args.iter().copied().for_each(&mut f);
+        }
+    }
+
+    /// Replaces every value that the terminator reads.
+    pub fn map(&mut self, mut f: impl FnMut(Value) -> Value) {
+        match self {
+            Term::CondBr { cond, .. } => *cond = f(*cond),
+            Term::Switch { index, .. } => *index = f(*index),
+            Term::Ret(values) => values.iter_mut().for_each(|v| *v = f(*v)),
+            _ => {}
+        }
+        for e in self.edges_mut() {
+            e.args.iter_mut().for_each(|v| *v = f(*v));
+        }
+    }
+}

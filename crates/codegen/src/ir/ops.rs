@@ -1,0 +1,381 @@
+//! The operations: one line each.
+//!
+//! The columns of [`ops!`]: variant, text, number of arguments (`*` any), what kind of effect it has.
+
+/// What moving or deleting an operation would disturb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// None: equal inputs give equal outputs, wherever it stands.
+    Pure,
+    /// Reads memory.
+    Read,
+    /// Writes memory, or another visible effect.
+    Write,
+    /// Depends on which threads execute it together (votes, shuffles, barriers): stays where it is.
+    Warp,
+}
+
+macro_rules! ops {
+    ($($(#[$doc:meta])* $name:ident $text:literal $arity:literal $effect:ident;)*) => {
+        /// An operation. Operand order is that of PTX unless the line says otherwise.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Op { $($(#[$doc])* $name,)* }
+
+        impl Op {
+            /// Every operation.
+            pub const ALL: &'static [Op] = &[$(Op::$name),*];
+
+            /// The word of the text form.
+            pub fn name(self) -> &'static str {
+                match self { $(Op::$name => $text,)* }
+            }
+
+            /// Number of arguments; -1 where it varies.
+            pub fn arity(self) -> i32 {
+                match self { $(Op::$name => $arity,)* }
+            }
+
+            /// Effect class.
+            pub fn effect(self) -> Effect {
+                match self { $(Op::$name => Effect::$effect,)* }
+            }
+
+            /// The operation with this text.
+            pub fn from_name(name: &str) -> Option<Op> {
+                Op::ALL.iter().copied().find(|o| o.name() == name)
+            }
+        }
+    };
+}
+
+ops! {
+    // ---- values without arguments -------------------------------------------------------------------------------
+    /// `imm` are its bits.
+    Const "const" 0 Pure;
+    /// Special register `sub` (see `lower::sreg`) that does not change while a thread runs.
+    Sreg "sreg" 0 Pure;
+    /// Special register that does change (clocks, lane masks of the moment).
+    SregVolatile "sreg.volatile" 0 Write;
+    /// Kernel parameter at byte `imm`; `mem.bytes` and `attr.signed` say how narrow ones are extended.
+    Param "param" 0 Pure;
+    /// Address of global symbol `imm` (B64).
+    GlobalAddr "addr.global" 0 Pure;
+    /// Address in the shared window of byte `imm` of the CTA's shared memory (B32).
+    SharedAddr "addr.shared" 0 Pure;
+    /// Address in the local window of byte `imm` of the function's locals (B32).
+    LocalAddr "addr.local" 0 Pure;
+    /// Offset in constant bank 3 of byte `imm` (B32).
+    ConstAddr "addr.const" 0 Pure;
+    /// Code address of function `imm`, as the kernel's indirect calls want it (B64).
+    FuncAddr "addr.func" 0 Pure;
+    /// Generic base of the window `mem.space`, shared, local or constant (B64).
+    WindowBase "window" 0 Pure;
+    // ---- integer ------------------------------------------------------------------------------------------------
+    IAdd "iadd" 2 Pure;
+    ISub "isub" 2 Pure;
+    /// a + b + carry in (P); results: sum, carry out (P).
+    AddC "addc" 3 Pure;
+    /// a + ~b + carry in (P); results: difference, carry out (P): no borrow is carry 1.
+    SubC "subc" 3 Pure;
+    /// Low half of the product.
+    IMul "imul" 2 Pure;
+    /// High half of the product.
+    IMulHi "imulhi" 2 Pure;
+    /// Product of twice the width.
+    IMulWide "imulwide" 2 Pure;
+    /// a * b + c, low half.
+    IMad "imad" 3 Pure;
+    /// a * b + c, of twice the width of a and b.
+    IMadWide "imadwide" 3 Pure;
+    /// Quotient; undefined on zero, as in PTX.
+    IDiv "idiv" 2 Pure;
+    IRem "irem" 2 Pure;
+    INeg "ineg" 1 Pure;
+    IAbs "iabs" 1 Pure;
+    IMin "imin" 2 Pure;
+    IMax "imax" 2 Pure;
+    And "and" 2 Pure;
+    Or "or" 2 Pure;
+    Xor "xor" 2 Pure;
+    Not "not" 1 Pure;
+    /// Any function of three words; `sub` is the truth table.
+    Lop3 "lop3" 3 Pure;
+    /// Shift left; an amount of the width or more gives 0. The amount is B32.
+    Shl "shl" 2 Pure;
+    /// Shift right, `signed` for arithmetic; an amount of the width or more gives 0 or the sign.
+    Shr "shr" 2 Pure;
+    /// Funnel shift of {b, a} (a low) by c; `sub`: 0 left wrap, 1 left clamp, 2 right wrap, 3 right clamp.
+    Shf "shf" 3 Pure;
+    /// Compares integers.
+    ICmp "icmp" 2 Pure;
+    /// a if c (P, third argument), else b.
+    Select "select" 3 Pure;
+    Popc "popc" 1 Pure;
+    Clz "clz" 1 Pure;
+    /// Number of the highest significant bit, -1 if none; `sub` 1: counted from the top (`.shiftamt`).
+    Bfind "bfind" 1 Pure;
+    Brev "brev" 1 Pure;
+    /// Bits b..b+c of a, zero- or sign-extended.
+    Bfe "bfe" 3 Pure;
+    /// a inserted into b at c, d bits.
+    Bfi "bfi" 4 Pure;
+    /// Byte permutation; `sub` is the mode (0 default, 1 f4e, 2 b4e, 3 rc8, 4 ecl, 5 ecr, 6 rc16).
+    Prmt "prmt" 3 Pure;
+    /// Four products of bytes, added to c; `sub` bit 0: a signed, bit 1: b signed.
+    Dp4a "dp4a" 3 Pure;
+    /// Two products of a half and a byte, added to c; `sub` bits 0, 1 as above, bit 2: high bytes.
+    Dp2a "dp2a" 3 Pure;
+    // ---- moves between widths -----------------------------------------------------------------------------------
+    Zext "zext" 1 Pure;
+    Sext "sext" 1 Pure;
+    /// The low bits.
+    Trunc "trunc" 1 Pure;
+    /// The upper half of a B64 or B32.
+    Hi "hi" 1 Pure;
+    /// {a low, b high}: twice the width.
+    Pack "pack" 2 Pure;
+    // ---- floating point: `attr.fmt` -----------------------------------------------------------------------------
+    FAdd "fadd" 2 Pure;
+    FMul "fmul" 2 Pure;
+    FFma "ffma" 3 Pure;
+    FNeg "fneg" 1 Pure;
+    FAbs "fabs" 1 Pure;
+    /// `sub` bit 0: NaN wins (`.NaN`), bit 1: `.xorsign.abs`.
+    FMin "fmin" 2 Pure;
+    FMax "fmax" 2 Pure;
+    FCmp "fcmp" 2 Pure;
+    /// Quotient: `rnd`, or `sub` 1 approx, 2 full.
+    FDiv "fdiv" 2 Pure;
+    /// `sub` 1: approx.
+    FRcp "frcp" 1 Pure;
+    /// `sub` 1: approx.
+    FSqrt "fsqrt" 1 Pure;
+    /// Approximate functions.
+    FRsqrt "frsqrt" 1 Pure;
+    FEx2 "fex2" 1 Pure;
+    FLg2 "flg2" 1 Pure;
+    FSin "fsin" 1 Pure;
+    FCos "fcos" 1 Pure;
+    FTanh "ftanh" 1 Pure;
+    /// Rounds to an integral value of the same format.
+    FRound "fround" 1 Pure;
+    /// Clamps to [0, 1], NaN to 0.
+    FSat "fsat" 1 Pure;
+    // ---- conversions --------------------------------------------------------------------------------------------
+    /// Float (`fmt`) to an integer of `sub` bits, saturating; NaN as PTX says.
+    F2I "f2i" 1 Pure;
+    /// Integer of `sub` bits to float (`fmt`).
+    I2F "i2f" 1 Pure;
+    /// Float `fmt2` to float `fmt`.
+    F2F "f2f" 1 Pure;
+    /// Two floats (`fmt2`) to a packed pair (`fmt`): a in the upper half.
+    F2FPack "f2fpack" 2 Pure;
+    // ---- memory: address first; `imm` is added to it ------------------------------------------------------------
+    Load "load" 1 Read;
+    Store "store" -1 Write;
+    /// Atomic with result; `sub` is the operation (see `AtomOp`), compare value before swap value.
+    Atom "atom" -1 Write;
+    /// Atomic without result.
+    Red "red" -1 Write;
+    /// Memory fence of `mem.scope`; `sub` 1: sequentially consistent.
+    Fence "fence" 0 Write;
+    /// True if a generic address lies in `mem.space`.
+    IsSpace "isspacep" 1 Pure;
+    /// Cache prefetch.
+    Prefetch "prefetch" 1 Write;
+    // ---- warp and CTA -------------------------------------------------------------------------------------------
+    /// Barrier; `sub` is a `BarKind`. Arguments: barrier number, then thread count if given, then predicate of a reduction.
+    Bar "bar" -1 Warp;
+    /// `bar.warp.sync`.
+    WarpSync "warpsync" 1 Warp;
+    /// a, lane, clamp/mask, member mask; results: value, predicate. `sub`: 0 up 1 down 2 bfly 3 idx.
+    Shfl "shfl" 4 Warp;
+    /// P, member mask; `sub`: 0 all 1 any 2 uni 3 ballot.
+    Vote "vote" 2 Warp;
+    /// a, member mask; `sub` 0 any: mask; 1 all: mask, predicate.
+    Match "match" 2 Warp;
+    /// a, member mask; `sub`: 0 add 1 min 2 max 3 and 4 or 5 xor.
+    Redux "redux" 2 Warp;
+    /// Mask of the threads that are here.
+    ActiveMask "activemask" 0 Warp;
+    Nanosleep "nanosleep" 1 Write;
+    /// `sub` 0 trap, 1 breakpoint.
+    Trap "trap" 0 Write;
+    // ---- calls --------------------------------------------------------------------------------------------------
+    /// Function `imm` of the module's list.
+    Call "call" -1 Write;
+    /// First argument: code address (B64).
+    CallIndirect "call.indirect" -1 Write;
+}
+
+/// Float formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub enum Fmt {
+    /// Not a float operation.
+    #[default]
+    None,
+    /// Half.
+    F16,
+    /// Two halves.
+    F16x2,
+    /// bfloat16.
+    BF16,
+    /// Two bfloat16.
+    BF16x2,
+    /// Single.
+    F32,
+    /// Double.
+    F64,
+}
+
+/// Rounding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub enum Rnd {
+    /// To nearest even.
+    #[default]
+    Rn,
+    /// Toward zero.
+    Rz,
+    /// Down.
+    Rm,
+    /// Up.
+    Rp,
+}
+
+/// Comparison; for floats, the `U` ones are true on NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Cmp {
+    #[default]
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Equ,
+    Neu,
+    Ltu,
+    Leu,
+    Gtu,
+    Geu,
+    /// Neither is NaN.
+    Num,
+    /// Either is NaN.
+    Nan,
+}
+
+/// Barrier kinds, in [`Attr::sub`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum BarKind {
+    Sync = 0,
+    Arrive = 1,
+    RedPopc = 2,
+    RedAnd = 3,
+    RedOr = 4,
+}
+
+/// How an operation reads its bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Attr {
+    /// Float format.
+    pub fmt: Fmt,
+    /// Source float format of a conversion.
+    pub fmt2: Fmt,
+    /// Rounding.
+    pub rnd: Rnd,
+    /// Comparison.
+    pub cmp: Cmp,
+    /// Flush denormals.
+    pub ftz: bool,
+    /// Saturate.
+    pub sat: bool,
+    /// Signed integers.
+    pub signed: bool,
+    /// What the operation's line says.
+    pub sub: u8,
+}
+
+/// State spaces of memory operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub enum MemSpace {
+    /// Generic, 64-bit address.
+    #[default]
+    Generic,
+    /// Global, 64-bit address.
+    Global,
+    /// Shared window, 32-bit address.
+    Shared,
+    /// Local window, 32-bit address.
+    Local,
+    /// Constant bank 3, 32-bit offset.
+    Const,
+    /// Kernel parameters, 32-bit offset from their start.
+    Param,
+    /// Stack arguments of the function that is called next (store) or that called us (load): offset in `imm`.
+    Stack,
+}
+
+/// Memory scopes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Scope {
+    #[default]
+    None,
+    Cta,
+    Cluster,
+    Gpu,
+    Sys,
+}
+
+/// Memory ordering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Sem {
+    #[default]
+    Weak,
+    Relaxed,
+    Acquire,
+    Release,
+    AcqRel,
+    Volatile,
+    Mmio,
+}
+
+/// Attributes of a memory operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Mem {
+    /// State space.
+    pub space: MemSpace,
+    /// Bytes of one element: 1, 2, 4, 8.
+    pub bytes: u8,
+    /// Ordering.
+    pub sem: Sem,
+    /// Scope.
+    pub scope: Scope,
+    /// `.nc`: read through the non-coherent path.
+    pub nc: bool,
+    /// Eviction priority: 0 normal, 1 first, 2 last, 3 no allocate, 4 unchanged, 5 last use.
+    pub evict: u8,
+    /// L2 prefetch size: 0 none, 1 64B, 2 128B, 3 256B.
+    pub prefetch: u8,
+}
+
+/// Atomic operations, in [`Attr::sub`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum AtomOp {
+    Add = 0,
+    Min = 1,
+    Max = 2,
+    Inc = 3,
+    Dec = 4,
+    And = 5,
+    Or = 6,
+    Xor = 7,
+    Exch = 8,
+    Cas = 9,
+}
