@@ -8,7 +8,7 @@ import importlib
 
 from gen import common
 
-MODULES = ["basic"]
+MODULES = ["basic", "integers", "floats"]
 
 
 def main():

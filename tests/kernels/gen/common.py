@@ -203,3 +203,30 @@ def launch(kernel, case, grid, block, *args, shared=0, cluster=None, folder="cud
 def padded(expect, size, fill=0xCD):
     """expect, then the fill of an output buffer of size bytes."""
     return expect + bytes([fill]) * (size - len(expect))
+
+
+# --- exact rounding ------------------------------------------------------------------------------------------------------------
+
+def directed(x, mode, precision=24, least=-149):
+    """The fraction x rounded in direction n, z, d or u to `precision` bits, not below 2**least; the caller stays clear of overflow.
+    The defaults are f32's; f64 is 53, -1074; bfloat16 is 8, -133."""
+    x = Fraction(x)
+    if x == 0:
+        return 0.0
+    a = abs(x)
+    e = a.numerator.bit_length() - a.denominator.bit_length()
+    if Fraction(2) ** e > a:
+        e -= 1
+    unit = Fraction(2) ** max(e - precision + 1, least)
+    q = a / unit
+    up = math.ceil(q) if (mode == "u") == (x > 0) and mode in "ud" else math.floor(q)
+    return math.copysign(float((round(q) if mode == "n" else up) * unit), -1 if x < 0 else 1)
+
+
+def sqrt_sticky(x):
+    """A fraction that rounds as the square root of x > 0 does, to any precision below 100 bits."""
+    x = Fraction(x)
+    shift = 200 + 2 * x.denominator.bit_length()
+    scaled = math.floor(x * (1 << shift))
+    r = math.isqrt(scaled)
+    return Fraction(2 * r + (r * r != scaled), 1 << (shift // 2 + 1))
