@@ -8,7 +8,7 @@ import importlib
 
 from gen import common
 
-MODULES = ["basic", "integers", "floats"]
+MODULES = ["basic", "integers", "floats", "warps", "triton"]
 
 
 def main():
