@@ -96,6 +96,10 @@ pub enum ImmPrint {
     F16x2,
     /// Special-register name.
     SpecialReg,
+    /// One letter a quad lane, `P` (plus) or `N` (minus): the operand of FSWZADD.
+    Swizzle,
+    /// `SB0`.
+    Scoreboard,
 }
 
 /// Reads, writes, or both.
@@ -152,12 +156,22 @@ pub struct Slot {
     pub inv: Option<u8>,
     /// Index of its reuse flag in [`Control::reuse`](crate::control::Control::reuse).
     pub reuse: Option<u8>,
+    /// A new instruction has this operand complemented (`!PT`: a carry that is not there).
+    pub default_inv: bool,
+    /// The register of a new instruction where it is not RZ, URZ, PT, UPT or B0. A slot without bits always holds it:
+    /// all predicates at once (`PR`).
+    pub default_reg: Option<u8>,
+    /// Low bits of a constant offset or a branch target that are not stored.
+    pub shift: u8,
 }
 
 impl Slot {
     /// RZ, URZ, PT, UPT, B0, 0 or `c[0][0]`.
     pub fn default(&self) -> Operand {
-        match self.kind {
+        let mut operand = match self.kind {
+            SlotKind::Reg(file) if self.default_reg.is_some() => {
+                Operand::reg(Reg::phys(file, self.default_reg.unwrap_or(0)))
+            }
             SlotKind::Reg(File::Gpr) => Operand::reg(Reg::RZ),
             SlotKind::Reg(File::Ugpr) => Operand::reg(Reg::URZ),
             SlotKind::Reg(File::Pred) => Operand::reg(Reg::PT),
@@ -166,7 +180,9 @@ impl Slot {
             SlotKind::Imm { .. } => Operand::imm(0),
             SlotKind::Const => Operand::cbank(0, 0),
             SlotKind::Target => Operand { value: Value::Target(0), neg: false, abs: false, inv: false },
-        }
+        };
+        operand.inv = self.default_inv;
+        operand
     }
 }
 
@@ -194,8 +210,30 @@ pub enum Piece {
     Slot(u8),
     /// Operand slot n with a suffix that belongs inside (`R2.64`); and everything that a plain slot has.
     SlotSuffix(u8, &'static str),
+    /// Operand slot n with the text of modifier field m inside of it (`|R2.H0_H0|`).
+    SlotMod(u8, u8),
+    /// `c[bank][Rx+offset]`: constant slot n, index register slot m.
+    Indexed(u8, u8),
+    /// Text that depends on several fields.
+    Alias(Alias),
     /// Left out when slot n holds its default; up to the matching [`Piece::End`].
     If(u8),
     /// End of an optional part.
     End,
 }
+
+/// Text that depends on several fields at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alias {
+    /// `P0, P1, `: the predicate results Pu and Pv, left out where nothing is kept.
+    PuPv,
+    /// `.MOV`, `.SHL`, `.IADD`: what IMAD with a special operand is called.
+    Imad,
+    /// `R1+UR4`, `UR4`, `R1+URZ`: register and uniform register of an address.
+    RU,
+    /// The register of the slot before once more.
+    Twin,
+}
+
+/// No effect beyond the operands.
+pub const NO_EFFECTS: Effects = Effects { load: false, store: false, sync: false, flow: false, cross_lane: false };

@@ -5,6 +5,29 @@
 //! virtual registers in its slots) the compiler's machine representation.
 #![deny(missing_docs)]
 
+pub mod codec;
 pub mod control;
+pub mod form;
 pub mod inst;
+pub mod latency;
 pub mod reg;
+
+/// The tables that the build step makes from `isa/*.isa`.
+pub mod tables {
+    use crate::form::{Alias, Effects, Form, ImmPrint, ModField, NO_EFFECTS, Piece, Role, Slot, SlotKind, Width};
+    use crate::latency::Class;
+    use crate::reg::File;
+    include!(concat!(env!("OUT_DIR"), "/tables.rs"));
+}
+
+/// One constant a form: `forms::FFMA_RRR`.
+pub mod forms {
+    use crate::form::FormId;
+    include!(concat!(env!("OUT_DIR"), "/forms.rs"));
+}
+
+/// One module of constants an enumeration of modifier values: `enums::icmp::LT`.
+pub mod enums {
+    include!(concat!(env!("OUT_DIR"), "/enums.rs"));
+}
+pub use enums::*;

@@ -1,0 +1,81 @@
+//! Prints every form: its text, its operand slots with their roles and places, its modifiers with their values.
+//! The reference page of the ISA is this output: `cargo run -p sassafras-sass --example forms`.
+
+use sass::form::{Bits, Form, Piece, Role, SlotKind, Width};
+
+fn bits(b: Bits) -> String {
+    if b.is_empty() {
+        return "none".into();
+    }
+    b.iter().map(|(from, n)| format!("{from}+{n}")).collect::<Vec<_>>().join(",")
+}
+
+fn syntax(form: &Form) -> String {
+    let slot = |n: u8| form.slots[n as usize].name.name();
+    let field = |n: u8| form.mods[n as usize].name.name();
+    let mut out = String::new();
+    for piece in form.syntax {
+        match *piece {
+            Piece::Text(text) => out.push_str(text),
+            Piece::Mod(n) => out.push_str(&format!("{{{}}}", field(n))),
+            Piece::Slot(n) => out.push_str(slot(n)),
+            Piece::SlotSuffix(n, suffix) => out.push_str(&format!("{}{suffix}", slot(n))),
+            Piece::SlotMod(n, m) => out.push_str(&format!("{}{{{}}}", slot(n), field(m))),
+            Piece::Indexed(c, r) => out.push_str(&format!("{}[{}]", slot(c), slot(r))),
+            Piece::Alias(alias) => out.push_str(&format!("{{={alias:?}}}")),
+            Piece::If(n) => out.push_str(&format!("<{}? ", slot(n))),
+            Piece::End => out.push('>'),
+        }
+    }
+    out
+}
+
+fn main() {
+    println!("{} forms\n", sass::tables::FORMS.len());
+    for form in sass::tables::FORMS {
+        let last = if form.sm.1 == 999 { String::new() } else { form.sm.1.to_string() };
+        println!("{}  sm_{}..{last}  {:?}  {}", form.name, form.sm.0, form.class, syntax(form));
+        for slot in form.slots {
+            let role = match slot.role {
+                Role::Use => "use",
+                Role::Def => "def",
+                Role::UseDef => "use+def",
+            };
+            let kind = match slot.kind {
+                SlotKind::Reg(file) => format!("{file:?}"),
+                SlotKind::Imm { bits, signed, print, .. } => {
+                    format!("imm{bits}{} {print:?}", if signed { " signed" } else { "" })
+                }
+                SlotKind::Const => "c[bank][offset]".into(),
+                SlotKind::Target => "target".into(),
+            };
+            let width = match slot.width {
+                Width::Fixed(1) => String::new(),
+                Width::Fixed(n) => format!(" x{n}"),
+                Width::By(name, counts) => format!(" x{} by {}", format!("{counts:?}"), name.name()),
+            };
+            let marks: String = [(slot.neg, '-'), (slot.abs, '|'), (slot.inv, '~')]
+                .iter()
+                .filter(|m| m.0.is_some())
+                .map(|m| m.1)
+                .collect();
+            let default = if slot.default_inv { " default inverted" } else { "" };
+            println!("    {:8} {role} {kind}{width} {marks} @{}{default}", slot.name.name(), bits(slot.bits));
+        }
+        for field in form.mods {
+            let values: Vec<String> = field
+                .values
+                .iter()
+                .enumerate()
+                .filter_map(|(n, v)| v.map(|v| format!("{n}={}", if v.is_empty() { "_" } else { v })))
+                .collect();
+            println!(
+                "    {{{}}} @{} default {}: {}",
+                field.name.name(),
+                bits(field.bits),
+                field.default,
+                values.join(" ")
+            );
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Instruction <-> 128-bit word, by the tables.
+
+use crate::control::Control;
+use crate::form::{Bits, Form, FormId, Slot, SlotKind};
+use crate::inst::{Inst, Operand, Value};
+use crate::reg::{File, Reg};
+use crate::tables::{DECODE_INDEX, DECODE_LIST, FORMS};
+use smallvec::SmallVec;
+
+/// Why an instruction has no word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodeError {
+    /// What is wrong, naming form and field.
+    pub message: String,
+}
+
+impl std::fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for EncodeError {}
+
+/// What a word says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decoded {
+    /// An instruction of a known form.
+    Known(Inst),
+    /// A word that no form matches: kept as it is.
+    Unknown(u128),
+}
+
+impl Decoded {
+    /// The instruction, if the word is known.
+    pub fn known(&self) -> Option<&Inst> {
+        match self {
+            Decoded::Known(inst) => Some(inst),
+            Decoded::Unknown(_) => None,
+        }
+    }
+
+    /// The word again.
+    ///
+    /// # Errors
+    /// As [`encode`]; never for what [`decode`] gave.
+    pub fn encode(&self, sm: u16) -> Result<u128, EncodeError> {
+        match self {
+            Decoded::Known(inst) => encode(inst, sm),
+            Decoded::Unknown(word) => Ok(*word),
+        }
+    }
+}
+
+#[inline]
+fn ones(count: u8) -> u128 {
+    (1u128 << count) - 1
+}
+
+#[inline]
+fn extract(word: u128, bits: Bits) -> u64 {
+    let (from, count) = bits[0];
+    let mut value = (word >> from & ones(count)) as u64;
+    if let Some(&(from2, count2)) = bits.get(1) {
+        value |= ((word >> from2 & ones(count2)) as u64) << count;
+    }
+    value
+}
+
+#[inline]
+fn insert(bits: Bits, value: u64) -> u128 {
+    let (from, count) = bits[0];
+    let mut word = (value as u128 & ones(count)) << from;
+    if let Some(&(from2, count2)) = bits.get(1) {
+        word |= ((value as u128) >> count & ones(count2)) << from2;
+    }
+    word
+}
+
+#[inline]
+fn total(bits: Bits) -> u8 {
+    bits.iter().map(|b| b.1).sum()
+}
+
+#[inline]
+fn sign_extend(value: u64, bits: u8) -> i64 {
+    let unused = 64 - bits as u32;
+    ((value << unused) as i64) >> unused
+}
+
+/// How many bits a register number of `file` has on this chip; the highest value is RZ, URZ, PT or UPT.
+fn register_bits(slot: &Slot) -> u8 {
+    slot.bits[0].1
+}
+
+fn decode_register(word: u128, slot: &Slot, file: File) -> Reg {
+    let value = extract(word, slot.bits) as u8;
+    match file {
+        File::Ugpr if value as u128 == ones(register_bits(slot)) => Reg::URZ,
+        _ => Reg::phys(file, value),
+    }
+}
+
+#[inline]
+fn bit(word: u128, at: Option<u8>) -> bool {
+    at.is_some_and(|b| word >> b & 1 != 0)
+}
+
+fn decode_operand(word: u128, slot: &Slot) -> Operand {
+    if slot.bits.is_empty() {
+        return slot.default();
+    }
+    let value = match slot.kind {
+        SlotKind::Reg(file) => Value::Reg(decode_register(word, slot, file)),
+        SlotKind::Imm { bits, signed, shift, .. } => {
+            let raw = extract(word, slot.bits) << shift;
+            Value::Imm(if signed { sign_extend(raw, bits) } else { raw as i64 })
+        }
+        SlotKind::Const => {
+            let (_, offset_bits) = slot.bits[0];
+            let raw = extract(word, slot.bits);
+            let offset = (raw & ones(offset_bits) as u64) << slot.shift;
+            let offset = sign_extend(offset, offset_bits + slot.shift) as i32;
+            Value::Const { bank: (raw >> offset_bits) as u8, offset }
+        }
+        SlotKind::Target => {
+            let raw = extract(word, slot.bits) << slot.shift;
+            Value::Target(sign_extend(raw, total(slot.bits) + slot.shift))
+        }
+    };
+    Operand { value, neg: bit(word, slot.neg), abs: bit(word, slot.abs), inv: bit(word, slot.inv) }
+}
+
+/// The control field of any word.
+pub fn decode_control(word: u128) -> Control {
+    let field = (word >> 105) as u32;
+    let scoreboard = |n: u32| if n & 7 == 7 { None } else { Some((n & 7) as u8) };
+    Control {
+        stall: (field & 15) as u8,
+        bit109: field >> 4 & 1 != 0,
+        write_sb: scoreboard(field >> 5),
+        read_sb: scoreboard(field >> 8),
+        wait: (field >> 11 & 63) as u8,
+        reuse: (field >> 17 & 15) as u8,
+    }
+}
+
+/// The bits of a control field, in their place.
+///
+/// # Errors
+/// If a field is too big.
+pub fn encode_control(ctrl: &Control) -> Result<u128, EncodeError> {
+    let fail = |what: &str| Err(EncodeError { message: format!("control field: {what} is out of range") });
+    if ctrl.stall > 15 {
+        return fail("stall");
+    }
+    if ctrl.write_sb.is_some_and(|n| n > 6) || ctrl.read_sb.is_some_and(|n| n > 6) {
+        return fail("scoreboard");
+    }
+    if ctrl.wait > 63 {
+        return fail("wait mask");
+    }
+    if ctrl.reuse > 15 {
+        return fail("reuse");
+    }
+    let field = ctrl.stall as u128
+        | (ctrl.bit109 as u128) << 4
+        | (ctrl.write_sb.unwrap_or(7) as u128) << 5
+        | (ctrl.read_sb.unwrap_or(7) as u128) << 8
+        | (ctrl.wait as u128) << 11
+        | (ctrl.reuse as u128) << 17;
+    Ok(field << 105)
+}
+
+/// The form of a word on chip `sm`, found by its opcode bits.
+pub fn find_form(word: u128, sm: u16) -> Option<FormId> {
+    let key = (word & 0xfff) as usize | ((word >> 91 & 1) as usize) << 12;
+    let (start, count) = DECODE_INDEX[key];
+    let list = &DECODE_LIST[start as usize..start as usize + count as usize];
+    let matches = |form: &Form| word & form.mask == form.fixed && form.sm.0 <= sm && sm <= form.sm.1;
+    list.iter().find(|&&n| matches(&FORMS[n as usize])).map(|&n| FormId(n))
+}
+
+/// What `word` says on chip `sm` (`90` for sm_90).
+pub fn decode(word: u128, sm: u16) -> Decoded {
+    let Some(id) = find_form(word, sm) else { return Decoded::Unknown(word) };
+    let form = id.get();
+    let mut mods: SmallVec<[u8; 12]> = SmallVec::new();
+    for field in form.mods {
+        let value = extract(word, field.bits) as u8;
+        if !matches!(field.values.get(value as usize), Some(Some(_))) {
+            return Decoded::Unknown(word);
+        }
+        mods.push(value);
+    }
+    let file = if form.uniform_guard { File::Upred } else { File::Pred };
+    let guard = Operand {
+        value: Value::Reg(Reg::phys(file, (word >> 12 & 7) as u8)),
+        neg: false,
+        abs: false,
+        inv: word >> 15 & 1 != 0,
+    };
+    Decoded::Known(Inst {
+        form: id,
+        guard,
+        operands: form.slots.iter().map(|slot| decode_operand(word, slot)).collect(),
+        mods,
+        ctrl: decode_control(word),
+    })
+}
+
+#[cold]
+fn bad(form: &Form, what: &str, why: impl std::fmt::Display) -> EncodeError {
+    EncodeError { message: format!("{}: {what} {why}", form.name) }
+}
+
+fn encode_register(form: &Form, what: &str, bits: u8, file: File, reg: Reg) -> Result<u64, EncodeError> {
+    if reg.is_virtual() {
+        return Err(bad(form, what, format_args!("is the virtual register {reg}")));
+    }
+    if reg.file() != file {
+        return Err(bad(form, what, format_args!("{reg} is of the wrong register file")));
+    }
+    let limit = ones(bits) as u64;
+    match reg.index() as u64 {
+        255 if file == File::Ugpr => Ok(limit),
+        n if n > limit || (file == File::Ugpr && n == limit) => {
+            Err(bad(form, what, format_args!("{reg} is out of range")))
+        }
+        n => Ok(n),
+    }
+}
+
+fn encode_operand(form: &Form, slot: &Slot, operand: &Operand) -> Result<u128, EncodeError> {
+    let what = slot.name.name();
+    let mut word = 0u128;
+    for (set, at, sign) in [(operand.neg, slot.neg, '-'), (operand.abs, slot.abs, '|'), (operand.inv, slot.inv, '~')] {
+        match (set, at) {
+            (true, Some(b)) => word |= 1 << b,
+            (true, None) => return Err(bad(form, what, format_args!("cannot have the source modifier {sign}"))),
+            _ => {}
+        }
+    }
+    if slot.bits.is_empty() {
+        return if *operand == slot.default() { Ok(0) } else { Err(bad(form, what, "cannot be chosen")) };
+    }
+    let raw = match (slot.kind, operand.value) {
+        (SlotKind::Reg(file), Value::Reg(reg)) => encode_register(form, what, register_bits(slot), file, reg)?,
+        (SlotKind::Imm { bits, signed, shift, .. }, Value::Imm(value)) => {
+            let fits = if signed {
+                bits == 64 || sign_extend(value as u64, bits) == value || (bits == 32 && value as u64 >> 32 == 0)
+            } else {
+                value as u64 >> bits == 0 || (bits == 32 && value as i32 as i64 == value)
+            };
+            if !fits || value & ((1 << shift) - 1) != 0 {
+                return Err(bad(form, what, format_args!("{value:#x} does not fit")));
+            }
+            (value as u64 >> shift) & ones(bits - shift) as u64
+        }
+        (SlotKind::Const, Value::Const { bank, offset }) => {
+            let (_, offset_bits) = slot.bits[0];
+            let bank_bits = slot.bits[1].1;
+            let span = offset_bits + slot.shift;
+            let range = -(1i64 << (span - 1))..1i64 << span;
+            if bank >> bank_bits != 0 || !range.contains(&(offset as i64)) || offset & ((1 << slot.shift) - 1) != 0 {
+                return Err(bad(form, what, format_args!("c[{bank:#x}][{offset:#x}] does not fit")));
+            }
+            ((offset as u64 & ones(span) as u64) >> slot.shift) | (bank as u64) << offset_bits
+        }
+        (SlotKind::Target, Value::Target(value)) => {
+            let count = total(slot.bits);
+            if sign_extend(value as u64, count + slot.shift) != value || value & ((1 << slot.shift) - 1) != 0 {
+                return Err(bad(form, what, format_args!("the distance {value:#x} does not fit")));
+            }
+            (value as u64 >> slot.shift) & ones(count) as u64
+        }
+        _ => return Err(bad(form, what, "has an operand of the wrong kind")),
+    };
+    Ok(word | insert(slot.bits, raw))
+}
+
+/// The word of an instruction on chip `sm`.
+///
+/// # Errors
+/// A virtual register, an operand of the wrong kind or file, a value that does not fit its field (nothing is ever
+/// truncated), a source modifier that the slot does not have, or a form that the chip lacks.
+pub fn encode(inst: &Inst, sm: u16) -> Result<u128, EncodeError> {
+    let form = inst.form();
+    if sm < form.sm.0 || form.sm.1 < sm {
+        return Err(bad(form, "the form", format_args!("does not exist on sm_{sm}")));
+    }
+    if inst.operands.len() != form.slots.len() || inst.mods.len() != form.mods.len() {
+        return Err(bad(form, "the instruction", "has the wrong number of operands or modifiers"));
+    }
+    let mut word = form.fixed | encode_control(&inst.ctrl)?;
+    let file = if form.uniform_guard { File::Upred } else { File::Pred };
+    let Value::Reg(guard) = inst.guard.value else { return Err(bad(form, "the guard", "is no register")) };
+    word |= (encode_register(form, "the guard", 3, file, guard)? as u128) << 12 | (inst.guard.inv as u128) << 15;
+    if inst.guard.neg || inst.guard.abs {
+        return Err(bad(form, "the guard", "cannot be negated arithmetically"));
+    }
+    for (slot, operand) in form.slots.iter().zip(&inst.operands) {
+        word |= encode_operand(form, slot, operand)?;
+    }
+    for (field, &value) in form.mods.iter().zip(&inst.mods) {
+        if !matches!(field.values.get(value as usize), Some(Some(_))) {
+            return Err(bad(form, field.name.name(), format_args!("has no value {value}")));
+        }
+        word |= insert(field.bits, value as u64);
+    }
+    Ok(word)
+}
