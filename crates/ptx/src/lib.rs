@@ -6,6 +6,13 @@
 
 mod access;
 pub mod isa;
+mod lex;
 pub mod module;
+mod names;
+mod parse;
+mod print;
 mod special;
 pub mod types;
+
+pub use parse::{parse, parse_bytes};
+pub use print::{print, print_inst};

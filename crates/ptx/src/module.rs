@@ -49,7 +49,7 @@ id!(
 );
 
 /// A whole PTX file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Module {
     /// `.version major.minor`.
     pub version: (u16, u16),

@@ -1,0 +1,440 @@
+//! Functions: headers, directives, bodies and their scopes.
+
+use super::{Body, MAX_REGS, PENDING, Parsed, Parser, Pending, Site};
+use crate::lex::{Kind, p1};
+use crate::module::*;
+use crate::names::{Meaning, NameId};
+use crate::types::Space;
+use diag::Span;
+
+impl Parser<'_> {
+    /// A function or entry, behind `.func` or `.entry`.
+    pub(super) fn function(&mut self, kind: FuncKind, linkage: Linkage) -> Parsed<()> {
+        // Attributes of a function say nothing that is kept.
+        if self.eat_dot("attribute") {
+            self.expect_p(b'(')?;
+            while !self.at_p(b')') || self.at_second_paren() {
+                if self.at(Kind::Eof) {
+                    return Err(self.syntax());
+                }
+                self.bump();
+            }
+            self.expect_p(b')')?;
+        }
+        self.body = Body::default();
+        self.names.open();
+        // The id that the function will have: parameters carry it.
+        let next = FuncId(self.module.funcs.len() as u32);
+        self.func = Some(next);
+        let done = self.function_rest(kind, linkage, next);
+        // However many scopes an error left open, the module's is the one that goes on.
+        self.names.close_all();
+        self.func = None;
+        done
+    }
+
+    fn at_second_paren(&self) -> bool {
+        let mut ahead = self.lex;
+        ahead.next().kind == p1(b')')
+    }
+
+    fn params(&mut self) -> Parsed<Vec<(Variable, NameId)>> {
+        let mut out = Vec::new();
+        self.expect_p(b'(')?;
+        while !self.at_p(b')') {
+            out.push(self.parameter()?);
+            if !self.eat_p(b',') {
+                break;
+            }
+        }
+        self.expect_p(b')')?;
+        Ok(out)
+    }
+
+    fn function_rest(&mut self, kind: FuncKind, linkage: Linkage, next: FuncId) -> Parsed<()> {
+        let returns = if kind == FuncKind::Func && self.at_p(b'(') { self.params()? } else { Vec::new() };
+        let (name, span) = self.ident()?;
+        let params = if self.at_p(b'(') { self.params()? } else { Vec::new() };
+        let directives = self.directives()?;
+        let define = self.at_p(b'{');
+        let text = self.names.text(name);
+        let known = match self.names.meaning(name) {
+            Meaning::Func(id) => Some(id),
+            Meaning::Nothing => None,
+            _ => {
+                self.duplicate("function", name, span);
+                None
+            }
+        };
+        if let Some(id) = known {
+            let old = &self.module.funcs[id.index()];
+            let shape = |v: &Variable| (v.ty, v.vector, v.dims.clone(), v.space);
+            let same = |ids: &[VarId], new: &[(Variable, NameId)]| {
+                ids.len() == new.len()
+                    && ids.iter().zip(new).all(|(&i, n)| shape(&self.module.vars[i.index()]) == shape(&n.0))
+            };
+            if old.kind != kind || !same(&old.params, &params) || !same(&old.returns, &returns) {
+                self.error(span, format!("Function '{text}' is declared in another way before"));
+            } else if define && old.body.is_some() {
+                self.duplicate("function", name, span);
+            }
+        }
+        let id = known.unwrap_or(next);
+        let scope = Some(id);
+        let place = |p: &mut Self, new: Vec<(Variable, NameId)>, old: Vec<VarId>| -> Vec<VarId> {
+            let reuse = old.len() == new.len();
+            let mut ids = Vec::new();
+            for (i, (mut v, name)) in new.into_iter().enumerate() {
+                v.scope = scope;
+                let span = v.span;
+                let (ty, vector, space) = (v.ty, v.vector, v.space);
+                let id = if reuse {
+                    p.module.vars[old[i].index()] = v;
+                    old[i]
+                } else {
+                    p.new_var(v)
+                };
+                ids.push(id);
+                if p.names.text(name) == "_" {
+                    continue;
+                }
+                let meaning = if space == Space::Reg {
+                    let reg = RegId(p.body.regs.len() as u32);
+                    p.body.regs.push(Register { name: p.names.text(name), ty, vector });
+                    Meaning::Reg(reg)
+                } else {
+                    Meaning::Var(id)
+                };
+                p.bind_new("variable", name, span, meaning);
+            }
+            ids
+        };
+        let (old_returns, old_params) = match known {
+            Some(id) => {
+                let f = &self.module.funcs[id.index()];
+                // A declaration after the definition changes nothing.
+                if f.body.is_some() {
+                    if !define {
+                        self.expect_p(b';')?;
+                        self.module.items.push(Item::Func { func: id, define });
+                        return Ok(());
+                    }
+                    (Vec::new(), Vec::new())
+                } else {
+                    (f.returns.clone(), f.params.clone())
+                }
+            }
+            None => (Vec::new(), Vec::new()),
+        };
+        let returns = place(self, returns, old_returns);
+        let params = place(self, params, old_params);
+        let function = Function {
+            name: text,
+            span,
+            kind,
+            linkage,
+            returns,
+            params,
+            directives,
+            regs: Vec::new(),
+            labels: Vec::new(),
+            tables: Vec::new(),
+            body: None,
+        };
+        match known {
+            Some(id) => self.module.funcs[id.index()] = function,
+            None => {
+                self.module.funcs.push(function);
+                self.names.bind_outermost(name, Meaning::Func(id));
+            }
+        }
+        self.func = Some(id);
+        self.module.items.push(Item::Func { func: id, define });
+        if !define {
+            return self.expect_p(b';');
+        }
+        self.body(id)
+    }
+
+    fn body(&mut self, id: FuncId) -> Parsed<()> {
+        self.bump();
+        self.names.open();
+        let done = self.statements();
+        self.settle_all();
+        let body = std::mem::take(&mut self.body);
+        let f = &mut self.module.funcs[id.index()];
+        f.regs = body.regs;
+        f.labels = body.labels;
+        f.tables = body.tables;
+        f.body = Some(body.stmts);
+        done
+    }
+
+    /// Directives between header and body.
+    fn directives(&mut self) -> Parsed<Vec<Directive>> {
+        let mut out = Vec::new();
+        while self.at(Kind::Dot) {
+            let span = self.bump().span;
+            let word = self.text(span).into_owned();
+            out.push(match &word[1..] {
+                "maxntid" => Directive::MaxNtid(self.triple()?),
+                "reqntid" => Directive::ReqNtid(self.triple()?),
+                "reqnctapercluster" => Directive::ReqNctaPerCluster(self.triple()?),
+                "minnctapersm" => Directive::MinNctaPerSm(self.number()?),
+                "maxnctapersm" => Directive::MaxNctaPerSm(self.number()?),
+                "maxnreg" => Directive::MaxNreg(self.number()?),
+                "maxclusterrank" => Directive::MaxClusterRank(self.number()?),
+                "noreturn" => Directive::NoReturn,
+                "explicitcluster" => Directive::ExplicitCluster,
+                "blocksareclusters" => Directive::BlocksAreClusters,
+                "pragma" => Directive::Pragma(self.pragma()?),
+                "abi_preserve" | "abi_preserve_control" => {
+                    Directive::Other(word[1..].to_string(), vec![u64::from(self.number()?)])
+                }
+                _ => {
+                    self.error(span, format!("Unknown directive '{word}'"));
+                    return Err(super::Stop);
+                }
+            });
+        }
+        Ok(out)
+    }
+
+    fn triple(&mut self) -> Parsed<[u32; 3]> {
+        let mut out = [1; 3];
+        for n in &mut out {
+            *n = self.number()?;
+            if !self.eat_p(b',') {
+                break;
+            }
+        }
+        Ok(out)
+    }
+
+    /// The statements of a body, behind its `{`, with its `}`.
+    fn statements(&mut self) -> Parsed<()> {
+        let mut depth = 0u32;
+        self.body.marks.clear();
+        loop {
+            match self.tok.kind {
+                Kind::Eof => return Err(self.syntax()),
+                k if k == p1(b'{') => {
+                    self.bump();
+                    depth += 1;
+                    self.names.open();
+                    self.body.marks.push(self.body.open.len());
+                    self.body.stmts.push(Stmt::Open);
+                }
+                k if k == p1(b'}') => {
+                    self.bump();
+                    if depth == 0 {
+                        return Ok(());
+                    }
+                    depth -= 1;
+                    let mark = self.body.marks.pop().unwrap_or(0);
+                    self.settle(mark);
+                    self.names.close();
+                    self.body.stmts.push(Stmt::Close);
+                }
+                _ => {
+                    if self.diags.len() >= super::MAX_ERRORS {
+                        return Err(super::Stop);
+                    }
+                    let before = self.tok.span;
+                    if self.statement().is_err() {
+                        self.recover();
+                        if self.tok.span == before && !self.at_p(b'{') && !self.at_p(b'}') {
+                            self.bump();
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    // ---- labels that are used before they are defined ----
+
+    /// A label operand for a name that means nothing yet.
+    pub(super) fn pend(&mut self, name: NameId, span: Span, site: Site) -> LabelId {
+        let index = self.body.pending.len() as u32;
+        self.body.pending.push(Pending { name, span, site, settled: None });
+        self.body.open.push(index);
+        LabelId(PENDING | index)
+    }
+
+    /// Settles the uses since `mark` whose names now mean something in the scope that closes.
+    fn settle(&mut self, mark: usize) {
+        let mut kept = mark;
+        for i in mark..self.body.open.len() {
+            let index = self.body.open[i];
+            let name = self.body.pending[index as usize].name;
+            match self.names.meaning(name) {
+                m @ (Meaning::Label(_) | Meaning::Table(_)) => self.body.pending[index as usize].settled = Some(m),
+                _ => {
+                    self.body.open[kept] = index;
+                    kept += 1;
+                }
+            }
+        }
+        self.body.open.truncate(kept);
+    }
+
+    /// At the end of the function: settles what is left, reports the rest, and puts the answers in place.
+    fn settle_all(&mut self) {
+        self.settle(0);
+        for index in std::mem::take(&mut self.body.open) {
+            let Pending { name, span, .. } = self.body.pending[index as usize];
+            self.unknown(name, span);
+        }
+        let pending = std::mem::take(&mut self.body.pending);
+        for (index, p) in pending.iter().enumerate() {
+            let Some(meaning) = p.settled else { continue };
+            let placeholder = LabelId(PENDING | index as u32);
+            match (p.site, meaning) {
+                (Site::Stmt(s), m) => {
+                    let Some(Stmt::Inst(inst)) = self.body.stmts.get_mut(s as usize) else { continue };
+                    for o in inst.operands.iter_mut().filter(|o| **o == Operand::Label(placeholder)) {
+                        *o = match m {
+                            Meaning::Table(t) => Operand::Table(t),
+                            Meaning::Label(l) => Operand::Label(l),
+                            _ => continue,
+                        };
+                    }
+                }
+                (Site::Table(t), Meaning::Label(l)) => {
+                    if let Some(Table::Branch { targets, .. }) = self.body.tables.get_mut(t.index()) {
+                        targets.iter_mut().filter(|x| **x == placeholder).for_each(|x| *x = l);
+                    }
+                }
+                (Site::Table(_), _) => {
+                    self.error(p.span, "Label expected in .branchtargets");
+                }
+            }
+        }
+    }
+
+    /// `.reg .b32 %r<5>, %x;` behind `.reg`.
+    pub(super) fn registers(&mut self) -> Parsed<()> {
+        let kin = self.kindred()?;
+        let mut run: Option<u32> = None;
+        loop {
+            let (name, span) = self.ident()?;
+            let count = self.range()?;
+            let first = self.body.regs.len() as u32;
+            if u64::from(first) + u64::from(count.unwrap_or(1)) > MAX_REGS {
+                return Err(self.error(span, format!("More than {MAX_REGS} registers of a function are not supported")));
+            }
+            let base = self.names.text(name);
+            match count {
+                None => {
+                    self.body.regs.push(Register { name: base, ty: kin.ty, vector: kin.vector });
+                    self.bind_new("variable", name, span, Meaning::Reg(RegId(first)));
+                    run.get_or_insert(first);
+                }
+                Some(count) => {
+                    self.end_run(&mut run, first);
+                    let mut text = base.clone();
+                    for i in 0..count {
+                        text.truncate(base.len());
+                        push_number(&mut text, i);
+                        let name = self.names.intern(text.as_bytes());
+                        self.body.regs.push(Register { name: text.clone(), ty: kin.ty, vector: kin.vector });
+                        self.bind_new("variable", name, span, Meaning::Reg(RegId(first + i)));
+                    }
+                    self.body.stmts.push(Stmt::Regs { first: RegId(first), count, range: Some(base) });
+                }
+            }
+            if !self.eat_p(b',') {
+                break;
+            }
+        }
+        let end = self.body.regs.len() as u32;
+        self.end_run(&mut run, end);
+        self.expect_p(b';')
+    }
+
+    fn end_run(&mut self, run: &mut Option<u32>, end: u32) {
+        if let Some(first) = run.take() {
+            self.body.stmts.push(Stmt::Regs { first: RegId(first), count: end - first, range: None });
+        }
+    }
+
+    /// A table behind `name:`; the directive is at hand.
+    pub(super) fn table(&mut self, label: NameId, span: Span) -> Parsed<()> {
+        let word = self.bump().span;
+        let id = TableId(self.body.tables.len() as u32);
+        let name = self.names.text(label);
+        let table = match &self.text(word)[1..] {
+            "branchtargets" => {
+                let mut targets = Vec::new();
+                loop {
+                    let (n, at) = self.ident()?;
+                    targets.push(match self.names.meaning(n) {
+                        Meaning::Label(l) => l,
+                        Meaning::Nothing => self.pend(n, at, Site::Table(id)),
+                        _ => return Err(self.error(at, "Label expected in .branchtargets")),
+                    });
+                    if !self.eat_p(b',') {
+                        break;
+                    }
+                }
+                Table::Branch { name, targets }
+            }
+            "calltargets" => {
+                let mut targets = Vec::new();
+                loop {
+                    let (n, at) = self.ident()?;
+                    match self.names.meaning(n) {
+                        Meaning::Func(f) => targets.push(f),
+                        _ => return Err(self.unknown(n, at)),
+                    }
+                    if !self.eat_p(b',') {
+                        break;
+                    }
+                }
+                Table::Call { name, targets }
+            }
+            _ => {
+                let returns = if self.at_p(b'(') { self.params()? } else { Vec::new() };
+                self.ident()?;
+                let params = if self.at_p(b'(') { self.params()? } else { Vec::new() };
+                let mut noreturn = false;
+                while self.at(Kind::Dot) {
+                    if self.eat_dot("noreturn") {
+                        noreturn = true;
+                    } else if self.eat_dot("abi_preserve") || self.eat_dot("abi_preserve_control") {
+                        self.number()?;
+                    } else {
+                        return Err(self.syntax());
+                    }
+                }
+                let mut make = |list: Vec<(Variable, NameId)>| -> Vec<VarId> {
+                    list.into_iter().map(|(v, _)| self.new_var(v)).collect()
+                };
+                let returns = make(returns);
+                let params = make(params);
+                Table::Prototype { name, returns, params, noreturn }
+            }
+        };
+        self.expect_p(b';')?;
+        self.body.tables.push(table);
+        self.body.stmts.push(Stmt::Table(id));
+        self.bind_new("label", label, span, Meaning::Table(id));
+        Ok(())
+    }
+}
+
+fn push_number(text: &mut String, n: u32) {
+    let mut digits = [0u8; 10];
+    let mut at = digits.len();
+    let mut n = n;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    text.extend(digits[at..].iter().map(|&b| b as char));
+}

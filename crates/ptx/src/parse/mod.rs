@@ -1,0 +1,478 @@
+//! Text -> [`Module`]: a recursive-descent parser that goes on after an error.
+//!
+//! Names are resolved while parsing; labels may be used before their definition and are settled when their scope closes.
+//! Time and memory are linear in the length of the text.
+
+mod decl;
+mod expr;
+mod func;
+mod operand;
+mod stmt;
+
+use crate::lex::{Kind, Lexer, Token, p1};
+use crate::module::*;
+use crate::names::{Meaning, NameId, Names};
+use diag::{Diagnostic, Severity, Span};
+
+/// An error has been reported; the statement at hand is given up.
+pub(crate) struct Stop;
+
+/// The value of a rule, or nothing after a reported error.
+pub(crate) type Parsed<T> = Result<T, Stop>;
+
+/// Messages after which parsing ends: a text with more is no PTX.
+const MAX_ERRORS: usize = 100;
+
+/// Nesting of braces, parentheses and operators in one construct.
+const MAX_NESTING: u32 = 200;
+
+/// Elements of all initialisers together that the text does not spell out (padding of inner braces).
+const MAX_PADDING: u64 = 1 << 22;
+
+/// Registers of one function: more is refused instead of filling the memory.
+const MAX_REGS: u64 = 1 << 22;
+
+/// A use of a name that may turn out to be a label or table of an open scope.
+struct Pending {
+    name: NameId,
+    span: Span,
+    site: Site,
+    settled: Option<Meaning>,
+}
+
+#[derive(Clone, Copy)]
+enum Site {
+    Stmt(u32),
+    Table(TableId),
+}
+
+/// Marks a [`LabelId`] as an index into the pending uses.
+const PENDING: u32 = 1 << 31;
+
+/// What belongs to the function at hand.
+#[derive(Default)]
+struct Body {
+    regs: Vec<Register>,
+    labels: Vec<Label>,
+    tables: Vec<Table>,
+    stmts: Vec<Stmt>,
+    pending: Vec<Pending>,
+    /// Indices of `pending` that are not settled, and the marks of the open scopes in it.
+    open: Vec<u32>,
+    marks: Vec<usize>,
+}
+
+/// The state of parsing one text.
+pub(crate) struct Parser<'a> {
+    src: &'a [u8],
+    lex: Lexer<'a>,
+    tok: Token,
+    prev_end: u32,
+    module: Module,
+    diags: Vec<Diagnostic>,
+    names: Names,
+    body: Body,
+    func: Option<FuncId>,
+    nesting: u32,
+    padding: u64,
+}
+
+/// Parses PTX text. The module holds everything that could be understood; without an error among the messages it is the
+/// whole text. Never fails, never panics.
+pub fn parse(text: &str) -> (Module, Vec<Diagnostic>) {
+    parse_bytes(text.as_bytes())
+}
+
+/// Parses PTX that may hold any bytes; only comments and strings may hold other than ASCII.
+pub fn parse_bytes(text: &[u8]) -> (Module, Vec<Diagnostic>) {
+    if text.len() >= u32::MAX as usize {
+        let module = Module { address_size: 64, ..Module::default() };
+        return (module, vec![Diagnostic::new(Severity::Fatal, "PTX text of 4 GB or more is not supported")]);
+    }
+    let mut lex = Lexer::new(text);
+    let tok = lex.next();
+    let mut parser = Parser {
+        src: text,
+        lex,
+        tok,
+        prev_end: 0,
+        module: Module { address_size: 64, ..Module::default() },
+        diags: Vec::new(),
+        names: Names::new(),
+        body: Body::default(),
+        func: None,
+        nesting: 0,
+        padding: 0,
+    };
+    let _ = parser.run();
+    (parser.module, parser.diags)
+}
+
+impl<'a> Parser<'a> {
+    // ---- tokens ----
+
+    fn bytes(&self, span: Span) -> &'a [u8] {
+        &self.src[span.start as usize..span.end as usize]
+    }
+
+    /// The text of a token; lexer words are ASCII, strings need not be UTF-8.
+    fn text(&self, span: Span) -> std::borrow::Cow<'a, str> {
+        String::from_utf8_lossy(self.bytes(span))
+    }
+
+    fn bump(&mut self) -> Token {
+        let t = self.tok;
+        self.prev_end = t.span.end;
+        self.tok = self.lex.next();
+        t
+    }
+
+    fn at(&self, kind: Kind) -> bool {
+        self.tok.kind == kind
+    }
+
+    fn at_p(&self, byte: u8) -> bool {
+        self.tok.kind == p1(byte)
+    }
+
+    fn eat_p(&mut self, byte: u8) -> bool {
+        let yes = self.at_p(byte);
+        if yes {
+            self.bump();
+        }
+        yes
+    }
+
+    fn expect_p(&mut self, byte: u8) -> Parsed<()> {
+        if self.eat_p(byte) { Ok(()) } else { Err(self.syntax()) }
+    }
+
+    fn at_dot(&self, word: &str) -> bool {
+        self.tok.kind == Kind::Dot && &self.bytes(self.tok.span)[1..] == word.as_bytes()
+    }
+
+    fn eat_dot(&mut self, word: &str) -> bool {
+        let yes = self.at_dot(word);
+        if yes {
+            self.bump();
+        }
+        yes
+    }
+
+    /// The identifier at hand.
+    fn ident(&mut self) -> Parsed<(NameId, Span)> {
+        if !self.at(Kind::Ident) {
+            return Err(self.syntax());
+        }
+        let span = self.bump().span;
+        Ok((self.names.intern(self.bytes(span)), span))
+    }
+
+    /// The string at hand, without its quotes.
+    fn string(&mut self) -> Parsed<String> {
+        if !self.at(Kind::Str) {
+            return Err(self.syntax());
+        }
+        let span = self.bump().span;
+        Ok(self.text(Span::new(span.start + 1, span.end - 1)).into_owned())
+    }
+
+    /// An unsigned number of at most 32 bits.
+    fn number(&mut self) -> Parsed<u32> {
+        let span = self.tok.span;
+        let value = self.literal()?;
+        match u32::try_from(value.bits) {
+            Ok(n) if !(value.unsigned && value.bits < 0) => Ok(n),
+            _ => Err(self.error(span, "Constant overflow")),
+        }
+    }
+
+    // ---- messages ----
+
+    fn push(&mut self, d: Diagnostic) {
+        if self.diags.len() < MAX_ERRORS {
+            self.diags.push(d);
+        }
+    }
+
+    fn error(&mut self, span: Span, message: impl Into<String>) -> Stop {
+        self.push(Diagnostic::error(message).at(span));
+        Stop
+    }
+
+    /// The message for a token that cannot stand here.
+    fn syntax(&mut self) -> Stop {
+        let span = self.tok.span;
+        let mut text = self.text(span).into_owned();
+        if text.len() > 60 {
+            let cut = (0..=60).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+            text.truncate(cut);
+            text.push_str("...");
+        }
+        let message = if self.tok.kind == Kind::Bad && text.starts_with("/*") {
+            "Parsing error near '': unexpected EOF while scanning".to_string()
+        } else {
+            format!("Parsing error near '{text}': syntax error")
+        };
+        // One place gives one message: what follows from it says nothing new.
+        if self.diags.last().is_none_or(|d| d.span != Some(span)) {
+            self.push(Diagnostic::new(Severity::Fatal, message).at(span));
+        }
+        Stop
+    }
+
+    fn unknown(&mut self, name: NameId, span: Span) -> Stop {
+        let message = format!("Unknown symbol '{}'", self.names.text(name));
+        self.error(span, message)
+    }
+
+    /// Skips to behind the next `;`, or before a brace or the end.
+    fn recover(&mut self) {
+        loop {
+            match self.tok.kind {
+                Kind::Eof => return,
+                k if k == p1(b';') => {
+                    self.bump();
+                    return;
+                }
+                k if k == p1(b'}') || k == p1(b'{') => return,
+                _ => {
+                    self.bump();
+                }
+            }
+        }
+    }
+
+    fn nest<T>(&mut self, f: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.nesting >= MAX_NESTING {
+            let span = self.tok.span;
+            return Err(self.error(span, format!("More than {MAX_NESTING} levels of nesting are not supported")));
+        }
+        self.nesting += 1;
+        let out = f(self);
+        self.nesting -= 1;
+        out
+    }
+
+    // ---- the module ----
+
+    fn run(&mut self) -> Parsed<()> {
+        self.header()?;
+        while !self.at(Kind::Eof) {
+            if self.diags.len() >= MAX_ERRORS {
+                break;
+            }
+            let before = self.tok.span;
+            if self.module_item().is_err() {
+                self.recover_module(before);
+            }
+        }
+        Ok(())
+    }
+
+    /// After an error at module scope: behind the next `;`, or behind a whole `{ }`.
+    fn recover_module(&mut self, before: Span) {
+        self.recover();
+        if self.at_p(b'{') {
+            let mut depth = 0u32;
+            while !self.at(Kind::Eof) {
+                match self.tok.kind {
+                    k if k == p1(b'{') => depth += 1,
+                    k if k == p1(b'}') => depth -= 1,
+                    _ => {}
+                }
+                self.bump();
+                if depth == 0 {
+                    break;
+                }
+            }
+        }
+        if self.tok.span == before {
+            self.bump();
+        }
+    }
+
+    fn missing(&mut self, directive: &str) -> Stop {
+        let span = self.tok.span;
+        self.push(
+            Diagnostic::new(Severity::Fatal, format!("Missing .{directive} directive at start of file '\u{1}'"))
+                .at(span),
+        );
+        Stop
+    }
+
+    fn header(&mut self) -> Parsed<()> {
+        if !self.eat_dot("version") {
+            return Err(self.missing("version"));
+        }
+        let span = self.tok.span;
+        let text = self.text(span);
+        let version = (self.at(Kind::Decimal))
+            .then(|| text.split_once('.'))
+            .flatten()
+            .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+        let Some(version) = version else { return Err(self.missing("version")) };
+        self.bump();
+        self.module.version = version;
+        if !arch::is_ptx_version(version) {
+            let (a, b) = arch::LATEST_PTX;
+            let message = format!("Unsupported .version {text}; current version is '{a}.{b}'");
+            self.push(Diagnostic::new(Severity::Fatal, message).at(span));
+            return Err(Stop);
+        }
+        if !self.at_dot("target") {
+            return Err(self.missing("target"));
+        }
+        self.target()?;
+        if self.eat_dot("address_size") {
+            let span = self.tok.span;
+            match self.number()? {
+                n @ (32 | 64) => self.module.address_size = n as u8,
+                _ => {
+                    self.error(span, "Illegal value for .address_size directive (must be 32 or 64)");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn target(&mut self) -> Parsed<()> {
+        self.bump();
+        loop {
+            let (_, span) = self.ident()?;
+            let word = self.text(span).into_owned();
+            let known = matches!(word.as_str(), "texmode_unified" | "texmode_independent" | "debug" | "map_f64_to_f32")
+                || arch::Target::parse(&word.replacen("compute_", "sm_", 1)).is_some();
+            if !known {
+                self.push(Diagnostic::new(Severity::Fatal, format!("Unsupported .target '{word}'")).at(span));
+                return Err(Stop);
+            }
+            self.module.target.push(word);
+            if !self.eat_p(b',') {
+                break;
+            }
+        }
+        if !self.module.target.iter().any(|w| w.starts_with("sm_") || w.starts_with("compute_")) {
+            let span = self.tok.span;
+            let message = "Target architecture not defined at start of file '\u{1}'";
+            self.push(Diagnostic::new(Severity::Fatal, message).at(span));
+            return Err(Stop);
+        }
+        Ok(())
+    }
+
+    fn module_item(&mut self) -> Parsed<()> {
+        if self.eat_p(b';') {
+            return Ok(());
+        }
+        if !self.at(Kind::Dot) {
+            return Err(self.syntax());
+        }
+        if self.at_dot("section") {
+            return self.section();
+        }
+        if self.eat_dot("pragma") {
+            let words = self.pragma()?;
+            self.module.items.push(Item::Pragma(words));
+            return Ok(());
+        }
+        if self.eat_dot("file") {
+            return self.file();
+        }
+        if self.eat_dot("alias") {
+            return self.alias();
+        }
+        let mut linkage = Linkage::Internal;
+        while self.at(Kind::Dot) {
+            linkage = match &self.bytes(self.tok.span)[1..] {
+                b"extern" => Linkage::Extern,
+                b"visible" => Linkage::Visible,
+                b"weak" => Linkage::Weak,
+                b"common" => Linkage::Common,
+                _ => break,
+            };
+            self.bump();
+        }
+        if self.eat_dot("entry") {
+            return self.function(FuncKind::Entry, linkage);
+        }
+        if self.eat_dot("func") {
+            return self.function(FuncKind::Func, linkage);
+        }
+        let Some(space) = self.declared_space() else { return Err(self.syntax()) };
+        if matches!(space, crate::types::Space::Reg | crate::types::Space::Param) {
+            let span = self.tok.span;
+            return Err(self.error(span, format!("'.{}' variables at module scope are not supported", space.name())));
+        }
+        self.bump();
+        let mut ids = Vec::new();
+        let done = self.variables(space, linkage, &mut ids);
+        self.module.items.extend(ids.into_iter().map(Item::Var));
+        done
+    }
+
+    fn pragma(&mut self) -> Parsed<Vec<String>> {
+        let mut words = vec![self.string()?];
+        while self.eat_p(b',') {
+            words.push(self.string()?);
+        }
+        self.expect_p(b';')?;
+        Ok(words)
+    }
+
+    fn file(&mut self) -> Parsed<()> {
+        let index = self.number()?;
+        let name = self.string()?;
+        let mut stamp = None;
+        if self.eat_p(b',') {
+            let time = self.literal()?.bits as u64;
+            self.expect_p(b',')?;
+            stamp = Some((time, self.literal()?.bits as u64));
+        }
+        self.module.items.push(Item::File(self.module.files.len() as u32));
+        self.module.files.push(FileEntry { index, name, stamp });
+        Ok(())
+    }
+
+    fn alias(&mut self) -> Parsed<()> {
+        let mut funcs = [FuncId(0); 2];
+        for (i, f) in funcs.iter_mut().enumerate() {
+            if i == 1 {
+                self.expect_p(b',')?;
+            }
+            let (name, span) = self.ident()?;
+            match self.names.meaning(name) {
+                Meaning::Func(id) => *f = id,
+                _ => return Err(self.unknown(name, span)),
+            }
+        }
+        self.expect_p(b';')?;
+        self.module.items.push(Item::Alias { alias: funcs[0], target: funcs[1] });
+        Ok(())
+    }
+
+    /// `.section name { raw }`
+    fn section(&mut self) -> Parsed<()> {
+        self.bump();
+        let span = self.tok.span;
+        if !self.at(Kind::Dot) && !self.at(Kind::Ident) {
+            return Err(self.syntax());
+        }
+        self.bump();
+        let name = self.text(span).into_owned();
+        if !self.at_p(b'{') {
+            return Err(self.syntax());
+        }
+        let open = self.tok.span.end as usize;
+        let Some(len) = self.src[open..].iter().position(|&b| b == b'}') else {
+            self.lex.seek(self.src.len());
+            self.bump();
+            return Err(self.syntax());
+        };
+        let body = String::from_utf8_lossy(&self.src[open..open + len]).trim().to_string();
+        self.lex.seek(open + len + 1);
+        self.bump();
+        self.module.items.push(Item::Section { name, body });
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! Every PTX file of the repository: parses without a message, prints, and parses to the same module again.
+
+use ptx::module::{Module, Stmt};
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn ptx_files(dir: &Path, out: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> =
+        std::fs::read_dir(dir).map(|d| d.flatten().map(|e| e.path()).collect()).unwrap_or_default();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            ptx_files(&path, out);
+        } else if path.extension().is_some_and(|e| e == "ptx") {
+            out.push(path);
+        }
+    }
+}
+
+fn corpus() -> Vec<(PathBuf, String)> {
+    let mut files = Vec::new();
+    ptx_files(&root().join("tests/kernels"), &mut files);
+    ptx_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/good"), &mut files);
+    assert!(files.len() > 20, "the corpus is there");
+    let read = |p: PathBuf| (p.clone(), std::fs::read_to_string(&p).expect("corpus files are readable"));
+    files.into_iter().map(read).collect()
+}
+
+/// The module without its places.
+fn bare(mut m: Module) -> Module {
+    m.vars.iter_mut().for_each(|v| v.span = Default::default());
+    for f in &mut m.funcs {
+        f.span = Default::default();
+        f.labels.iter_mut().for_each(|l| l.span = Default::default());
+        for s in f.body.iter_mut().flatten() {
+            if let Stmt::Inst(i) = s {
+                i.span = Default::default();
+            }
+        }
+    }
+    m
+}
+
+#[test]
+fn parses_without_a_message() {
+    for (path, text) in corpus() {
+        let (_, diags) = ptx::parse(&text);
+        assert!(diags.is_empty(), "{}: {:#?}", path.display(), diags[0]);
+    }
+}
+
+#[test]
+fn prints_and_parses_to_the_same_module() {
+    for (path, text) in corpus() {
+        let (m, _) = ptx::parse(&text);
+        let printed = ptx::print(&m);
+        let (again, diags) = ptx::parse(&printed);
+        assert!(diags.is_empty(), "{}: {:#?}\n{printed}", path.display(), diags[0]);
+        assert!(bare(m) == bare(again), "{}\n{printed}", path.display());
+    }
+}
