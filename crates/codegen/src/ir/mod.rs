@@ -12,7 +12,7 @@ pub mod ops;
 pub mod text;
 pub mod verify;
 
-pub use ops::{Attr, BarKind, Cmp, Fmt, Mem, MemSpace, Op, Rnd, Scope, Sem};
+pub use ops::{AtomOp, Attr, BarKind, Cmp, Effect, Fmt, Mem, MemSpace, Op, Rnd, Scope, Sem, Sreg};
 
 use smallvec::SmallVec;
 
@@ -158,6 +158,19 @@ pub struct BlockData {
     pub term: Term,
 }
 
+/// Which registers a call passes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallSite {
+    /// Number of the callee in the kernel's list of functions; `None` for an indirect call.
+    pub callee: Option<u32>,
+    /// GPR of each argument word.
+    pub args: Vec<u8>,
+    /// GPR of each result word.
+    pub rets: Vec<u8>,
+    /// Bytes of stack arguments.
+    pub stack: u32,
+}
+
 /// A function.
 #[derive(Clone, Debug, Default)]
 pub struct Func {
@@ -173,6 +186,10 @@ pub struct Func {
     pub values: Vec<ValueData>,
     /// Types of what it returns.
     pub returns: Vec<Ty>,
+    /// GPR of each argument word (parameters of block 0) and of each returned word, for device functions.
+    pub signature: CallSite,
+    /// Calls; [`Op::Call`] names them by number.
+    pub calls: Vec<CallSite>,
     /// Local variables: total bytes and largest alignment.
     pub local_size: u32,
     /// Largest alignment of a local variable.

@@ -52,6 +52,8 @@ ops! {
     // ---- values without arguments -------------------------------------------------------------------------------
     /// `imm` are its bits.
     Const "const" 0 Pure;
+    /// Any bits: a register that was never written.
+    Undef "undef" 0 Pure;
     /// Special register `sub` (see `lower::sreg`) that does not change while a thread runs.
     Sreg "sreg" 0 Pure;
     /// Special register that does change (clocks, lane masks of the moment).
@@ -179,6 +181,10 @@ ops! {
     Red "red" -1 Write;
     /// Memory fence of `mem.scope`; `sub` 1: sequentially consistent.
     Fence "fence" 0 Write;
+    /// `ldmatrix` of as many 8x8 matrices as there are results; `sub` 1: transposed.
+    LdMatrix "ldmatrix" 1 Warp;
+    /// `stmatrix`: address, then one register a matrix; `sub` 1: transposed.
+    StMatrix "stmatrix" -1 Warp;
     /// True if a generic address lies in `mem.space`.
     IsSpace "isspacep" 1 Pure;
     /// Cache prefetch.
@@ -202,9 +208,9 @@ ops! {
     /// `sub` 0 trap, 1 breakpoint.
     Trap "trap" 0 Write;
     // ---- calls --------------------------------------------------------------------------------------------------
-    /// Function `imm` of the module's list.
+    /// `imm` is the number of the [`CallSite`](super::CallSite); arguments are the words that go in registers.
     Call "call" -1 Write;
-    /// First argument: code address (B64).
+    /// The same; the first argument is the function pointer (B64).
     CallIndirect "call.indirect" -1 Write;
 }
 
@@ -263,6 +269,64 @@ pub enum Cmp {
     Num,
     /// Either is NaN.
     Nan,
+}
+
+/// Special registers, in [`Attr::sub`] of [`Op::Sreg`] and [`Op::SregVolatile`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)] // the names are PTX's
+pub enum Sreg {
+    TidX,
+    TidY,
+    TidZ,
+    NtidX,
+    NtidY,
+    NtidZ,
+    CtaidX,
+    CtaidY,
+    CtaidZ,
+    NctaidX,
+    NctaidY,
+    NctaidZ,
+    Laneid,
+    Warpid,
+    Nwarpid,
+    Smid,
+    Nsmid,
+    Gridid,
+    LanemaskEq,
+    LanemaskLt,
+    LanemaskLe,
+    LanemaskGt,
+    LanemaskGe,
+    Clock,
+    ClockHi,
+    Clock64,
+    GlobaltimerLo,
+    GlobaltimerHi,
+    Globaltimer,
+    DynamicSmem,
+    TotalSmem,
+    ClusterCtarank,
+    /// Upper word of the shared window's generic base.
+    SharedWindowHi,
+}
+
+impl Sreg {
+    /// The register with this number.
+    pub fn from_sub(sub: u8) -> Option<Sreg> {
+        // Fieldless, contiguous from 0: the bound is the last variant.
+        const LIST: [Sreg; 33] = {
+            use Sreg::*;
+            [
+                TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ, Laneid,
+                Warpid, Nwarpid, Smid, Nsmid, Gridid, LanemaskEq, LanemaskLt, LanemaskLe, LanemaskGt, LanemaskGe,
+                Clock, ClockHi, Clock64, GlobaltimerLo, GlobaltimerHi, Globaltimer, DynamicSmem, TotalSmem,
+                ClusterCtarank, SharedWindowHi,
+            ]
+        };
+        LIST.get(sub as usize).copied()
+    }
 }
 
 /// Barrier kinds, in [`Attr::sub`].

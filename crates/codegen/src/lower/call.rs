@@ -1,0 +1,521 @@
+//! Calls: which functions a kernel reaches, where arguments and results travel, `.param` variables of calls.
+//!
+//! Arguments and results are placed by the vendor's ABI as observed: the window R4..R15, in order, each parameter in the
+//! lowest free run of registers aligned to its alignment, whole on the stack if it does not fit; results from R4 on.
+//! A `.param` variable of a body is not memory: it is a row of 32-bit words, each an SSA variable.
+
+use super::{Lower, Res, unsupported};
+use crate::ir::{Attr, CallSite, Mem, MemSpace, Op, Term, Ty, Value};
+use diag::{Diagnostic, Span};
+use ptx::isa::Op as P;
+use ptx::module::{
+    AddressBase, FuncId, FuncKind, InitValue, Inst, Module, Operand, Stmt, Table, VarId,
+};
+use ptx::types::{ScalarType as T, Space};
+
+/// What a kernel reaches.
+#[derive(Debug, Default)]
+pub struct Reach {
+    /// The kernel, then the device functions, in order of first sight.
+    pub funcs: Vec<FuncId>,
+    /// Functions whose address is taken, if the kernel makes indirect calls; sorted.
+    pub table: Vec<FuncId>,
+    /// Shared variables used.
+    pub shared: Vec<VarId>,
+    /// Functions without a body.
+    pub externs: Vec<FuncId>,
+    /// Every function of the module whose address is taken, sorted: the pointer values of the module.
+    taken: Vec<FuncId>,
+}
+
+impl Reach {
+    /// The number of a reached function in the kernel's list.
+    pub fn number(&self, f: FuncId) -> u32 {
+        self.funcs.iter().position(|&g| g == f).map_or(u32::MAX, |i| i as u32)
+    }
+
+    /// The value that a pointer to `f` has in this module.
+    pub fn pointer(&self, f: FuncId) -> Option<u64> {
+        self.taken.iter().position(|&g| g == f).map(|i| 8 * (i as u64 + 1))
+    }
+}
+
+/// Every function of the module whose address is taken, in code or in an initialiser; sorted.
+pub fn address_taken(m: &Module) -> Vec<FuncId> {
+    let mut taken = Vec::new();
+    for v in &m.vars {
+        for i in v.init.iter().flatten() {
+            if let InitValue::Func(f) = i {
+                taken.push(*f);
+            }
+        }
+    }
+    for f in &m.funcs {
+        for s in f.body.iter().flatten() {
+            if let Stmt::Inst(x) = s
+                && x.op != P::Call
+            {
+                taken.extend(x.operands.iter().filter_map(|o| if let Operand::Func(f) = o { Some(*f) } else { None }));
+            }
+        }
+    }
+    taken.retain(|f| m.funcs[f.index()].kind == FuncKind::Func);
+    taken.sort_unstable();
+    taken.dedup();
+    taken
+}
+
+/// Walks the call graph from a kernel.
+pub fn reachable(m: &Module, entry: FuncId) -> Reach {
+    let mut r = Reach { funcs: vec![entry], taken: address_taken(m), ..Reach::default() };
+    let mut next = 0;
+    while let Some(&f) = r.funcs.get(next) {
+        next += 1;
+        let mut callees = Vec::new();
+        for s in m.funcs[f.index()].body.iter().flatten() {
+            let Stmt::Inst(x) = s else { continue };
+            for o in &x.operands {
+                visit_vars(o, &mut |v| {
+                    if m.vars[v.index()].space == Space::Shared {
+                        r.shared.push(v);
+                    }
+                });
+            }
+            if x.op == P::Call {
+                match x.operands.get(1) {
+                    Some(Operand::Func(g)) => callees.push(*g),
+                    _ if r.table.is_empty() => {
+                        r.table = r.taken.clone();
+                        callees.extend(&r.table);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for g in callees {
+            if m.funcs[g.index()].body.is_none() {
+                if !r.externs.contains(&g) {
+                    r.externs.push(g);
+                }
+            } else if !r.funcs.contains(&g) {
+                r.funcs.push(g);
+            }
+        }
+    }
+    r
+}
+
+fn visit_vars(o: &Operand, f: &mut impl FnMut(VarId)) {
+    match o {
+        Operand::Var { var, .. } => f(*var),
+        Operand::Mem(a) => {
+            if let AddressBase::Var(v) = a.base {
+                f(v);
+            }
+        }
+        Operand::Vector(l) | Operand::List(l) | Operand::TexMem(l) => l.iter().for_each(|o| visit_vars(o, f)),
+        Operand::Pair(p) => {
+            visit_vars(&p.0, f);
+            visit_vars(&p.1, f);
+        }
+        _ => {}
+    }
+}
+
+/// Where one parameter travels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// From this register on.
+    Reg(u8),
+    /// At this byte offset of the stack arguments.
+    Stack(u32),
+}
+
+/// Places parameters of the given (words, alignment in bytes).
+fn places(params: &[(u32, u32)]) -> (Vec<Place>, u32) {
+    let mut free = [true; 12];
+    let mut stack = 0u32;
+    let mut out = Vec::new();
+    for &(words, align) in params {
+        let step = (align.clamp(4, 16) / 4) as usize;
+        let n = words as usize;
+        let fit = (0..12usize)
+            .filter(|i| (i + 4).is_multiple_of(step))
+            .find(|&i| i + n <= 12 && free[i..i + n].iter().all(|&f| f));
+        match fit {
+            Some(i) => {
+                free[i..i + n].fill(false);
+                out.push(Place::Reg(4 + i as u8));
+            }
+            None => {
+                let a = align.max(4);
+                stack = stack.div_ceil(a) * a;
+                out.push(Place::Stack(stack));
+                stack += words * 4;
+            }
+        }
+    }
+    (out, stack)
+}
+
+impl Lower<'_, '_> {
+    fn shape(&self, vars: &[VarId]) -> Vec<(u32, u32)> {
+        vars.iter()
+            .map(|v| {
+                let v = &self.m.vars[v.index()];
+                let size = if v.space == Space::Reg { v.ty.bytes().max(1) as u64 } else { v.size() };
+                (size.div_ceil(4) as u32, v.align.max(if v.space == Space::Reg { v.ty.bytes() } else { 1 }))
+            })
+            .collect()
+    }
+
+    /// SSA variables for a `.param` variable of this function: its first word and how many.
+    fn words_of(&mut self, v: VarId) -> (u32, u32) {
+        if let Some(&w) = self.param_words.get(&v) {
+            return w;
+        }
+        let (words, _) = self.shape(&[v])[0];
+        let first = self.var_ty.len() as u32;
+        self.var_ty.extend(std::iter::repeat_n(Ty::B32, words as usize));
+        self.param_words.insert(v, (first, words));
+        (first, words)
+    }
+
+    /// Sets up parameters and results of a device function: block 0 has one parameter a register word.
+    pub(super) fn signature(&mut self) -> Res {
+        let pf = self.pf;
+        for s in pf.body.iter().flatten() {
+            if let Stmt::Var(v) = s
+                && self.m.vars[v.index()].space == Space::Param
+            {
+                self.words_of(*v);
+            }
+        }
+        if pf.kind == FuncKind::Entry {
+            return Ok(());
+        }
+        for v in pf.returns.iter().chain(&pf.params) {
+            if self.m.vars[v.index()].space == Space::Param {
+                self.words_of(*v);
+            }
+        }
+        let (rets, over) = self.result_registers(&pf.returns)?;
+        if over {
+            return unsupported(format!("function '{}' with a result of more than 48 bytes", pf.name), pf.span);
+        }
+        let shape = self.shape(&pf.params);
+        let (placed, stack) = places(&shape);
+        let mut args = Vec::new();
+        for ((&v, &(words, _)), place) in pf.params.iter().zip(&shape).zip(placed) {
+            for w in 0..words {
+                let value = match place {
+                    Place::Reg(r) => {
+                        args.push(r + w as u8);
+                        self.f.add_param(self.cur, Ty::B32)
+                    }
+                    Place::Stack(at) => {
+                        let zero = self.konst(Ty::B32, 0);
+                        let mem = Mem { space: MemSpace::Stack, bytes: 4, ..Mem::default() };
+                        let at = (at + 4 * w) as i64;
+                        let id = self.b().push(Op::Load, Attr::default(), mem, at, &[zero], &[Ty::B32]);
+                        self.f.inst(id).results[0]
+                    }
+                };
+                self.set_param_word(v, w, value)?;
+            }
+        }
+        self.f.returns = vec![Ty::B32; rets.len()];
+        self.f.signature = CallSite { callee: None, args, rets, stack };
+        Ok(())
+    }
+
+    /// Registers of result words, and whether the result is too large for them.
+    fn result_registers(&self, returns: &[VarId]) -> Res<(Vec<u8>, bool)> {
+        let shape = self.shape(returns);
+        let words: u32 = shape.iter().map(|s| s.0).sum();
+        if words > 12 {
+            return Ok((vec![], true));
+        }
+        let (placed, _) = places(&shape);
+        let mut out = Vec::new();
+        for (&(words, _), place) in shape.iter().zip(placed) {
+            if let Place::Reg(r) = place {
+                out.extend((0..words as u8).map(|w| r + w));
+            }
+        }
+        Ok((out, false))
+    }
+
+    /// Word `w` of parameter `v` gets a value: a `.param` word, or (old style) half of or a whole register.
+    fn set_param_word(&mut self, v: VarId, w: u32, value: Value) -> Res {
+        let var = &self.m.vars[v.index()];
+        if var.space == Space::Param {
+            let (first, _) = self.words_of(v);
+            self.write_var(first + w, value);
+            return Ok(());
+        }
+        let reg = self.register_named(v)?;
+        let ty = self.var_ty[reg as usize];
+        if ty == Ty::B64 {
+            let value = if w == 0 {
+                self.op(Op::Zext, &[value], Ty::B64)
+            } else {
+                let old = self.read_var(reg);
+                let lo = self.op(Op::Trunc, &[old], Ty::B32);
+                self.pack(lo, value)
+            };
+            self.write_var(reg, value);
+        } else {
+            let value = if ty == Ty::P {
+                let zero = self.konst(Ty::B32, 0);
+                self.b().icmp(crate::ir::Cmp::Ne, false, value, zero)
+            } else {
+                self.b().resize(value, ty, false)
+            };
+            self.write_var(reg, value);
+        }
+        Ok(())
+    }
+
+    /// The register that stands for a `.reg` parameter.
+    fn register_named(&self, v: VarId) -> Res<u32> {
+        let name = &self.m.vars[v.index()].name;
+        match self.pf.regs.iter().position(|r| &r.name == name) {
+            Some(i) => Ok(i as u32 * 4),
+            None => unsupported(format!("register parameter '{name}'"), self.m.vars[v.index()].span),
+        }
+    }
+
+    /// The words of a parameter, read.
+    fn param_word_values(&mut self, v: VarId) -> Res<Vec<Value>> {
+        let var = &self.m.vars[v.index()];
+        if var.space == Space::Param {
+            let (first, n) = self.words_of(v);
+            return Ok((first..first + n).map(|w| self.read_var(w)).collect());
+        }
+        let reg = self.register_named(v)?;
+        let value = self.read_var(reg);
+        Ok(self.value_words(value))
+    }
+
+    fn value_words(&mut self, v: Value) -> Vec<Value> {
+        match self.f.ty(v) {
+            Ty::B64 => {
+                let (lo, hi) = self.b().halves(v);
+                vec![lo, hi]
+            }
+            Ty::P => {
+                let (one, zero) = (self.konst(Ty::B32, 1), self.konst(Ty::B32, 0));
+                vec![self.op(Op::Select, &[one, zero, v], Ty::B32)]
+            }
+            _ => vec![self.b().resize(v, Ty::B32, false)],
+        }
+    }
+
+    /// `ret` of a device function.
+    pub(super) fn return_term(&mut self) -> Term {
+        let mut out = Vec::new();
+        for v in self.pf.returns.clone() {
+            // A register that does not exist was diagnosed by the signature.
+            out.extend(self.param_word_values(v).unwrap_or_default());
+        }
+        Term::Ret(out)
+    }
+
+    /// `ld.param` of a function parameter or of a call's result.
+    pub(super) fn load_call_param(&mut self, x: &Inst, v: VarId, offset: i64, dsts: &[Operand], t: T) -> Res {
+        let bytes = t.bytes() as i64;
+        let words = self.param_word_values(v)?;
+        for (i, d) in dsts.iter().enumerate() {
+            let at = offset + i as i64 * bytes;
+            let Some(&word) = usize::try_from(at / 4).ok().and_then(|w| words.get(w)) else {
+                return out_of_param(self.variable_name(v), x.span);
+            };
+            let value = match bytes {
+                8 => match words.get(at as usize / 4 + 1) {
+                    Some(&hi) => self.pack(word, hi),
+                    None => return out_of_param(self.variable_name(v), x.span),
+                },
+                4 => word,
+                _ => {
+                    let (at, width) =
+                        (self.konst(Ty::B32, (at as u64 % 4) * 8), self.konst(Ty::B32, bytes as u64 * 8));
+                    let attr = Attr { signed: t.is_signed(), ..Attr::default() };
+                    self.one(Op::Bfe, attr, &[word, at, width], Ty::B32)
+                }
+            };
+            self.write(d, value, t.is_signed())?;
+        }
+        Ok(())
+    }
+
+    /// `st.param` of a call's argument or of a function's result.
+    pub(super) fn store_call_param(&mut self, x: &Inst, v: VarId, offset: i64, values: &[Value], bytes: u32) -> Res {
+        let (first, n) = self.words_of(v);
+        for (i, &value) in values.iter().enumerate() {
+            let at = offset + i as i64 * bytes as i64;
+            let word = at.div_euclid(4);
+            if at < 0 || word + (bytes as i64 / 8) >= n as i64 {
+                return out_of_param(self.variable_name(v), x.span);
+            }
+            let var = first + word as u32;
+            match bytes {
+                8 => {
+                    let (lo, hi) = self.b().halves(value);
+                    self.write_var(var, lo);
+                    self.write_var(var + 1, hi);
+                }
+                4 => self.write_var(var, value),
+                _ => {
+                    let old = self.read_var(var);
+                    let (at, width) =
+                        (self.konst(Ty::B32, (at as u64 % 4) * 8), self.konst(Ty::B32, bytes as u64 * 8));
+                    let new = self.op(Op::Bfi, &[value, old, at, width], Ty::B32);
+                    self.write_var(var, new);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Parameters and results of what a call names: the callee's own, or the prototype's.
+    fn callee(&self, x: &Inst) -> Res<(Option<FuncId>, Vec<VarId>, Vec<VarId>)> {
+        if let Some(Operand::Func(f)) = x.operands.get(1) {
+            let g = &self.m.funcs[f.index()];
+            if g.body.is_none() {
+                return unsupported(format!("a call of the external function '{}'", g.name), x.span);
+            }
+            return Ok((Some(*f), g.params.clone(), g.returns.clone()));
+        }
+        match x.operands.get(3) {
+            Some(Operand::Table(t)) => match &self.pf.tables[t.index()] {
+                Table::Prototype { params, returns, .. } => Ok((None, params.clone(), returns.clone())),
+                Table::Call { targets, .. } => match targets.first() {
+                    Some(f) => {
+                        let g = &self.m.funcs[f.index()];
+                        Ok((None, g.params.clone(), g.returns.clone()))
+                    }
+                    None => unsupported("an empty call target list", x.span),
+                },
+                Table::Branch { .. } => unsupported("a branch table as call targets", x.span),
+            },
+            _ => unsupported("an indirect call without a prototype", x.span),
+        }
+    }
+
+    pub(super) fn call(&mut self, x: &Inst) -> Res {
+        let (callee, params, returns) = self.callee(x)?;
+        let (Some(Operand::List(rets)), Some(Operand::List(args))) = (x.operands.first(), x.operands.get(2)) else {
+            return unsupported("this form of call", x.span);
+        };
+        if args.len() != params.len() || rets.len() != returns.len() {
+            return Err(Diagnostic::error("call does not match the parameters of the function").at(x.span));
+        }
+        let shape = self.shape(&params);
+        let (placed, stack) = places(&shape);
+        let mut regs = Vec::new();
+        let mut values = Vec::new();
+        for ((arg, &(words, _)), place) in args.iter().zip(&shape).zip(placed) {
+            let list = self.call_argument(arg, words, x)?;
+            for (w, v) in list.into_iter().enumerate() {
+                match place {
+                    Place::Reg(r) => {
+                        regs.push(r + w as u8);
+                        values.push(v);
+                    }
+                    Place::Stack(at) => {
+                        let zero = self.konst(Ty::B32, 0);
+                        let mem = Mem { space: MemSpace::Stack, bytes: 4, ..Mem::default() };
+                        self.b().push(Op::Store, Attr::default(), mem, at as i64 + 4 * w as i64, &[zero, v], &[]);
+                    }
+                }
+            }
+        }
+        let (ret_regs, over) = self.result_registers(&returns)?;
+        if over {
+            return unsupported("a call with a result of more than 48 bytes", x.span);
+        }
+        let number = callee.map(|f| self.cx.reach.number(f));
+        let indirect = number.is_none();
+        if indirect {
+            let target = self.arg(x, 1, Ty::B64)?;
+            values.insert(0, target);
+        }
+        let types = vec![Ty::B32; ret_regs.len()];
+        let site = self.call_site(CallSite { callee: number, args: regs, rets: ret_regs, stack });
+        let op = if indirect { Op::CallIndirect } else { Op::Call };
+        let id = self.b().push(op, Attr::default(), Mem::default(), site, &values, &types);
+        let results = self.f.inst(id).results.clone();
+        let mut at = 0;
+        for (ret, (words, _)) in rets.clone().iter().zip(self.shape(&returns)) {
+            let list = &results[at..at + words as usize];
+            at += words as usize;
+            self.call_result(ret, list)?;
+        }
+        Ok(())
+    }
+
+    fn call_argument(&mut self, arg: &Operand, words: u32, x: &Inst) -> Res<Vec<Value>> {
+        let list = match arg {
+            Operand::Var { var, offset: 0 } if self.m.vars[var.index()].space == Space::Param => {
+                self.param_word_values(*var)?
+            }
+            Operand::Reg { reg, .. } => {
+                let ty = self.reg_ty(*reg);
+                let v = self.src(arg, ty, x.span)?;
+                self.value_words(v)
+            }
+            other => {
+                let v = self.src(other, if words == 2 { Ty::B64 } else { Ty::B32 }, x.span)?;
+                self.value_words(v)
+            }
+        };
+        if list.len() != words as usize {
+            return Err(Diagnostic::error("argument does not match the parameter of the function").at(x.span));
+        }
+        Ok(list)
+    }
+
+    fn call_result(&mut self, ret: &Operand, words: &[Value]) -> Res {
+        match ret {
+            Operand::Var { var, .. } => {
+                let (first, _) = self.words_of(*var);
+                for (i, &v) in words.iter().enumerate() {
+                    self.write_var(first + i as u32, v);
+                }
+                Ok(())
+            }
+            Operand::Sink => Ok(()),
+            other => {
+                let v = match words {
+                    [lo, hi] => self.pack(*lo, *hi),
+                    [one] => *one,
+                    _ => return unsupported("this call result", Span::default()),
+                };
+                self.write(other, v, false)
+            }
+        }
+    }
+}
+
+fn out_of_param<T>(name: &str, span: Span) -> Res<T> {
+    Err(Diagnostic::error(format!("access outside of parameter '{name}'")).at(span))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_are_filled_from_behind() {
+        // b32, b64, f32 -> R4, R6:7, R5
+        let (p, stack) = places(&[(1, 4), (2, 8), (1, 4)]);
+        assert_eq!((p, stack), (vec![Place::Reg(4), Place::Reg(6), Place::Reg(5)], 0));
+    }
+
+    #[test]
+    fn what_does_not_fit_goes_to_the_stack_whole() {
+        let (p, stack) = places(&[(10, 4), (4, 4), (2, 8)]);
+        assert_eq!((p, stack), (vec![Place::Reg(4), Place::Stack(0), Place::Reg(14)], 16));
+    }
+}

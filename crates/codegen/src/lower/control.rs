@@ -1,0 +1,346 @@
+//! Blocks, branches and guards.
+
+use super::{Lower, Res, unsupported};
+use crate::ir::{Block, Edge, Term, Ty, Value};
+use diag::Diagnostic;
+use ptx::isa::{Mod, Op as P};
+use ptx::module::{FuncKind, Guard, Inst, Operand, Stmt, Table};
+
+impl Lower<'_, '_> {
+    /// Lowers the statements of the function, blocks in an order in which a block comes after its only predecessor.
+    pub(super) fn body(&mut self) -> Res {
+        let body = self.pf.body.as_deref().unwrap_or_default();
+        let (starts, leaders) = self.split(body);
+        let n = starts.len();
+        // Successors of each PTX block, to know predecessors before anything is lowered.
+        let mut succs: Vec<Vec<u32>> = vec![Vec::new(); n];
+        for (i, list) in succs.iter_mut().enumerate() {
+            let end = starts.get(i + 1).copied().unwrap_or(body.len());
+            let last = body[starts[i]..end].iter().rev().find_map(|s| if let Stmt::Inst(x) = s { Some(x) } else { None });
+            let (targets, falls) = last.map_or((vec![], true), |x| self.flow(x));
+            list.extend(targets.iter().map(|&l| leaders[l]));
+            if falls && i + 1 < n {
+                list.push(i as u32 + 1);
+            }
+        }
+        let cfg = crate::cfg::Cfg::new(succs);
+        // IR block 0 holds the entry; PTX block 0 may be a loop header, so it gets a block of its own.
+        let blocks: Vec<Block> = (0..n).map(|_| self.f.new_block()).collect();
+        self.label_block = leaders.iter().map(|&l| if l == u32::MAX { Block(0) } else { blocks[l as usize] }).collect();
+        let Some(&first) = blocks.first() else {
+            self.f.blocks[0].term = self.end_of_function();
+            return Ok(());
+        };
+        self.f.blocks[0].term = Term::Br(self.edge(first));
+        for &b in &cfg.rpo {
+            let block = blocks[b as usize];
+            let preds = &cfg.preds[b as usize];
+            if b == 0 && preds.is_empty() {
+                self.ssa.set_through(block, Block(0));
+            } else if preds.len() == 1 && b != 0 && cfg.rpo_index[preds[0] as usize] < cfg.rpo_index[b as usize] {
+                // The predecessor's last IR block is where this one hangs; it is known once it is lowered.
+                let from = self.block_end(blocks[preds[0] as usize]);
+                self.ssa.set_through(block, from);
+            }
+            self.cur = block;
+            let i = b as usize;
+            let end = starts.get(i + 1).copied().unwrap_or(body.len());
+            let next = if i + 1 < n { Some(blocks[i + 1]) } else { None };
+            self.statements(&body[starts[i]..end], next)?;
+            self.set_block_end(block);
+        }
+        Ok(())
+    }
+
+    /// Start of each PTX block (statement index) and for each label its block number (`u32::MAX` where undefined).
+    fn split(&self, body: &[Stmt]) -> (Vec<usize>, Vec<u32>) {
+        let mut starts = Vec::new();
+        let mut leaders = vec![u32::MAX; self.pf.labels.len()];
+        let mut fresh = true; // the next instruction starts a block
+        let mut only_labels = false;
+        for (i, s) in body.iter().enumerate() {
+            match s {
+                Stmt::Label(l) => {
+                    if !only_labels {
+                        starts.push(i);
+                    }
+                    only_labels = true;
+                    fresh = false;
+                    leaders[l.index()] = starts.len() as u32 - 1;
+                }
+                Stmt::Inst(x) => {
+                    if fresh {
+                        starts.push(i);
+                    }
+                    only_labels = false;
+                    fresh = matches!(x.op, P::Bra | P::Brx | P::Ret | P::Exit);
+                }
+                _ => {}
+            }
+        }
+        (starts, leaders)
+    }
+
+    /// Label targets of an instruction, and whether control can go on after it.
+    fn flow(&self, x: &Inst) -> (Vec<usize>, bool) {
+        let guarded = x.guard.is_some();
+        match x.op {
+            P::Bra => (self.labels(x), guarded),
+            P::Brx => (self.table_targets(x), guarded),
+            P::Ret | P::Exit => (vec![], guarded),
+            _ => (vec![], true),
+        }
+    }
+
+    fn labels(&self, x: &Inst) -> Vec<usize> {
+        x.operands.iter().filter_map(|o| if let Operand::Label(l) = o { Some(l.index()) } else { None }).collect()
+    }
+
+    fn table_targets(&self, x: &Inst) -> Vec<usize> {
+        x.operands
+            .iter()
+            .find_map(|o| match o {
+                Operand::Table(t) => match &self.pf.tables[t.index()] {
+                    Table::Branch { targets, .. } => Some(targets.iter().map(|l| l.index()).collect()),
+                    _ => None,
+                },
+                _ => None,
+            })
+            .unwrap_or_default()
+    }
+
+    /// `exit` for a kernel, `ret` for a device function.
+    fn end_of_function(&mut self) -> Term {
+        if self.pf.kind == FuncKind::Entry { Term::Exit } else { self.return_term() }
+    }
+
+    fn statements(&mut self, stmts: &[Stmt], next: Option<Block>) -> Res {
+        for s in stmts {
+            let Stmt::Inst(x) = s else { continue };
+            self.loc = x.span.start;
+            let guard = match x.guard {
+                Some(g) => Some(self.guard_value(g)),
+                None => None,
+            };
+            if self.terminator(x, guard, next)? {
+                return Ok(());
+            }
+            match guard {
+                None => self.inst(x)?,
+                Some(p) if is_pure(x) => {
+                    self.guard = Some(p);
+                    let done = self.inst(x);
+                    self.guard = None;
+                    done?;
+                }
+                Some(p) => self.guarded(x, p)?,
+            }
+        }
+        let term = match next {
+            Some(b) => Term::Br(self.edge(b)),
+            None => self.end_of_function(),
+        };
+        self.set_term(term);
+        Ok(())
+    }
+
+    fn set_term(&mut self, term: Term) {
+        let cur = self.cur.index();
+        self.f.blocks[cur].term = term;
+    }
+
+    fn guard_value(&mut self, g: Guard) -> Value {
+        let v = self.read_reg(g.reg, None);
+        if g.negated { self.op(crate::ir::Op::Not, &[v], Ty::P) } else { v }
+    }
+
+    /// Ends the block if the instruction does; true if it did.
+    fn terminator(&mut self, x: &Inst, guard: Option<Value>, next: Option<Block>) -> Res<bool> {
+        let uniform = x.has(Mod::Uni);
+        let taken = match x.op {
+            P::Bra => {
+                let l = self.labels(x);
+                let Some(&l) = l.first() else { return unsupported("a branch without a label", x.span) };
+                Term::Br(self.edge(self.label_block[l]))
+            }
+            P::Brx => {
+                let index = self.arg(x, 0, Ty::B32)?;
+                let targets: Vec<Block> = self.table_targets(x).into_iter().map(|l| self.label_block[l]).collect();
+                if targets.is_empty() {
+                    return Err(Diagnostic::error("'brx.idx' has an empty target list").at(x.span));
+                }
+                return self.switch(index, uniform, targets, guard, next).map(|()| true);
+            }
+            P::Exit => Term::Exit,
+            P::Ret => self.end_of_function(),
+            _ => return Ok(false),
+        };
+        match guard {
+            None => self.set_term(taken),
+            Some(cond) => {
+                let then = match taken {
+                    Term::Br(e) => e,
+                    other => {
+                        let b = self.f.new_block();
+                        self.f.blocks[b.index()].term = other;
+                        self.edge(b)
+                    }
+                };
+                let els = match next {
+                    Some(b) => self.edge(b),
+                    None => {
+                        let b = self.f.new_block();
+                        self.f.blocks[b.index()].term = self.end_of_function();
+                        self.edge(b)
+                    }
+                };
+                self.set_term(Term::CondBr { cond, uniform, then, els });
+            }
+        }
+        Ok(true)
+    }
+
+    /// A switch, each target through a block of its own (targets may need arguments, switch edges carry none).
+    fn switch(
+        &mut self,
+        index: Value,
+        uniform: bool,
+        targets: Vec<Block>,
+        guard: Option<Value>,
+        next: Option<Block>,
+    ) -> Res {
+        let mut through: rustc_hash::FxHashMap<Block, Block> = Default::default();
+        let mut list = Vec::with_capacity(targets.len());
+        for t in targets {
+            let b = *through.entry(t).or_insert_with(|| {
+                let b = self.f.new_block();
+                self.f.blocks[b.index()].term = Term::Br(Edge { block: t, args: vec![] });
+                b
+            });
+            list.push(b);
+        }
+        let mut from = self.cur;
+        if let Some(cond) = guard {
+            let b = self.f.new_block();
+            let Some(next) = next else { return unsupported("a guarded brx at the end", diag::Span::default()) };
+            let (then, els) = (self.edge(b), self.edge(next));
+            self.set_term(Term::CondBr { cond, uniform: false, then, els });
+            self.ssa.set_through(b, from);
+            from = b;
+        }
+        for b in &list {
+            self.ssa.set_through(*b, from);
+        }
+        self.f.blocks[from.index()].term = Term::Switch { index, uniform, targets: list };
+        Ok(())
+    }
+
+    /// A guarded instruction with an effect: branches around it. What it writes gets a parameter at the join.
+    fn guarded(&mut self, x: &Inst, cond: Value) -> Res {
+        let before = self.cur;
+        let (then, join) = (self.f.new_block(), self.f.new_block());
+        let term = Term::CondBr { cond, uniform: false, then: self.edge(then), els: self.edge(join) };
+        self.set_term(term);
+        self.ssa.set_through(then, before);
+        self.ssa.set_through(join, before);
+        self.cur = then;
+        self.inst(x)?;
+        let written = self.written(x);
+        // Old values must be read before the join exists as a block of its own.
+        let mut then_args = Vec::new();
+        let mut else_args = Vec::new();
+        for &var in &written {
+            then_args.push(self.read_var(var));
+            else_args.push(self.read_at(before, var));
+        }
+        let from = self.cur.index();
+        self.f.blocks[from].term = Term::Br(Edge { block: join, args: then_args });
+        if let Term::CondBr { els, .. } = &mut self.f.blocks[before.index()].term {
+            els.args = else_args;
+        }
+        self.cur = join;
+        for var in written {
+            let v = self.f.add_param(join, self.var_ty[var as usize]);
+            self.write_var(var, v);
+        }
+        Ok(())
+    }
+
+    /// The SSA variables that an instruction writes.
+    fn written(&self, x: &Inst) -> Vec<u32> {
+        let mut out = Vec::new();
+        let mut add = |o: &Operand| match o {
+            Operand::Reg { reg, elem } => out.push(self.reg_var(*reg, *elem)),
+            Operand::Vector(list) => {
+                for o in list {
+                    if let Operand::Reg { reg, elem } = o {
+                        out.push(self.reg_var(*reg, *elem));
+                    }
+                }
+            }
+            _ => {}
+        };
+        match x.op {
+            P::St | P::Red | P::Bar if !x.has(Mod::Red) => {}
+            P::Call => {
+                if let Some(Operand::List(rets)) = x.operands.first() {
+                    for r in rets {
+                        if let Operand::Var { var, .. } = r
+                            && let Some(&(first, n)) = self.param_words.get(var)
+                        {
+                            out.extend(first..first + n);
+                        } else {
+                            add(r);
+                        }
+                    }
+                }
+            }
+            _ => match x.operands.first() {
+                Some(Operand::Pair(p)) => {
+                    add(&p.0);
+                    add(&p.1);
+                }
+                Some(o) => add(o),
+                None => {}
+            },
+        }
+        if x.op == P::St
+            && let Some(Operand::Mem(a)) = x.operands.first()
+            && let ptx::module::AddressBase::Var(v) = a.base
+            && let Some(&(first, n)) = self.param_words.get(&v)
+        {
+            out.extend(first..first + n);
+        }
+        out
+    }
+}
+
+/// True for an instruction whose only effect is its result, so that it may run with the guard false.
+fn is_pure(x: &Inst) -> bool {
+    !matches!(
+        x.op,
+        P::Ld
+            | P::Ldu
+            | P::St
+            | P::Atom
+            | P::Red
+            | P::Bar
+            | P::Barrier
+            | P::Membar
+            | P::Fence
+            | P::Shfl
+            | P::Vote
+            | P::Match
+            | P::Redux
+            | P::Activemask
+            | P::Elect
+            | P::Call
+            | P::Trap
+            | P::Brkpt
+            | P::Nanosleep
+            | P::Prefetch
+            | P::Prefetchu
+            | P::Ldmatrix
+            | P::Stmatrix
+    ) || (x.op == P::Ld && x.space() == ptx::types::Space::Param)
+}

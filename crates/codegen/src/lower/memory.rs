@@ -1,0 +1,311 @@
+//! Loads, stores, atomics, fences.
+
+use super::arith::{fmt, rnd};
+use super::{Lower, Res, unsupported};
+use crate::ir::{AtomOp, Attr, Mem, MemSpace, Op, Scope, Sem, Ty, Value};
+use ptx::access::{self, CacheOp};
+use ptx::isa::{Mod, Op as P};
+use ptx::module::{Address, AddressBase, FuncKind, Inst, Operand, VarId};
+use ptx::types::{ScalarType as T, Space};
+
+impl Lower<'_, '_> {
+    pub(super) fn memory(&mut self, x: &Inst) -> Res {
+        match x.op {
+            P::Ld | P::Ldu => self.load(x),
+            P::St => self.store(x),
+            P::Atom | P::Red => self.atomic(x),
+            P::Membar | P::Fence => self.fence(x),
+            _ => self.prefetch(x),
+        }
+    }
+
+    /// The memory attributes that the modifiers say.
+    fn mem(&self, x: &Inst, space: MemSpace, bytes: u32) -> Mem {
+        let sem = match (x.sem(), x.cache()) {
+            (Some(access::Sem::Relaxed), _) => Sem::Relaxed,
+            (Some(access::Sem::Acquire), _) => Sem::Acquire,
+            (Some(access::Sem::Release), _) => Sem::Release,
+            (Some(access::Sem::AcqRel), _) => Sem::AcqRel,
+            (Some(access::Sem::Volatile), _) | (None, Some(CacheOp::Cv | CacheOp::Wt)) => Sem::Volatile,
+            (Some(access::Sem::Mmio), _) => Sem::Mmio,
+            (None, Some(CacheOp::Cg)) => Sem::Relaxed,
+            _ => Sem::Weak,
+        };
+        let scope = match x.scope() {
+            Some(access::Scope::Cta) => Scope::Cta,
+            Some(access::Scope::Cluster) => Scope::Cluster,
+            Some(access::Scope::Gpu) => Scope::Gpu,
+            Some(access::Scope::Sys) => Scope::Sys,
+            None if x.cache() == Some(CacheOp::Cg) => Scope::Gpu,
+            None if matches!(sem, Sem::Volatile | Sem::Mmio) => Scope::Sys,
+            None => Scope::None,
+        };
+        let evict = [
+            (Mod::L1EvictFirst, 1),
+            (Mod::L1EvictLast, 2),
+            (Mod::L1NoAllocate, 3),
+            (Mod::L1EvictUnchanged, 4),
+            (Mod::Cs, 1),
+            (Mod::Lu, 5),
+        ];
+        let prefetch = [(Mod::L264B, 1), (Mod::L2128B, 2), (Mod::L2256B, 3)];
+        let pick = |list: &[(Mod, u8)]| list.iter().find(|(m, _)| x.has(*m)).map_or(0, |(_, v)| *v);
+        let nc = x.has(Mod::Nc);
+        Mem { space, bytes: bytes as u8, sem, scope, nc, evict: pick(&evict), prefetch: pick(&prefetch) }
+    }
+
+    /// Space, base value and offset of an address operand. The base has the width that the space wants.
+    fn address(&mut self, x: &Inst, a: Address, space: Space) -> Res<(MemSpace, Value, i64)> {
+        let mut space = space;
+        if let AddressBase::Var(v) = a.base {
+            // A variable says its space itself; in a generic access it stands for its address in that space.
+            space = self.m.vars[v.index()].space;
+        }
+        let mem = match space {
+            Space::Global => MemSpace::Global,
+            Space::Shared => MemSpace::Shared,
+            Space::Local => MemSpace::Local,
+            Space::Const => MemSpace::Const,
+            Space::Generic => MemSpace::Generic,
+            Space::Param | Space::ParamEntry => MemSpace::Param,
+            _ => return unsupported(format!("state space '.{}' here", space.name()), x.span),
+        };
+        let wide = matches!(mem, MemSpace::Generic | MemSpace::Global);
+        let ty = if wide { Ty::B64 } else { Ty::B32 };
+        let (base, offset) = match a.base {
+            AddressBase::Reg(r) => {
+                let v = self.read_reg(r, None);
+                if self.f.ty(v) < ty {
+                    return unsupported("a 32-bit address of global memory", x.span);
+                }
+                (self.b().resize(v, ty, false), a.offset)
+            }
+            AddressBase::None => (self.konst(ty, 0), a.offset),
+            AddressBase::Var(v) => match mem {
+                MemSpace::Global => (self.with_imm(Op::GlobalAddr, v.0 as i64, Ty::B64), a.offset),
+                MemSpace::Shared => (self.shared_address(v, a.offset, x.span)?, 0),
+                MemSpace::Local => {
+                    let at = self.local_offset(v, x.span)?;
+                    (self.with_imm(Op::LocalAddr, at + a.offset, Ty::B32), 0)
+                }
+                MemSpace::Const => {
+                    let at = self.const_offset(v, x.span)?;
+                    (self.with_imm(Op::ConstAddr, at + a.offset, Ty::B32), 0)
+                }
+                _ => (self.konst(Ty::B32, 0), self.kernel_param(v) + a.offset),
+            },
+        };
+        Ok((mem, base, offset))
+    }
+
+    /// Element type as loaded: the IR type and the bytes of one element.
+    fn element(&self, x: &Inst, t: T) -> Res<(Ty, u32)> {
+        match t.bits() {
+            8 | 16 | 32 => Ok((Ty::B32, t.bits() / 8)),
+            64 => Ok((Ty::B64, 8)),
+            _ => unsupported(format!("'{}' of type .{}", x.op.name(), t.name()), x.span),
+        }
+    }
+
+    fn mem_operand(&self, x: &Inst, n: usize) -> Res<Address> {
+        match x.operands.get(n) {
+            Some(Operand::Mem(a)) => Ok(*a),
+            _ => unsupported("this address operand", x.span),
+        }
+    }
+
+    fn load(&mut self, x: &Inst) -> Res {
+        let t = x.ty();
+        let a = self.mem_operand(x, 1)?;
+        let dsts = self.vector_operands(&x.operands[0]);
+        let (ty, bytes) = self.element(x, t)?;
+        let space = x.space();
+        if let AddressBase::Var(v) = a.base
+            && matches!(space, Space::Param | Space::ParamFunc)
+            && (self.pf.kind == FuncKind::Func || !self.pf.params.contains(&v))
+        {
+            return self.load_call_param(x, v, a.offset, &dsts, t);
+        }
+        let signed = t.is_signed();
+        let (mem_space, base, offset) = self.address(x, a, space)?;
+        let signed_attr = Attr { signed, ..Attr::default() };
+        let mut mem = self.mem(x, mem_space, bytes);
+        // Kernel parameters at a fixed place are constants.
+        if mem_space == MemSpace::Param && self.f.constant(base).is_some() {
+            let at = self.f.constant(base).unwrap_or(0) as i64 + offset;
+            for (i, d) in dsts.iter().enumerate() {
+                let at = at + i as i64 * bytes as i64;
+                let id = self.b().push(Op::Param, signed_attr, mem, at, &[], &[ty]);
+                let v = self.f.inst(id).results[0];
+                self.write(d, v, signed)?;
+            }
+            return Ok(());
+        }
+        let acquire = mem.sem == Sem::Acquire;
+        if acquire {
+            mem.sem = Sem::Relaxed;
+        }
+        let types = vec![ty; dsts.len()];
+        let id = self.b().push(Op::Load, signed_attr, mem, offset, &[base], &types);
+        let results = self.f.inst(id).results.clone();
+        if acquire {
+            self.push_fence(mem.scope, 2);
+        }
+        for (d, v) in dsts.iter().zip(results) {
+            self.write(d, v, signed)?;
+        }
+        Ok(())
+    }
+
+    /// The scalar operands of a vector operand, or the operand itself.
+    pub(super) fn vector_operands(&self, op: &Operand) -> Vec<Operand> {
+        match op {
+            Operand::Vector(list) => list.clone(),
+            Operand::Reg { reg, elem: None } if self.pf.regs[reg.index()].vector > 1 => {
+                (0..self.pf.regs[reg.index()].vector).map(|e| Operand::Reg { reg: *reg, elem: Some(e) }).collect()
+            }
+            other => vec![other.clone()],
+        }
+    }
+
+    /// The value of a store or atomic operand as memory wants it: 32 bits for narrow elements.
+    fn stored(&mut self, op: &Operand, t: T, ty: Ty, x: &Inst) -> Res<Value> {
+        let reg_ty = match op {
+            Operand::Reg { reg, .. } => self.reg_ty(*reg),
+            _ => ty,
+        };
+        let v = self.src(op, reg_ty, x.span)?;
+        let _ = t;
+        Ok(self.b().resize(v, ty, false))
+    }
+
+    fn store(&mut self, x: &Inst) -> Res {
+        let t = x.ty();
+        let a = self.mem_operand(x, 0)?;
+        let srcs = self.vector_operands(&x.operands[1]);
+        let (ty, bytes) = self.element(x, t)?;
+        let mut values = Vec::new();
+        for s in &srcs {
+            values.push(self.stored(s, t, ty, x)?);
+        }
+        let space = x.space();
+        if let AddressBase::Var(v) = a.base
+            && matches!(space, Space::Param | Space::ParamFunc)
+        {
+            return self.store_call_param(x, v, a.offset, &values, bytes);
+        }
+        let (mem_space, base, offset) = self.address(x, a, space)?;
+        let mut mem = self.mem(x, mem_space, bytes);
+        if mem.sem == Sem::Release {
+            self.push_fence(mem.scope, 0);
+            mem.sem = Sem::Relaxed;
+        }
+        let mut args = vec![base];
+        args.extend(values);
+        self.b().push(Op::Store, Attr::default(), mem, offset, &args, &[]);
+        Ok(())
+    }
+
+    fn atomic(&mut self, x: &Inst) -> Res {
+        let t = x.ty();
+        let red = x.op == P::Red;
+        let first = !red as usize;
+        let a = self.mem_operand(x, first)?;
+        let Some(op) = x.atom_op() else { return self.unsupported(x) };
+        let float = t.is_float();
+        if !matches!(t.bits(), 32 | 64) || x.vector() > 1 || (float && op != access::AtomOp::Add) {
+            return self.unsupported(x);
+        }
+        if matches!(t, T::F16x2 | T::BF16x2) {
+            return self.unsupported(x);
+        }
+        let ty = self.ty(t, x)?;
+        let sub = match op {
+            access::AtomOp::Add => AtomOp::Add,
+            access::AtomOp::Min => AtomOp::Min,
+            access::AtomOp::Max => AtomOp::Max,
+            access::AtomOp::Inc => AtomOp::Inc,
+            access::AtomOp::Dec => AtomOp::Dec,
+            access::AtomOp::And => AtomOp::And,
+            access::AtomOp::Or => AtomOp::Or,
+            access::AtomOp::Xor => AtomOp::Xor,
+            access::AtomOp::Exch => AtomOp::Exch,
+            access::AtomOp::Cas => AtomOp::Cas,
+        } as u8;
+        let b = self.arg(x, first + 1, ty)?;
+        let mut args = vec![b];
+        if op == access::AtomOp::Cas {
+            args.push(self.arg(x, first + 2, ty)?);
+        }
+        let (space, base, offset) = self.address(x, a, x.space())?;
+        if !matches!(space, MemSpace::Global | MemSpace::Shared | MemSpace::Generic) {
+            return self.unsupported(x);
+        }
+        args.insert(0, base);
+        let mut mem = self.mem(x, space, t.bytes());
+        if mem.scope == Scope::None {
+            mem.scope = Scope::Gpu;
+        }
+        let sem = mem.sem;
+        mem.sem = Sem::Relaxed;
+        if matches!(sem, Sem::Release | Sem::AcqRel) {
+            self.push_fence(mem.scope, 0);
+        }
+        let attr = Attr { fmt: fmt(t), rnd: rnd(x), signed: t.is_signed(), sub, ..Attr::default() };
+        let result = if red {
+            self.b().push(Op::Red, attr, mem, offset, &args, &[]);
+            None
+        } else {
+            let id = self.b().push(Op::Atom, attr, mem, offset, &args, &[ty]);
+            Some(self.f.inst(id).results[0])
+        };
+        if matches!(sem, Sem::Acquire | Sem::AcqRel) {
+            self.push_fence(mem.scope, 2);
+        }
+        match result {
+            Some(v) => self.dst(x, v, false),
+            None => Ok(()),
+        }
+    }
+
+    /// A fence; `kind` 0: acquire and release, 1: sequentially consistent, 2: acquire only.
+    fn push_fence(&mut self, scope: Scope, kind: u8) {
+        let mem = Mem { scope, ..Mem::default() };
+        self.b().push(Op::Fence, Attr { sub: kind, ..Attr::default() }, mem, 0, &[], &[]);
+    }
+
+    fn fence(&mut self, x: &Inst) -> Res {
+        let scope = match x.scope() {
+            Some(access::Scope::Cta) => Scope::Cta,
+            Some(access::Scope::Cluster | access::Scope::Gpu) => Scope::Gpu,
+            Some(access::Scope::Sys) => Scope::Sys,
+            None => return self.unsupported(x),
+        };
+        let kind = match x.sem() {
+            Some(access::Sem::AcqRel) => 0,
+            Some(access::Sem::Sc) | None => 1,
+            _ => return self.unsupported(x),
+        };
+        if x.mods.iter().any(|m| m.name().starts_with("proxy") || m.name().starts_with("mbarrier")) {
+            return self.unsupported(x);
+        }
+        self.push_fence(scope, kind);
+        Ok(())
+    }
+
+    fn prefetch(&mut self, x: &Inst) -> Res {
+        let a = self.mem_operand(x, 0)?;
+        let (space, base, offset) = self.address(x, a, x.space())?;
+        if !matches!(space, MemSpace::Generic | MemSpace::Global) || x.op == P::Prefetchu {
+            return self.unsupported(x);
+        }
+        let sub = if x.has(Mod::L1) { 1 } else { 2 };
+        let mem = Mem { space, ..Mem::default() };
+        self.b().push(Op::Prefetch, Attr { sub, ..Attr::default() }, mem, offset, &[base], &[]);
+        Ok(())
+    }
+
+    pub(super) fn variable_name(&self, v: VarId) -> &str {
+        &self.m.vars[v.index()].name
+    }
+}

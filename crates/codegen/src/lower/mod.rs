@@ -1,0 +1,276 @@
+//! PTX to IR: one kernel with every device function it reaches.
+//!
+//! Needs a checked module. Registers become SSA values ([`ssa`]); `.param` variables of calls become words in the
+//! registers of the ABI ([`call`]); guards become selects where the instruction has no effect, branches where it has.
+
+mod arith;
+mod call;
+mod control;
+mod convert;
+mod memory;
+mod operand;
+mod ssa;
+mod warp;
+
+use crate::ir::{self, Attr, Block, Builder, CallSite, Mem, Op, Ty, Value};
+use crate::layout::{Layout, Shared};
+use diag::{Diagnostic, Span};
+use ptx::module::{self, FuncId, Module, Operand, RegId, Stmt, VarId};
+use ptx::types::{ScalarType, Space};
+
+/// A kernel and what it calls, as IR.
+#[derive(Debug)]
+pub struct Program {
+    /// The entry, then each reachable device function.
+    pub funcs: Vec<ir::Func>,
+    /// The PTX function of each.
+    pub ids: Vec<FuncId>,
+    /// Functions that indirect calls may reach, by number in `funcs`; the pointer of entry `i` is `8 * (i + 1)`.
+    pub table: Vec<u32>,
+    /// Shared memory.
+    pub shared: Shared,
+    /// Offset of each kernel parameter.
+    pub params: Vec<u32>,
+    /// Bytes of kernel parameters.
+    pub param_bytes: u32,
+    /// Functions outside the module that are called.
+    pub externs: Vec<FuncId>,
+}
+
+/// Lowers the kernel `entry` of a checked module.
+///
+/// # Errors
+/// A diagnostic for each construct that is not supported, with its place.
+pub fn lower(m: &Module, entry: FuncId, layout: &Layout) -> Result<Program, Vec<Diagnostic>> {
+    let reach = call::reachable(m, entry);
+    let shared = Shared::new(m, &reach.shared);
+    let (params, param_bytes) = kernel_params(m, entry);
+    let mut funcs = Vec::new();
+    let mut errors = Vec::new();
+    for &id in &reach.funcs {
+        let cx = Context { m, layout, shared: &shared, reach: &reach, params: &params };
+        match Lower::function(&cx, id) {
+            Ok(f) => funcs.push(f),
+            Err(e) => errors.push(e),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let table = reach.table.iter().map(|&f| reach.number(f)).collect();
+    Ok(Program { funcs, ids: reach.funcs, table, shared, params, param_bytes, externs: reach.externs })
+}
+
+/// Offsets of a kernel's parameters and their total size: each at its own alignment, in order.
+pub fn kernel_params(m: &Module, entry: FuncId) -> (Vec<u32>, u32) {
+    let mut end = 0u32;
+    let mut offsets = Vec::new();
+    for &p in &m.funcs[entry.index()].params {
+        let v = &m.vars[p.index()];
+        let align = v.align.max(1);
+        end = end.div_ceil(align) * align;
+        offsets.push(end);
+        end += v.size() as u32;
+    }
+    (offsets, end)
+}
+
+/// What lowering of all functions of one kernel shares.
+struct Context<'m> {
+    m: &'m Module,
+    layout: &'m Layout,
+    shared: &'m Shared,
+    reach: &'m call::Reach,
+    params: &'m [u32],
+}
+
+/// Lowering of one function.
+struct Lower<'m, 'c> {
+    cx: &'c Context<'m>,
+    m: &'m Module,
+    pf: &'m module::Function,
+    id: FuncId,
+    f: ir::Func,
+    /// Where instructions go.
+    cur: Block,
+    loc: u32,
+    ssa: ssa::Ssa,
+    /// Type of each variable of the SSA construction: registers (four a PTX register, for vector components), the carry
+    /// flag, then words of `.param` variables.
+    var_ty: Vec<Ty>,
+    /// First SSA variable of each `.param` variable of this function.
+    param_words: rustc_hash::FxHashMap<VarId, (u32, u32)>,
+    /// Offset of each local variable in the frame.
+    locals: rustc_hash::FxHashMap<VarId, u32>,
+    /// IR block of each PTX label.
+    label_block: Vec<Block>,
+    /// Result variables of the statement under a guard, with their values before it.
+    guard: Option<Value>,
+    undef_block: Block,
+}
+
+type Res<T = ()> = Result<T, Diagnostic>;
+
+fn unsupported<T>(what: impl std::fmt::Display, span: Span) -> Res<T> {
+    Err(Diagnostic::error(format!("{what} is not supported yet")).at(span))
+}
+
+/// The IR type of a PTX type; `None` for what does not fit a register here.
+fn ir_ty(t: ScalarType) -> Option<Ty> {
+    if t == ScalarType::Pred {
+        return Some(Ty::P);
+    }
+    match t.bits() {
+        1..=16 => Some(Ty::B16),
+        32 => Some(Ty::B32),
+        64 => Some(Ty::B64),
+        _ => None,
+    }
+}
+
+impl<'m, 'c> Lower<'m, 'c> {
+    fn function(cx: &'c Context<'m>, id: FuncId) -> Res<ir::Func> {
+        let pf = &cx.m.funcs[id.index()];
+        let entry = pf.kind == module::FuncKind::Entry;
+        let mut f = ir::Func { name: pf.name.clone(), entry, ..ir::Func::default() };
+        let start = f.new_block();
+        let mut var_ty = Vec::with_capacity(pf.regs.len() * 4 + 1);
+        for r in &pf.regs {
+            let Some(ty) = ir_ty(r.ty) else {
+                return unsupported(format!("a register of type .{}", r.ty.name()), pf.span);
+            };
+            var_ty.extend([ty; 4]);
+        }
+        var_ty.push(Ty::P); // the carry flag
+        let mut lower = Lower {
+            cx,
+            m: cx.m,
+            pf,
+            id,
+            f,
+            cur: start,
+            loc: u32::MAX,
+            ssa: ssa::Ssa::default(),
+            var_ty,
+            param_words: Default::default(),
+            locals: Default::default(),
+            label_block: Vec::new(),
+            guard: None,
+            undef_block: start,
+        };
+        lower.place_locals();
+        lower.signature()?;
+        lower.body()?;
+        lower.finish_ssa();
+        Ok(lower.f)
+    }
+
+    /// Gives every local variable of the function its place in the frame.
+    fn place_locals(&mut self) {
+        let mut end = 0u64;
+        let mut align = 1u32;
+        let body = self.pf.body.as_deref().unwrap_or_default();
+        for s in body {
+            if let Stmt::Var(v) = s {
+                let var = &self.m.vars[v.index()];
+                if var.space == Space::Local {
+                    let a = var.align.max(1) as u64;
+                    end = end.div_ceil(a) * a;
+                    self.locals.insert(*v, end as u32);
+                    align = align.max(var.align);
+                    end += var.size();
+                }
+            }
+        }
+        self.f.local_size = end as u32;
+        self.f.local_align = align;
+    }
+
+    fn carry_var(&self) -> u32 {
+        self.pf.regs.len() as u32 * 4
+    }
+
+    // ---- writing IR -------------------------------------------------------------------------------------------------
+
+    fn b(&mut self) -> Builder<'_> {
+        let mut b = Builder::new(&mut self.f, self.cur);
+        b.loc = self.loc;
+        b
+    }
+
+    fn konst(&mut self, ty: Ty, bits: u64) -> Value {
+        self.b().constant(ty, bits)
+    }
+
+    fn one(&mut self, op: Op, attr: Attr, args: &[Value], ty: Ty) -> Value {
+        self.b().one(op, attr, args, ty)
+    }
+
+    fn op(&mut self, op: Op, args: &[Value], ty: Ty) -> Value {
+        self.b().op(op, args, ty)
+    }
+
+    fn same(&mut self, op: Op, args: &[Value]) -> Value {
+        self.b().same(op, args)
+    }
+
+    fn with_imm(&mut self, op: Op, imm: i64, ty: Ty) -> Value {
+        let id = self.b().push(op, Attr::default(), Mem::default(), imm, &[], &[ty]);
+        self.f.inst(id).results[0]
+    }
+
+    fn edge(&self, block: Block) -> ir::Edge {
+        ir::Edge { block, args: Vec::new() }
+    }
+
+    // ---- registers --------------------------------------------------------------------------------------------------
+
+    fn reg_var(&self, reg: RegId, elem: Option<u8>) -> u32 {
+        reg.0 * 4 + elem.unwrap_or(0) as u32
+    }
+
+    fn reg_ty(&self, reg: RegId) -> Ty {
+        self.var_ty[reg.index() * 4]
+    }
+
+    fn read_reg(&mut self, reg: RegId, elem: Option<u8>) -> Value {
+        self.read_var(self.reg_var(reg, elem))
+    }
+
+    /// Writes a register; under a guard the old value stays where the guard is false.
+    fn write_var_guarded(&mut self, var: u32, value: Value) {
+        let value = match self.guard {
+            Some(p) => {
+                let old = self.read_var(var);
+                let ty = self.f.ty(value);
+                self.op(Op::Select, &[value, old, p], ty)
+            }
+            None => value,
+        };
+        self.write_var(var, value);
+    }
+
+    /// Stores an instruction's result, which has the width of the destination register or is cut or extended to it.
+    fn write(&mut self, dst: &Operand, value: Value, signed: bool) -> Res {
+        match dst {
+            Operand::Reg { reg, elem } => {
+                let ty = self.reg_ty(*reg);
+                let value = if ty == Ty::P || self.f.ty(value) == Ty::P {
+                    value
+                } else {
+                    self.b().resize(value, ty, signed)
+                };
+                let var = self.reg_var(*reg, *elem);
+                self.write_var_guarded(var, value);
+                Ok(())
+            }
+            Operand::Sink => Ok(()),
+            _ => unsupported("this destination operand", Span::default()),
+        }
+    }
+
+    fn call_site(&mut self, site: CallSite) -> i64 {
+        self.f.calls.push(site);
+        self.f.calls.len() as i64 - 1
+    }
+}
