@@ -30,12 +30,12 @@ impl Layout {
     /// Places the module-scope variables (and the constant and global ones of function scope).
     pub fn new(m: &Module) -> Layout {
         let n = m.vars.len();
-        let mut out =
-            Layout { constant: vec![NONE; n], constant_size: 0, slot: vec![NONE; n], slots: Vec::new() };
+        let mut out = Layout { constant: vec![NONE; n], constant_size: 0, slot: vec![NONE; n], slots: Vec::new() };
         let of = |space: Space, visible: bool| {
-            m.vars.iter().enumerate().filter(move |(_, v)| {
-                v.space == space && (v.linkage != Linkage::Internal) == visible
-            })
+            m.vars
+                .iter()
+                .enumerate()
+                .filter(move |(_, v)| v.space == space && (v.linkage != Linkage::Internal) == visible)
         };
         let mut end = 0u64;
         for (i, v) in of(Space::Const, true).chain(of(Space::Const, false)) {

@@ -7,4 +7,6 @@
 pub mod bitset;
 pub mod cfg;
 pub mod ir;
+pub mod layout;
+pub mod lower;
 pub mod mir;

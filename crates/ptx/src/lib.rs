@@ -4,7 +4,7 @@
 //! *checked*: the compiler and the interpreter may rely on everything stated in [`module`].
 #![deny(missing_docs)]
 
-mod access;
+pub mod access;
 pub mod isa;
 mod lex;
 pub mod module;

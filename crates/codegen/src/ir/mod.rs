@@ -12,6 +12,7 @@ pub mod ops;
 pub mod text;
 pub mod verify;
 
+pub use build::Builder;
 pub use ops::{AtomOp, Attr, BarKind, Cmp, Effect, Fmt, Mem, MemSpace, Op, Rnd, Scope, Sem, Sreg};
 
 use smallvec::SmallVec;

@@ -125,10 +125,10 @@ impl Lower<'_, '_> {
         if x.approx() || x.has(Mod::Full) {
             attr.sub = if x.has(Mod::Full) { 2 } else { 1 };
         }
-        if x.has(Mod::NanMode) {
+        if x.has(Mod::NaN) {
             attr.sub |= 1;
         }
-        if x.has(Mod::XorsignAbs) || x.has(Mod::Relu) || x.has(Mod::Oob) {
+        if x.has(Mod::Xorsign) || (x.has(Mod::Abs) && x.op != P::Abs) || x.has(Mod::Relu) || x.has(Mod::Oob) {
             return self.unsupported(x);
         }
         let n = x.operands.len() - 1;
@@ -187,7 +187,7 @@ impl Lower<'_, '_> {
         let m = self.konst(ty, !(1u64 << (ty.bits() - 1)));
         let mag = self.same(Op::And, &[a, m]);
         let (inf, min) = (self.konst(ty, inf), self.konst(ty, min));
-        let mut less = |l: &mut Self, c: Cmp, b: Value| l.b().icmp(c, false, mag, b);
+        let less = |l: &mut Self, c: Cmp, b: Value| l.b().icmp(c, false, mag, b);
         let v = if x.has(Mod::Finite) {
             less(self, Cmp::Lt, inf)
         } else if x.has(Mod::Infinite) {
@@ -315,11 +315,8 @@ impl Lower<'_, '_> {
             let v = self.op(Op::IMad, &[a, b, c], ty);
             return self.dst(x, v, t.is_signed());
         }
-        let p = if mode == MulMode::Lo {
-            self.op(Op::IMul, &[a, b], ty)
-        } else {
-            self.one(Op::IMulHi, attr, &[a, b], ty)
-        };
+        let p =
+            if mode == MulMode::Lo { self.op(Op::IMul, &[a, b], ty) } else { self.one(Op::IMulHi, attr, &[a, b], ty) };
         let v = if carries {
             let flag = if x.op == P::Madc { Some(self.read_var(self.carry_var())) } else { None };
             self.with_carry(false, p, c, flag, x.has(Mod::Cc))

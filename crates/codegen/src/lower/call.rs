@@ -8,9 +8,7 @@ use super::{Lower, Res, unsupported};
 use crate::ir::{Attr, CallSite, Mem, MemSpace, Op, Term, Ty, Value};
 use diag::{Diagnostic, Span};
 use ptx::isa::Op as P;
-use ptx::module::{
-    AddressBase, FuncId, FuncKind, InitValue, Inst, Module, Operand, Stmt, Table, VarId,
-};
+use ptx::module::{AddressBase, FuncId, FuncKind, InitValue, Inst, Module, Operand, Stmt, Table, VarId};
 use ptx::types::{ScalarType as T, Space};
 
 /// What a kernel reaches.
@@ -338,8 +336,7 @@ impl Lower<'_, '_> {
                 },
                 4 => word,
                 _ => {
-                    let (at, width) =
-                        (self.konst(Ty::B32, (at as u64 % 4) * 8), self.konst(Ty::B32, bytes as u64 * 8));
+                    let (at, width) = (self.konst(Ty::B32, (at as u64 % 4) * 8), self.konst(Ty::B32, bytes as u64 * 8));
                     let attr = Attr { signed: t.is_signed(), ..Attr::default() };
                     self.one(Op::Bfe, attr, &[word, at, width], Ty::B32)
                 }
@@ -368,8 +365,7 @@ impl Lower<'_, '_> {
                 4 => self.write_var(var, value),
                 _ => {
                     let old = self.read_var(var);
-                    let (at, width) =
-                        (self.konst(Ty::B32, (at as u64 % 4) * 8), self.konst(Ty::B32, bytes as u64 * 8));
+                    let (at, width) = (self.konst(Ty::B32, (at as u64 % 4) * 8), self.konst(Ty::B32, bytes as u64 * 8));
                     let new = self.op(Op::Bfi, &[value, old, at, width], Ty::B32);
                     self.write_var(var, new);
                 }

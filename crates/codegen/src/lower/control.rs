@@ -16,7 +16,8 @@ impl Lower<'_, '_> {
         let mut succs: Vec<Vec<u32>> = vec![Vec::new(); n];
         for (i, list) in succs.iter_mut().enumerate() {
             let end = starts.get(i + 1).copied().unwrap_or(body.len());
-            let last = body[starts[i]..end].iter().rev().find_map(|s| if let Stmt::Inst(x) = s { Some(x) } else { None });
+            let last =
+                body[starts[i]..end].iter().rev().find_map(|s| if let Stmt::Inst(x) = s { Some(x) } else { None });
             let (targets, falls) = last.map_or((vec![], true), |x| self.flow(x));
             list.extend(targets.iter().map(|&l| leaders[l]));
             if falls && i + 1 < n {
@@ -269,49 +270,52 @@ impl Lower<'_, '_> {
     /// The SSA variables that an instruction writes.
     fn written(&self, x: &Inst) -> Vec<u32> {
         let mut out = Vec::new();
-        let mut add = |o: &Operand| match o {
-            Operand::Reg { reg, elem } => out.push(self.reg_var(*reg, *elem)),
-            Operand::Vector(list) => {
-                for o in list {
-                    if let Operand::Reg { reg, elem } = o {
-                        out.push(self.reg_var(*reg, *elem));
-                    }
-                }
-            }
-            _ => {}
-        };
+        let first = x.operands.first();
         match x.op {
-            P::St | P::Red | P::Bar if !x.has(Mod::Red) => {}
-            P::Call => {
-                if let Some(Operand::List(rets)) = x.operands.first() {
-                    for r in rets {
-                        if let Operand::Var { var, .. } = r
-                            && let Some(&(first, n)) = self.param_words.get(var)
-                        {
-                            out.extend(first..first + n);
-                        } else {
-                            add(r);
-                        }
-                    }
+            P::Bar if !x.has(Mod::Red) => {}
+            P::Red => {}
+            P::St => {
+                if let Some(Operand::Mem(a)) = first
+                    && let ptx::module::AddressBase::Var(v) = a.base
+                    && let Some(&(first, n)) = self.param_words.get(&v)
+                {
+                    out.extend(first..first + n);
                 }
             }
-            _ => match x.operands.first() {
-                Some(Operand::Pair(p)) => {
-                    add(&p.0);
-                    add(&p.1);
+            P::Call => {
+                if let Some(Operand::List(rets)) = first {
+                    rets.iter().for_each(|r| self.destinations(r, &mut out));
                 }
-                Some(o) => add(o),
-                None => {}
-            },
-        }
-        if x.op == P::St
-            && let Some(Operand::Mem(a)) = x.operands.first()
-            && let ptx::module::AddressBase::Var(v) = a.base
-            && let Some(&(first, n)) = self.param_words.get(&v)
-        {
-            out.extend(first..first + n);
+            }
+            _ => {
+                if let Some(o) = first {
+                    self.destinations(o, &mut out);
+                }
+            }
         }
         out
+    }
+
+    /// The SSA variables that a destination operand stands for.
+    fn destinations(&self, o: &Operand, out: &mut Vec<u32>) {
+        match o {
+            Operand::Pair(p) => {
+                self.destinations(&p.0, out);
+                self.destinations(&p.1, out);
+            }
+            Operand::Var { var, .. } => {
+                if let Some(&(first, n)) = self.param_words.get(var) {
+                    out.extend(first..first + n);
+                }
+            }
+            _ => {
+                for o in self.vector_operands(o) {
+                    if let Operand::Reg { reg, elem } = o {
+                        out.push(self.reg_var(reg, elem));
+                    }
+                }
+            }
+        }
     }
 }
 

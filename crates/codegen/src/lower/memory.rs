@@ -3,7 +3,7 @@
 use super::arith::{fmt, rnd};
 use super::{Lower, Res, unsupported};
 use crate::ir::{AtomOp, Attr, Mem, MemSpace, Op, Scope, Sem, Ty, Value};
-use ptx::access::{self, CacheOp};
+use ptx::access::CacheOp;
 use ptx::isa::{Mod, Op as P};
 use ptx::module::{Address, AddressBase, FuncKind, Inst, Operand, VarId};
 use ptx::types::{ScalarType as T, Space};
@@ -22,20 +22,20 @@ impl Lower<'_, '_> {
     /// The memory attributes that the modifiers say.
     fn mem(&self, x: &Inst, space: MemSpace, bytes: u32) -> Mem {
         let sem = match (x.sem(), x.cache()) {
-            (Some(access::Sem::Relaxed), _) => Sem::Relaxed,
-            (Some(access::Sem::Acquire), _) => Sem::Acquire,
-            (Some(access::Sem::Release), _) => Sem::Release,
-            (Some(access::Sem::AcqRel), _) => Sem::AcqRel,
-            (Some(access::Sem::Volatile), _) | (None, Some(CacheOp::Cv | CacheOp::Wt)) => Sem::Volatile,
-            (Some(access::Sem::Mmio), _) => Sem::Mmio,
+            (Some(ptx::access::Sem::Relaxed), _) => Sem::Relaxed,
+            (Some(ptx::access::Sem::Acquire), _) => Sem::Acquire,
+            (Some(ptx::access::Sem::Release), _) => Sem::Release,
+            (Some(ptx::access::Sem::AcqRel), _) => Sem::AcqRel,
+            (Some(ptx::access::Sem::Volatile), _) | (None, Some(CacheOp::Cv | CacheOp::Wt)) => Sem::Volatile,
+            (Some(ptx::access::Sem::Mmio), _) => Sem::Mmio,
             (None, Some(CacheOp::Cg)) => Sem::Relaxed,
             _ => Sem::Weak,
         };
         let scope = match x.scope() {
-            Some(access::Scope::Cta) => Scope::Cta,
-            Some(access::Scope::Cluster) => Scope::Cluster,
-            Some(access::Scope::Gpu) => Scope::Gpu,
-            Some(access::Scope::Sys) => Scope::Sys,
+            Some(ptx::access::Scope::Cta) => Scope::Cta,
+            Some(ptx::access::Scope::Cluster) => Scope::Cluster,
+            Some(ptx::access::Scope::Gpu) => Scope::Gpu,
+            Some(ptx::access::Scope::Sys) => Scope::Sys,
             None if x.cache() == Some(CacheOp::Cg) => Scope::Gpu,
             None if matches!(sem, Sem::Volatile | Sem::Mmio) => Scope::Sys,
             None => Scope::None,
@@ -213,7 +213,7 @@ impl Lower<'_, '_> {
         let a = self.mem_operand(x, first)?;
         let Some(op) = x.atom_op() else { return self.unsupported(x) };
         let float = t.is_float();
-        if !matches!(t.bits(), 32 | 64) || x.vector() > 1 || (float && op != access::AtomOp::Add) {
+        if !matches!(t.bits(), 32 | 64) || x.vector() > 1 || (float && op != ptx::access::AtomOp::Add) {
             return self.unsupported(x);
         }
         if matches!(t, T::F16x2 | T::BF16x2) {
@@ -221,20 +221,20 @@ impl Lower<'_, '_> {
         }
         let ty = self.ty(t, x)?;
         let sub = match op {
-            access::AtomOp::Add => AtomOp::Add,
-            access::AtomOp::Min => AtomOp::Min,
-            access::AtomOp::Max => AtomOp::Max,
-            access::AtomOp::Inc => AtomOp::Inc,
-            access::AtomOp::Dec => AtomOp::Dec,
-            access::AtomOp::And => AtomOp::And,
-            access::AtomOp::Or => AtomOp::Or,
-            access::AtomOp::Xor => AtomOp::Xor,
-            access::AtomOp::Exch => AtomOp::Exch,
-            access::AtomOp::Cas => AtomOp::Cas,
+            ptx::access::AtomOp::Add => AtomOp::Add,
+            ptx::access::AtomOp::Min => AtomOp::Min,
+            ptx::access::AtomOp::Max => AtomOp::Max,
+            ptx::access::AtomOp::Inc => AtomOp::Inc,
+            ptx::access::AtomOp::Dec => AtomOp::Dec,
+            ptx::access::AtomOp::And => AtomOp::And,
+            ptx::access::AtomOp::Or => AtomOp::Or,
+            ptx::access::AtomOp::Xor => AtomOp::Xor,
+            ptx::access::AtomOp::Exch => AtomOp::Exch,
+            ptx::access::AtomOp::Cas => AtomOp::Cas,
         } as u8;
         let b = self.arg(x, first + 1, ty)?;
         let mut args = vec![b];
-        if op == access::AtomOp::Cas {
+        if op == ptx::access::AtomOp::Cas {
             args.push(self.arg(x, first + 2, ty)?);
         }
         let (space, base, offset) = self.address(x, a, x.space())?;
@@ -276,14 +276,14 @@ impl Lower<'_, '_> {
 
     fn fence(&mut self, x: &Inst) -> Res {
         let scope = match x.scope() {
-            Some(access::Scope::Cta) => Scope::Cta,
-            Some(access::Scope::Cluster | access::Scope::Gpu) => Scope::Gpu,
-            Some(access::Scope::Sys) => Scope::Sys,
+            Some(ptx::access::Scope::Cta) => Scope::Cta,
+            Some(ptx::access::Scope::Cluster | ptx::access::Scope::Gpu) => Scope::Gpu,
+            Some(ptx::access::Scope::Sys) => Scope::Sys,
             None => return self.unsupported(x),
         };
         let kind = match x.sem() {
-            Some(access::Sem::AcqRel) => 0,
-            Some(access::Sem::Sc) | None => 1,
+            Some(ptx::access::Sem::AcqRel) => 0,
+            Some(ptx::access::Sem::Sc) | None => 1,
             _ => return self.unsupported(x),
         };
         if x.mods.iter().any(|m| m.name().starts_with("proxy") || m.name().starts_with("mbarrier")) {

@@ -89,7 +89,6 @@ struct Lower<'m, 'c> {
     cx: &'c Context<'m>,
     m: &'m Module,
     pf: &'m module::Function,
-    id: FuncId,
     f: ir::Func,
     /// Where instructions go.
     cur: Block,
@@ -146,7 +145,6 @@ impl<'m, 'c> Lower<'m, 'c> {
             cx,
             m: cx.m,
             pf,
-            id,
             f,
             cur: start,
             loc: u32::MAX,
@@ -255,11 +253,8 @@ impl<'m, 'c> Lower<'m, 'c> {
         match dst {
             Operand::Reg { reg, elem } => {
                 let ty = self.reg_ty(*reg);
-                let value = if ty == Ty::P || self.f.ty(value) == Ty::P {
-                    value
-                } else {
-                    self.b().resize(value, ty, signed)
-                };
+                let value =
+                    if ty == Ty::P || self.f.ty(value) == Ty::P { value } else { self.b().resize(value, ty, signed) };
                 let var = self.reg_var(*reg, *elem);
                 self.write_var_guarded(var, value);
                 Ok(())

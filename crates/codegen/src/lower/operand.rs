@@ -25,9 +25,13 @@ impl Lower<'_, '_> {
                 let bits = if ty == Ty::P { (*i != 0) as u64 } else { *i as u64 };
                 return Ok(self.konst(ty, bits));
             }
-            Operand::F32(bits) if ty == Ty::B64 => return Ok(self.konst(ty, f64::to_bits(f32::from_bits(*bits) as f64))),
+            Operand::F32(bits) if ty == Ty::B64 => {
+                return Ok(self.konst(ty, f64::to_bits(f32::from_bits(*bits) as f64)));
+            }
             Operand::F32(bits) => return Ok(self.konst(ty, *bits as u64)),
-            Operand::F64(bits) if ty == Ty::B32 => return Ok(self.konst(ty, f32::to_bits(f64::from_bits(*bits) as f32) as u64)),
+            Operand::F64(bits) if ty == Ty::B32 => {
+                return Ok(self.konst(ty, f32::to_bits(f64::from_bits(*bits) as f32) as u64));
+            }
             Operand::F64(bits) => return Ok(self.konst(ty, *bits)),
             Operand::Special(s) => self.special(*s, span)?,
             Operand::Var { var, offset } => self.var_address(*var, *offset, span)?,
