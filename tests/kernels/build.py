@@ -54,6 +54,12 @@ def relative(ptx, folder, toolkit):
         shorter = len(str(folder)) - 1
         ptx = re.sub(r"\.b32 (\d+)(\s*// Length of Unit)", lambda m: f".b32 {int(m[1]) - shorter}{m[2]}", ptx)
         ptx = re.sub(r"(// Abbrev \[1\] 0x\w+:)0x(\w+)", lambda m: f"{m[1]}0x{int(m[2], 16) - shorter:x}", ptx)
+        # All other entries lie behind the path: they move, and so do references to them.
+        ptx = re.sub(r"(// Abbrev \[(?!1\])\d+\] )0x(\w+)(?=:)", lambda m: f"{m[1]}0x{int(m[2], 16) - shorter:x}", ptx)
+        ptx = re.sub(r"\.b32 (\d+)(\s*// DW_AT_abstract_origin)", lambda m: f".b32 {int(m[1]) - shorter}{m[2]}", ptx)
+    # Names of internal linkage carry a hash of the source's path, in text and as bytes of .debug_str.
+    ptx = re.sub(r"(_INTERNAL_|GLOBAL__N__)[0-9a-f]{8}_", r"\g<1>00000000_", ptx)
+    ptx = re.sub(r"(73,78,84,69,82,78,65,76,95,)(?:\d+,){8}(?=95,)", r"\g<1>48,48,48,48,48,48,48,48,", ptx)
     # File sizes and times tell nothing and change with every checkout.
     ptx = re.sub(r'(\.file\s+\d+ "[^"]*"), \d+, \d+', r"\1", ptx)
     lines = [line.rstrip() for line in ptx.splitlines()]
