@@ -123,6 +123,7 @@ fn slot_attributes(at: &str, slot: &mut SlotDef, words: &[&str]) {
             "plain" => (slot.neg, slot.abs, slot.inv) = (None, None, None),
             _ if word.starts_with("reuse=") => slot.reuse = Some(number(at, &word[6..])),
             _ if word.starts_with("shift=") => slot.shift = number(at, &word[6..]),
+            _ if word.starts_with("imm=") => slot.default_reg = Some(number(at, &word[4..])),
             _ if word.starts_with("reg=") => slot.default_reg = Some(number(at, &word[4..])),
             _ if *word == "nobits" => slot.bits = Vec::new(),
             _ if head == "-" => slot.neg = Some(number(at, rest)),
@@ -436,6 +437,9 @@ impl Isa {
                 if fields.iter().any(|f| f.0 == slot_name && f.1 == 'I') {
                     // A modifier of the operand (a half, a byte) does not exist for an immediate.
                     let mark = format!("{slot_name}{{.");
+                    if form.text.contains("{=IntPart ") {
+                        form.mods.retain(|m| m.name != "Part");
+                    }
                     if let Some(i) = form.text.find(&mark) {
                         let from = i + slot_name.len();
                         let end = from + form.text[from..].find('}').unwrap_or_else(|| bad(at, "{ without }"));
@@ -528,17 +532,17 @@ fn uniform_slot(slot: &mut SlotDef) {
 }
 
 fn identifiers(text: &str) -> impl Iterator<Item = String> + '_ {
-    // Inside {..} stand modifiers.
-    let mut depth = 0;
+    // Inside {..} stand modifiers; inside {=Alias Rx Ry} slots after the first word.
+    let mut skip = false;
     let cleaned: String = text
         .chars()
         .map(|c| {
             match c {
-                '{' => depth += 1,
-                '}' => depth -= 1,
+                '{' => skip = true,
+                '}' | ' ' => skip = false,
                 _ => {}
             }
-            if depth > 0 { ' ' } else { c }
+            if skip { ' ' } else { c }
         })
         .collect();
     cleaned
@@ -573,15 +577,11 @@ fn pieces(form: &FormDef) -> String {
                 let name: String = chars[i + 1..end].iter().collect();
                 flush(&mut plain, &mut out);
                 if let Some(alias) = name.strip_prefix('=') {
-                    let _ = write!(out, "Piece::Alias(Alias::{alias}), ");
-                } else if let Some(rest) = name.strip_prefix("c:") {
-                    let (c, r) = rest.split_once(',').unwrap_or_else(|| bad(&at, "{c:CONST,REG}"));
-                    match (slot(c), slot(r)) {
-                        (Some(c), Some(r)) => {
-                            let _ = write!(out, "Piece::Indexed({c}, {r}), ");
-                        }
-                        _ => bad(&at, "unknown slot in {c:..}"),
-                    }
+                    let mut words = alias.split(' ');
+                    let alias = words.next().unwrap_or("");
+                    let slots: Vec<u8> =
+                        words.map(|w| slot(w).unwrap_or_else(|| bad(&at, format!("no slot {w}"))) as u8).collect();
+                    let _ = write!(out, "Piece::Alias(Alias::{alias}, &{slots:?}), ");
                 } else {
                     match form.mods.iter().position(|m| m.name == name) {
                         Some(n) => {
@@ -813,7 +813,17 @@ fn main() {
                 let (fa, fb) = (&isa.forms[a], &isa.forms[b]);
                 let both = fa.fixed_mask & fb.fixed_mask;
                 let sm_apart = fa.sm.1 < fb.sm.0 || fb.sm.1 < fa.sm.0;
-                if fa.fixed & both == fb.fixed & both && !sm_apart {
+                // Apart too if the one fixes a modifier of the other to a value that this other does not have.
+                let excluded = |one: &FormDef, other: &FormDef| {
+                    other.mods.iter().any(|m| {
+                        let place = mask(&other.at, &m.bits);
+                        let values = isa.enums.get(m.values.trim_end_matches("::VALUES"));
+                        let value = m.bits.iter().rev().fold(0, |v, b| v << b.1 | one.fixed >> b.0 & ((1 << b.1) - 1));
+                        one.fixed_mask & place == place
+                            && values.is_some_and(|e| e.values.get(value as usize).is_none_or(|v| v.is_none()))
+                    })
+                };
+                if fa.fixed & both == fb.fixed & both && !sm_apart && !excluded(fa, fb) && !excluded(fb, fa) {
                     bad(&fa.at, format!("{} and {} can be the same word", fa.name, fb.name));
                 }
             }

@@ -1,27 +1,26 @@
-//! Decodes words: hexadecimal, one a line, on standard input. Prints the words that no form matches.
+//! Decodes words: hexadecimal, one a line, on standard input, each at address 0. Prints the text of each, or that no form
+//! matches it.
 
-use sass::codec::{Decoded, decode};
-use std::io::BufRead;
+use sass::codec::{Decoded, decode, encode};
+use sass::text::{NoLabels, print};
+use std::io::{BufRead, BufWriter, Write, stdin, stdout};
 
-fn main() {
+fn main() -> std::io::Result<()> {
     let sm = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(90);
-    let (mut known, mut wrong) = (0, 0);
-    for line in std::io::stdin().lock().lines() {
-        let Ok(line) = line else { break };
+    let mut out = BufWriter::new(stdout().lock());
+    for line in stdin().lock().lines() {
+        let line = line?;
         let Ok(word) = u128::from_str_radix(line.trim(), 16) else {
             eprintln!("not a word: {line}");
             continue;
         };
         match decode(word, sm) {
-            Decoded::Known(inst) => match sass::codec::encode(&inst, sm) {
-                Ok(back) if back == word => known += 1,
-                other => {
-                    wrong += 1;
-                    println!("{word:032x} {} comes back as {other:x?}", inst.form().name);
-                }
-            },
-            Decoded::Unknown(_) => println!("{word:032x} unknown"),
+            Decoded::Known(inst) if encode(&inst, sm).as_ref() == Ok(&word) => {
+                writeln!(out, "{}\t{}", inst.form().name, print(&inst, 0, &NoLabels))?;
+            }
+            Decoded::Known(inst) => writeln!(out, "{}\tdoes not encode to the same word", inst.form().name)?,
+            Decoded::Unknown(_) => writeln!(out, "\tunknown")?,
         }
     }
-    println!("{known} known, {wrong} wrong");
+    Ok(())
 }

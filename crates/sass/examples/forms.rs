@@ -21,8 +21,10 @@ fn syntax(form: &Form) -> String {
             Piece::Slot(n) => out.push_str(slot(n)),
             Piece::SlotSuffix(n, suffix) => out.push_str(&format!("{}{suffix}", slot(n))),
             Piece::SlotMod(n, m) => out.push_str(&format!("{}{{{}}}", slot(n), field(m))),
-            Piece::Indexed(c, r) => out.push_str(&format!("{}[{}]", slot(c), slot(r))),
-            Piece::Alias(alias) => out.push_str(&format!("{{={alias:?}}}")),
+            Piece::Alias(alias, slots) => {
+                let names: Vec<&str> = slots.iter().map(|&n| slot(n)).collect();
+                out.push_str(&format!("{{={alias:?} {}}}", names.join(" ")));
+            }
             Piece::If(n) => out.push_str(&format!("<{}? ", slot(n))),
             Piece::End => out.push('>'),
         }

@@ -158,7 +158,7 @@ pub struct Slot {
     pub reuse: Option<u8>,
     /// A new instruction has this operand complemented (`!PT`: a carry that is not there).
     pub default_inv: bool,
-    /// The register of a new instruction where it is not RZ, URZ, PT, UPT or B0. A slot without bits always holds it:
+    /// The immediate of a new instruction where it is not 0, or the register where it is not RZ, URZ, PT, UPT or B0. A slot without bits always holds it:
     /// all predicates at once (`PR`).
     pub default_reg: Option<u8>,
     /// Low bits of a constant offset or a branch target that are not stored.
@@ -177,7 +177,7 @@ impl Slot {
             SlotKind::Reg(File::Pred) => Operand::reg(Reg::PT),
             SlotKind::Reg(File::Upred) => Operand::reg(Reg::UPT),
             SlotKind::Reg(File::Bar) => Operand::reg(Reg::b(0)),
-            SlotKind::Imm { .. } => Operand::imm(0),
+            SlotKind::Imm { .. } => Operand::imm(self.default_reg.unwrap_or(0) as i64),
             SlotKind::Const => Operand::cbank(0, 0),
             SlotKind::Target => Operand { value: Value::Target(0), neg: false, abs: false, inv: false },
         };
@@ -212,10 +212,8 @@ pub enum Piece {
     SlotSuffix(u8, &'static str),
     /// Operand slot n with the text of modifier field m inside of it (`|R2.H0_H0|`).
     SlotMod(u8, u8),
-    /// `c[bank][Rx+offset]`: constant slot n, index register slot m.
-    Indexed(u8, u8),
-    /// Text that depends on several fields.
-    Alias(Alias),
+    /// Text that depends on several fields, of these slots.
+    Alias(Alias, &'static [u8]),
     /// Left out when slot n holds its default; up to the matching [`Piece::End`].
     If(u8),
     /// End of an optional part.
@@ -229,10 +227,16 @@ pub enum Alias {
     PuPv,
     /// `.MOV`, `.SHL`, `.IADD`: what IMAD with a special operand is called.
     Imad,
-    /// `R1+UR4`, `UR4`, `R1+URZ`: register and uniform register of an address.
-    RU,
+    /// `R1+0x10`, `R1+UR4+0x10`, `UR4`, `0x10`: register, uniform register (if the form has one) and distance of an address.
+    Address,
+    /// `c[bank][Rx+offset]`: constant slot and index register slot.
+    Indexed,
     /// The register of the slot before once more.
     Twin,
+    /// Operand Rb, with the half of it where its type has 16 bits.
+    HalfPart,
+    /// Operand Rb with the part of it that an integer type takes: `.B1`, `.H1`.
+    IntPart,
 }
 
 /// No effect beyond the operands.

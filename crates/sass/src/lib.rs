@@ -11,6 +11,7 @@ pub mod form;
 pub mod inst;
 pub mod latency;
 pub mod reg;
+pub mod text;
 
 /// The tables that the build step makes from `isa/*.isa`.
 pub mod tables {

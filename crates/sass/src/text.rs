@@ -1,0 +1,356 @@
+//! Instructions as text, as the vendor's disassembler prints them.
+
+use crate::control::Control;
+use crate::form::{Alias, Form, ImmPrint, Piece, Slot, SlotKind};
+use crate::inst::{Inst, Operand, Value};
+use crate::latency::Class;
+use crate::reg::{File, Reg};
+use std::fmt::Write as _;
+
+/// Names for the targets of branches.
+pub trait Labels {
+    /// The name of the label at this byte address; None prints the address.
+    fn label(&self, address: i64) -> Option<&str>;
+}
+
+/// No labels: every target is printed as its address.
+pub struct NoLabels;
+
+impl Labels for NoLabels {
+    fn label(&self, _address: i64) -> Option<&str> {
+        None
+    }
+}
+
+/// The text of `inst`, which lies at byte `pc`, without the `;` that ends a line: `@P0 FADD.FTZ R0, -R1, |R2|`.
+pub fn print(inst: &Inst, pc: u64, labels: &dyn Labels) -> String {
+    let mut out = String::with_capacity(64);
+    print_to(&mut out, inst, pc, labels);
+    out
+}
+
+/// As [`print`], at the end of `out`.
+pub fn print_to(out: &mut String, inst: &Inst, pc: u64, labels: &dyn Labels) {
+    let form = inst.form();
+    if inst.guard.inv || !inst.guard.as_reg().is_some_and(Reg::is_const) {
+        let _ = match inst.guard.as_reg() {
+            Some(reg) => write!(out, "@{}{reg} ", if inst.guard.inv { "!" } else { "" }),
+            None => write!(out, "@? "),
+        };
+    }
+    let mut pieces = form.syntax.iter();
+    while let Some(piece) = pieces.next() {
+        match *piece {
+            Piece::Text(text) => out.push_str(text),
+            Piece::Mod(n) => out.push_str(modifier(form, inst, n)),
+            Piece::Slot(n) => operand(out, inst, n, "", pc, labels),
+            Piece::SlotSuffix(n, suffix) => operand(out, inst, n, suffix, pc, labels),
+            Piece::SlotMod(n, m) => operand(out, inst, n, modifier(form, inst, m), pc, labels),
+            Piece::Alias(alias, slots) => print_alias(out, inst, alias, slots),
+            Piece::If(n) => {
+                if inst.operands[n as usize] == form.slots[n as usize].default() {
+                    for skipped in pieces.by_ref() {
+                        if *skipped == Piece::End {
+                            break;
+                        }
+                    }
+                }
+            }
+            Piece::End => {}
+        }
+    }
+    out.truncate(out.trim_end().len());
+}
+
+fn modifier(form: &Form, inst: &Inst, n: u8) -> &'static str {
+    let n = n as usize;
+    form.mods[n].values.get(inst.mods[n] as usize).copied().flatten().unwrap_or(".???")
+}
+
+fn hex(out: &mut String, value: i64) {
+    let _ = if value < 0 { write!(out, "-{:#x}", value.unsigned_abs()) } else { write!(out, "{value:#x}") };
+}
+
+fn constant(out: &mut String, bank: u8, offset: i32, spaced: bool) {
+    let _ = write!(out, "c[{bank:#x}]{}[", if spaced { " " } else { "" });
+    hex(out, offset as i64);
+    out.push(']');
+}
+
+fn indexed(out: &mut String, inst: &Inst, c: u8, r: u8) {
+    let Value::Const { bank, offset } = inst.operands[c as usize].value else {
+        return out.push_str("c[?]");
+    };
+    let reg = inst.operands[r as usize].as_reg().unwrap_or(Reg::RZ);
+    if reg == Reg::RZ && offset != 0 {
+        return constant(out, bank, offset, false);
+    }
+    let _ = write!(out, "c[{bank:#x}][{reg}");
+    if offset != 0 {
+        out.push('+');
+        hex(out, offset as i64);
+    }
+    out.push(']');
+}
+
+/// An address in brackets; the slots are a register, perhaps a uniform register, a distance.
+fn address(out: &mut String, inst: &Inst, slots: &[u8]) {
+    let register = |n: u8| inst.operands[n as usize].as_reg().unwrap_or(Reg::RZ);
+    let (base, last) = (register(slots[0]), slots[slots.len() - 1]);
+    let uniform = if slots.len() == 3 { Some(register(slots[1])) } else { None };
+    let Value::Imm(distance) = inst.operands[last as usize].value else { return };
+    match uniform {
+        None if base == Reg::RZ && distance != 0 => {
+            // Without a register it is an address; some forms still show it signed.
+            let signed = matches!(inst.form().mnemonic, "LDGSTS" | "LDSM" | "STSM");
+            let bits: u8 = inst.form().slots[last as usize].bits.iter().map(|b| b.1).sum();
+            return hex(out, if signed { distance } else { distance & ((1i64 << bits) - 1) });
+        }
+        None => {
+            let _ = write!(out, "{base}");
+        }
+        Some(uniform) if base == Reg::RZ => {
+            let _ = write!(out, "{uniform}");
+        }
+        Some(uniform) => {
+            let _ = write!(out, "{base}+{uniform}");
+        }
+    }
+    if distance != 0 {
+        out.push('+');
+        hex(out, distance);
+    }
+}
+
+fn operand(out: &mut String, inst: &Inst, n: u8, suffix: &str, pc: u64, labels: &dyn Labels) {
+    let slot: &Slot = &inst.form().slots[n as usize];
+    let op: &Operand = &inst.operands[n as usize];
+    if op.neg {
+        out.push('-');
+    }
+    if op.inv {
+        let predicate = matches!(slot.kind, SlotKind::Reg(File::Pred | File::Upred));
+        out.push(if predicate { '!' } else { '~' });
+    }
+    if op.abs {
+        out.push('|');
+    }
+    match op.value {
+        Value::Reg(reg) => {
+            let _ = write!(out, "{reg}");
+        }
+        Value::Imm(value) => immediate(out, inst, slot, value),
+        Value::Const { bank, offset } => {
+            let spaced = match inst.form().syntax.iter().find(|p| matches!(p, Piece::SlotMod(s, _) if *s == n)) {
+                Some(_) => true,
+                None => narrow_source(inst),
+            };
+            constant(out, bank, offset, spaced);
+        }
+        Value::Target(distance) => {
+            let address = pc as i64 + 16 + distance;
+            match labels.label(address) {
+                Some(name) => {
+                    let _ = write!(out, "`({name})");
+                }
+                None => hex(out, address),
+            }
+        }
+    }
+    // `|R2|.H0_H0`, but `|UR2.H0_H0|`, and in conversions `|R2.H1|`.
+    let inside = inst.form().class == Class::Xu || !matches!(slot.kind, SlotKind::Reg(File::Gpr));
+    if op.abs && !inside {
+        out.push('|');
+    }
+    if slot.reuse.is_some_and(|r| inst.ctrl.reuse >> r & 1 != 0) && matches!(op.value, Value::Reg(_)) {
+        out.push_str(".reuse");
+    }
+    out.push_str(suffix);
+    if op.abs && inside {
+        out.push('|');
+    }
+}
+
+fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
+    let SlotKind::Imm { print, bits, .. } = slot.kind else { return hex(out, value) };
+    match print {
+        ImmPrint::Hex => hex(out, value),
+        ImmPrint::Decimal => {
+            let _ = write!(out, "{value}");
+        }
+        ImmPrint::F32 => {
+            let single = f32::from_bits(value as u32);
+            // Widening would make a signalling NaN quiet.
+            let nan = (value as u64 & 0x8000_0000) << 32 | 0x7ff0 << 48 | (value as u64 & 0x7f_ffff) << 29;
+            float(out, if single.is_nan() { f64::from_bits(nan) } else { single as f64 });
+        }
+        ImmPrint::F64High => float(out, f64::from_bits((value as u64) << 32)),
+        ImmPrint::F16x2 => {
+            use crate::form::ModName as M;
+            let bf16 = inst.modifier(M::Fmt) == crate::enums::bf16::BF16_V2;
+            let convert = |bits: u16| if bf16 { f32::from_bits((bits as u32) << 16) as f64 } else { half(bits) };
+            float(out, convert((value >> 16) as u16));
+            out.push_str(", ");
+            float(out, convert(value as u16));
+        }
+        ImmPrint::SpecialReg => match crate::enums::sr::VALUES.get(value as usize).copied().flatten() {
+            Some(name) => out.push_str(name),
+            None => {
+                let _ = write!(out, "SR{value}");
+            }
+        },
+        ImmPrint::Swizzle => {
+            for pair in (0..bits / 2).rev() {
+                out.push_str(["PP", "PN", "NP", "ZP"][(value >> (2 * pair) & 3) as usize]);
+            }
+        }
+        ImmPrint::Scoreboard => {
+            let _ = write!(out, "SB{value}");
+        }
+    }
+}
+
+/// The value of a 16-bit float.
+fn half(bits: u16) -> f64 {
+    let sign = if bits >> 15 != 0 { -1.0 } else { 1.0 };
+    let fraction = (bits & 0x3ff) as f64;
+    match bits >> 10 & 31 {
+        0 => sign * fraction * 2f64.powi(-24),
+        31 if bits & 0x3ff == 0 => sign * f64::INFINITY,
+        31 => f64::from_bits((bits as u64 >> 15) << 63 | 0x7ff0 << 48 | (bits as u64 & 0x3ff) << 42),
+        e => sign * (1.0 + fraction / 1024.0) * 2f64.powi(e as i32 - 15),
+    }
+}
+
+/// As C's `%.20g`; whole numbers from a thousand million on as `%.20e`. What is no ordinary number has a space after it.
+fn float(out: &mut String, value: f64) {
+    if value.is_nan() {
+        let quiet = value.to_bits() >> 51 & 1 != 0;
+        out.push(if value.is_sign_negative() { '-' } else { '+' });
+        return out.push_str(if quiet { "QNAN " } else { "SNAN " });
+    }
+    if value.is_infinite() {
+        return out.push_str(if value > 0.0 { "+INF " } else { "-INF " });
+    }
+    if value == 0.0 {
+        return out.push_str(if value.is_sign_negative() { "-0.0 " } else { "0" });
+    }
+    if value.abs() >= 1e9 {
+        let text = format!("{value:.20e}");
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let _ = write!(out, "{mantissa}e+{exponent:0>2}");
+        return;
+    }
+    let text = format!("{value:.19e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..20).contains(&exponent) {
+        let fixed = format!("{value:.*}", (19 - exponent) as usize);
+        out.push_str(if fixed.contains('.') { fixed.trim_end_matches('0').trim_end_matches('.') } else { &fixed });
+    } else {
+        out.push_str(mantissa.trim_end_matches('0').trim_end_matches('.'));
+        let _ = write!(out, "e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs());
+    }
+}
+
+fn print_alias(out: &mut String, inst: &Inst, alias: Alias, slots: &[u8]) {
+    use crate::form::SlotName as S;
+    let get = |name| inst.get(name).copied();
+    match alias {
+        Alias::PuPv => {
+            let (Some(u), Some(v)) = (get(S::Pu), get(S::Pv)) else { return };
+            let (Some(u), Some(v)) = (u.as_reg(), v.as_reg()) else { return };
+            // VIMNMX has both or none of them.
+            let both = inst.form().mnemonic == "VIMNMX" && !u.is_const();
+            for reg in [u, v] {
+                if both || (!reg.is_const() && inst.form().mnemonic != "VIMNMX") {
+                    let _ = write!(out, "{reg}, ");
+                }
+            }
+        }
+        Alias::Imad => out.push_str(imad_name(inst)),
+        Alias::Address => address(out, inst, slots),
+        Alias::Indexed => indexed(out, inst, slots[0], slots[1]),
+        Alias::HalfPart => {
+            use crate::form::ModName as M;
+            let Some(n) = inst.slot(S::Rb) else { return };
+            let half = narrow_source(inst) && inst.modifier(M::Half) == crate::enums::half::H1;
+            operand(out, inst, n as u8, if half { ".H1" } else { "" }, 0, &NoLabels);
+        }
+        Alias::IntPart => {
+            use crate::form::ModName as M;
+            let Some(n) = inst.slot(S::Rb) else { return };
+            // A 16-bit type takes halves: the part counts bytes.
+            let suffix = match (inst.modifier(M::Src), inst.modifier(M::Part)) {
+                (_, 0) | (4.., _) => "",
+                (2 | 3, 1) => ".H1",
+                (2 | 3, _) => ".???",
+                (_, 1) => ".B1",
+                (_, 2) => ".B2",
+                _ => ".B3",
+            };
+            operand(out, inst, n as u8, suffix, 0, &NoLabels);
+        }
+        Alias::Twin => {
+            if let Some(reg) = get(S::Rb).and_then(|o| o.as_reg()) {
+                let _ = write!(out, "{reg}");
+            }
+        }
+    }
+}
+
+/// A conversion that reads 8 or 16 bits of its source.
+fn narrow_source(inst: &Inst) -> bool {
+    use crate::form::ModName as M;
+    let form = inst.form();
+    match form.mnemonic {
+        "F2I" | "F2F" => matches!(inst.modifier(M::Src), 1 | 4),
+        "FRND" => matches!(inst.modifier(M::Fmt), 9 | 36),
+        "MUFU" => inst.modifier(M::Fmt) != 0,
+        "I2F" => inst.modifier(M::Src) < 4,
+        _ => false,
+    }
+}
+
+/// IMAD does the work of a move, a shift and an addition, too, and is then called so.
+fn imad_name(inst: &Inst) -> &'static str {
+    use crate::form::SlotName as S;
+    let value = |name| inst.get(name).map(|o| o.value);
+    let zero = |name| match value(name) {
+        Some(Value::Reg(reg)) => matches!(reg.file(), File::Gpr | File::Ugpr) && reg.is_const(),
+        Some(Value::Imm(n)) => n == 0,
+        _ => false,
+    };
+    match (value(S::Rb), value(S::Rc)) {
+        (Some(Value::Reg(r)), _) | (_, Some(Value::Reg(r))) if r.file() == File::Ugpr => "",
+        _ if zero(S::Ra) || zero(S::Rb) => ".MOV",
+        (Some(Value::Imm(1)), _) => {
+            if zero(S::Rc) {
+                ".MOV"
+            } else {
+                ".IADD"
+            }
+        }
+        (Some(Value::Imm(n)), _) if zero(S::Rc) && n > 1 && n != 0x10000 && (n as u32).is_power_of_two() => ".SHL",
+        _ => "",
+    }
+}
+
+/// The control field: `[B--1---:R-:W2:-:S04]`: wait mask, read scoreboard, write scoreboard, `Y` where bit 109 is clear,
+/// stall.
+pub fn print_control(ctrl: &Control) -> String {
+    let mut out = String::from("[B");
+    for n in 0..6 {
+        out.push(if ctrl.wait >> n & 1 != 0 { (b'0' + n) as char } else { '-' });
+    }
+    let scoreboard = |sb: Option<u8>| sb.map_or('-', |n| (b'0' + n) as char);
+    let _ = write!(
+        out,
+        ":R{}:W{}:{}:S{:02}]",
+        scoreboard(ctrl.read_sb),
+        scoreboard(ctrl.write_sb),
+        if ctrl.bit109 { '-' } else { 'Y' },
+        ctrl.stall
+    );
+    out
+}
