@@ -1,6 +1,6 @@
 //! Makes the instruction tables from `isa/*.ptxi`: the enums `Op` and `Mod` and their name tables.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -94,6 +94,142 @@ fn write_enum(out: &mut String, name: &str, doc: &str, dot: &str, words: &[Strin
     writeln!(out, "static {upper}_SLOTS: [u16; {}] = {slots:?};", slots.len()).unwrap();
 }
 
+/// `7.8/90` -> (7, 8), 90; a part that is not there is 0.
+fn gate(text: &str, at: &str) -> ((u16, u16), u16) {
+    let (ptx, sm) = text.split_once('/').unwrap_or((text, "0"));
+    (version(ptx, at), sm.parse().unwrap_or_else(|_| panic!("{at}: bad SM {sm}")))
+}
+
+fn version(text: &str, at: &str) -> (u16, u16) {
+    let parts = text.split_once('.').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    parts.unwrap_or_else(|| panic!("{at}: bad version {text}"))
+}
+
+/// One line of a form file as a Rust expression.
+fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -> (String, String) {
+    let (head, tail) = line.split_once(':').unwrap_or_else(|| panic!("{at}: no colon"));
+    // `shared::cta` has colons of its own: the operands begin behind a colon between blanks or at the end.
+    let (head, tail) = match line.find(" : ").or_else(|| line.strip_suffix(" :").map(str::len)) {
+        Some(i) => (&line[..i], line[i + 2..].trim_start_matches(':').trim()),
+        None => (head, tail),
+    };
+    let (operands, since) = tail.split_once(';').unwrap_or((tail, ""));
+    let mut words = head.split_whitespace();
+    let op = words.next().unwrap_or_else(|| panic!("{at}: no opcode")).to_string();
+    let mut out = format!("Form {{ op: Op::{}, groups: &[", camel(&op));
+    for word in words {
+        let (slot, word) = match word.split_once('=') {
+            Some((name, rest)) => (format!("Some(Slot::{name})"), rest),
+            None => ("None".to_string(), word),
+        };
+        let (optional, word) = match word.strip_suffix('?') {
+            Some(w) => (true, w),
+            None => (false, word),
+        };
+        let mut text = word.to_string();
+        while let Some(i) = text.find('$') {
+            let end = text[i + 1..].find('|').map_or(text.len(), |e| i + 1 + e);
+            let set = sets.get(&text[i + 1..end]).unwrap_or_else(|| panic!("{at}: no set {}", &text[i..end]));
+            text.replace_range(i..end, set);
+        }
+        write!(out, "Group {{ slot: {slot}, optional: {optional}, words: &[").unwrap();
+        for alternative in text.split('|') {
+            let (name, since) = alternative.split_once('@').unwrap_or((alternative, "0.0"));
+            let name = name.strip_prefix('.').unwrap_or_else(|| panic!("{at}: no dot before {name}"));
+            assert!(mods.iter().any(|m| m == name), "{at}: unknown modifier {name}");
+            let (ptx, sm) = gate(since, at);
+            write!(out, "Word {{ word: Mod::{}, since: Since {{ ptx: {ptx:?}, sm: {sm} }} }}, ", camel(name)).unwrap();
+        }
+        out.push_str("] }, ");
+    }
+    out.push_str("], operands: &[");
+    for word in operands.split_whitespace() {
+        let (word, optional) = word.strip_suffix('?').map_or((word, false), |w| (w, true));
+        let (kind, ty) = word.split_once(':').unwrap_or((word, "T"));
+        let kind = match kind {
+            "d" => "Dest",
+            "dp" => "DestPred",
+            "dq" => "DestAndPred",
+            "s" => "Source",
+            "p" => "Pred",
+            "dr" => "ConvDest",
+            "sr" => "ConvSource",
+            "md" => "MoveDest",
+            "ms" => "MoveSource",
+            "dv" => "LoadDest",
+            "sv" => "StoreSource",
+            "m" => "Memory",
+            "i" => "Constant",
+            "l" => "Label",
+            "any" => "Any",
+            other => panic!("{at}: unknown operand kind {other}"),
+        };
+        let ty = match ty {
+            "T" | "U" | "V" | "X" => format!("OperandType::Slot(Slot::{ty})"),
+            "W" => "OperandType::Twice".to_string(),
+            "address" => "OperandType::Address".to_string(),
+            fixed => format!("OperandType::Fixed(ScalarType::{})", if fixed == "pred" { "Pred".into() } else { fixed.to_uppercase() }),
+        };
+        write!(out, "OperandForm {{ kind: OperandKind::{kind}, ty: {ty}, optional: {optional} }}, ").unwrap();
+    }
+    let mut ptx = (0, 0);
+    let mut sm = 0;
+    let mut since = since.split_whitespace();
+    while let Some(word) = since.next() {
+        let value = since.next().unwrap_or_else(|| panic!("{at}: {word} without a number"));
+        match word {
+            "ptx" => ptx = version(value, at),
+            "sm" => sm = value.parse().unwrap_or_else(|_| panic!("{at}: bad SM {value}")),
+            other => panic!("{at}: unknown clause {other}"),
+        }
+    }
+    write!(out, "], since: Since {{ ptx: {ptx:?}, sm: {sm} }} }}").unwrap();
+    (op, out)
+}
+
+/// Reads every form file and writes the table, the forms of an opcode side by side.
+fn write_forms(out: &mut String, ops: &[String], mods: &[String]) {
+    let mut files: Vec<PathBuf> = std::fs::read_dir("isa").expect("isa").map(|e| e.expect("isa").path()).collect();
+    files.sort();
+    let mut forms: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for path in files {
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        if !name.ends_with(".ptxi") || name == "words.ptxi" {
+            continue;
+        }
+        let mut sets: HashMap<String, String> = HashMap::new();
+        for (number, line) in std::fs::read_to_string(&path).expect("a readable table").lines().enumerate() {
+            let line = line.split('#').next().unwrap_or("").trim();
+            let at = format!("{name}:{}", number + 1);
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                [] => {}
+                ["set", name, "=", value] => {
+                    sets.insert(name.to_string(), value.to_string());
+                }
+                _ => {
+                    let (op, text) = form(line, &sets, mods, &at);
+                    let index = ops.iter().position(|o| *o == op).unwrap_or_else(|| panic!("{at}: unknown opcode {op}"));
+                    forms.entry(index).or_default().push(text);
+                }
+            }
+        }
+    }
+    let count: usize = forms.values().map(Vec::len).sum();
+    writeln!(out, "/// Every form, the forms of one opcode side by side.\npub static FORMS: [Form; {count}] = [").unwrap();
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    for index in 0..ops.len() {
+        let list = forms.get(&index).map(Vec::as_slice).unwrap_or(&[]);
+        for text in list {
+            writeln!(out, "    {text},").unwrap();
+        }
+        ranges.push((at, at + list.len()));
+        at += list.len();
+    }
+    writeln!(out, "];\nstatic FORM_RANGES: [(u16, u16); {}] = {ranges:?};", ops.len()).unwrap();
+}
+
 fn main() {
     println!("cargo::rerun-if-changed=isa");
     println!("cargo::rerun-if-changed=build.rs");
@@ -119,6 +255,7 @@ fn main() {
     let mut out = String::new();
     write_enum(&mut out, "Op", "An opcode word: what stands before the first dot.", "", &ops);
     write_enum(&mut out, "Mod", "A modifier word, with everything that its `::` joins.", ".", &mods);
+    write_forms(&mut out, &ops, &mods);
     let path = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("isa.rs");
     std::fs::write(path, out).expect("OUT_DIR is writable");
 }

@@ -5,6 +5,7 @@
 #![deny(missing_docs)]
 
 pub mod access;
+mod check;
 pub mod isa;
 mod lex;
 pub mod module;
@@ -14,5 +15,6 @@ mod print;
 mod special;
 pub mod types;
 
+pub use check::check;
 pub use parse::{parse, parse_bytes};
 pub use print::{print, print_inst};

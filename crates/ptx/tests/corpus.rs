@@ -62,3 +62,17 @@ fn prints_and_parses_to_the_same_module() {
         assert!(bare(m) == bare(again), "{}\n{printed}", path.display());
     }
 }
+
+#[test]
+fn checks_without_a_message() {
+    let target = arch::Target::parse("sm_90").expect("sm_90 exists");
+    for (path, text) in corpus() {
+        let (m, _) = ptx::parse(&text);
+        let diags = ptx::check(&m, Some(&target));
+        let shown: Vec<String> = diags
+            .iter()
+            .map(|d| format!("{}: {}", d.message, d.span.map_or("", |s| &text[s.start as usize..s.end as usize])))
+            .collect();
+        assert!(diags.is_empty(), "{}: {shown:#?}", path.display());
+    }
+}

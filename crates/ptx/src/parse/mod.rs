@@ -295,7 +295,7 @@ impl<'a> Parser<'a> {
     fn missing(&mut self, directive: &str) -> Stop {
         let span = self.tok.span;
         self.push(
-            Diagnostic::new(Severity::Fatal, format!("Missing .{directive} directive at start of file '\u{1}'"))
+            Diagnostic::new(Severity::Fatal, format!("Missing .{directive} directive at start of file '{{file}}'"))
                 .at(span),
         );
         Stop
@@ -354,7 +354,7 @@ impl<'a> Parser<'a> {
         }
         if !self.module.target.iter().any(|w| w.starts_with("sm_") || w.starts_with("compute_")) {
             let span = self.tok.span;
-            let message = "Target architecture not defined at start of file '\u{1}'";
+            let message = "Target architecture not defined at start of file '{file}'";
             self.push(Diagnostic::new(Severity::Fatal, message).at(span));
             return Err(Stop);
         }

@@ -1,0 +1,234 @@
+//! Which forms of the table the modifiers of an instruction fit, and what is wrong where they fit none.
+
+use super::Checker;
+use crate::access::{CmpOp, Rounding};
+use crate::isa::{Form, Mod, Op, Slot};
+use crate::module::Inst;
+use crate::types::ScalarType;
+use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
+use std::hash::{Hash, Hasher};
+
+/// The types that a form's slots have in an instruction.
+pub(super) type Types = [Option<ScalarType>; 4];
+
+/// A form that the modifiers fit.
+#[derive(Clone, Copy)]
+pub(super) struct Fit {
+    pub form: &'static Form,
+    pub types: Types,
+}
+
+type Known = (Op, SmallVec<[Mod; 6]>, SmallVec<[Fit; 2]>);
+
+/// Fits of the modifier lists seen so far.
+#[derive(Default)]
+pub(super) struct Cache(FxHashMap<u64, Vec<Known>>);
+
+/// How far modifiers are from a form.
+struct Miss {
+    extra: Vec<Mod>,
+    missing: Option<&'static crate::isa::Group>,
+    types: bool,
+}
+
+impl Miss {
+    /// Lower is nearer. A wrong type counts most: the others are told for the form that the types name.
+    fn distance(&self) -> usize {
+        self.extra.len() * 2 + usize::from(self.missing.is_some()) + if self.types { 20 } else { 0 }
+    }
+}
+
+fn fit(form: &'static Form, mods: &[Mod]) -> Result<Fit, Miss> {
+    let mut used: u32 = 0;
+    let mut types: Types = [None; 4];
+    let mut extra = Vec::new();
+    let mut wrong_type = false;
+    for &m in mods {
+        let found = form
+            .groups
+            .iter()
+            .enumerate()
+            .find(|(i, g)| used & 1 << i == 0 && g.words.iter().any(|w| w.word == m));
+        match found {
+            Some((i, g)) => {
+                used |= 1 << i;
+                if let Some(slot) = g.slot {
+                    types[slot as usize] = ScalarType::from_mod(m);
+                }
+            }
+            None => {
+                wrong_type |= ScalarType::from_mod(m).is_some();
+                extra.push(m);
+            }
+        }
+    }
+    let missing = form.groups.iter().enumerate().find(|(i, g)| !g.optional && used & 1 << i == 0).map(|(_, g)| g);
+    let missing_type = form.groups.iter().enumerate().any(|(i, g)| {
+        !g.optional && used & 1 << i == 0 && g.words.iter().all(|w| ScalarType::from_mod(w.word).is_some())
+    });
+    if extra.is_empty() && missing.is_none() {
+        return Ok(Fit { form, types });
+    }
+    Err(Miss { extra, missing, types: wrong_type || missing_type })
+}
+
+/// The opcode as messages name it: `mul.wide`, `cvta.to`.
+pub(super) fn name(inst: &Inst) -> String {
+    let first = inst.mods.first().copied();
+    let sub = match (inst.op, first) {
+        (Op::Mul | Op::Mad | Op::Mul24 | Op::Mad24 | Op::Madc, Some(m @ (Mod::Lo | Mod::Hi | Mod::Wide))) => Some(m),
+        (Op::Cvta, Some(m @ Mod::To)) | (Op::Brx, Some(m @ Mod::Idx)) => Some(m),
+        (Op::Bar | Op::Barrier, Some(m @ (Mod::Arrive | Mod::Red))) => Some(m),
+        (Op::Shf, Some(m @ (Mod::L | Mod::R))) => Some(m),
+        (Op::Cp | Op::Wgmma | Op::Tcgen05 | Op::Mbarrier | Op::Tensormap | Op::Clusterlaunchcontrol, Some(m)) => Some(m),
+        _ => None,
+    };
+    match sub {
+        Some(m) => format!("{}.{}", inst.op.name(), m.name()),
+        None => inst.op.name().to_string(),
+    }
+}
+
+impl Checker<'_> {
+    /// The forms that the modifiers of an instruction fit; reports and gives none where there is none.
+    pub(super) fn fits(&mut self, inst: &Inst) -> SmallVec<[Fit; 2]> {
+        let mut hasher = FxHasher::default();
+        (inst.op, inst.mods.as_slice()).hash(&mut hasher);
+        let key = hasher.finish();
+        if let Some(list) = self.cache.0.get(&key)
+            && let Some(known) = list.iter().find(|k| k.0 == inst.op && k.1 == inst.mods)
+        {
+            return known.2.clone();
+        }
+        let forms = inst.op.forms();
+        if forms.is_empty() {
+            self.error(inst.span, format!("instruction '{}' is not supported yet", name(inst)));
+            return SmallVec::new();
+        }
+        let mut fits = SmallVec::new();
+        let mut nearest: Option<Miss> = None;
+        for form in forms {
+            match fit(form, &inst.mods) {
+                Ok(f) => fits.push(f),
+                Err(miss) if nearest.as_ref().is_none_or(|n| miss.distance() < n.distance()) => nearest = Some(miss),
+                Err(_) => {}
+            }
+        }
+        if fits.is_empty() {
+            if let Some(miss) = nearest {
+                self.report(inst, &miss);
+            }
+            return fits;
+        }
+        let gated = self.gates(inst, &fits);
+        if !gated {
+            self.cache.0.entry(key).or_default().push((inst.op, inst.mods.clone(), fits.clone()));
+        }
+        fits
+    }
+
+    fn report(&mut self, inst: &Inst, miss: &Miss) {
+        let name = name(inst);
+        let has = |f: &dyn Fn(Mod) -> bool| miss.extra.iter().copied().find(|&m| f(m));
+        let rounding = |m: Mod| Rounding::from_mod(m).is_some();
+        let message = if inst.mods.iter().filter(|&&m| rounding(m)).count() > 1 {
+            "Multiple rounding modifiers specified".to_string()
+        } else if matches!(inst.op, Op::Setp | Op::Set) && has(&|m| CmpOp::from_mod(m).is_some()).is_some() {
+            "Mismatch between instruction type and comparison qualifier".to_string()
+        } else if matches!(inst.op, Op::Abs | Op::Neg) && has(&|m| matches!(m, Mod::U16 | Mod::U32 | Mod::U64)).is_some() {
+            format!("Instruction '{name}' applies only to signed numeric types")
+        } else if miss.types {
+            format!("Unexpected instruction types specified for '{name}'")
+        } else if has(&rounding).is_some() {
+            format!("Illegal rounding modifier for instruction '{name}'")
+        } else if let Some(m) = has(&|m| crate::types::Space::from_mod(m).is_some()) {
+            let _ = m;
+            format!("State space incorrect for instruction '{name}'")
+        } else if let Some(m) = has(&|m| matches!(m, Mod::V2 | Mod::V4 | Mod::V8)) {
+            let _ = m;
+            format!("Vector qualifier is not allowed for instruction '{name}'")
+        } else if let Some(m) = miss.extra.first() {
+            format!("Illegal modifier '.{}' for instruction '{name}'", m.name())
+        } else if let Some(group) = miss.missing {
+            let word = group.words[0].word;
+            if rounding(word) {
+                let approx = inst.op.forms().iter().any(|f| f.groups.iter().any(|g| g.words[0].word == Mod::Approx));
+                let or = if approx { " or '.approx' modifier" } else { "" };
+                format!("Rounding modifier{or} required for instruction '{name}'")
+            } else if word == Mod::Approx && inst.op.forms().iter().any(|f| f.groups.iter().any(|g| rounding(g.words[0].word))) {
+                format!("Rounding modifier or '.approx' modifier required for instruction '{name}'")
+            } else if CmpOp::from_mod(word).is_some() && matches!(inst.op, Op::Setp | Op::Set) {
+                format!("Comparison modifier required for instruction '{name}'")
+            } else {
+                let words: Vec<String> = group.words.iter().map(|w| format!(".{}", w.word.name())).collect();
+                format!("Modifier {} required for instruction '{name}'", words.join(" or "))
+            }
+        } else {
+            format!("Unexpected instruction types specified for '{name}'")
+        };
+        self.error(inst.span, message);
+    }
+
+    /// Reports what the PTX version or the target does not have; true if anything was reported.
+    fn gates(&mut self, inst: &Inst, fits: &[Fit]) -> bool {
+        // The most generous form counts: another one may be of a later version.
+        let mut best: Option<Vec<(String, crate::isa::Since)>> = None;
+        for f in fits {
+            let mut bad = Vec::new();
+            if f.form.since.ptx > self.version || f.form.since.sm > self.sm {
+                bad.push((name(inst), f.form.since));
+            }
+            let mut used = 0u32;
+            for &m in &inst.mods {
+                let found = f.form.groups.iter().enumerate().find_map(|(i, g)| {
+                    let w = g.words.iter().find(|w| w.word == m)?;
+                    (used & 1 << i == 0).then_some((i, w))
+                });
+                if let Some((i, w)) = found {
+                    used |= 1 << i;
+                    if w.since.ptx > self.version || w.since.sm > self.sm {
+                        bad.push((format!(".{}", m.name()), w.since));
+                    }
+                }
+            }
+            if best.as_ref().is_none_or(|b| bad.len() < b.len()) {
+                best = Some(bad);
+            }
+        }
+        let bad = best.unwrap_or_default();
+        for (what, since) in &bad {
+            self.since(inst.span, what, *since);
+        }
+        !bad.is_empty()
+    }
+
+    /// Reports that something came later than the version or target at hand.
+    pub(super) fn since(&mut self, span: diag::Span, what: &str, since: crate::isa::Since) {
+        if since.ptx > self.version {
+            let (a, b) = since.ptx;
+            self.error(span, format!("Feature '{what}' requires PTX ISA .version {a}.{b} or later"));
+        }
+        if since.sm > self.sm {
+            self.error(span, format!("Feature '{what}' requires .target sm_{} or higher", since.sm));
+        }
+    }
+}
+
+impl Fit {
+    /// The type of an operand; none where the instruction gives none (`bar.sync`).
+    pub(super) fn operand_type(&self, ty: crate::isa::OperandType) -> Option<ScalarType> {
+        use crate::isa::OperandType as O;
+        match ty {
+            O::Slot(s) => self.types[s as usize],
+            O::Fixed(t) => Some(t),
+            O::Address => None,
+            O::Twice => self.types[Slot::T as usize].map(|t| match t {
+                ScalarType::U16 => ScalarType::U32,
+                ScalarType::S16 => ScalarType::S32,
+                ScalarType::U32 => ScalarType::U64,
+                _ => ScalarType::S64,
+            }),
+        }
+    }
+}

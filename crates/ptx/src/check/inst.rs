@@ -1,0 +1,532 @@
+//! Operands of instructions: kinds, counts, types, state spaces, calls.
+
+use super::Checker;
+use super::forms::{self, Fit};
+use crate::isa::{Mod, Op, OperandForm, OperandKind, OperandType, Since};
+use crate::module::*;
+use crate::types::{ScalarType, Space};
+use smallvec::SmallVec;
+
+/// May a register of type `reg` stand where exactly `ty` is meant? Equal size, and equal kind or one of them untyped.
+pub(super) fn exact(reg: ScalarType, ty: ScalarType) -> bool {
+    if reg == ScalarType::Pred || ty == ScalarType::Pred {
+        return reg == ty;
+    }
+    if reg.bits() != ty.bits() {
+        return false;
+    }
+    reg == ty || reg.is_bits() || ty.is_bits() || (reg.is_int() && ty.is_int())
+}
+
+/// The rule of loads, stores and conversions: the register may also be wider, but a float register not.
+pub(super) fn relaxed(reg: ScalarType, ty: ScalarType) -> bool {
+    if reg == ScalarType::Pred || ty == ScalarType::Pred {
+        return false;
+    }
+    if exact(reg, ty) {
+        return true;
+    }
+    reg.bits() >= ty.bits()
+        && if ty.is_bits() { true } else if ty.is_float() { reg.is_bits() } else { reg.is_bits() || reg.is_int() }
+}
+
+enum Bad {
+    /// The general message: "Arguments mismatch for instruction".
+    Mismatch,
+    /// A message of its own.
+    Because(String),
+}
+
+type Checked = Result<(), Bad>;
+
+fn because(text: impl Into<String>) -> Checked {
+    Err(Bad::Because(text.into()))
+}
+
+impl Checker<'_> {
+    pub(super) fn inst(&mut self, func: FuncId, f: &Function, inst: &Inst) {
+        let fits = self.fits(inst);
+        if fits.is_empty() {
+            return;
+        }
+        if inst.op == Op::Call {
+            return self.call(f, inst);
+        }
+        let given = inst.operands.len();
+        let counted: SmallVec<[&Fit; 2]> = fits
+            .iter()
+            .filter(|fit| {
+                let least = fit.form.operands.iter().filter(|o| !o.optional).count();
+                (least..=fit.form.operands.len()).contains(&given)
+            })
+            .collect();
+        let name = || forms::name(inst);
+        if counted.is_empty() {
+            if inst.op == Op::Setp && given == 4 {
+                return self.error(inst.span, "Boolean operation is required for instruction 'setp'");
+            }
+            return self.error(inst.span, format!("Arguments mismatch for instruction '{}'", name()));
+        }
+        let mut first: Option<Bad> = None;
+        for fit in counted {
+            match self.operands(f, inst, fit) {
+                Ok(()) => {
+                    self.specials(inst);
+                    return self.meaning(func, f, inst);
+                }
+                Err(bad) => first = first.or(Some(bad)),
+            }
+        }
+        let message = match first {
+            Some(Bad::Because(text)) => text,
+            _ => format!("Arguments mismatch for instruction '{}'", name()),
+        };
+        self.error(inst.span, message);
+    }
+
+    fn operands(&self, f: &Function, inst: &Inst, fit: &Fit) -> Checked {
+        for (i, (o, form)) in inst.operands.iter().zip(fit.form.operands).enumerate() {
+            self.operand(f, inst, fit, i, o, form)?;
+        }
+        Ok(())
+    }
+
+    fn reg(&self, f: &Function, reg: RegId, elem: Option<u8>) -> Result<ScalarType, Bad> {
+        let r = f.regs.get(reg.index()).ok_or(Bad::Mismatch)?;
+        if r.vector > 1 && elem.is_none() { Err(Bad::Mismatch) } else { Ok(r.ty) }
+    }
+
+    fn operand(&self, f: &Function, inst: &Inst, fit: &Fit, i: usize, o: &Operand, form: &OperandForm) -> Checked {
+        use OperandKind as K;
+        let name = || forms::name(inst);
+        let ty = fit.operand_type(form.ty);
+        let is_dest =
+            matches!(form.kind, K::Dest | K::DestPred | K::DestAndPred | K::ConvDest | K::MoveDest | K::LoadDest);
+        if is_dest {
+            match o {
+                Operand::Special(_) => return because("Read-only special register cannot be destination argument"),
+                Operand::Int(_) | Operand::F32(_) | Operand::F64(_) => {
+                    return because(format!("Result register required for instruction '{}'", name()));
+                }
+                _ => {}
+            }
+        }
+        if let (Operand::Special(_), K::Source | K::Pred | K::StoreSource) = (o, form.kind) {
+            return because(format!("Special register argument not allowed for instruction '{}'", name()));
+        }
+        let fits = |reg: &Operand, test: fn(ScalarType, ScalarType) -> bool| -> Checked {
+            let (Operand::Reg { reg, elem }, Some(ty)) = (reg, ty) else { return Err(Bad::Mismatch) };
+            if test(self.reg(f, *reg, *elem)?, ty) { Ok(()) } else { Err(Bad::Mismatch) }
+        };
+        let pred = |o: &Operand| -> Checked {
+            match o {
+                Operand::Reg { reg, elem: None } | Operand::NotReg(reg) => {
+                    if self.reg(f, *reg, None)? == ScalarType::Pred { Ok(()) } else { Err(Bad::Mismatch) }
+                }
+                Operand::Sink => Ok(()),
+                _ => Err(Bad::Mismatch),
+            }
+        };
+        match form.kind {
+            K::Any => Ok(()),
+            K::Dest => match o {
+                Operand::Sink => Ok(()),
+                _ => fits(o, exact),
+            },
+            K::DestPred => match o {
+                Operand::Pair(p) => pred(&p.0).and_then(|()| pred(&p.1)),
+                Operand::NotReg(_) => Err(Bad::Mismatch),
+                _ => pred(o),
+            },
+            K::DestAndPred => match o {
+                Operand::Pair(p) => {
+                    pred(&p.1)?;
+                    if p.0 == Operand::Sink { Ok(()) } else { fits(&p.0, exact) }
+                }
+                _ => fits(o, exact),
+            },
+            K::Source | K::ConvSource => {
+                if form.ty == OperandType::Address {
+                    return match o {
+                        Operand::Reg { reg, elem } => {
+                            let t = self.reg(f, *reg, *elem)?;
+                            let ok = !t.is_float() && matches!(t.bits(), 32 | 64);
+                            if ok { Ok(()) } else { Err(Bad::Mismatch) }
+                        }
+                        _ => Err(Bad::Mismatch),
+                    };
+                }
+                match o {
+                    Operand::Reg { .. } => fits(o, if form.kind == K::Source { exact } else { relaxed }),
+                    Operand::Var { .. } => {
+                        because(format!("Argument {i} of instruction '{}': must be register", name()))
+                    }
+                    Operand::Special(s) => self.special(*s, ty, form.kind == K::ConvSource),
+                    _ => constant(o, ty),
+                }
+            }
+            K::Pred => match o {
+                Operand::Int(_) => Ok(()),
+                _ => pred(o),
+            },
+            K::ConvDest => fits(o, relaxed),
+            K::MoveDest => self.move_dest(f, inst, o, ty),
+            K::MoveSource => self.move_source(f, inst, o, ty),
+            K::LoadDest | K::StoreSource => self.memory_data(f, inst, o, ty, form.kind == K::StoreSource),
+            K::Memory => match o {
+                Operand::Mem(a) => match a.base {
+                    AddressBase::Reg(reg) => {
+                        let t = self.reg(f, reg, None)?;
+                        let ok = !t.is_float() && matches!(t.bits(), 32 | 64);
+                        if ok { Ok(()) } else { Err(Bad::Mismatch) }
+                    }
+                    _ => Ok(()),
+                },
+                _ => Err(Bad::Mismatch),
+            },
+            K::Constant => match o {
+                Operand::Int(_) => Ok(()),
+                _ => Err(Bad::Mismatch),
+            },
+            K::Label => match o {
+                Operand::Label(_) => Ok(()),
+                _ => because(format!("Label expected for argument {i} of instruction '{}'", name())),
+            },
+        }
+    }
+
+    fn special(&self, s: crate::types::SpecialReg, ty: Option<ScalarType>, conversion: bool) -> Checked {
+        let Some(ty) = ty else { return Err(Bad::Mismatch) };
+        let own = s.ty();
+        // The 32-bit index registers were 16 bits wide once: both widths may be read.
+        let narrow = own.bits() == 32 && ty.bits() == 16;
+        let ok = !s.is_vector() && (exact(own, ty) || narrow || (conversion && relaxed(own, ty)));
+        if ok { Ok(()) } else { Err(Bad::Mismatch) }
+    }
+
+    /// The registers of `{a, b}` as one value of type `ty`.
+    fn packed(&self, f: &Function, parts: &[Operand], ty: ScalarType, dest: bool) -> Checked {
+        if !matches!(parts.len(), 2 | 4) {
+            return because(format!("Illegal vector size: {}", parts.len()));
+        }
+        if !ty.is_bits() {
+            return Err(Bad::Mismatch);
+        }
+        let bits = ty.bits() / parts.len() as u32;
+        for p in parts {
+            match p {
+                Operand::Reg { reg, elem } => {
+                    let t = self.reg(f, *reg, *elem)?;
+                    if t == ScalarType::Pred || t.bits() != bits {
+                        return Err(Bad::Mismatch);
+                    }
+                }
+                Operand::Sink if dest => {}
+                Operand::Int(_) if !dest => {}
+                _ => return Err(Bad::Mismatch),
+            }
+        }
+        Ok(())
+    }
+
+    fn vector_reg(&self, f: &Function, o: &Operand) -> Option<Register> {
+        match o {
+            Operand::Reg { reg, elem: None } => f.regs.get(reg.index()).filter(|r| r.vector > 1).cloned(),
+            _ => None,
+        }
+    }
+
+    fn move_dest(&self, f: &Function, inst: &Inst, o: &Operand, ty: Option<ScalarType>) -> Checked {
+        let Some(ty) = ty else { return Err(Bad::Mismatch) };
+        let n = inst.vector();
+        if n > 1 {
+            return self.elements(f, o, n, ty, exact, true);
+        }
+        match o {
+            Operand::Vector(parts) => self.packed(f, parts, ty, true),
+            Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ty) => Ok(()),
+            Operand::Sink => Ok(()),
+            _ => Err(Bad::Mismatch),
+        }
+    }
+
+    fn move_source(&self, f: &Function, inst: &Inst, o: &Operand, ty: Option<ScalarType>) -> Checked {
+        let Some(ty) = ty else { return Err(Bad::Mismatch) };
+        let n = inst.vector();
+        if n > 1 {
+            return match o {
+                Operand::Special(s) if s.is_vector() && exact(s.ty(), ty) => Ok(()),
+                _ => self.elements(f, o, n, ty, exact, false),
+            };
+        }
+        match o {
+            Operand::Vector(parts) => self.packed(f, parts, ty, false),
+            Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ty) => Ok(()),
+            Operand::NotReg(reg) if ty == ScalarType::Pred && self.reg(f, *reg, None)? == ty => Ok(()),
+            Operand::Special(s) => self.special(*s, Some(ty), false),
+            Operand::Var { var, .. } => {
+                let v = &self.m.vars[var.index()];
+                let callee_side = v.scope.is_some_and(|s| {
+                    let f = &self.m.funcs[s.index()];
+                    f.params.contains(var) || f.returns.contains(var)
+                });
+                if v.space == Space::Param && !callee_side {
+                    return because(format!("Illegal to take address of parameter '{}'", v.name));
+                }
+                if ty.is_float() || ty == ScalarType::Pred || ty.bits() < 16 { Err(Bad::Mismatch) } else { Ok(()) }
+            }
+            Operand::Func(_) | Operand::Label(_) if !ty.is_float() && ty.bits() == 64 => Ok(()),
+            _ => constant(o, Some(ty)),
+        }
+    }
+
+    /// `{a, b}` or a vector register as `n` elements.
+    fn elements(
+        &self,
+        f: &Function,
+        o: &Operand,
+        n: u8,
+        ty: ScalarType,
+        test: fn(ScalarType, ScalarType) -> bool,
+        dest: bool,
+    ) -> Checked {
+        if let Some(r) = self.vector_reg(f, o) {
+            return if r.vector == n && test(r.ty, ty) { Ok(()) } else { Err(Bad::Mismatch) };
+        }
+        let Operand::Vector(parts) = o else { return because("Result vector expected") };
+        if !matches!(parts.len(), 2 | 4 | 8) {
+            return because(format!("Illegal vector size: {}", parts.len()));
+        }
+        if parts.len() != n as usize {
+            return Err(Bad::Because(String::new()));
+        }
+        for p in parts {
+            match p {
+                Operand::Reg { reg, elem } => {
+                    if !test(self.reg(f, *reg, *elem)?, ty) {
+                        return Err(Bad::Mismatch);
+                    }
+                }
+                Operand::Sink if dest => {}
+                _ if !dest => constant(p, Some(ty))?,
+                _ => return Err(Bad::Mismatch),
+            }
+        }
+        Ok(())
+    }
+
+    fn memory_data(&self, f: &Function, inst: &Inst, o: &Operand, ty: Option<ScalarType>, store: bool) -> Checked {
+        let Some(ty) = ty else { return Err(Bad::Mismatch) };
+        let size = || Bad::Because(format!("Argument vector size mismatch for instruction '{}'", forms::name(inst)));
+        let n = inst.vector();
+        if n > 1 {
+            return self.elements(f, o, n, ty, relaxed, !store).map_err(|b| match b {
+                Bad::Because(text) if text.is_empty() => size(),
+                other => other,
+            });
+        }
+        match o {
+            Operand::Vector(_) => Err(size()),
+            Operand::Reg { reg, elem } if relaxed(self.reg(f, *reg, *elem)?, ty) => Ok(()),
+            Operand::Sink if !store => Ok(()),
+            _ if store => constant(o, Some(ty)),
+            _ => Err(Bad::Mismatch),
+        }
+    }
+
+    /// First version and SM of the special registers read.
+    fn specials(&mut self, inst: &Inst) {
+        for o in &inst.operands {
+            if let Operand::Special(s) = o {
+                let (ptx, sm) = s.since();
+                if ptx > self.version || sm > self.sm {
+                    self.since(inst.span, &s.name(), Since { ptx, sm });
+                }
+            }
+        }
+    }
+
+    /// What the table cannot say.
+    fn meaning(&mut self, func: FuncId, f: &Function, inst: &Inst) {
+        let name = || forms::name(inst);
+        match inst.op {
+            Op::Ld | Op::St | Op::Atom | Op::Red | Op::Ldu => self.memory(func, f, inst),
+            Op::Bar | Op::Barrier if !inst.has(Mod::Warp) && !inst.has(Mod::Cluster) => {
+                let first = usize::from(inst.has(Mod::Red));
+                if let Some(&Operand::Int(n)) = inst.operands.get(first)
+                    && !(0..16).contains(&n)
+                {
+                    let message = format!("Barrier number '{n}' out of range, expected to be in range [0..15]");
+                    self.error(inst.span, message);
+                }
+                if let Some(&Operand::Int(n)) = inst.operands.get(first + 1)
+                    && (n < 0 || n % 32 != 0)
+                {
+                    self.error(inst.span, "Number of threads participating in barrier must be in multiple of warp size");
+                }
+            }
+            Op::Pmevent => {
+                if let Some(&Operand::Int(n)) = inst.operands.first()
+                    && !inst.has(Mod::Mask)
+                    && !(0..16).contains(&n)
+                {
+                    let message = format!(
+                        "Argument 0 of instruction 'pmevent': value '{n}' out of range, expected to be in range [0..15]"
+                    );
+                    self.error(inst.span, message);
+                }
+            }
+            Op::Cp => {
+                if let (true, Some(&Operand::Int(n))) = (inst.has(Mod::Async), inst.operands.get(2)) {
+                    let ok = if inst.has(Mod::Cg) { n == 16 } else { matches!(n, 4 | 8 | 16) };
+                    if !ok {
+                        self.error(inst.span, format!("Illegal copy size '{n}' for instruction '{}'", name()));
+                    }
+                }
+            }
+            Op::Brx => {
+                let table = inst.operands.get(1);
+                let ok = matches!(table, Some(Operand::Table(t))
+                    if matches!(f.tables.get(t.index()), Some(Table::Branch { .. })));
+                if !ok {
+                    self.error(inst.span, "Label of .branchtargets expected for argument 1 of instruction 'brx.idx'");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn memory(&mut self, func: FuncId, f: &Function, inst: &Inst) {
+        let name = forms::name(inst);
+        let space = inst.space();
+        if inst.mods.iter().filter(|&&m| Space::from_mod(m).is_some()).count() > 1 {
+            return self.error(inst.span, format!("Unexpected number of state spaces specified in instruction '{name}'"));
+        }
+        let sem = [Mod::Relaxed, Mod::Acquire, Mod::Release].into_iter().find(|&m| inst.has(m));
+        if let (Op::Ld | Op::St, Some(sem), None) = (inst.op, sem, inst.scope()) {
+            self.error(inst.span, format!("Modifier '.{}' requires scope with '{name}' instruction", sem.name()));
+        }
+        let bits = inst.ty().bits() * u32::from(inst.vector());
+        if bits > 128 {
+            if self.sm < 100 || self.version < (8, 8) || bits > 256 {
+                let since = Since { ptx: (8, 8), sm: 100 };
+                if bits > 256 {
+                    self.error(inst.span, "Vector operand is too large");
+                } else {
+                    self.since(inst.span, "256 bit wide load/store", since);
+                }
+            }
+        } else if inst.vector() == 8 && inst.ty().bits() < 32 {
+            self.error(inst.span, "Illegal vector size: 8");
+        }
+        let Some(address) = inst.operands.iter().find_map(|o| match o {
+            Operand::Mem(a) => Some(*a),
+            _ => None,
+        }) else {
+            return;
+        };
+        match address.base {
+            AddressBase::None => {
+                if space != Space::Local && space != Space::Shared {
+                    self.error(inst.span, "Immediate addresses allowed only for .local state space");
+                }
+            }
+            AddressBase::Reg(_) => {}
+            AddressBase::Var(v) => {
+                let var = &self.m.vars[v.index()];
+                let ok = match (space, var.space) {
+                    (Space::Generic, s) => s != Space::Param && s != Space::Const || s == Space::Const,
+                    (Space::Param | Space::ParamEntry | Space::ParamFunc, s) => s == Space::Param,
+                    (Space::SharedCluster, s) => s == Space::Shared,
+                    (a, b) => a == b,
+                };
+                if !ok {
+                    let message = format!("State space mismatch between instruction and address in instruction '{name}'");
+                    return self.error(inst.span, message);
+                }
+                if inst.op == Op::St && var.space == Space::Param && f.params.contains(&v) && var.scope == Some(func) {
+                    let message = format!("Illegal to write to function input parameter '{}'", var.name);
+                    self.error(inst.span, message);
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, f: &Function, inst: &Inst) {
+        let [Operand::List(returns), target, Operand::List(arguments), rest @ ..] = inst.operands.as_slice() else {
+            return self.error(inst.span, "Arguments mismatch for instruction 'call'");
+        };
+        let m = self.m;
+        let (formal_returns, formal_params) = match target {
+            Operand::Func(id) => {
+                let callee = &m.funcs[id.index()];
+                if callee.kind == FuncKind::Entry {
+                    return self.error(inst.span, "Illegal call target, device function expected");
+                }
+                (&callee.returns, &callee.params)
+            }
+            Operand::Reg { reg, elem: None } => {
+                let ty = f.regs.get(reg.index()).map_or(ScalarType::Pred, |r| r.ty);
+                if ty.bits() != u32::from(m.address_size) || ty.is_float() {
+                    return self.error(inst.span, "Arguments mismatch for instruction 'call'");
+                }
+                let table = match rest {
+                    [Operand::Table(t)] => f.tables.get(t.index()),
+                    _ => None,
+                };
+                match table {
+                    Some(Table::Prototype { returns, params, .. }) => (returns, params),
+                    Some(Table::Call { targets, .. }) if !targets.is_empty() => {
+                        let callee = &m.funcs[targets[0].index()];
+                        (&callee.returns, &callee.params)
+                    }
+                    _ => return self.error(inst.span, "Indirect call requires a call prototype or call targets"),
+                }
+            }
+            _ => return self.error(inst.span, "Arguments mismatch for instruction 'call'"),
+        };
+        for (given, formal, is_return) in [(returns, formal_returns, true), (arguments, formal_params, false)] {
+            if given.len() != formal.len() {
+                self.error(inst.span, "Call has wrong number of parameters");
+                continue;
+            }
+            for (g, id) in given.iter().zip(formal) {
+                let want = &m.vars[id.index()];
+                let ok = match g {
+                    Operand::Var { var, offset: 0 } => {
+                        let have = &m.vars[var.index()];
+                        have.space == Space::Param
+                            && have.size() == want.size()
+                            && have.dims.is_empty() == want.dims.is_empty()
+                            && exact(have.ty, want.ty)
+                    }
+                    Operand::Reg { reg, elem } => match self.reg(f, *reg, *elem) {
+                        Ok(t) => want.dims.is_empty() && (exact(t, want.ty) || relaxed(t, want.ty)),
+                        Err(_) => false,
+                    },
+                    Operand::Sink => is_return,
+                    Operand::Int(_) | Operand::F32(_) | Operand::F64(_) => {
+                        !is_return && want.dims.is_empty() && constant(g, Some(want.ty)).is_ok()
+                    }
+                    _ => false,
+                };
+                if !ok {
+                    let message = format!("Type of argument does not match formal parameter '{}'", want.name);
+                    self.error(inst.span, message);
+                }
+            }
+        }
+    }
+}
+
+/// May a literal stand where type `ty` is meant? Integers for integers and bits, floats for floats and hexadecimal ones for bits.
+fn constant(o: &Operand, ty: Option<ScalarType>) -> Checked {
+    let Some(ty) = ty else { return Err(Bad::Mismatch) };
+    let ok = match o {
+        Operand::Int(_) => !ty.is_float(),
+        Operand::F32(_) => (ty.is_float() && ty.bits() >= 32) || (ty.is_bits() && ty.bits() == 32),
+        Operand::F64(_) => (ty.is_float() && ty.bits() >= 32) || (ty.is_bits() && ty.bits() == 64),
+        _ => false,
+    };
+    if ok { Ok(()) } else { Err(Bad::Mismatch) }
+}

@@ -1,0 +1,153 @@
+//! The validator: is a parsed module legal PTX for its `.target`, and for the GPU at hand?
+//!
+//! What passes here never makes a consumer fail on meaning. Forms come from the instruction table; what a table cannot say
+//! (state spaces of addresses, calls, barrier numbers) stands in `inst.rs`. Messages are worded as the vendor's tool does.
+
+mod forms;
+mod inst;
+
+use crate::module::*;
+use crate::types::{ScalarType, Space};
+use arch::Target;
+use diag::{Diagnostic, Severity, Span};
+
+/// Messages after which checking ends.
+const MAX_ERRORS: usize = 100;
+
+/// The state of checking one module.
+pub(crate) struct Checker<'a> {
+    m: &'a Module,
+    version: (u16, u16),
+    sm: u16,
+    diags: Vec<Diagnostic>,
+    cache: forms::Cache,
+}
+
+/// Checks a module that parsed without an error; with a target also whether it may be compiled for it and fits its limits.
+/// Gives every message found, errors and warnings, in the order of the text.
+pub fn check(module: &Module, target: Option<&Target>) -> Vec<Diagnostic> {
+    let ptx = module.target.iter().find_map(|w| Target::parse(&w.replacen("compute_", "sm_", 1)));
+    let mut c = Checker {
+        m: module,
+        version: module.version,
+        sm: ptx.map_or(0, |t| t.sm),
+        diags: Vec::new(),
+        cache: forms::Cache::default(),
+    };
+    if let Some(ptx) = ptx {
+        c.targets(ptx, target);
+    }
+    c.variables(target);
+    for (i, f) in module.funcs.iter().enumerate() {
+        if c.diags.len() >= MAX_ERRORS {
+            break;
+        }
+        c.function(FuncId(i as u32), f, target);
+    }
+    c.diags
+}
+
+impl Checker<'_> {
+    fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.diags.push(Diagnostic::error(message).at(span));
+    }
+
+    fn fatal(&mut self, message: impl Into<String>) {
+        self.diags.push(Diagnostic::new(Severity::Fatal, message));
+    }
+
+    fn targets(&mut self, ptx: Target, gpu: Option<&Target>) {
+        let (a, b) = self.version;
+        if self.version < ptx.since() {
+            self.diags.push(Diagnostic::error(format!("PTX .version {a}.{b} does not support .target {ptx}")));
+        }
+        let Some(gpu) = gpu else { return };
+        if gpu.can_run(ptx) {
+            return;
+        }
+        use arch::Variant::*;
+        self.fatal(match ptx.variant {
+            Plain => "SM version specified by .target is higher than default SM version assumed".to_string(),
+            A if gpu.sm == ptx.sm => format!("PTX with .target '{ptx}' cannot be compiled for architecture '{gpu}'"),
+            F if gpu.sm >= ptx.sm => {
+                format!("Program with .target '{ptx}' cannot be compiled to different SM-family architecture")
+            }
+            A if gpu.sm > ptx.sm => format!("Program with .target '{ptx}' cannot be compiled to future architecture"),
+            _ => "SM version specified by .target is higher than default SM version assumed".to_string(),
+        });
+    }
+
+    fn variables(&mut self, gpu: Option<&Target>) {
+        let mut constants = 0u64;
+        for v in &self.m.vars {
+            let memory = v.space != Space::Reg;
+            if v.ty == ScalarType::Pred && memory {
+                self.error(v.span, format!("Predicate variable '{}' must be in register state space", v.name));
+            }
+            if v.scope.is_none() {
+                let open = v.dims.iter().any(|d| d.is_none_or(|n| n == 0));
+                if open && v.linkage != Linkage::Extern && v.init.is_none() {
+                    self.error(v.span, format!("Non-external variable '{}' has incomplete type", v.name));
+                }
+                if v.space == Space::Const && v.linkage != Linkage::Extern {
+                    constants = constants.next_multiple_of(u64::from(v.align.max(1))).saturating_add(v.size());
+                }
+            }
+        }
+        if let Some(l) = gpu.and_then(|g| arch::limits(g.sm))
+            && constants > u64::from(l.const_bytes)
+        {
+            let message =
+                format!("File uses too much global constant data (0x{constants:x} bytes, 0x{:x} max)", l.const_bytes);
+            self.diags.push(Diagnostic::error(message));
+        }
+    }
+
+    fn function(&mut self, id: FuncId, f: &Function, gpu: Option<&Target>) {
+        let mut max = false;
+        let mut req = false;
+        let mut min_ctas = false;
+        for d in &f.directives {
+            match d {
+                Directive::MaxNtid(t) | Directive::ReqNtid(t) => {
+                    let name = if matches!(d, Directive::MaxNtid(_)) { "maxntid" } else { "reqntid" };
+                    max |= name == "maxntid";
+                    req |= name == "reqntid";
+                    if t.contains(&0) {
+                        self.error(f.span, format!("Positive non-zero value expected for {name}"));
+                    }
+                }
+                Directive::MinNctaPerSm(_) => min_ctas = true,
+                _ => {}
+            }
+        }
+        if max && req {
+            self.error(f.span, "Conflicting directives: .maxntid and .reqntid cannot both be specified");
+        }
+        if min_ctas && !max && !req {
+            let message = ".minnctapersm is ignored when neither .maxntid nor .reqntid is specified.";
+            self.diags.push(Diagnostic::new(Severity::Warning, message).at(f.span));
+        }
+        if f.kind == FuncKind::Entry
+            && let Some(l) = gpu.and_then(|g| arch::limits(g.sm))
+        {
+            let mut bytes = 0u64;
+            for p in &f.params {
+                let v = &self.m.vars[p.index()];
+                bytes = bytes.next_multiple_of(u64::from(v.align.max(1))).saturating_add(v.size());
+            }
+            if bytes > u64::from(l.param_bytes) {
+                let message = format!("Formal parameter space overflowed ({bytes} bytes, {} max)", l.param_bytes);
+                self.error(f.span, message);
+            }
+        }
+        for s in f.body.iter().flatten() {
+            if self.diags.len() >= MAX_ERRORS {
+                return;
+            }
+            if let Stmt::Inst(i) = s {
+                self.inst(id, f, i);
+            }
+        }
+    }
+}
