@@ -168,7 +168,10 @@ fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -
             "T" | "U" | "V" | "X" => format!("OperandType::Slot(Slot::{ty})"),
             "W" => "OperandType::Twice".to_string(),
             "address" => "OperandType::Address".to_string(),
-            fixed => format!("OperandType::Fixed(ScalarType::{})", if fixed == "pred" { "Pred".into() } else { fixed.to_uppercase() }),
+            fixed => format!(
+                "OperandType::Fixed(ScalarType::{})",
+                if fixed == "pred" { "Pred".into() } else { fixed.to_uppercase() }
+            ),
         };
         write!(out, "OperandForm {{ kind: OperandKind::{kind}, ty: {ty}, optional: {optional} }}, ").unwrap();
     }
@@ -209,14 +212,16 @@ fn write_forms(out: &mut String, ops: &[String], mods: &[String]) {
                 }
                 _ => {
                     let (op, text) = form(line, &sets, mods, &at);
-                    let index = ops.iter().position(|o| *o == op).unwrap_or_else(|| panic!("{at}: unknown opcode {op}"));
+                    let index =
+                        ops.iter().position(|o| *o == op).unwrap_or_else(|| panic!("{at}: unknown opcode {op}"));
                     forms.entry(index).or_default().push(text);
                 }
             }
         }
     }
     let count: usize = forms.values().map(Vec::len).sum();
-    writeln!(out, "/// Every form, the forms of one opcode side by side.\npub static FORMS: [Form; {count}] = [").unwrap();
+    writeln!(out, "/// Every form, the forms of one opcode side by side.\npub static FORMS: [Form; {count}] = [")
+        .unwrap();
     let mut ranges = Vec::new();
     let mut at = 0;
     for index in 0..ops.len() {

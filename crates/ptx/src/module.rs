@@ -409,7 +409,7 @@ pub enum Operand {
     Func(FuncId),
     /// A table name (`brx.idx`, `call` with a prototype).
     Table(TableId),
-    /// `{a, b, c, d}`.
+    /// `{a, b, c, d}`. A one-element list of `ld` and `st` is given as its element.
     Vector(Vec<Operand>),
     /// `( ... )` of a call: return values or arguments. A call is `[List(returns)?, Func|Reg, List(args)?, Table?]`;
     /// a list that is not written is an empty list, so a call always has at least three operands.

@@ -65,9 +65,9 @@ fn prints_and_parses_to_the_same_module() {
 
 #[test]
 fn checks_without_a_message() {
-    let target = arch::Target::parse("sm_90").expect("sm_90 exists");
     for (path, text) in corpus() {
         let (m, _) = ptx::parse(&text);
+        let target = arch::Target::parse(&m.target[0]).expect("the corpus names its target");
         let diags = ptx::check(&m, Some(&target));
         let shown: Vec<String> = diags
             .iter()

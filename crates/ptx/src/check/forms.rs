@@ -45,11 +45,8 @@ fn fit(form: &'static Form, mods: &[Mod]) -> Result<Fit, Miss> {
     let mut extra = Vec::new();
     let mut wrong_type = false;
     for &m in mods {
-        let found = form
-            .groups
-            .iter()
-            .enumerate()
-            .find(|(i, g)| used & 1 << i == 0 && g.words.iter().any(|w| w.word == m));
+        let found =
+            form.groups.iter().enumerate().find(|(i, g)| used & 1 << i == 0 && g.words.iter().any(|w| w.word == m));
         match found {
             Some((i, g)) => {
                 used |= 1 << i;
@@ -81,7 +78,9 @@ pub(super) fn name(inst: &Inst) -> String {
         (Op::Cvta, Some(m @ Mod::To)) | (Op::Brx, Some(m @ Mod::Idx)) => Some(m),
         (Op::Bar | Op::Barrier, Some(m @ (Mod::Arrive | Mod::Red))) => Some(m),
         (Op::Shf, Some(m @ (Mod::L | Mod::R))) => Some(m),
-        (Op::Cp | Op::Wgmma | Op::Tcgen05 | Op::Mbarrier | Op::Tensormap | Op::Clusterlaunchcontrol, Some(m)) => Some(m),
+        (Op::Cp | Op::Wgmma | Op::Tcgen05 | Op::Mbarrier | Op::Tensormap | Op::Clusterlaunchcontrol, Some(m)) => {
+            Some(m)
+        }
         _ => None,
     };
     match sub {
@@ -136,7 +135,9 @@ impl Checker<'_> {
             "Multiple rounding modifiers specified".to_string()
         } else if matches!(inst.op, Op::Setp | Op::Set) && has(&|m| CmpOp::from_mod(m).is_some()).is_some() {
             "Mismatch between instruction type and comparison qualifier".to_string()
-        } else if matches!(inst.op, Op::Abs | Op::Neg) && has(&|m| matches!(m, Mod::U16 | Mod::U32 | Mod::U64)).is_some() {
+        } else if matches!(inst.op, Op::Abs | Op::Neg)
+            && has(&|m| matches!(m, Mod::U16 | Mod::U32 | Mod::U64)).is_some()
+        {
             format!("Instruction '{name}' applies only to signed numeric types")
         } else if miss.types {
             format!("Unexpected instruction types specified for '{name}'")
@@ -156,7 +157,9 @@ impl Checker<'_> {
                 let approx = inst.op.forms().iter().any(|f| f.groups.iter().any(|g| g.words[0].word == Mod::Approx));
                 let or = if approx { " or '.approx' modifier" } else { "" };
                 format!("Rounding modifier{or} required for instruction '{name}'")
-            } else if word == Mod::Approx && inst.op.forms().iter().any(|f| f.groups.iter().any(|g| rounding(g.words[0].word))) {
+            } else if word == Mod::Approx
+                && inst.op.forms().iter().any(|f| f.groups.iter().any(|g| rounding(g.words[0].word)))
+            {
                 format!("Rounding modifier or '.approx' modifier required for instruction '{name}'")
             } else if CmpOp::from_mod(word).is_some() && matches!(inst.op, Op::Setp | Op::Set) {
                 format!("Comparison modifier required for instruction '{name}'")

@@ -27,7 +27,13 @@ pub(super) fn relaxed(reg: ScalarType, ty: ScalarType) -> bool {
         return true;
     }
     reg.bits() >= ty.bits()
-        && if ty.is_bits() { true } else if ty.is_float() { reg.is_bits() } else { reg.is_bits() || reg.is_int() }
+        && if ty.is_bits() {
+            true
+        } else if ty.is_float() {
+            reg.is_bits()
+        } else {
+            reg.is_bits() || reg.is_int()
+        }
 }
 
 enum Bad {
@@ -362,7 +368,10 @@ impl Checker<'_> {
                 if let Some(&Operand::Int(n)) = inst.operands.get(first + 1)
                     && (n < 0 || n % 32 != 0)
                 {
-                    self.error(inst.span, "Number of threads participating in barrier must be in multiple of warp size");
+                    self.error(
+                        inst.span,
+                        "Number of threads participating in barrier must be in multiple of warp size",
+                    );
                 }
             }
             Op::Pmevent => {
@@ -400,7 +409,8 @@ impl Checker<'_> {
         let name = forms::name(inst);
         let space = inst.space();
         if inst.mods.iter().filter(|&&m| Space::from_mod(m).is_some()).count() > 1 {
-            return self.error(inst.span, format!("Unexpected number of state spaces specified in instruction '{name}'"));
+            return self
+                .error(inst.span, format!("Unexpected number of state spaces specified in instruction '{name}'"));
         }
         let sem = [Mod::Relaxed, Mod::Acquire, Mod::Release].into_iter().find(|&m| inst.has(m));
         if let (Op::Ld | Op::St, Some(sem), None) = (inst.op, sem, inst.scope()) {
@@ -441,7 +451,8 @@ impl Checker<'_> {
                     (a, b) => a == b,
                 };
                 if !ok {
-                    let message = format!("State space mismatch between instruction and address in instruction '{name}'");
+                    let message =
+                        format!("State space mismatch between instruction and address in instruction '{name}'");
                     return self.error(inst.span, message);
                 }
                 if inst.op == Op::St && var.space == Space::Param && f.params.contains(&v) && var.scope == Some(func) {

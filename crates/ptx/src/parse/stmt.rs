@@ -138,6 +138,16 @@ impl Parser<'_> {
         }
         let span = Span::new(start, self.prev_end);
         self.expect_p(b';')?;
+        if matches!(op, Op::Ld | Op::St | Op::Ldu) {
+            // `{ %r1 }` is `%r1` here: consumers see one shape.
+            for o in &mut operands {
+                if let Operand::Vector(parts) = o
+                    && parts.len() == 1
+                {
+                    *o = parts.remove(0);
+                }
+            }
+        }
         if failed {
             return Ok(());
         }
