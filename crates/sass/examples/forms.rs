@@ -54,7 +54,7 @@ fn main() {
             let width = match slot.width {
                 Width::Fixed(1) => String::new(),
                 Width::Fixed(n) => format!(" x{n}"),
-                Width::By(name, counts) => format!(" x{} by {}", format!("{counts:?}"), name.name()),
+                Width::By(name, counts) => format!(" x{counts:?} by {}", name.name()),
             };
             let marks: String = [(slot.neg, '-'), (slot.abs, '|'), (slot.inv, '~')]
                 .iter()

@@ -182,6 +182,17 @@ impl Inst {
         for def in [false, true] {
             for (i, slot) in self.form().slots.iter().enumerate() {
                 let takes = if def { slot.role != Role::Use } else { slot.role != Role::Def };
+                if takes && slot.bits.is_empty() {
+                    // All predicates at once: those that the mask names.
+                    let mask = match self.get(SlotName::Mask).map(|o| o.value) {
+                        Some(Value::Imm(mask)) => mask,
+                        _ => -1,
+                    };
+                    let first = slot.default().as_reg().unwrap_or(Reg::PT);
+                    let named = (0..self.slot_width(i) as u32).filter(|n| mask >> n & 1 != 0);
+                    out.extend(named.map(|n| RegRef { slot: Some(i as u8), reg: first.offset(n), width: 1, def }));
+                    continue;
+                }
                 if let (true, Some(reg)) = (takes, self.operands[i].as_reg()) {
                     out.push(RegRef { slot: Some(i as u8), reg, width: self.slot_width(i), def });
                 }

@@ -1,12 +1,27 @@
-//! Latency classes, and (per chip) how long results take.
+//! How long results take, what needs a scoreboard, how close instructions may follow each other: tables and questions.
+//!
+//! Where the numbers are from: the distances that the vendor's assembler (releases 13.0 and 13.5, `-O1` to `-O3`) leaves
+//! between dependent instructions of one block, the shortest of some 475,000 instructions for sm_90
+//! (`examples/latency.rs` prints them for any code); pairs that never occurred there take the Mesa project's sm_80 table
+//! (whose pipes sm_90 shares), or the longest of their row where it says nothing. A number must never be below what the
+//! vendor leaves, and `lint` over the vendor's code shows that none is above it.
+//!
+//! Distances are counted from issue to issue, so a stall count of 4 is a distance of 4.
+
+use crate::enums;
+use crate::form::{ModName, SlotName};
+use crate::inst::{Inst, Value};
+use crate::reg::{File, Reg};
 
 /// What kind of unit an instruction runs on, as far as timing can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// Integer, logic, comparison, selection, float minimum and comparison.
     Alu,
-    /// 32-bit float add, multiply, multiply-add; integer multiply-add.
+    /// 32-bit float add, multiply, multiply-add.
     Fma,
+    /// Integer multiply-add, VIADD, dot products: timed as [`Class::Fma`], issued half as often.
+    FmaInt,
     /// Integer multiply-add with a 64-bit sum.
     FmaWide,
     /// Packed 16-bit floats.
@@ -43,7 +58,7 @@ pub enum Class {
     Const,
     /// SHFL.
     Shuffle,
-    /// MATCH, REDUX.
+    /// MATCH, REDUX, MOVM.
     Match,
     /// Branch, call, return, exit.
     Branch,
@@ -57,4 +72,380 @@ pub enum Class {
     Fence,
     /// NOP, NANOSLEEP, LEPC and the like.
     Control,
+}
+
+impl Class {
+    /// True where results come at a fixed time and need no scoreboard.
+    pub const fn is_fixed(self) -> bool {
+        use Class::*;
+        matches!(
+            self,
+            Alu | Fma
+                | FmaInt
+                | FmaWide
+                | Half
+                | HalfMma
+                | Double
+                | Cs2r
+                | Vote
+                | Uniform
+                | UniformMove
+                | UniformConst
+                | R2Ur
+                | Elect
+                | Control
+        )
+    }
+
+    /// Units behind the queue for addresses: memory, shuffles, barriers.
+    const fn is_queue(self) -> bool {
+        use Class::*;
+        matches!(self, Global | Shared | Local | Shuffle | Barrier | Fence)
+    }
+}
+
+/// How an instruction must wait for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Latency {
+    /// So many cycles from issue to issue.
+    Fixed(u8),
+    /// By a scoreboard that the first one sets and the second one waits for.
+    Scoreboard,
+}
+
+/// An instruction that waits for a scoreboard comes at least so many cycles after the one that sets it.
+/// (Measured: the stall of the setter is at least 2 wherever the next instruction waits for it.)
+pub const SCOREBOARD_SET: u8 = 2;
+
+/// The part of a producer that a number belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Producer {
+    Alu,
+    Fma,
+    WideLow,
+    WideHigh,
+    Half,
+    HalfMma,
+    Double,
+    Cs2r,
+}
+
+/// The part of a consumer that a number belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Consumer {
+    Alu,
+    Fma,
+    WideFactor,
+    WideLow,
+    WideHigh,
+    Half,
+    HalfMma,
+    Double,
+    Decoupled,
+    Queue,
+}
+
+/// sm_90, GPR: cycles from writer to reader. Rows are readers (the order of `Consumer`), columns writers (of `Producer`).
+#[rustfmt::skip]
+const GPR_RAW_90: [[u8; 8]; 10] = [
+    // Alu Fma lo hi Half MMA F64 CS2R
+    [4, 5, 3, 5, 5, 10, 10, 6], // Alu
+    [5, 4, 2, 4, 5, 10, 10, 6], // Fma
+    [5, 4, 4, 6, 5, 10, 10, 6], // IMAD.WIDE factors
+    [5, 4, 2, 4, 5, 10, 10, 6], // IMAD.WIDE sum, low word
+    [3, 2, 2, 2, 3,  8,  8, 4], // IMAD.WIDE sum, high word
+    [5, 5, 3, 5, 5, 10, 10, 6], // Half
+    [6, 6, 6, 6, 6,  6, 10, 6], // HFMA2.MMA
+    [6, 6, 6, 6, 6, 10,  8, 6], // Double
+    [4, 4, 4, 4, 4,  6,  6, 4], // decoupled units, branches
+    [5, 5, 5, 5, 5,  7,  7, 5], // memory, shuffles, barriers
+];
+
+/// The tables of a chip. One set so far: sm_90 and, until they are measured, the others.
+fn gpr_raw(_sm: u16) -> &'static [[u8; 8]; 10] {
+    &GPR_RAW_90
+}
+
+fn producer(inst: &Inst, part: u32) -> Producer {
+    match inst.form().class {
+        Class::Fma | Class::FmaInt => Producer::Fma,
+        // IMAD.HI gives the high word alone.
+        Class::FmaWide if part == 0 && inst.slot(SlotName::Rd).is_some_and(|s| inst.slot_width(s) == 2) => {
+            Producer::WideLow
+        }
+        Class::FmaWide => Producer::WideHigh,
+        Class::Half => Producer::Half,
+        Class::HalfMma => Producer::HalfMma,
+        Class::Double => Producer::Double,
+        Class::Cs2r => Producer::Cs2r,
+        _ => Producer::Alu,
+    }
+}
+
+fn consumer(inst: &Inst, slot: u8, part: u32) -> Consumer {
+    match inst.form().class {
+        Class::Fma | Class::FmaInt => Consumer::Fma,
+        Class::FmaWide if inst.form().slots[slot as usize].name != SlotName::Rc => Consumer::WideFactor,
+        Class::FmaWide if part == 0 => Consumer::WideLow,
+        Class::FmaWide => Consumer::WideHigh,
+        Class::Half => Consumer::Half,
+        Class::HalfMma => Consumer::HalfMma,
+        Class::Double => Consumer::Double,
+        Class::Alu | Class::Vote | Class::Cs2r => Consumer::Alu,
+        c if c.is_queue() || c == Class::R2Ur => Consumer::Queue,
+        _ => Consumer::Decoupled,
+    }
+}
+
+/// Which words of two operands are the same register: pairs of (word of the first, word of the second).
+fn shared_words(a: Reg, a_width: u8, b: Reg, b_width: u8) -> impl Iterator<Item = (u32, u32)> {
+    let same = a.is_virtual() == b.is_virtual() && a.file() == b.file();
+    // An entry of the vector pool and a single value have different numbers though they may share a word: then every
+    // pair of words counts.
+    let unknown = same && a.is_virtual() && a_width != b_width;
+    let (a, b) = (a.index() as i64, b.index() as i64);
+    let exact = !unknown;
+    let virtual_pool = same && exact;
+    (0..a_width as u32)
+        .flat_map(move |i| (0..b_width as u32).map(move |j| (i, j)))
+        .filter(move |&(i, j)| unknown || (virtual_pool && (a + i as i64 == b + j as i64)))
+}
+
+fn reg_of(inst: &Inst, slot: Option<u8>) -> Option<(Reg, u8)> {
+    match slot {
+        None => inst.guard.as_reg().map(|r| (r, 1)),
+        Some(s) => inst.operands[s as usize].as_reg().map(|r| (r, inst.slot_width(s as usize))),
+    }
+}
+
+/// From the issue of `first`, which writes slot `def`, to that of `second`, which reads it in slot `used` (None: as its
+/// guard).
+///
+/// With registers assigned, the words that both have in common count; with virtual registers the longest of those that
+/// could be. Guards wait longer than operands: 13 cycles for a predicate.
+pub fn raw(first: &Inst, def: u8, second: &Inst, used: Option<u8>, sm: u16) -> Latency {
+    let class = first.form().class;
+    if !class.is_fixed() {
+        return Latency::Scoreboard;
+    }
+    let Some((reg, width)) = reg_of(first, Some(def)) else { return Latency::Fixed(1) };
+    let reader = second.form().class;
+    let cycles = match reg.file() {
+        File::Gpr => {
+            let table = gpr_raw(sm);
+            match (used, reg_of(second, used)) {
+                (Some(slot), Some((other, other_width))) => shared_words(reg, width, other, other_width)
+                    .map(|(i, j)| table[consumer(second, slot, j) as usize][producer(first, i) as usize])
+                    .max()
+                    .unwrap_or(1),
+                _ => 1,
+            }
+        }
+        File::Pred => predicate_raw(class, reader, used.is_none()),
+        File::Ugpr => match (class, reader) {
+            (Class::R2Ur, Class::UniformConst) => 15,
+            (Class::R2Ur, _) => 13,
+            (Class::UniformMove | Class::UniformConst, Class::UniformConst) => 5,
+            (Class::UniformMove | Class::UniformConst, Class::Branch) => 3,
+            (Class::UniformMove | Class::UniformConst, _) => 2,
+            (Class::Elect, _) => 3,
+            (_, Class::Uniform) => 4,
+            (_, Class::UniformMove) => 7,
+            (_, Class::UniformConst) => 12,
+            (_, Class::Branch | Class::Convergence) => 10,
+            (_, r) if !r.is_fixed() => 9,
+            _ => 6,
+        },
+        File::Upred => match (class, reader) {
+            (Class::UniformMove, Class::Uniform) if used.is_some() => 1,
+            (Class::UniformMove, _) if used.is_some() => 2,
+            (_, _) if used.is_none() => 11,
+            (_, Class::Uniform) => 4,
+            (_, Class::Branch) => 9,
+            (_, Class::UniformConst) => 11,
+            _ => 6,
+        },
+        File::Bar => 1,
+    };
+    Latency::Fixed(cycles)
+}
+
+fn predicate_raw(class: Class, reader: Class, guard: bool) -> u8 {
+    use Class::*;
+    let coupled = matches!(reader, Alu | Fma | FmaInt | FmaWide | Cs2r);
+    match class {
+        Double if guard => 14,
+        Double if coupled || reader == Double => 6,
+        Double => 14,
+        _ if guard || !(coupled || reader == HalfMma) => 13,
+        // HSETP2: as far as seen.
+        Half => 13,
+        R2Ur | Elect => 8,
+        Fma | FmaInt | FmaWide if reader != Alu => 4,
+        Fma | FmaInt | FmaWide => 5,
+        _ if reader == Alu => 4,
+        _ => 5,
+    }
+}
+
+/// From the issue of `first`, which writes slot `def`, to that of `second`, which writes (part of) the same in slot
+/// `again`: the later write must be the last.
+pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency {
+    let class = first.form().class;
+    if !class.is_fixed() {
+        return Latency::Scoreboard;
+    }
+    let _ = (again, sm);
+    let Some((reg, _)) = reg_of(first, Some(def)) else { return Latency::Fixed(1) };
+    let later = second.form().class;
+    use Class::*;
+    let coupled = later.is_fixed();
+    Latency::Fixed(match reg.file() {
+        File::Gpr => match class {
+            Double | HalfMma if later == class => 1,
+            Double | HalfMma if coupled => 6,
+            Double | HalfMma => 10,
+            Cs2r if coupled && later != Cs2r => 3,
+            FmaWide if coupled && later != FmaWide => 1,
+            _ if !coupled => 6,
+            Alu | Fma | FmaInt if later == Cs2r => 2,
+            _ => 1,
+        },
+        File::Pred => match class {
+            _ if !coupled => 12,
+            Double if later != Double => 6,
+            Half if later != Half => 3,
+            _ => 1,
+        },
+        File::Ugpr | File::Upred => match (class, later) {
+            (Uniform, UniformConst | UniformMove) => 7,
+            (Uniform, Uniform) => 1,
+            (Uniform, R2Ur) => 4,
+            (Uniform, l) if !l.is_fixed() => 6,
+            (R2Ur, R2Ur) => 2,
+            (R2Ur, _) => 13,
+            (UniformMove | UniformConst, l) if !l.is_fixed() => 5,
+            (Elect, _) => 4,
+            _ => 2,
+        },
+        File::Bar => 1,
+    })
+}
+
+/// From the issue of `first`, which reads in slot `used` (None: its guard), to that of `second`, which overwrites it in
+/// slot `def`. [`Latency::Scoreboard`] where the reads of `first` are only known to be done by its read (or write)
+/// scoreboard.
+pub fn war(first: &Inst, used: Option<u8>, second: &Inst, def: u8, sm: u16) -> Latency {
+    let _ = (def, sm);
+    let class = first.form().class;
+    // Predicates, guards and branch conditions are read at issue.
+    let file = reg_of(first, used).map(|r| r.0.file());
+    if !class.is_fixed() && matches!(file, Some(File::Gpr | File::Ugpr)) && keeps_reading(first, used) {
+        return Latency::Scoreboard;
+    }
+    let later = second.form().class;
+    Latency::Fixed(match (class, later) {
+        (Class::Double, Class::Double) => 2,
+        (Class::Double, _) => 1,
+        (Class::Uniform, Class::UniformConst | Class::UniformMove) => 2,
+        (c, l) if c.is_fixed() && !l.is_fixed() && file != Some(File::Pred) => 2,
+        _ => 1,
+    })
+}
+
+/// True where the operand is read after issue, at a time that only a scoreboard tells.
+fn keeps_reading(inst: &Inst, used: Option<u8>) -> bool {
+    match inst.form().class {
+        // Branch targets in registers are read at issue.
+        Class::Branch | Class::Convergence => false,
+        // A descriptor or a uniform register of the address is read at issue.
+        _ => used.is_some() && reg_of(inst, used).is_some_and(|r| r.0.file() == File::Gpr),
+    }
+}
+
+fn writes_any(inst: &Inst) -> bool {
+    inst.regs().iter().any(|r| r.def && !r.reg.is_const() && r.reg.file() != File::Bar)
+}
+
+/// True if the results of `inst` are only known to be there by its write scoreboard.
+pub fn needs_write_sb(inst: &Inst, sm: u16) -> bool {
+    let _ = sm;
+    !inst.form().class.is_fixed() && writes_any(inst)
+}
+
+/// True if a register that `inst` reads may still be read after the next instruction has issued, so that overwriting it
+/// needs the read scoreboard (or the write scoreboard, which comes later).
+pub fn may_need_read_sb(inst: &Inst, sm: u16) -> bool {
+    let _ = sm;
+    !inst.form().class.is_fixed()
+        && inst.regs().iter().any(|r| {
+            !r.def && !r.reg.is_const() && r.slot.is_some() && r.reg.file() == File::Gpr && keeps_reading(inst, r.slot)
+        })
+}
+
+/// What issues at once with nothing else: cycles from `prev` to `next` below which the hardware would only make `next`
+/// wait (no rule of correctness). The vendor keeps these where the two are independent.
+pub fn issue_interval(prev: &Inst, next: &Inst, sm: u16) -> u8 {
+    use Class::*;
+    let _ = sm;
+    let group = |c: Class| match c {
+        Local | Global | Shared | Shuffle => Global,
+        c => c,
+    };
+    let (a, b) = (group(prev.form().class), group(next.form().class));
+    match (a, b) {
+        (Global, Global) => 4,
+        (Const, Const) | (Xu, Xu) | (Match, Match) => 8,
+        (FmaWide, FmaWide) => 4,
+        (FmaWide, FmaInt) => 4,
+        (Alu, Alu) | (FmaInt, FmaInt) | (Half, Half) | (HalfMma, HalfMma) | (Double, Double) => 2,
+        (Uniform, Uniform) | (R2Ur, R2Ur) | (Cs2r, Cs2r) | (Vote, Alu) | (Alu, Vote) => 2,
+        (Bmov, _) => 5,
+        _ => 1,
+    }
+}
+
+/// The stall count that the vendor never goes below after `inst`, whatever follows (measured; `BRA` 5, `BAR` 1).
+pub fn min_stall(inst: &Inst, sm: u16) -> u8 {
+    let _ = sm;
+    match inst.form().mnemonic {
+        "BRA" | "EXIT" | "CALL" | "BSYNC" | "RET" | "BRX" | "BRXU" | "BREAK" | "YIELD" | "WARPSYNC" | "BMOV"
+        | "NANOSLEEP" => 5,
+        "MEMBAR" | "CGAERRBAR" => 6,
+        "BAR" => 6,
+        "DEPBAR" => 4,
+        "CCTL" => 4,
+        "BPT" | "PMTRIG" | "PREEXIT" | "ACQBULK" => 3,
+        "LEPC" => 7,
+        _ => 1,
+    }
+}
+
+/// How long the result of an instruction with a scoreboard may be expected to take, in cycles: for schedulers, which
+/// want to know how early to start it. Guesses from published microbenchmarks, not bounds.
+pub fn expected(inst: &Inst, sm: u16) -> u16 {
+    let _ = sm;
+    match inst.form().class {
+        Class::Global => match inst.modifier(ModName::Sem) {
+            enums::loadsem::WEAK | enums::loadsem::CONSTANT => 300,
+            _ => 500,
+        },
+        Class::Local => 60,
+        Class::Shared => 30,
+        Class::Const => 40,
+        Class::Shuffle => 25,
+        Class::Xu => 20,
+        Class::SpecialReg => 25,
+        Class::Match => 25,
+        Class::Double => 8,
+        _ => 10,
+    }
+}
+
+/// The immediate of a slot, if it is one: for users that read counts (`DEPBAR.LE SB0, n`).
+pub fn immediate(inst: &Inst, slot: SlotName) -> Option<i64> {
+    match inst.get(slot)?.value {
+        Value::Imm(value) => Some(value),
+        _ => None,
+    }
 }

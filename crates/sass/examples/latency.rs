@@ -1,0 +1,133 @@
+//! What an assembler leaves between dependent instructions: reads functions (words in hexadecimal, one a line, an empty
+//! line between functions) and prints for each pair of classes the shortest distance in cycles within a block, for
+//! producers that set no scoreboard. A table of latencies must never be below it.
+
+use sass::codec::decode;
+use sass::form::Role;
+use sass::inst::Inst;
+use sass::reg::Reg;
+use std::collections::BTreeMap;
+use std::io::BufRead;
+
+fn main() {
+    let fine = std::env::args().any(|a| a == "fine");
+    let mut seen: BTreeMap<String, (u32, u32, String)> = BTreeMap::new();
+    let mut block: Vec<(Inst, u32)> = Vec::new();
+    let mut time = 0u32;
+    let mut targets = Vec::new();
+    let lines: Vec<String> = std::io::stdin().lock().lines().map_while(Result::ok).collect();
+    // Branch targets, so that no pair spans one.
+    let mut start = 0;
+    let mut index = 0;
+    for line in &lines {
+        if line.is_empty() {
+            start = index + 1;
+        } else if let Ok(word) = u128::from_str_radix(line, 16) {
+            if let Some(inst) = decode(word, 90).known() {
+                for op in &inst.operands {
+                    if let sass::inst::Value::Target(d) = op.value {
+                        targets.push(index as i64 + 1 + d / 16);
+                    }
+                }
+            }
+        }
+        let _ = start;
+        index += 1;
+    }
+    targets.sort();
+    for (n, line) in lines.iter().enumerate() {
+        let inst = u128::from_str_radix(line, 16).ok().and_then(|w| decode(w, 90).known().cloned());
+        let Some(inst) = inst else {
+            block.clear();
+            continue;
+        };
+        if targets.binary_search(&(n as i64)).is_ok() {
+            block.clear();
+        }
+        let name = |i: &Inst| if fine { i.form().mnemonic.to_string() } else { format!("{:?}", i.form().class) };
+        let mut note = |kind: &str, key: String, distance: u32, text: String| {
+            let entry = seen.entry(format!("{kind} {key}")).or_insert((u32::MAX, 0, String::new()));
+            entry.1 += 1;
+            if distance < entry.0 {
+                entry.0 = distance;
+                entry.2 = text;
+            }
+        };
+        let overlap = |a: Reg, aw: u8, b: Reg, bw: u8| {
+            a.file() == b.file()
+                && !a.is_const()
+                && !b.is_const()
+                && a.index() < b.index() + bw as u32
+                && b.index() < a.index() + aw as u32
+        };
+        for r in inst.regs() {
+            if r.reg.is_const() {
+                continue;
+            }
+            'back: for (p, at) in block.iter().rev() {
+                for d in p.regs() {
+                    if !overlap(d.reg, d.width, r.reg, r.width) {
+                        continue;
+                    }
+                    let slot = |i: &Inst, s: Option<u8>| {
+                        s.map_or("guard".to_string(), |s| i.form().slots[s as usize].name.name().to_string())
+                    };
+                    let text = format!(
+                        "{} -> {}",
+                        sass::text::print(p, 0, &sass::text::NoLabels),
+                        sass::text::print(&inst, 0, &sass::text::NoLabels)
+                    );
+                    match (d.def, r.def) {
+                        (true, false) => {
+                            if p.ctrl.write_sb.is_none() {
+                                let use_slot = if r.slot.is_none() { "guard" } else { "" };
+                                let wide = if name(&inst) == "FmaWide" { slot(&inst, r.slot) } else { String::new() };
+                                let hi = if name(p) == "FmaWide" && r.reg.index() != d.reg.index() { "hi" } else { "" };
+                                note(
+                                    "RAW",
+                                    format!("{:?} {}{hi} -> {}{wide} {use_slot}", r.reg.file(), name(p), name(&inst)),
+                                    time - at,
+                                    text,
+                                );
+                            }
+                            break 'back;
+                        }
+                        (true, true) if d.slot.is_some_and(|s| p.form().slots[s as usize].role != Role::Use) => {
+                            if p.ctrl.write_sb.is_none() {
+                                note(
+                                    "WAW",
+                                    format!("{:?} {} -> {}", r.reg.file(), name(p), name(&inst)),
+                                    time - at,
+                                    text,
+                                );
+                            }
+                            break 'back;
+                        }
+                        (false, true) if p.ctrl.read_sb.is_none() && p.ctrl.write_sb.is_none() => {
+                            note("WAR", format!("{:?} {} -> {}", r.reg.file(), name(p), name(&inst)), time - at, text);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        if let Some((p, at)) = block.last() {
+            note(
+                "NEXT",
+                format!("{} -> {}", name(p), name(&inst)),
+                time - at,
+                sass::text::print(p, 0, &sass::text::NoLabels),
+            );
+        }
+        let stall = if inst.ctrl.stall == 0 { 16 } else { inst.ctrl.stall as u32 };
+        let ends = inst.form().effects.flow;
+        block.push((inst, time));
+        time += stall;
+        if ends {
+            block.clear();
+        }
+    }
+    for (key, (distance, count, text)) in seen {
+        println!("{key}: {distance} ({count}) {text}");
+    }
+}
