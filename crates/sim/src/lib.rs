@@ -11,3 +11,46 @@ pub mod fault;
 pub mod launch;
 pub mod memory;
 pub mod num;
+
+mod interp;
+
+pub use fault::{Fault, FaultKind, Place};
+pub use interp::run_ptx;
+pub use launch::{Arg, Launch};
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Warp instructions that the launch may issue before the watchdog stops it.
+    pub max_instructions: u64,
+    /// Stop at reads of registers that were never written.
+    pub check_uninitialized: bool,
+    /// SASS: stop where a result is read before its latency has passed.
+    pub check_hazards: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { max_instructions: 2_000_000_000, check_uninitialized: true, check_hazards: true }
+    }
+}
+
+/// What a launch did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Instructions issued, one a warp.
+    pub warp_instructions: u64,
+    /// Instructions executed, one a thread whose guard was true.
+    pub thread_instructions: u64,
+    /// SASS: estimated cycles of the longest warp; 0 for PTX.
+    pub cycles: u64,
+}
+
+/// What a launch left.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Final content of every buffer argument, in the order of the arguments.
+    pub buffers: Vec<Vec<u8>>,
+    /// Counts.
+    pub stats: Stats,
+}

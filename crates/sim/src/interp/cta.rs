@@ -1,0 +1,100 @@
+//! Barriers of a CTA.
+
+use super::program::Program;
+use super::warp::Warp;
+
+/// One of the 16 barriers.
+#[derive(Clone, Debug, Default)]
+struct Barrier {
+    /// Lanes that have arrived, by warp.
+    arrived: Vec<u32>,
+    any: bool,
+    /// Thread count that the arrivals gave; `None` inside means all threads.
+    expected: Option<Option<u32>>,
+    popc: u32,
+    threads: u32,
+}
+
+/// The barriers of a CTA. A barrier counts whole warps, as PTX says: a warp counts when all its threads that have not
+/// exited have arrived.
+#[derive(Clone, Debug)]
+pub struct Barriers {
+    list: Vec<Barrier>,
+    cluster: Vec<u32>,
+    /// Something arrived or exited since the last look.
+    pub changed: bool,
+}
+
+impl Barriers {
+    /// For a CTA of so many warps.
+    pub fn new(warps: usize) -> Barriers {
+        let one = Barrier { arrived: vec![0; warps], ..Barrier::default() };
+        Barriers { list: vec![one; 16], cluster: vec![0; warps], changed: false }
+    }
+
+    /// A thread arrives; says what is wrong with it.
+    pub fn arrive(&mut self, warp: usize, lane: usize, id: u32, count: Option<u32>, bring: bool) -> Result<(), String> {
+        let Some(b) = self.list.get_mut(id as usize) else {
+            return Err(format!("there is no barrier {id}, only 0 to 15"));
+        };
+        if let Some(n) = count
+            && (n == 0 || n % 32 != 0 || n as usize > 32 * b.arrived.len())
+        {
+            return Err(format!("barrier {id} is given a thread count of {n}; it must be a multiple of the warp size within the CTA"));
+        }
+        if b.expected.is_some_and(|e| e != count) {
+            let say = |c: Option<u32>| c.map_or("all threads".to_string(), |n| format!("{n} threads"));
+            return Err(format!("barrier {id} is used for {} and {} at once", say(b.expected.flatten()), say(count)));
+        }
+        if b.arrived[warp] >> lane & 1 != 0 {
+            return Err(format!("the thread arrives twice at barrier {id} before it completes"));
+        }
+        b.expected = Some(count);
+        b.arrived[warp] |= 1 << lane;
+        b.any = true;
+        b.popc += bring as u32;
+        b.threads += 1;
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Threads of a warp arrive at the barrier of the cluster.
+    pub fn cluster_arrive(&mut self, warp: usize, m: u32) {
+        self.cluster[warp] |= m;
+        self.changed = true;
+    }
+
+    /// True if every living thread of the CTA has arrived at the barrier of the cluster.
+    pub fn cluster_complete(&self, warps: &[Warp]) -> bool {
+        warps.iter().all(|w| w.alive & !self.cluster[w.number] == 0)
+    }
+
+    /// Starts the next phase of the barrier of the cluster.
+    pub fn cluster_reset(&mut self) {
+        self.cluster.fill(0);
+    }
+
+    /// Completes what is complete.
+    pub fn settle(&mut self, p: &Program, warps: &mut [Warp]) {
+        self.changed = false;
+        for (id, b) in self.list.iter_mut().enumerate() {
+            if !b.any {
+                continue;
+            }
+            let complete = match b.expected.flatten() {
+                None => warps.iter().all(|w| w.alive & !b.arrived[w.number] == 0),
+                Some(n) => {
+                    let full = |w: &Warp| b.arrived[w.number] != 0 && w.alive & !b.arrived[w.number] == 0;
+                    32 * warps.iter().filter(|w| full(w)).count() as u32 >= n
+                }
+            };
+            if complete {
+                let (popc, threads) = (b.popc, b.threads);
+                *b = Barrier { arrived: vec![0; warps.len()], ..Barrier::default() };
+                for w in warps.iter_mut() {
+                    w.release(p, id as u8, popc, popc == threads, popc > 0);
+                }
+            }
+        }
+    }
+}

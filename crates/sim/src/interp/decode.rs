@@ -1,0 +1,949 @@
+//! From the PTX module to a [`Program`]: every operand a slot, every instruction what it does.
+//!
+//! Only what the kernel can reach is decoded. An instruction that the interpreter does not model becomes
+//! [`Exec::Unsupported`], a fault when a thread gets there.
+
+use super::float;
+use super::lanes::{c2, l1, l3, mask, sx};
+use super::layout::{FUNCTION, Layout, Place};
+use super::program::*;
+use super::{cvt, int};
+use crate::memory::{CONST, LOCAL, PARAM, SHARED};
+use crate::num::fp;
+use crate::num::soft::Round;
+use ptx::access::{AtomOp, BoolOp, MulMode, ShiftMode};
+use ptx::isa::{Mod, Op};
+use ptx::module::{Address, AddressBase, FuncId, Function, Inst, Module, Operand, RegId, Stmt, Table};
+use ptx::types::{ScalarType as T, Space as PSpace, SpecialReg};
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+
+/// Why an instruction is not modelled.
+type Gap = String;
+type Result<X> = std::result::Result<X, Gap>;
+
+/// Decodes everything that `entry` can reach.
+pub fn decode(m: &Module, l: &Layout, entry: FuncId, clusters: bool) -> Program {
+    let mut d = Decoder {
+        m,
+        l,
+        p: Program { entry: entry.0, shared: l.shared, preds: 1, ..Program::default() },
+        consts: FxHashMap::default(),
+        regs: Vec::new(),
+        func: entry,
+        label_pc: Vec::new(),
+        fixups: Vec::new(),
+        keys: Vec::new(),
+        work: vec![entry],
+        seen: vec![false; m.funcs.len()],
+        clusters,
+    };
+    d.p.funcs = m.funcs.iter().enumerate().map(|(i, f)| d.signature(i, f)).collect();
+    for v in &m.vars {
+        for value in v.init.iter().flatten() {
+            if let ptx::module::InitValue::Func(f) = value {
+                d.work.push(*f);
+            }
+        }
+    }
+    while let Some(f) = d.work.pop() {
+        if !std::mem::replace(&mut d.seen[f.index()], true) && m.funcs[f.index()].body.is_some() {
+            d.function(f);
+        }
+    }
+    d.p.constant = l.constant.clone();
+    d.p
+}
+
+struct Decoder<'a> {
+    m: &'a Module,
+    l: &'a Layout,
+    p: Program,
+    consts: FxHashMap<u64, Slot>,
+    /// By register of the function: first slot (or predicate) and width.
+    regs: Vec<(u32, u32)>,
+    func: FuncId,
+    label_pc: Vec<u32>,
+    /// Instructions whose targets are still labels.
+    fixups: Vec<u32>,
+    keys: Vec<(Op, SmallVec<[Mod; 6]>)>,
+    work: Vec<FuncId>,
+    seen: Vec<bool>,
+    clusters: bool,
+}
+
+fn gap<X>(what: impl Into<String>) -> Result<X> {
+    Err(what.into())
+}
+
+impl<'a> Decoder<'a> {
+    fn signature(&self, i: usize, f: &Function) -> Func {
+        let places = |vars: &[ptx::module::VarId]| {
+            vars.iter()
+                .map(|v| match self.l.places[v.index()] {
+                    Place::Frame(off) | Place::Param(off) => (off, self.m.vars[v.index()].size() as u32),
+                    _ => (u32::MAX, 0),
+                })
+                .collect()
+        };
+        Func {
+            name: f.name.clone(),
+            entry: u32::MAX,
+            params: places(&f.params),
+            returns: places(&f.returns),
+            frame: self.l.frames[i],
+            defined: f.body.is_some(),
+        }
+    }
+
+    fn function(&mut self, id: FuncId) {
+        let f = &self.m.funcs[id.index()];
+        self.func = id;
+        self.p.funcs[id.index()].entry = self.p.code.len() as u32;
+        let (mut slots, mut preds) = (0, 1);
+        self.regs.clear();
+        for r in &f.regs {
+            let n = r.vector.max(1) as u32;
+            if r.ty == T::Pred {
+                self.regs.push((preds, 1));
+                preds += n;
+            } else {
+                self.regs.push((slots, r.ty.bits()));
+                slots += n;
+            }
+        }
+        self.p.slots = self.p.slots.max(slots as usize);
+        self.p.preds = self.p.preds.max(preds as usize);
+        self.label_pc = vec![u32::MAX; f.labels.len()];
+        self.fixups.clear();
+        let mut last = f.span;
+        for stmt in f.body.iter().flatten() {
+            match stmt {
+                Stmt::Label(l) => self.label_pc[l.index()] = self.p.code.len() as u32,
+                Stmt::Inst(inst) => {
+                    last = inst.span;
+                    self.inst(inst);
+                }
+                _ => {}
+            }
+        }
+        self.p.code.push(Ins { guard: PRef::TRUE, exec: Exec::Ret, span: last });
+        for &at in &self.fixups {
+            match &mut self.p.code[at as usize].exec {
+                Exec::Bra { target } => *target = self.label_pc[*target as usize],
+                Exec::Brx { targets, .. } => targets.iter_mut().for_each(|t| *t = self.label_pc[*t as usize]),
+                _ => {}
+            }
+        }
+    }
+
+    fn inst(&mut self, inst: &Inst) {
+        let guard = match inst.guard {
+            Some(g) => PRef { slot: self.regs[g.reg.index()].0, neg: g.negated },
+            None => PRef::TRUE,
+        };
+        let exec = match self.exec(inst) {
+            Ok(exec) => exec,
+            Err(why) => {
+                let mods: String = inst.mods.iter().map(|m| format!(".{}", m.name())).collect();
+                let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+                Exec::Unsupported(format!("'{}{mods}' is not modelled by the PTX interpreter{why}", inst.op.name()))
+            }
+        };
+        if matches!(exec, Exec::Bra { .. } | Exec::Brx { .. }) {
+            self.fixups.push(self.p.code.len() as u32);
+        }
+        self.p.code.push(Ins { guard, exec, span: inst.span });
+    }
+
+    fn constant(&mut self, value: u64) -> Slot {
+        let consts = &mut self.p.consts;
+        *self.consts.entry(value).or_insert_with(|| {
+            consts.push([value; 32]);
+            Slot(Slot::CONST + consts.len() as u32 - 1)
+        })
+    }
+
+    fn special(&mut self, s: Special) -> Slot {
+        let i = self.p.specials.iter().position(|&x| x == s).unwrap_or_else(|| {
+            self.p.specials.push(s);
+            self.p.specials.len() - 1
+        });
+        Slot(Slot::SPECIAL + i as u32)
+    }
+
+    fn shared_address(&mut self, off: u32) -> Slot {
+        if self.clusters { self.special(Special::Shared(off)) } else { self.constant(off as u64) }
+    }
+
+    fn reg(&self, reg: RegId, elem: Option<u8>) -> Slot {
+        Slot(self.regs[reg.index()].0 + elem.unwrap_or(0) as u32)
+    }
+
+    fn width(&self, op: &Operand) -> u32 {
+        match op {
+            Operand::Reg { reg, .. } | Operand::NegReg(reg) => self.regs[reg.index()].1,
+            Operand::Pair(p) => self.width(&p.0),
+            Operand::Vector(v) => v.first().map_or(64, |o| self.width(o)),
+            _ => 64,
+        }
+    }
+
+    /// A source operand of a type.
+    fn src(&mut self, op: &Operand, t: T) -> Result<Slot> {
+        let bits = t.bits();
+        Ok(match op {
+            Operand::Reg { reg, elem } if self.regs[reg.index()].1 <= 64 => self.reg(*reg, *elem),
+            Operand::Special(s) => match s {
+                SpecialReg::Whole(_) => return gap("a whole vector register"),
+                SpecialReg::Clock
+                | SpecialReg::ClockHi
+                | SpecialReg::Clock64
+                | SpecialReg::Globaltimer
+                | SpecialReg::GlobaltimerLo
+                | SpecialReg::GlobaltimerHi => return gap("a clock outside mov"),
+                s => self.special(Special::Reg(*s)),
+            },
+            Operand::Int(n) => {
+                let value = match t {
+                    T::F32 => (*n as f32).to_bits() as u64,
+                    T::F64 => (*n as f64).to_bits(),
+                    _ => *n as u64 & mask(bits),
+                };
+                self.constant(value)
+            }
+            Operand::F32(b) if t == T::F64 => self.constant((f32::from_bits(*b) as f64).to_bits()),
+            Operand::F32(b) => self.constant(*b as u64),
+            Operand::F64(b) if bits == 64 => self.constant(*b),
+            Operand::F64(b) => self.constant((f64::from_bits(*b) as f32).to_bits() as u64),
+            Operand::Var { var, offset } => match self.l.places[var.index()] {
+                Place::Global(a) => self.constant(a.wrapping_add(*offset as u64)),
+                Place::Const(off) | Place::Param(off) => self.constant((off as u64).wrapping_add(*offset as u64)),
+                Place::Shared(off) => self.shared_address((off as u64).wrapping_add(*offset as u64) as u32),
+                _ => return gap("an address of this variable"),
+            },
+            Operand::Func(f) => {
+                self.work.push(*f);
+                self.constant(FUNCTION + f.0 as u64)
+            }
+            _ => return gap("this kind of operand"),
+        })
+    }
+
+    fn dst(&self, op: &Operand) -> Result<Slot> {
+        match op {
+            Operand::Reg { reg, elem } if self.regs[reg.index()].1 <= 64 => Ok(self.reg(*reg, *elem)),
+            Operand::Sink => Ok(Slot::NONE),
+            _ => gap("this kind of destination"),
+        }
+    }
+
+    fn pdst(&self, op: &Operand) -> Result<Option<u32>> {
+        match op {
+            Operand::Reg { reg, .. } => Ok(Some(self.regs[reg.index()].0)),
+            Operand::Sink => Ok(None),
+            _ => gap("this kind of destination"),
+        }
+    }
+
+    fn psrc(&self, op: &Operand) -> Result<PRef> {
+        match op {
+            Operand::Reg { reg, .. } => Ok(PRef { slot: self.regs[reg.index()].0, neg: false }),
+            Operand::NotReg(reg) => Ok(PRef { slot: self.regs[reg.index()].0, neg: true }),
+            Operand::Int(n) => Ok(PRef { slot: 0, neg: *n == 0 }),
+            _ => gap("this kind of predicate"),
+        }
+    }
+
+    fn addr(&mut self, op: &Operand) -> Result<Addr> {
+        let Operand::Mem(Address { base, offset }) = op else { return gap("this kind of address") };
+        let zero = self.constant(0);
+        let plain = Addr { base: zero, offset: *offset, frame: false, mask: u64::MAX };
+        Ok(match base {
+            AddressBase::Reg(r) => Addr { base: self.reg(*r, None), mask: mask(self.regs[r.index()].1), ..plain },
+            AddressBase::None => plain,
+            AddressBase::Var(v) => match self.l.places[v.index()] {
+                Place::Frame(off) => Addr { offset: offset + off as i64, frame: true, ..plain },
+                Place::None => return gap("an address of this variable"),
+                _ => Addr { base: self.src(&Operand::Var { var: *v, offset: 0 }, T::U64)?, ..plain },
+            },
+        })
+    }
+
+    /// The state space of an access, with what the address tells about parameters.
+    fn space(&self, inst: &Inst, addr: &Operand) -> Result<Space> {
+        let in_frame = || match addr {
+            Operand::Mem(Address { base: AddressBase::Var(v), .. }) => matches!(self.l.places[v.index()], Place::Frame(_)),
+            _ => self.func.0 != self.p.entry,
+        };
+        Ok(match inst.space() {
+            PSpace::Generic => Space::Generic,
+            PSpace::Global => Space::Global,
+            PSpace::Shared | PSpace::SharedCluster => Space::Shared,
+            PSpace::Local => Space::Local,
+            PSpace::Const => Space::Const,
+            PSpace::ParamEntry => Space::Param,
+            PSpace::ParamFunc => Space::Local,
+            PSpace::Param => if in_frame() { Space::Local } else { Space::Param },
+            _ => return gap("this state space"),
+        })
+    }
+
+    fn sources(&mut self, inst: &Inst, first: usize, n: usize) -> Result<[Slot; 4]> {
+        let types = inst.types();
+        let t = inst.ty();
+        let mut s = [Slot::NONE; 4];
+        if inst.operands.len() < first + n || n > 4 {
+            return gap("operands are missing");
+        }
+        for i in 0..n {
+            // Types of operands that are not the instruction's: the accumulator of .wide, shift amounts, dp4a's c.
+            let t = match (inst.op, i) {
+                (Op::Mul | Op::Mad, 2) if inst.mul_mode() == Some(MulMode::Wide) => T::U64,
+                (Op::Shl | Op::Shr, 1) | (Op::Bfe, 1..) | (Op::Bfi, 2..) => T::U32,
+                (Op::Dp4a | Op::Dp2a, _) => T::U32,
+                (Op::Cvt, _) => *types.get(1).unwrap_or(&t),
+                (Op::Fns, 2) => T::S32,
+                _ => t,
+            };
+            s[i] = self.src(&inst.operands[first + i], t)?;
+        }
+        let zero = self.constant(0);
+        for x in &mut s[n..] {
+            *x = zero;
+        }
+        Ok(s)
+    }
+
+    fn alu(&mut self, inst: &Inst, (n, f): (usize, AluFn)) -> Result<Exec> {
+        let d = self.dst(&inst.operands[0])?;
+        Ok(Exec::Alu { d, s: self.sources(inst, 1, n)?, n: n as u8, f })
+    }
+
+    fn exec(&mut self, inst: &Inst) -> Result<Exec> {
+        let t = inst.ty();
+        let ops = &inst.operands;
+        let arg = |i: usize| ops.get(i).ok_or_else(|| "an operand is missing".to_string());
+        match inst.op {
+            Op::Mov => self.mov(inst),
+            Op::And | Op::Or | Op::Xor | Op::Not if t == T::Pred => {
+                let Some(d) = self.pdst(arg(0)?)? else { return Ok(Exec::Nop) };
+                let a = self.psrc(arg(1)?)?;
+                Ok(match inst.op {
+                    Op::Not => Exec::Pred { d, a: PRef { neg: !a.neg, ..a }, b: PRef::TRUE, op: Combine::And },
+                    Op::And => Exec::Pred { d, a, b: self.psrc(arg(2)?)?, op: Combine::And },
+                    Op::Or => Exec::Pred { d, a, b: self.psrc(arg(2)?)?, op: Combine::Or },
+                    _ => Exec::Pred { d, a, b: self.psrc(arg(2)?)?, op: Combine::Xor },
+                })
+            }
+            Op::Add | Op::Sub | Op::Addc | Op::Subc | Op::Mad | Op::Madc
+                if inst.has(Mod::Cc) || matches!(inst.op, Op::Addc | Op::Subc | Op::Madc) =>
+            {
+                self.carry(inst)
+            }
+            Op::Setp => self.setp(inst),
+            Op::Set => self.set(inst),
+            Op::Selp => Ok(Exec::Select {
+                d: self.dst(arg(0)?)?,
+                a: self.src(arg(1)?, t)?,
+                b: self.src(arg(2)?, t)?,
+                p: self.psrc(arg(3)?)?,
+            }),
+            Op::Slct => {
+                let c = *inst.types().get(1).unwrap_or(&T::S32);
+                let (zero, s3) = (self.constant(0), self.src(arg(3)?, c)?);
+                let s = [self.src(arg(1)?, t)?, self.src(arg(2)?, t)?, s3, zero];
+                let f: AluFn = if c == T::F32 {
+                    l3(|a, b, c| if f32::from_bits(c as u32) >= 0.0 { a } else { b })
+                } else {
+                    l3(|a, b, c| if c as u32 as i32 >= 0 { a } else { b })
+                };
+                Ok(Exec::Alu { d: self.dst(arg(0)?)?, s, n: 3, f })
+            }
+            Op::Lop3 => self.lop3(inst),
+            Op::Testp => {
+                let f = float::test(inst).ok_or("")?;
+                let a = self.src(arg(1)?, t)?;
+                Ok(Exec::Compare { p: self.pdst(arg(0)?)?, q: None, s: [a, a], f, with: None })
+            }
+            Op::Cvt => {
+                let width = self.width(arg(0)?);
+                let f = cvt::alu(inst, width).ok_or("")?;
+                self.alu(inst, f)
+            }
+            Op::Cvta => self.cvta(inst),
+            Op::Isspacep => {
+                let a = self.src(arg(1)?, T::U64)?;
+                let f = match inst.space() {
+                    PSpace::Shared | PSpace::SharedCluster => c2(|a, _| a >> 32 == SHARED >> 32),
+                    PSpace::Local => c2(|a, _| a >> 32 == LOCAL >> 32),
+                    PSpace::Const => c2(|a, _| a >> 32 == CONST >> 32),
+                    PSpace::Param | PSpace::ParamEntry => c2(|a, _| a >> 32 == PARAM >> 32),
+                    PSpace::Global => c2(|a, _| {
+                        [SHARED, LOCAL].iter().all(|w| a >> 32 != w >> 32)
+                    }),
+                    _ => return gap("this state space"),
+                };
+                Ok(Exec::Compare { p: self.pdst(arg(0)?)?, q: None, s: [a, a], f, with: None })
+            }
+            Op::Mapa => {
+                let s = [self.src(arg(1)?, t)?, self.src(arg(2)?, T::U32)?, self.constant(0), self.constant(0)];
+                let f = l3(|a, b, _| (a & !0xff00_0000) | (b & 0xff) << 24);
+                Ok(Exec::Alu { d: self.dst(arg(0)?)?, s, n: 2, f })
+            }
+            Op::Getctarank => {
+                let f = l1(|a| a >> 24 & 0xff);
+                self.alu(inst, (1, f))
+            }
+            Op::Ld | Op::Ldu => {
+                let (space, addr) = (self.space(inst, arg(1)?)?, self.addr(arg(1)?)?);
+                let list = elements(arg(0)?);
+                let d: SmallVec<[Slot; 4]> = list.iter().map(|o| self.dst(o)).collect::<Result<_>>()?;
+                let size = element(t)?;
+                let width = self.width(arg(0)?);
+                let sign = (t.is_signed() && width > size as u32 * 8).then_some(width);
+                if d.len() != inst.vector() as usize {
+                    return gap("the vector does not fit the operand");
+                }
+                Ok(Exec::Load { space, addr, size, d, sign })
+            }
+            Op::St => {
+                let (space, addr) = (self.space(inst, arg(0)?)?, self.addr(arg(0)?)?);
+                let list = elements(arg(1)?);
+                let s: SmallVec<[Slot; 4]> = list.iter().map(|o| self.src(o, t)).collect::<Result<_>>()?;
+                if s.len() != inst.vector() as usize {
+                    return gap("the vector does not fit the operand");
+                }
+                Ok(Exec::Store { space, addr, size: element(t)?, s })
+            }
+            Op::Atom | Op::Red => self.atom(inst),
+            Op::Cp => self.copy(inst),
+            Op::Membar | Op::Fence | Op::Prefetch | Op::Prefetchu | Op::Pmevent | Op::Discard | Op::Applypriority => {
+                Ok(Exec::Nop)
+            }
+            Op::Griddepcontrol | Op::Setmaxnreg => Ok(Exec::Nop),
+            Op::Createpolicy => {
+                let s = [self.constant(0); 4];
+                Ok(Exec::Alu { d: self.dst(arg(0)?)?, s, n: 0, f: l1(|_| 0) })
+            }
+            Op::Bar | Op::Barrier => self.barrier(inst),
+            Op::Shfl | Op::Vote | Op::Match | Op::Redux | Op::Elect => self.collective(inst),
+            Op::Activemask => Ok(Exec::ActiveMask { d: self.dst(arg(0)?)? }),
+            Op::Nanosleep => Ok(Exec::Sleep),
+            Op::Bra => match arg(0)? {
+                Operand::Label(l) => Ok(Exec::Bra { target: l.0 }),
+                _ => gap("this kind of target"),
+            },
+            Op::Brx => {
+                let Operand::Table(table) = arg(1)? else { return gap("this kind of target") };
+                match &self.m.funcs[self.func.index()].tables[table.index()] {
+                    Table::Branch { targets, .. } => {
+                        let targets = targets.iter().map(|l| l.0).collect();
+                        Ok(Exec::Brx { s: self.src(arg(0)?, T::U32)?, targets })
+                    }
+                    _ => gap("this kind of table"),
+                }
+            }
+            Op::Call => self.call(inst),
+            Op::Ret => Ok(Exec::Ret),
+            Op::Exit => Ok(Exec::Exit),
+            Op::Trap | Op::Brkpt => Ok(Exec::Trap),
+            _ => {
+                let f = int::alu(inst).or_else(|| float::alu(inst)).ok_or("")?;
+                self.alu(inst, f)
+            }
+        }
+    }
+
+    fn mov(&mut self, inst: &Inst) -> Result<Exec> {
+        let (Some(to), Some(from)) = (inst.operands.first(), inst.operands.get(1)) else { return gap("operands") };
+        let t = inst.ty();
+        if t == T::Pred {
+            let Some(d) = self.pdst(to)? else { return Ok(Exec::Nop) };
+            return Ok(Exec::Pred { d, a: self.psrc(from)?, b: PRef::TRUE, op: Combine::And });
+        }
+        let piece = |n: usize| match t {
+            T::B16 => T::B8,
+            T::B32 if n == 4 => T::B8,
+            T::B32 => T::B16,
+            T::B64 if n == 4 => T::B16,
+            T::B64 => T::B32,
+            _ => T::B64,
+        };
+        match (to, from) {
+            (Operand::Vector(list), _) if t.bits() <= 64 => {
+                let d: SmallVec<[Slot; 4]> = list.iter().map(|o| self.dst(o)).collect::<Result<_>>()?;
+                let bits = t.bits() / d.len().max(1) as u32;
+                Ok(Exec::Unpack { s: self.src(from, t)?, d, bits })
+            }
+            (_, Operand::Vector(list)) if t.bits() <= 64 => {
+                let e = piece(list.len());
+                let s: SmallVec<[Slot; 4]> = list.iter().map(|o| self.src(o, e)).collect::<Result<_>>()?;
+                let bits = t.bits() / s.len().max(1) as u32;
+                Ok(Exec::Pack { d: self.dst(to)?, s, bits })
+            }
+            (_, Operand::Var { var, offset }) if matches!(self.l.places[var.index()], Place::Frame(_)) => {
+                let Place::Frame(off) = self.l.places[var.index()] else { return gap("") };
+                Ok(Exec::FrameAddr { d: self.dst(to)?, offset: offset + off as i64, base: 0 })
+            }
+            (_, Operand::Special(s)) => match s {
+                SpecialReg::Clock | SpecialReg::Clock64 | SpecialReg::Globaltimer | SpecialReg::GlobaltimerLo => {
+                    Ok(Exec::Clock { d: self.dst(to)?, high: false })
+                }
+                SpecialReg::ClockHi | SpecialReg::GlobaltimerHi => {
+                    Ok(Exec::Clock { d: self.dst(to)?, high: true })
+                }
+                _ => Ok(Exec::Mov { d: self.dst(to)?, s: self.src(from, t)? }),
+            },
+            _ if t.bits() > 64 => gap("128-bit values"),
+            _ => Ok(Exec::Mov { d: self.dst(to)?, s: self.src(from, t)? }),
+        }
+    }
+
+    fn cvta(&mut self, inst: &Inst) -> Result<Exec> {
+        let to = inst.has(Mod::To);
+        let base = match inst.space() {
+            PSpace::Global => 0,
+            PSpace::Shared | PSpace::SharedCluster => SHARED,
+            PSpace::Local => LOCAL,
+            PSpace::Const => CONST,
+            PSpace::Param | PSpace::ParamEntry => PARAM,
+            _ => return gap("this state space"),
+        };
+        let d = self.dst(&inst.operands[0])?;
+        if let Some(Operand::Var { var, offset }) = inst.operands.get(1)
+            && let Place::Frame(off) = self.l.places[var.index()]
+        {
+            return Ok(Exec::FrameAddr { d, offset: offset + off as i64, base: LOCAL });
+        }
+        let zero = self.constant(0);
+        let a = self.src(inst.operands.get(1).ok_or("")?, T::U64)?;
+        let f: AluFn = if to { l1(move |a| a.wrapping_sub(base)) } else { l1(move |a| a.wrapping_add(base)) };
+        if base == 0 {
+            return Ok(Exec::Mov { d, s: a });
+        }
+        Ok(Exec::Alu { d, s: [a, zero, zero, zero], n: 1, f })
+    }
+
+    fn with(&mut self, inst: &Inst, at: usize) -> Result<Option<(PRef, Combine)>> {
+        match (inst.bool_op(), inst.operands.get(at)) {
+            (Some(op), Some(c)) => Ok(Some((self.psrc(c)?, combine(op)))),
+            _ => Ok(None),
+        }
+    }
+
+    fn relation(&self, inst: &Inst, t: T, shift: u32) -> Result<CmpFn> {
+        let op = inst.cmp().ok_or("no comparison")?;
+        if let Some(f) = float::format(t) {
+            return Ok(float::relation(f, op, inst.ftz(), shift));
+        }
+        if t.bits() > 64 || t == T::Pred {
+            return gap("this type");
+        }
+        Ok(float::int_relation(op, t.bits(), t.is_signed()))
+    }
+
+    fn setp(&mut self, inst: &Inst) -> Result<Exec> {
+        let t = inst.ty();
+        let ops = &inst.operands;
+        if ops.len() < 3 {
+            return gap("operands are missing");
+        }
+        let (p, q) = match &ops[0] {
+            Operand::Pair(pair) => (self.pdst(&pair.0)?, self.pdst(&pair.1)?),
+            one => (self.pdst(one)?, None),
+        };
+        let s = [self.src(&ops[1], t)?, self.src(&ops[2], t)?];
+        let with = self.with(inst, 3)?;
+        if matches!(t, T::F16x2 | T::BF16x2) {
+            // p for the low, q for the high halves: two comparisons.
+            if with.is_some_and(|(c, _)| Some(c.slot) == p) {
+                return gap("a predicate that is both source and destination");
+            }
+            let guard = inst.guard.map_or(PRef::TRUE, |g| PRef { slot: self.regs[g.reg.index()].0, neg: g.negated });
+            let low = Exec::Compare { p, q: None, s, f: self.relation(inst, t, 0)?, with };
+            if p.is_some_and(|p| p == guard.slot) {
+                return gap("a predicate that is both guard and destination");
+            }
+            self.p.code.push(Ins { guard, exec: low, span: inst.span });
+            return Ok(Exec::Compare { p: q, q: None, s, f: self.relation(inst, t, 16)?, with });
+        }
+        Ok(Exec::Compare { p, q, s, f: self.relation(inst, t, 0)?, with })
+    }
+
+    fn set(&mut self, inst: &Inst) -> Result<Exec> {
+        let types = inst.types();
+        let (Some(&dt), Some(&st)) = (types.first(), types.get(1)) else { return gap("types are missing") };
+        let yes = match dt {
+            T::U32 | T::S32 | T::B32 => 0xffff_ffff,
+            T::U16 | T::S16 => 0xffff,
+            T::F32 => 0x3f80_0000,
+            T::F16 => 0x3c00,
+            T::BF16 => 0x3f80,
+            _ => return gap("this type"),
+        };
+        if matches!(st, T::F16x2 | T::BF16x2) {
+            return gap("this type");
+        }
+        let s = [
+            self.src(inst.operands.get(1).ok_or("")?, st)?,
+            self.src(inst.operands.get(2).ok_or("")?, st)?,
+        ];
+        let with = self.with(inst, 3)?;
+        Ok(Exec::CompareTo { d: self.dst(&inst.operands[0])?, s, f: self.relation(inst, st, 0)?, with, yes })
+    }
+
+    fn lop3(&mut self, inst: &Inst) -> Result<Exec> {
+        let ops = &inst.operands;
+        let Some(Operand::Int(lut)) = ops.get(4) else { return gap("the table is no immediate") };
+        let lut = *lut as u8;
+        let f = l3(move |a, b, c| {
+            let mut r = 0;
+            for i in 0..8 {
+                if lut >> i & 1 != 0 {
+                    let x = if i & 4 != 0 { a } else { !a };
+                    let y = if i & 2 != 0 { b } else { !b };
+                    let z = if i & 1 != 0 { c } else { !c };
+                    r |= x & y & z;
+                }
+            }
+            r & 0xffff_ffff
+        });
+        let s = self.sources(inst, 1, 3)?;
+        let Some(op) = inst.bool_op() else {
+            return Ok(Exec::Alu { d: self.dst(&ops[0])?, s, n: 3, f });
+        };
+        let (d, p) = match &ops[0] {
+            Operand::Pair(pair) => (self.dst(&pair.0)?, self.pdst(&pair.1)?),
+            _ => return gap("a destination without a predicate"),
+        };
+        let c = self.psrc(ops.get(5).ok_or("")?)?;
+        Ok(Exec::LopPred { d, p, s, f, c, op: combine(op) })
+    }
+
+    fn carry(&mut self, inst: &Inst) -> Result<Exec> {
+        let t = inst.ty();
+        let (bits, signed) = (t.bits(), t.is_signed());
+        let m = mask(bits);
+        let reads = matches!(inst.op, Op::Addc | Op::Subc | Op::Madc);
+        let writes = inst.has(Mod::Cc);
+        let d = self.dst(&inst.operands[0])?;
+        let add = move |a: u64, b: u64, c: bool| {
+            let sum = (a & m) as u128 + (b & m) as u128 + c as u128;
+            (sum as u64 & m, sum >> bits != 0)
+        };
+        let (n, f): (usize, CarryFn) = match inst.op {
+            Op::Add | Op::Addc => (
+                2,
+                Box::new(move |s, cin, d| {
+                    let mut out = 0;
+                    for i in 0..32 {
+                        let (r, c) = add(s[0][i], s[1][i], reads && cin >> i & 1 != 0);
+                        d[i] = r;
+                        out |= (c as u32) << i;
+                    }
+                    out
+                }),
+            ),
+            // The flag holds the borrow.
+            Op::Sub | Op::Subc => (
+                2,
+                Box::new(move |s, cin, d| {
+                    let mut out = 0;
+                    for i in 0..32 {
+                        let borrow = reads && cin >> i & 1 != 0;
+                        let (r, c) = add(s[0][i], !s[1][i], !borrow);
+                        d[i] = r;
+                        out |= (!c as u32) << i;
+                    }
+                    out
+                }),
+            ),
+            _ => {
+                let hi = match inst.mods.iter().find_map(|&m| MulMode::from_mod(m)) {
+                    Some(MulMode::Hi) => true,
+                    Some(MulMode::Lo) => false,
+                    _ => return gap(""),
+                };
+                let product = move |a: u64, b: u64| match (hi, signed) {
+                    (false, _) => a.wrapping_mul(b) & m,
+                    (true, true) => ((sx(a, bits) as i128 * sx(b, bits) as i128) >> bits) as u64 & m,
+                    (true, false) => (((a & m) as u128 * (b & m) as u128) >> bits) as u64,
+                };
+                (
+                    3,
+                    Box::new(move |s, cin, d| {
+                        let mut out = 0;
+                        for i in 0..32 {
+                            let (r, c) = add(product(s[0][i], s[1][i]), s[2][i], reads && cin >> i & 1 != 0);
+                            d[i] = r;
+                            out |= (c as u32) << i;
+                        }
+                        out
+                    }),
+                )
+            }
+        };
+        Ok(Exec::Carry { d, s: self.sources(inst, 1, n)?, n: n as u8, f, reads, writes })
+    }
+
+    fn atom(&mut self, inst: &Inst) -> Result<Exec> {
+        let t = inst.ty();
+        let red = inst.op == Op::Red;
+        if inst.vector() != 1 || inst.has(Mod::Async) {
+            return gap("vectors");
+        }
+        let at = if red { 0 } else { 1 };
+        let operand = inst.operands.get(at).ok_or("an operand is missing")?;
+        let (space, addr) = (self.space(inst, operand)?, self.addr(operand)?);
+        let op = inst.atom_op().ok_or("no operation")?;
+        let d = if red { Slot::NONE } else { self.dst(&inst.operands[0])? };
+        let b = self.src(inst.operands.get(at + 1).ok_or("an operand is missing")?, t)?;
+        let c = match inst.operands.get(at + 2) {
+            Some(c) if op == AtomOp::Cas => self.src(c, t)?,
+            _ => b,
+        };
+        let (f, shared) = atom_fn(op, t)?;
+        Ok(Exec::Atom { space, addr, size: element(t)?, d, b, c, f, shared })
+    }
+
+    fn copy(&mut self, inst: &Inst) -> Result<Exec> {
+        if !inst.has(Mod::Async) || inst.has(Mod::Bulk) || inst.has(Mod::Mbarrier) || inst.has(Mod::MbarrierCompleteTxBytes) {
+            return gap("");
+        }
+        // Copies are done at once, so groups need no waiting.
+        if inst.has(Mod::CommitGroup) || inst.has(Mod::WaitGroup) || inst.has(Mod::WaitAll) {
+            return Ok(Exec::Nop);
+        }
+        let ops = &inst.operands;
+        let Some(Operand::Int(size @ (4 | 8 | 16))) = ops.get(2) else { return gap("this size") };
+        let read = match ops.get(3) {
+            None => self.constant(*size as u64),
+            Some(Operand::Reg { reg, .. }) if self.m.funcs[self.func.index()].regs[reg.index()].ty == T::Pred => {
+                return gap("ignore-src");
+            }
+            Some(_) if inst.has(Mod::L2CacheHint) && ops.len() == 4 => self.constant(*size as u64),
+            Some(n) => self.src(n, T::U32)?,
+        };
+        Ok(Exec::Copy { to: self.addr(&ops[0])?, from: self.addr(&ops[1])?, size: *size as u8, read })
+    }
+
+    fn barrier(&mut self, inst: &Inst) -> Result<Exec> {
+        let ops = &inst.operands;
+        if inst.has(Mod::Warp) {
+            let mask = self.src(ops.first().ok_or("")?, T::U32)?;
+            let key = self.key(inst);
+            return Ok(Exec::Collective { mask, key, op: Collective::Sync });
+        }
+        if inst.has(Mod::Cluster) {
+            return Ok(if inst.has(Mod::Arrive) { Exec::ClusterArrive } else { Exec::ClusterWait });
+        }
+        let none = Slot::NONE;
+        if inst.has(Mod::Red) {
+            let n = ops.len();
+            if n < 3 {
+                return gap("operands are missing");
+            }
+            let a = self.psrc(&ops[n - 1])?;
+            let d = if inst.has(Mod::Popc) {
+                BarDest::Popc(self.dst(&ops[0])?)
+            } else {
+                let p = self.pdst(&ops[0])?.ok_or("a result is wanted")?;
+                if inst.has(Mod::And) { BarDest::And(p) } else { BarDest::Or(p) }
+            };
+            let id = self.src(&ops[1], T::U32)?;
+            let count = if n > 3 { self.src(&ops[2], T::U32)? } else { none };
+            return Ok(Exec::Barrier { id, count, wait: true, red: Some(BarRed { a, d }) });
+        }
+        let id = self.src(ops.first().ok_or("")?, T::U32)?;
+        let count = match ops.get(1) {
+            Some(c) => self.src(c, T::U32)?,
+            None => none,
+        };
+        Ok(Exec::Barrier { id, count, wait: !inst.has(Mod::Arrive), red: None })
+    }
+
+    /// A number for "the same instruction with the same qualifiers".
+    fn key(&mut self, inst: &Inst) -> u32 {
+        let key = (inst.op, inst.mods.clone());
+        let i = self.keys.iter().position(|k| *k == key).unwrap_or_else(|| {
+            self.keys.push(key);
+            self.keys.len() - 1
+        });
+        i as u32
+    }
+
+    fn collective(&mut self, inst: &Inst) -> Result<Exec> {
+        if !inst.has(Mod::Sync) {
+            return gap("without .sync");
+        }
+        let ops = &inst.operands;
+        let t = inst.ty();
+        let (Some(first), Some(last)) = (ops.first(), ops.last()) else { return gap("operands are missing") };
+        let mask = self.src(last, T::U32)?;
+        let (d, p) = match first {
+            Operand::Pair(pair) => (Some(&pair.0), self.pdst(&pair.1)?),
+            one => (Some(one), None),
+        };
+        let d = d.ok_or("")?;
+        let op = match inst.op {
+            Op::Shfl if ops.len() == 5 => Collective::Shfl {
+                d: self.dst(d)?,
+                p,
+                mode: match inst.shift_mode().ok_or("no mode")? {
+                    ShiftMode::Up => Shuffle::Up,
+                    ShiftMode::Down => Shuffle::Down,
+                    ShiftMode::Bfly => Shuffle::Bfly,
+                    _ => Shuffle::Idx,
+                },
+                a: self.src(&ops[1], T::B32)?,
+                b: self.src(&ops[2], T::U32)?,
+                c: self.src(&ops[3], T::U32)?,
+            },
+            Op::Vote if ops.len() == 3 => {
+                let kind = if inst.has(Mod::All) {
+                    Vote::All
+                } else if inst.has(Mod::Any) {
+                    Vote::Any
+                } else if inst.has(Mod::Uni) {
+                    Vote::Uni
+                } else {
+                    Vote::Ballot
+                };
+                let a = self.psrc(&ops[1])?;
+                if kind == Vote::Ballot {
+                    Collective::Vote { kind, d: self.dst(d)?, p: None, a }
+                } else {
+                    Collective::Vote { kind, d: Slot::NONE, p: self.pdst(d)?, a }
+                }
+            }
+            Op::Match if ops.len() == 3 => {
+                Collective::Match { all: inst.has(Mod::All), d: self.dst(d)?, p, a: self.src(&ops[1], t)? }
+            }
+            Op::Redux if ops.len() == 3 => {
+                let f: ReduxFn = match (inst.atom_op().ok_or("no operation")?, t.is_signed()) {
+                    (AtomOp::Add, _) => |a, b| a.wrapping_add(b),
+                    (AtomOp::Min, true) => |a, b| (a as i32).min(b as i32) as u32,
+                    (AtomOp::Max, true) => |a, b| (a as i32).max(b as i32) as u32,
+                    (AtomOp::Min, false) if t.is_int() => |a, b| a.min(b),
+                    (AtomOp::Max, false) if t.is_int() => |a, b| a.max(b),
+                    (AtomOp::And, _) => |a, b| a & b,
+                    (AtomOp::Or, _) => |a, b| a | b,
+                    (AtomOp::Xor, _) => |a, b| a ^ b,
+                    _ => return gap(""),
+                };
+                Collective::Redux { d: self.dst(d)?, a: self.src(&ops[1], t)?, f }
+            }
+            Op::Elect => Collective::Elect { d: self.dst(d)?, p },
+            _ => return gap("operands are missing"),
+        };
+        let key = self.key(inst);
+        Ok(Exec::Collective { mask, key, op })
+    }
+
+    fn call(&mut self, inst: &Inst) -> Result<Exec> {
+        let [Operand::List(rets), target, Operand::List(args), rest @ ..] = inst.operands.as_slice() else {
+            return gap("this kind of call");
+        };
+        let _ = rest;
+        let (callee, formals, results) = match target {
+            Operand::Func(f) => {
+                let func = &self.p.funcs[f.index()];
+                let sizes = |v: &[(u32, u32)]| v.iter().map(|p| p.1).collect::<Vec<_>>();
+                let (formals, results) = (sizes(&func.params), sizes(&func.returns));
+                let callee = if func.defined {
+                    Callee::Direct(f.0)
+                } else {
+                    Callee::System(match func.name.as_str() {
+                        "vprintf" => System::Vprintf,
+                        "malloc" => System::Malloc,
+                        "free" => System::Free,
+                        "__assertfail" => System::AssertFail,
+                        name => return gap(format!("the function '{name}' has no body")),
+                    })
+                };
+                self.work.push(*f);
+                (callee, formals, results)
+            }
+            other => {
+                let s = self.src(other, T::U64)?;
+                (Callee::Indirect(s), Vec::new(), Vec::new())
+            }
+        };
+        let pass = |d: &mut Self, op: &Operand, size: Option<u32>| -> Result<(Passed, u32)> {
+            if let Operand::Var { var, offset } = op
+                && let Place::Frame(off) = d.l.places[var.index()]
+            {
+                return Ok((Passed::Frame(off + *offset as u32), d.m.vars[var.index()].size() as u32));
+            }
+            let width = d.width(op).div_ceil(8);
+            Ok((Passed::Slot(d.src(op, T::B64)?), size.unwrap_or(width)))
+        };
+        let args = args.iter().enumerate().map(|(i, a)| pass(self, a, formals.get(i).copied())).collect::<Result<_>>()?;
+        let rets = rets.iter().enumerate().map(|(i, a)| pass(self, a, results.get(i).copied())).collect::<Result<_>>()?;
+        Ok(Exec::Call { callee, args, rets })
+    }
+}
+
+fn combine(op: BoolOp) -> Combine {
+    match op {
+        BoolOp::And => Combine::And,
+        BoolOp::Or => Combine::Or,
+        BoolOp::Xor => Combine::Xor,
+    }
+}
+
+/// The elements of a vector operand, or the operand itself.
+fn elements(op: &Operand) -> SmallVec<[&Operand; 4]> {
+    match op {
+        Operand::Vector(list) => list.iter().collect(),
+        one => smallvec![one],
+    }
+}
+
+/// Bytes of an element in memory.
+fn element(t: T) -> Result<u8> {
+    match t.bits() {
+        8 | 16 | 32 | 64 => Ok(t.bytes() as u8),
+        _ => gap("this type in memory"),
+    }
+}
+
+fn atom_fn(op: AtomOp, t: T) -> Result<(AtomFn, Option<AtomFn>)> {
+    let bits = t.bits();
+    let m = mask(bits);
+    let add32 = |ftz: bool| -> AtomFn {
+        Box::new(move |o, b, _| fp::add32(o as u32, b as u32, Round::Rn, ftz) as u64)
+    };
+    let pair = |h: fp::Half| -> AtomFn {
+        Box::new(move |o, b, _| {
+            let high = h.add((o >> 16) as u16, (b >> 16) as u16) as u64;
+            h.add(o as u16, b as u16) as u64 | high << 16
+        })
+    };
+    let half = |bf16| fp::Half { bf16, ..fp::Half::default() };
+    let f: AtomFn = match (op, t) {
+        // In global memory denormals are flushed, in shared memory they are not.
+        (AtomOp::Add, T::F32) => return Ok((add32(true), Some(add32(false)))),
+        (AtomOp::Add, T::F64) => Box::new(|o, b, _| fp::add64(o, b, Round::Rn)),
+        (AtomOp::Add, T::F16) => Box::new(move |o, b, _| half(false).add(o as u16, b as u16) as u64),
+        (AtomOp::Add, T::BF16) => Box::new(move |o, b, _| half(true).add(o as u16, b as u16) as u64),
+        (AtomOp::Add, T::F16x2) => pair(half(false)),
+        (AtomOp::Add, T::BF16x2) => pair(half(true)),
+        (AtomOp::Exch, _) => Box::new(move |_, b, _| b & m),
+        (AtomOp::Cas, _) => Box::new(move |o, b, c| if o == b & m { c & m } else { o }),
+        (_, t) if t.is_float() => return gap("this type"),
+        (AtomOp::And, _) => Box::new(move |o, b, _| o & b & m),
+        (AtomOp::Or, _) => Box::new(move |o, b, _| (o | b) & m),
+        (AtomOp::Xor, _) => Box::new(move |o, b, _| (o ^ b) & m),
+        (AtomOp::Add, _) => Box::new(move |o, b, _| o.wrapping_add(b) & m),
+        (AtomOp::Inc, _) => Box::new(move |o, b, _| if o >= b & m { 0 } else { o + 1 }),
+        (AtomOp::Dec, _) => Box::new(move |o, b, _| if o == 0 || o > b & m { b & m } else { o - 1 }),
+        (AtomOp::Min, t) if t.is_signed() => Box::new(move |o, b, _| sx(o, bits).min(sx(b, bits)) as u64 & m),
+        (AtomOp::Max, t) if t.is_signed() => Box::new(move |o, b, _| sx(o, bits).max(sx(b, bits)) as u64 & m),
+        (AtomOp::Min, _) => Box::new(move |o, b, _| o.min(b & m)),
+        (AtomOp::Max, _) => Box::new(move |o, b, _| o.max(b & m)),
+    };
+    Ok((f, None))
+}
+

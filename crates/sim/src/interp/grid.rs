@@ -1,0 +1,330 @@
+//! From a launch to its outcome: the grid, cluster by cluster.
+
+use super::cta::Barriers;
+use super::decode::decode;
+use super::layout::layout;
+use super::program::{Lanes, Program, Special};
+use super::warp::{Env, Stop, Wait, Warp};
+use crate::fault::{Fault, FaultKind, Place};
+use crate::launch::{Arg, Launch};
+use crate::memory::{Global, SHARED_RESERVED, Window};
+use crate::{Config, Outcome, Stats};
+use ptx::module::{FuncKind, Module};
+use ptx::types::{Dim, SpecialReg as S};
+use std::collections::VecDeque;
+
+/// Instructions that a warp issues before the next warp of its CTA.
+const SLICE: u32 = 4096;
+/// Instructions that a cluster issues before the next one starts.
+const QUANTUM: u64 = 4_000_000;
+/// Clusters that may be under way at a time.
+const RESIDENT: usize = 256;
+
+/// Runs a kernel of a checked module.
+///
+/// CTAs run one after the other in the order of their number; only one that runs for very long (waiting for another,
+/// say) lets the next ones start before it has ended. So the result is the same every time.
+///
+/// # Errors
+/// The first fault, with kernel, CTA, thread and place.
+pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, Box<Fault>> {
+    let named = |mut f: Fault| {
+        f.kernel = launch.kernel.clone();
+        Box::new(f)
+    };
+    let bad = |message: String| named(Fault::new(FaultKind::Launch, message));
+    let entry = m.funcs.iter().position(|f| f.kind == FuncKind::Entry && f.name == launch.kernel && f.body.is_some());
+    let Some(entry) = entry else {
+        return Err(bad(format!("there is no kernel '{}' in the module", launch.kernel)));
+    };
+    let f = &m.funcs[entry];
+    if f.params.len() != launch.args.len() {
+        return Err(bad(format!("the kernel has {} parameters, the launch {} arguments", f.params.len(), launch.args.len())));
+    }
+    let mut global = Global::new();
+    let mut buffers = Vec::new();
+    let mut values = Vec::new();
+    for (i, arg) in launch.args.iter().enumerate() {
+        match arg {
+            Arg::Value(bytes) => values.push(bytes.clone()),
+            Arg::Buffer { data, .. } => {
+                let at = global.alloc(data.clone(), 256, format!("argument {i}"));
+                buffers.push(at);
+                values.push(at.to_le_bytes().to_vec());
+            }
+        }
+    }
+    let l = layout(m, ptx::module::FuncId(entry as u32), &mut global);
+    let mut param = Window { start: 0, data: vec![0; l.param_size as usize] };
+    for ((i, &v), value) in f.params.iter().enumerate().zip(&values) {
+        let var = &m.vars[v.index()];
+        if var.size() as usize != value.len() {
+            let message = format!("parameter {i} ('{}') has {} bytes, the argument {}", var.name, var.size(), value.len());
+            return Err(bad(message));
+        }
+        if let super::layout::Place::Param(off) = l.places[v.index()] {
+            param.data[off as usize..off as usize + value.len()].copy_from_slice(value);
+        }
+    }
+    let cluster = launch.cluster.unwrap_or([1; 3]);
+    let clustered = cluster.iter().any(|&n| n > 1);
+    let p = decode(m, &l, ptx::module::FuncId(entry as u32), clustered);
+    let mut grid = Grid {
+        constant: Window { start: 0, data: p.constant.clone() },
+        p,
+        launch,
+        config,
+        cluster,
+        global,
+        param,
+        budget: config.max_instructions,
+        threads: 0,
+    };
+    grid.run().map_err(named)?;
+    let stats = Stats {
+        warp_instructions: config.max_instructions - grid.budget,
+        thread_instructions: grid.threads,
+        ..Stats::default()
+    };
+    let content = |at: u64| grid.global.at(at).map(|a| a.data.clone()).unwrap_or_default();
+    Ok(Outcome { buffers: buffers.into_iter().map(content).collect(), stats })
+}
+
+struct Grid<'a> {
+    p: Program,
+    launch: &'a Launch,
+    config: &'a Config,
+    cluster: [u32; 3],
+    global: Global,
+    constant: Window,
+    param: Window,
+    budget: u64,
+    threads: u64,
+}
+
+struct Cta {
+    index: [u32; 3],
+    warps: Vec<Warp>,
+    barriers: Barriers,
+}
+
+struct Cluster {
+    ctas: Vec<Cta>,
+    shared: Vec<Window>,
+}
+
+fn coordinates(n: u64, d: [u32; 3]) -> [u32; 3] {
+    let (x, y) = (d[0] as u64, d[1] as u64);
+    [(n % x) as u32, (n / x % y) as u32, (n / x / y) as u32]
+}
+
+impl Grid<'_> {
+    fn run(&mut self) -> Result<(), Fault> {
+        let clusters: [u32; 3] = std::array::from_fn(|i| self.launch.grid[i] / self.cluster[i]);
+        let total = clusters.iter().map(|&n| n as u64).product::<u64>();
+        let mut next = 0;
+        let mut active: VecDeque<Cluster> = VecDeque::new();
+        // The running cluster keeps its turn unless it has used a quantum; then the next one may start.
+        loop {
+            let mut c = match active.pop_front() {
+                Some(c) => c,
+                None if next < total => {
+                    next += 1;
+                    self.start(next - 1, clusters)
+                }
+                None => return Ok(()),
+            };
+            if self.step(&mut c)? {
+                continue;
+            }
+            active.push_back(c);
+            if next < total && active.len() < RESIDENT {
+                active.push_front(self.start(next, clusters));
+                next += 1;
+            }
+        }
+    }
+
+    fn start(&self, n: u64, clusters: [u32; 3]) -> Cluster {
+        let at = coordinates(n, clusters);
+        let size = self.cluster.iter().product::<u32>();
+        let bytes = (self.p.shared - SHARED_RESERVED + self.launch.shared) as usize;
+        let mut c = Cluster { ctas: Vec::new(), shared: Vec::new() };
+        for rank in 0..size {
+            let inside = coordinates(rank as u64, self.cluster);
+            let index = std::array::from_fn(|i| at[i] * self.cluster[i] + inside[i]);
+            c.shared.push(Window { start: SHARED_RESERVED, data: vec![0; bytes] });
+            c.ctas.push(self.cta(index, rank));
+        }
+        c
+    }
+
+    fn cta(&self, index: [u32; 3], rank: u32) -> Cta {
+        let threads = self.launch.threads() as usize;
+        let warps: Vec<Warp> = (0..threads.div_ceil(32))
+            .map(|w| {
+                let count = (threads - 32 * w).min(32);
+                let exists = if count == 32 { u32::MAX } else { (1 << count) - 1 };
+                let special = |&s: &Special| self.special(s, index, rank, w);
+                Warp::new(&self.p, w, exists, self.p.specials.iter().map(special).collect())
+            })
+            .collect();
+        let barriers = Barriers::new(warps.len());
+        Cta { index, warps, barriers }
+    }
+
+    fn special(&self, s: Special, cta: [u32; 3], rank: u32, warp: usize) -> Lanes {
+        let dim = |v: [u32; 3], d: Dim| match d {
+            Dim::X => v[0],
+            Dim::Y => v[1],
+            Dim::Z => v[2],
+            Dim::W => 0,
+        };
+        let per = |i: usize, v: [u32; 3]| v[i] / self.cluster[i];
+        let reg = match s {
+            Special::Shared(off) => return [(rank << 24 | off) as u64; 32],
+            Special::Reg(r) => r,
+        };
+        let grid = self.launch.grid;
+        let same = |n: u32| [n as u64; 32];
+        let lane = |f: fn(u32) -> u32| std::array::from_fn(|i| f(i as u32) as u64);
+        match reg {
+            S::Tid(d) => std::array::from_fn(|i| dim(coordinates((32 * warp + i) as u64, self.launch.block), d) as u64),
+            S::Ntid(d) => same(dim(self.launch.block, d)),
+            S::Ctaid(d) => same(dim(cta, d)),
+            S::Nctaid(d) => same(dim(grid, d)),
+            S::Clusterid(d) => same(dim(std::array::from_fn(|i| per(i, cta)), d)),
+            S::Nclusterid(d) => same(dim(std::array::from_fn(|i| per(i, grid)), d)),
+            S::ClusterCtaid(d) => same(dim(std::array::from_fn(|i| cta[i] % self.cluster[i]), d)),
+            S::ClusterNctaid(d) => same(dim(self.cluster, d)),
+            S::ClusterCtarank => same(rank),
+            S::ClusterNctarank => same(self.cluster.iter().product()),
+            S::IsExplicitCluster => same(self.launch.cluster.is_some() as u32),
+            S::Laneid => lane(|i| i),
+            S::Warpid => same(warp as u32),
+            S::Nwarpid => same(64),
+            S::Smid => same(0),
+            S::Nsmid => same(1),
+            S::LanemaskEq => lane(|i| 1 << i),
+            S::LanemaskLe => lane(|i| u32::MAX >> (31 - i)),
+            S::LanemaskLt => lane(|i| (1 << i) - 1),
+            S::LanemaskGe => lane(|i| u32::MAX << i),
+            S::LanemaskGt => lane(|i| !(u32::MAX >> (31 - i))),
+            S::DynamicSmemSize => same(self.launch.shared),
+            S::TotalSmemSize | S::AggrSmemSize => same(self.p.shared + self.launch.shared),
+            S::ReservedSmemOffsetEnd | S::ReservedSmemOffsetCap => same(SHARED_RESERVED),
+            _ => same(0),
+        }
+    }
+
+    /// Runs a cluster for a quantum; true if it has ended.
+    fn step(&mut self, c: &mut Cluster) -> Result<bool, Fault> {
+        let mut left = QUANTUM;
+        loop {
+            let before = self.budget;
+            let mut alive = false;
+            for cta in &mut c.ctas {
+                self.cta_turn(cta, &mut c.shared)?;
+                alive |= cta.warps.iter().any(|w| w.alive != 0);
+            }
+            if !alive {
+                return Ok(true);
+            }
+            let waits = |w: &Warp| (0..32).any(|i| w.waiting >> i & 1 != 0 && w.wait[i] == Wait::Cluster);
+            if c.ctas.iter().any(|cta| cta.warps.iter().any(waits))
+                && c.ctas.iter().all(|cta| cta.barriers.cluster_complete(&cta.warps))
+            {
+                for cta in &mut c.ctas {
+                    cta.barriers.cluster_reset();
+                    cta.warps.iter_mut().for_each(Warp::release_cluster);
+                }
+                continue;
+            }
+            let used = before - self.budget;
+            if used == 0 {
+                return Err(self.deadlock(c));
+            }
+            if used >= left {
+                return Ok(false);
+            }
+            left -= used;
+        }
+    }
+
+    /// One slice for every warp of a CTA.
+    fn cta_turn(&mut self, cta: &mut Cta, shared: &mut [Window]) -> Result<(), Fault> {
+        for w in 0..cta.warps.len() {
+            if cta.warps[w].runnable() == 0 {
+                continue;
+            }
+            let mut env = Env {
+                p: &self.p,
+                global: &mut self.global,
+                shared,
+                constant: &self.constant,
+                param: &self.param,
+                barriers: &mut cta.barriers,
+                budget: &mut self.budget,
+                check_init: self.config.check_uninitialized,
+                threads: &mut self.threads,
+            };
+            if let Err(stop) = cta.warps[w].run(&mut env, SLICE) {
+                return Err(self.fault(stop, cta.index, w));
+            }
+            if cta.barriers.changed {
+                cta.barriers.settle(&self.p, &mut cta.warps);
+            }
+        }
+        Ok(())
+    }
+
+    fn fault(&self, stop: Stop, cta: [u32; 3], warp: usize) -> Fault {
+        Fault {
+            kind: stop.kind,
+            kernel: String::new(),
+            cta: Some(cta),
+            thread: Some(coordinates((32 * warp + stop.lane) as u64, self.launch.block)),
+            place: Place::Ptx(self.p.code[stop.pc as usize].span),
+            message: stop.message,
+        }
+    }
+
+    /// Who waits where, when nobody can go on.
+    fn deadlock(&self, c: &Cluster) -> Fault {
+        let mut list: Vec<String> = Vec::new();
+        let mut first = None;
+        for cta in &c.ctas {
+            for w in &cta.warps {
+                let mut left = w.waiting;
+                while left != 0 {
+                    let i = left.trailing_zeros() as usize;
+                    let same = (0..32).filter(|&j| left >> j & 1 != 0 && w.wait[j] == w.wait[i] && w.pc[j] == w.pc[i]);
+                    let m = same.fold(0u32, |m, j| m | 1 << j);
+                    left &= !m;
+                    first.get_or_insert((cta.index, w.number, i, w.pc[i]));
+                    let what = match w.wait[i] {
+                        Wait::Barrier(id) => format!("at barrier {id}"),
+                        Wait::Cluster => "at the barrier of the cluster".into(),
+                        Wait::Lanes { mask, .. } => format!("for the lanes {mask:#010x} of a warp-wide instruction"),
+                        Wait::None => "for nothing".into(),
+                    };
+                    let [x, y, z] = cta.index;
+                    list.push(format!("CTA ({x},{y},{z}) warp {} lanes {m:#010x} wait {what}", w.number));
+                }
+            }
+        }
+        let more = list.len().saturating_sub(8);
+        list.truncate(8);
+        let mut message = format!("no thread can go on: {}", list.join("; "));
+        if more > 0 {
+            message += &format!("; and {more} groups more");
+        }
+        let mut fault = Fault::new(FaultKind::Deadlock, message);
+        if let Some((cta, warp, lane, pc)) = first {
+            fault.cta = Some(cta);
+            fault.thread = Some(coordinates((32 * warp + lane) as u64, self.launch.block));
+            fault.place = Place::Ptx(self.p.code[pc as usize].span);
+        }
+        fault
+    }
+}

@@ -1,0 +1,161 @@
+//! Where variables lie: addresses of globals and constants, offsets in shared memory, frames and parameters.
+
+use crate::memory::{CONST, Global, SHARED_RESERVED};
+use ptx::module::{FuncId, FuncKind, InitValue, Module, VarId, Variable};
+use ptx::types::Space;
+
+/// Address of function `n` as a value: this plus `n`.
+pub const FUNCTION: u64 = 0x7a00_0000_0000;
+
+/// Where a variable lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Address in global memory.
+    Global(u64),
+    /// Offset in the module's constant memory.
+    Const(u32),
+    /// Offset in shared memory.
+    Shared(u32),
+    /// Offset in the frame of its function.
+    Frame(u32),
+    /// Offset in the parameters of the kernel.
+    Param(u32),
+    /// Has no place (a prototype's parameter, a texture reference, another kernel's parameter).
+    None,
+}
+
+/// Places of all variables.
+#[derive(Debug, Default)]
+pub struct Layout {
+    /// By variable.
+    pub places: Vec<Place>,
+    /// Bytes of the frame, by function.
+    pub frames: Vec<u32>,
+    /// Content of constant memory.
+    pub constant: Vec<u8>,
+    /// End of static shared memory, where dynamic shared memory starts.
+    pub shared: u32,
+    /// Bytes of the kernel's parameters.
+    pub param_size: u32,
+}
+
+fn up(n: u32, align: u32) -> u32 {
+    n.next_multiple_of(align.max(1))
+}
+
+/// Lays out the variables of a module for a launch of `entry`, with globals in `global`.
+pub fn layout(m: &Module, entry: FuncId, global: &mut Global) -> Layout {
+    let mut l = Layout { places: vec![Place::None; m.vars.len()], frames: vec![0; m.funcs.len()], ..Layout::default() };
+    for (i, f) in m.funcs.iter().enumerate() {
+        for &v in f.params.iter().chain(&f.returns) {
+            let var = &m.vars[v.index()];
+            let size = var.size() as u32;
+            if f.kind == FuncKind::Func && var.space != Space::Reg {
+                let at = up(l.frames[i], var.align);
+                l.places[v.index()] = Place::Frame(at);
+                l.frames[i] = at + size;
+            } else if i == entry.index() {
+                let at = up(l.param_size, var.align);
+                l.places[v.index()] = Place::Param(at);
+                l.param_size = at + size;
+            }
+        }
+    }
+    l.shared = SHARED_RESERVED;
+    let is_formal: Vec<bool> = {
+        let mut formal = vec![false; m.vars.len()];
+        for f in &m.funcs {
+            for v in f.params.iter().chain(&f.returns) {
+                formal[v.index()] = true;
+            }
+        }
+        formal
+    };
+    let mut dynamic = Vec::new();
+    let mut initial: Vec<(VarId, u64)> = Vec::new();
+    for (i, v) in m.vars.iter().enumerate() {
+        if is_formal[i] {
+            continue;
+        }
+        let size = v.size() as u32;
+        l.places[i] = match (v.space, v.scope) {
+            (Space::Global, _) => {
+                let at = global.alloc(vec![0; v.size() as usize], v.align as u64, format!("variable {}", v.name));
+                initial.push((VarId(i as u32), at));
+                Place::Global(at)
+            }
+            (Space::Const, _) => {
+                let at = up(l.constant.len() as u32, v.align.max(8));
+                l.constant.resize((at + size) as usize, 0);
+                initial.push((VarId(i as u32), CONST + at as u64));
+                Place::Const(at)
+            }
+            (Space::Shared | Space::SharedCluster, _) if v.dims.contains(&None) => {
+                dynamic.push(i);
+                Place::None
+            }
+            (Space::Shared | Space::SharedCluster, _) => {
+                let at = up(l.shared, v.align);
+                l.shared = at + size;
+                Place::Shared(at)
+            }
+            (Space::Local | Space::Param | Space::ParamFunc, Some(f)) => {
+                let at = up(l.frames[f.index()], v.align);
+                l.frames[f.index()] = at + size;
+                Place::Frame(at)
+            }
+            _ => Place::None,
+        };
+    }
+    let align = dynamic.iter().map(|&i| m.vars[i].align).max().unwrap_or(1).max(16);
+    if !dynamic.is_empty() {
+        l.shared = up(l.shared, align);
+    }
+    for i in dynamic {
+        l.places[i] = Place::Shared(l.shared);
+    }
+    for f in &mut l.frames {
+        *f = up(*f, 16);
+    }
+    for (v, at) in initial {
+        let var = &m.vars[v.index()];
+        let bytes = initial_bytes(&l, var);
+        match l.places[v.index()] {
+            Place::Const(off) => l.constant[off as usize..off as usize + bytes.len()].copy_from_slice(&bytes),
+            _ if bytes.is_empty() => {}
+            _ => {
+                if let Ok(to) = global.bytes_mut(at, bytes.len() as u32) {
+                    to.copy_from_slice(&bytes);
+                }
+            }
+        }
+    }
+    l
+}
+
+fn initial_bytes(l: &Layout, var: &Variable) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let elem = var.ty.bytes() as usize;
+    for value in var.init.iter().flatten() {
+        let n = match *value {
+            InitValue::Bits(n) => n,
+            InitValue::Func(f) => FUNCTION + f.0 as u64,
+            InitValue::Var { var, offset, generic, mask } => {
+                let base = match l.places[var.index()] {
+                    Place::Global(a) => a,
+                    Place::Const(off) if generic => CONST + off as u64,
+                    Place::Const(off) | Place::Shared(off) => off as u64,
+                    _ => 0,
+                };
+                let n = base.wrapping_add(offset as u64);
+                match mask {
+                    Some(m) if m != 0 => (n & m) >> m.trailing_zeros(),
+                    _ => n,
+                }
+            }
+        };
+        bytes.extend_from_slice(&n.to_le_bytes()[..elem.min(8)]);
+    }
+    bytes.truncate(var.size() as usize);
+    bytes
+}

@@ -1,0 +1,15 @@
+//! The PTX interpreter: the reference semantics of a kernel.
+
+mod approx;
+mod cta;
+mod cvt;
+mod decode;
+mod float;
+mod grid;
+mod int;
+mod lanes;
+mod layout;
+mod program;
+mod warp;
+
+pub use grid::run_ptx;

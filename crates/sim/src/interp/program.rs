@@ -1,0 +1,308 @@
+//! The form in which the interpreter runs a kernel: operands resolved to slots, every operation a function over 32 lanes.
+
+use diag::Span;
+use smallvec::SmallVec;
+
+/// One 64-bit value a lane. Narrower values are zero-extended.
+pub type Lanes = [u64; 32];
+
+/// All lanes of up to four operands to all lanes of a result; the mask tells which lanes count.
+pub type AluFn = Box<dyn Fn([&Lanes; 4], &mut Lanes, u32) + Send + Sync>;
+/// The same with a carry mask in and out.
+pub type CarryFn = Box<dyn Fn([&Lanes; 4], u32, &mut Lanes) -> u32 + Send + Sync>;
+/// Two operands to a mask of lanes for which the relation holds.
+pub type CmpFn = Box<dyn Fn([&Lanes; 2]) -> u32 + Send + Sync>;
+/// Old value and operands of an atomic to its new value.
+pub type AtomFn = Box<dyn Fn(u64, u64, u64) -> u64 + Send + Sync>;
+
+/// Where an operand lies: a register of the frame, a constant, a special value of the warp, or nowhere (`_`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot(pub u32);
+
+impl Slot {
+    /// `_`
+    pub const NONE: Slot = Slot(u32::MAX);
+    /// First constant.
+    pub const CONST: u32 = 1 << 30;
+    /// First special value.
+    pub const SPECIAL: u32 = 2 << 30;
+}
+
+/// A predicate operand; slot 0 is always true.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PRef {
+    /// Slot in the frame's predicates.
+    pub slot: u32,
+    /// Negated.
+    pub neg: bool,
+}
+
+impl PRef {
+    /// Always true.
+    pub const TRUE: PRef = PRef { slot: 0, neg: false };
+}
+
+/// State space of an access, as far as it matters at run time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Space {
+    /// Told by the address.
+    Generic,
+    /// Global.
+    Global,
+    /// Shared, of the own CTA or by rank of the cluster.
+    Shared,
+    /// The thread's own stack (also function parameters).
+    Local,
+    /// Constants of the module.
+    Const,
+    /// Kernel parameters.
+    Param,
+}
+
+/// An address operand.
+#[derive(Clone, Copy, Debug)]
+pub struct Addr {
+    /// Base value; a constant zero where there is none.
+    pub base: Slot,
+    /// Added bytes.
+    pub offset: i64,
+    /// The base of the frame in local memory is added.
+    pub frame: bool,
+    /// Bits of the sum that count.
+    pub mask: u64,
+}
+
+/// Combination of a comparison with a predicate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Combine {
+    /// and
+    And,
+    /// or
+    Or,
+    /// xor
+    Xor,
+}
+
+impl Combine {
+    /// The combination of two masks.
+    pub fn of(self, a: u32, b: u32) -> u32 {
+        match self {
+            Combine::And => a & b,
+            Combine::Or => a | b,
+            Combine::Xor => a ^ b,
+        }
+    }
+}
+
+/// Mode of a shuffle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Shuffle {
+    Up,
+    Down,
+    Bfly,
+    Idx,
+}
+
+/// Kind of a vote.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Vote {
+    All,
+    Any,
+    Uni,
+    Ballot,
+}
+
+/// Operation of `redux` on 32-bit values.
+pub type ReduxFn = fn(u32, u32) -> u32;
+
+/// A warp-wide operation: waits for every lane that its mask names.
+pub enum Collective {
+    /// `bar.warp.sync`
+    Sync,
+    /// `shfl.sync`
+    Shfl { d: Slot, p: Option<u32>, mode: Shuffle, a: Slot, b: Slot, c: Slot },
+    /// `vote.sync`; `d` for a ballot, `p` otherwise.
+    Vote { kind: Vote, d: Slot, p: Option<u32>, a: PRef },
+    /// `match.sync`
+    Match { all: bool, d: Slot, p: Option<u32>, a: Slot },
+    /// `redux.sync`
+    Redux { d: Slot, a: Slot, f: ReduxFn },
+    /// `elect.sync`
+    Elect { d: Slot, p: Option<u32> },
+}
+
+/// An argument or result of a call: where it lies.
+#[derive(Clone, Copy, Debug)]
+pub enum Passed {
+    /// Bytes of the frame in local memory.
+    Frame(u32),
+    /// A register, constant or special value.
+    Slot(Slot),
+}
+
+/// What is called.
+pub enum Callee {
+    /// A function, by its number in [`Program::funcs`].
+    Direct(u32),
+    /// A function address.
+    Indirect(Slot),
+    /// A function that the system provides.
+    System(System),
+}
+
+/// Functions that the system provides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum System {
+    /// `vprintf(format, arguments)`
+    Vprintf,
+    /// `malloc(size)`
+    Malloc,
+    /// `free(address)`
+    Free,
+    /// `__assertfail(message, file, line, function, char size)`
+    AssertFail,
+}
+
+/// What an instruction does.
+pub enum Exec {
+    /// Nothing (fences, prefetches).
+    Nop,
+    /// A computation of each lane by itself.
+    Alu { d: Slot, s: [Slot; 4], n: u8, f: AluFn },
+    /// The same with the condition code.
+    Carry { d: Slot, s: [Slot; 4], n: u8, f: CarryFn, reads: bool, writes: bool },
+    /// A move: an unwritten source makes the destination unwritten.
+    Mov { d: Slot, s: Slot },
+    /// Selection by predicate.
+    Select { d: Slot, a: Slot, b: Slot, p: PRef },
+    /// Several registers into one, low part first.
+    Pack { d: Slot, s: SmallVec<[Slot; 4]>, bits: u32 },
+    /// One register into several.
+    Unpack { d: SmallVec<[Slot; 4]>, s: Slot, bits: u32 },
+    /// Comparison into predicates `p` and (negated) `q`.
+    Compare { p: Option<u32>, q: Option<u32>, s: [Slot; 2], f: CmpFn, with: Option<(PRef, Combine)> },
+    /// Comparison into a register: `yes` or 0.
+    CompareTo { d: Slot, s: [Slot; 2], f: CmpFn, with: Option<(PRef, Combine)>, yes: u64 },
+    /// Predicates combined.
+    Pred { d: u32, a: PRef, b: PRef, op: Combine },
+    /// `lop3.BoolOp`: `d = f(s)`, `p = (d != 0) op c`.
+    LopPred { d: Slot, p: Option<u32>, s: [Slot; 4], f: AluFn, c: PRef, op: Combine },
+    /// Address of something in the frame.
+    FrameAddr { d: Slot, offset: i64, base: u64 },
+    /// Load of `d.len()` elements of `size` bytes; `signed` elements are extended to `bits`.
+    Load { space: Space, addr: Addr, size: u8, d: SmallVec<[Slot; 4]>, sign: Option<u32> },
+    /// Store.
+    Store { space: Space, addr: Addr, size: u8, s: SmallVec<[Slot; 4]> },
+    /// Atomic; `d` may be [`Slot::NONE`].
+    /// `shared` replaces `f` for addresses of shared memory, where it differs.
+    Atom { space: Space, addr: Addr, size: u8, d: Slot, b: Slot, c: Slot, f: AtomFn, shared: Option<AtomFn> },
+    /// `cp.async`: copies at once; `from` tells how many bytes are read, the rest is zero.
+    Copy { to: Addr, from: Addr, size: u8, read: Slot },
+    /// Branch.
+    Bra { target: u32 },
+    /// Branch by index.
+    Brx { s: Slot, targets: Vec<u32> },
+    /// Call.
+    Call { callee: Callee, args: Vec<(Passed, u32)>, rets: Vec<(Passed, u32)> },
+    /// Return.
+    Ret,
+    /// End of the thread.
+    Exit,
+    /// `trap`
+    Trap,
+    /// `bar`, `barrier`: `wait` is false for an arrival only; with a reduction of a predicate.
+    Barrier { id: Slot, count: Slot, wait: bool, red: Option<BarRed> },
+    /// `barrier.cluster.arrive`, `.wait`
+    ClusterArrive,
+    /// See [`Exec::ClusterArrive`].
+    ClusterWait,
+    /// A warp-wide operation with its member mask.
+    Collective { mask: Slot, key: u32, op: Collective },
+    /// `activemask`
+    ActiveMask { d: Slot },
+    /// Clocks: the number of instructions that the warp has issued.
+    Clock { d: Slot, high: bool },
+    /// Gives way to other warps.
+    Sleep,
+    /// Something that the interpreter does not model: a fault if it is reached.
+    Unsupported(String),
+}
+
+/// Reduction of a barrier.
+pub struct BarRed {
+    /// The predicate that every thread brings.
+    pub a: PRef,
+    /// Where the result goes.
+    pub d: BarDest,
+}
+
+/// Result of a barrier reduction.
+pub enum BarDest {
+    /// Number of true predicates.
+    Popc(Slot),
+    /// All true.
+    And(u32),
+    /// Any true.
+    Or(u32),
+}
+
+/// A decoded instruction.
+pub struct Ins {
+    /// Its guard.
+    pub guard: PRef,
+    /// What it does.
+    pub exec: Exec,
+    /// Its place.
+    pub span: Span,
+}
+
+/// A decoded function.
+#[derive(Clone, Debug, Default)]
+pub struct Func {
+    /// Name.
+    pub name: String,
+    /// First instruction.
+    pub entry: u32,
+    /// Frame offsets and sizes of the formal parameters.
+    pub params: Vec<(u32, u32)>,
+    /// Frame offsets and sizes of the results.
+    pub returns: Vec<(u32, u32)>,
+    /// Bytes of its frame in local memory.
+    pub frame: u32,
+    /// Has a body.
+    pub defined: bool,
+}
+
+/// Special values that a warp keeps ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Special {
+    /// Address of something at this offset of the CTA's own shared memory; the rank in the cluster is added.
+    Shared(u32),
+    /// A special register.
+    Reg(ptx::types::SpecialReg),
+}
+
+/// A kernel ready to run.
+#[derive(Default)]
+pub struct Program {
+    /// All instructions of all functions.
+    pub code: Vec<Ins>,
+    /// All functions of the module, by function number.
+    pub funcs: Vec<Func>,
+    /// Constants.
+    pub consts: Vec<Lanes>,
+    /// Special values.
+    pub specials: Vec<Special>,
+    /// Registers of the largest frame.
+    pub slots: usize,
+    /// Predicates of the largest frame.
+    pub preds: usize,
+    /// Bytes of static shared memory, and where dynamic shared memory starts.
+    pub shared: u32,
+    /// Constant memory of the module.
+    pub constant: Vec<u8>,
+    /// The kernel's function number.
+    pub entry: u32,
+}

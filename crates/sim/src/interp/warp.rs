@@ -1,0 +1,1029 @@
+//! A warp: 32 threads with a program counter each.
+//!
+//! Lanes that stand at the same instruction in the same call depth run together. Of several groups the deepest runs
+//! first, then the one with the lowest program counter, which brings lanes together again at the end of an `if` or a
+//! loop. A group that runs for long while others could run gives way, so that a lane may wait for another of its warp.
+//!
+//! Warp-wide instructions (`shfl.sync`, `vote.sync`, `bar.warp.sync`, ...) wait for every lane that their mask names and
+//! that has not exited, wherever those lanes come from.
+//!
+//! Registers that were never written may be moved, selected and packed, which leaves the target unwritten where the
+//! source was; any other use is a fault. A shuffle that reads a lane which does not take part leaves its result
+//! unwritten.
+
+use super::cta::Barriers;
+use super::lanes::{each, mask as bits_mask, sx};
+use super::layout::FUNCTION;
+use super::program::*;
+use crate::fault::{FaultKind, MemFault};
+use crate::memory::{CONST, Global, LOCAL, LOCAL_SIZE, PARAM, SHARED, Window, check_aligned};
+
+/// Instructions that a group of lanes may issue while another group of the warp could run.
+const TURN: u32 = 20_000;
+/// Calls that may be nested.
+const MAX_DEPTH: usize = 1024;
+
+/// A fault inside a warp: which lane, at which instruction.
+pub struct Stop {
+    /// Kind.
+    pub kind: FaultKind,
+    /// What happened.
+    pub message: String,
+    /// Lane.
+    pub lane: usize,
+    /// Instruction.
+    pub pc: u32,
+}
+
+/// What a lane waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Nothing.
+    None,
+    /// A barrier of the CTA.
+    Barrier(u8),
+    /// The barrier of the cluster.
+    Cluster,
+    /// The other lanes of a warp-wide instruction.
+    Lanes { key: u32, mask: u32 },
+}
+
+/// Registers of one call depth.
+#[derive(Default)]
+struct Frame {
+    regs: Vec<Lanes>,
+    init: Vec<u32>,
+    preds: Vec<u32>,
+    pinit: Vec<u32>,
+    carry: u32,
+    /// Start and end of the frame in local memory.
+    base: [u32; 32],
+    top: [u32; 32],
+    /// The call instruction that a lane came from, and the function it is in.
+    site: [u32; 32],
+    func: [u32; 32],
+}
+
+/// What a warp needs besides its own state.
+pub struct Env<'a> {
+    /// The program.
+    pub p: &'a Program,
+    /// Global memory.
+    pub global: &'a mut Global,
+    /// Shared memory of the CTAs of the cluster, by rank.
+    pub shared: &'a mut [Window],
+    /// Constant memory.
+    pub constant: &'a Window,
+    /// Kernel parameters.
+    pub param: &'a Window,
+    /// Barriers of the CTA.
+    pub barriers: &'a mut Barriers,
+    /// Instructions that may still be issued by the launch.
+    pub budget: &'a mut u64,
+    /// Stop at reads of unwritten registers.
+    pub check_init: bool,
+    /// Thread instructions so far.
+    pub threads: &'a mut u64,
+}
+
+/// A warp.
+pub struct Warp {
+    /// Number in its CTA.
+    pub number: usize,
+    /// Lanes that have not exited.
+    pub alive: u32,
+    /// Lanes that wait.
+    pub waiting: u32,
+    /// What they wait for.
+    pub wait: [Wait; 32],
+    /// Where each lane is.
+    pub pc: [u32; 32],
+    depth: [u16; 32],
+    frames: Vec<Frame>,
+    specials: Vec<Lanes>,
+    local: Vec<Window>,
+    /// Instructions issued.
+    pub issued: u64,
+    last_run: [u64; 32],
+}
+
+type Res<T> = Result<T, Stop>;
+
+impl Warp {
+    /// A warp at the kernel's first instruction.
+    pub fn new(p: &Program, number: usize, exists: u32, specials: Vec<Lanes>) -> Warp {
+        let f = &p.funcs[p.entry as usize];
+        let mut w = Warp {
+            number,
+            alive: exists,
+            waiting: 0,
+            wait: [Wait::None; 32],
+            pc: [f.entry; 32],
+            depth: [0; 32],
+            frames: Vec::new(),
+            specials,
+            local: vec![Window::default(); 32],
+            issued: 0,
+            last_run: [0; 32],
+        };
+        w.frame(p, 0);
+        w.frames[0].top = [f.frame; 32];
+        w.frames[0].func = [p.entry; 32];
+        for l in &mut w.local {
+            l.data.resize(f.frame as usize, 0);
+        }
+        w
+    }
+
+    /// Makes sure that the registers of a depth exist.
+    fn frame(&mut self, p: &Program, depth: usize) {
+        while self.frames.len() <= depth {
+            self.frames.push(Frame {
+                regs: vec![[0; 32]; p.slots],
+                init: vec![0; p.slots],
+                preds: std::iter::once(u32::MAX).chain(vec![0; p.preds - 1]).collect(),
+                pinit: std::iter::once(u32::MAX).chain(vec![0; p.preds - 1]).collect(),
+                ..Frame::default()
+            });
+        }
+    }
+
+    /// Lanes that could go on.
+    pub fn runnable(&self) -> u32 {
+        self.alive & !self.waiting
+    }
+
+    fn values<'s>(&'s self, p: &'s Program, depth: usize, slot: Slot) -> &'s Lanes {
+        match slot.0 >> 30 {
+            0 => &self.frames[depth].regs[slot.0 as usize],
+            1 => &p.consts[(slot.0 & !Slot::CONST) as usize],
+            _ => &self.specials[(slot.0 & !Slot::SPECIAL) as usize],
+        }
+    }
+
+    /// Lanes for which a slot holds a value.
+    fn written(&self, depth: usize, slot: Slot) -> u32 {
+        if slot.0 >> 30 == 0 { self.frames[depth].init[slot.0 as usize] } else { u32::MAX }
+    }
+
+    fn put(&mut self, depth: usize, slot: Slot, m: u32, out: &Lanes) {
+        self.put_partly(depth, slot, m, m, out);
+    }
+
+    /// Writes the lanes of `m`; those outside `valid` become unwritten.
+    fn put_partly(&mut self, depth: usize, slot: Slot, m: u32, valid: u32, out: &Lanes) {
+        if slot == Slot::NONE {
+            return;
+        }
+        let f = &mut self.frames[depth];
+        let d = &mut f.regs[slot.0 as usize];
+        if m == u32::MAX {
+            *d = *out;
+        } else {
+            each(m, |i| d[i] = out[i]);
+        }
+        let init = &mut f.init[slot.0 as usize];
+        *init = (*init & !m) | (valid & m);
+    }
+
+    fn put_pred(&mut self, depth: usize, p: Option<u32>, m: u32, value: u32) {
+        if let Some(p) = p {
+            let f = &mut self.frames[depth];
+            let v = &mut f.preds[p as usize];
+            *v = (*v & !m) | (value & m);
+            f.pinit[p as usize] |= m;
+        }
+    }
+
+    fn pred(&self, depth: usize, p: PRef) -> u32 {
+        let v = self.frames[depth].preds[p.slot as usize];
+        if p.neg { !v } else { v }
+    }
+
+    fn need(&self, env: &Env<'_>, depth: usize, slots: &[Slot], m: u32, pc: u32) -> Res<()> {
+        if !env.check_init {
+            return Ok(());
+        }
+        for &s in slots {
+            let missing = m & !self.written(depth, s);
+            if missing != 0 {
+                return Err(unwritten(missing, pc));
+            }
+        }
+        Ok(())
+    }
+
+    fn need_pred(&self, env: &Env<'_>, depth: usize, p: PRef, m: u32, pc: u32) -> Res<()> {
+        let missing = m & !self.frames[depth].pinit[p.slot as usize];
+        if env.check_init && missing != 0 { Err(unwritten(missing, pc)) } else { Ok(()) }
+    }
+
+    /// Picks the lanes that run next: depth, program counter, lanes, and the next program counter at which other lanes
+    /// of this depth stand.
+    fn pick(&self, oldest: bool) -> (usize, u32, u32, u32) {
+        let run = self.runnable();
+        let mut best = run.trailing_zeros() as usize;
+        each(run, |i| {
+            let better = if oldest {
+                self.last_run[i] < self.last_run[best]
+            } else {
+                (self.depth[i], !self.pc[i]) > (self.depth[best], !self.pc[best])
+            };
+            if better {
+                best = i;
+            }
+        });
+        let (depth, pc) = (self.depth[best], self.pc[best]);
+        let (mut group, mut next) = (0, u32::MAX);
+        each(run, |i| {
+            if self.depth[i] == depth {
+                if self.pc[i] == pc {
+                    group |= 1 << i;
+                } else if self.pc[i] > pc {
+                    next = next.min(self.pc[i]);
+                }
+            }
+        });
+        (depth as usize, pc, group, next)
+    }
+
+    /// Runs until every lane waits or has exited, or `slice` instructions were issued.
+    pub fn run(&mut self, env: &mut Env<'_>, slice: u32) -> Res<()> {
+        let mut left = slice;
+        let mut oldest = false;
+        while self.runnable() != 0 && left > 0 {
+            let (depth, mut pc, group, next) = self.pick(std::mem::take(&mut oldest));
+            let alone = group == self.runnable();
+            let start = left;
+            loop {
+                left -= 1;
+                if *env.budget == 0 {
+                    let lane = group.trailing_zeros() as usize;
+                    return Err(stop(FaultKind::Watchdog, "the launch has used up its instructions", lane, pc));
+                }
+                *env.budget -= 1;
+                self.issued += 1;
+                let ins = &env.p.code[pc as usize];
+                if ins.guard.slot != 0 {
+                    self.need_pred(env, depth, ins.guard, group, pc)?;
+                }
+                let active = group & self.pred(depth, ins.guard);
+                *env.threads += active.count_ones() as u64;
+                if active != 0 && !self.simple(env, depth, pc, &ins.exec, active)? {
+                    // Control flow: program counters are per lane from here on.
+                    each(group, |i| self.pc[i] = pc + 1);
+                    self.control(env, depth, pc, &ins.exec, active)?;
+                    break;
+                }
+                pc += 1;
+                if pc >= next || left == 0 || (!alone && start - left >= TURN) {
+                    each(group, |i| self.pc[i] = pc);
+                    break;
+                }
+            }
+            if !alone {
+                each(group, |i| self.last_run[i] = self.issued);
+                oldest = start - left >= TURN || (start == slice && left == 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Executes an instruction that only computes or accesses memory; false for all others.
+    #[inline]
+    fn simple(&mut self, env: &mut Env<'_>, depth: usize, pc: u32, exec: &Exec, m: u32) -> Res<bool> {
+        match exec {
+            Exec::Nop => {}
+            Exec::Alu { d, s, n, f } => {
+                self.need(env, depth, &s[..*n as usize], m, pc)?;
+                let mut out = [0; 32];
+                f(s.map(|x| self.values(env.p, depth, x)), &mut out, m);
+                self.put(depth, *d, m, &out);
+            }
+            Exec::Mov { d, s } => {
+                let out = *self.values(env.p, depth, *s);
+                self.put_partly(depth, *d, m, self.written(depth, *s), &out);
+            }
+            Exec::Compare { p, q, s, f, with } => {
+                self.need(env, depth, s, m, pc)?;
+                let mut r = f(s.map(|x| self.values(env.p, depth, x)));
+                let mut not = !r;
+                if let Some((c, op)) = with {
+                    self.need_pred(env, depth, *c, m, pc)?;
+                    let c = self.pred(depth, *c);
+                    r = op.of(r, c);
+                    not = op.of(not, c);
+                }
+                self.put_pred(depth, *p, m, r);
+                self.put_pred(depth, *q, m, not);
+            }
+            Exec::Load { space, addr, size, d, sign } => self.load(env, depth, pc, (*space, addr, *size, *sign), d, m)?,
+            Exec::Store { space, addr, size, s } => self.store(env, depth, pc, (*space, addr, *size), s, m)?,
+            Exec::Select { d, a, b, p } => {
+                self.need_pred(env, depth, *p, m, pc)?;
+                let p = self.pred(depth, *p);
+                let (x, y) = (self.values(env.p, depth, *a), self.values(env.p, depth, *b));
+                let out = std::array::from_fn(|i| if p >> i & 1 != 0 { x[i] } else { y[i] });
+                let valid = (self.written(depth, *a) & p) | (self.written(depth, *b) & !p);
+                self.put_partly(depth, *d, m, valid, &out);
+            }
+            Exec::Carry { d, s, n, f, reads, writes } => {
+                self.need(env, depth, &s[..*n as usize], m, pc)?;
+                let carry = self.frames[depth].carry;
+                let _ = reads;
+                let mut out = [0; 32];
+                let c = f(s.map(|x| self.values(env.p, depth, x)), carry, &mut out);
+                self.put(depth, *d, m, &out);
+                if *writes {
+                    self.frames[depth].carry = (carry & !m) | (c & m);
+                }
+            }
+            Exec::Pack { d, s, bits } => {
+                let (mut out, mut valid) = ([0; 32], u32::MAX);
+                for (k, &x) in s.iter().enumerate() {
+                    let v = self.values(env.p, depth, x);
+                    for i in 0..32 {
+                        out[i] |= (v[i] & bits_mask(*bits)) << (k as u32 * bits);
+                    }
+                    valid &= self.written(depth, x);
+                }
+                self.put_partly(depth, *d, m, valid, &out);
+            }
+            Exec::Unpack { d, s, bits } => {
+                let v = *self.values(env.p, depth, *s);
+                let valid = self.written(depth, *s);
+                for (k, &x) in d.iter().enumerate() {
+                    let out = v.map(|v| v >> (k as u32 * bits) & bits_mask(*bits));
+                    self.put_partly(depth, x, m, valid, &out);
+                }
+            }
+            Exec::CompareTo { d, s, f, with, yes } => {
+                self.need(env, depth, s, m, pc)?;
+                let mut r = f(s.map(|x| self.values(env.p, depth, x)));
+                if let Some((c, op)) = with {
+                    self.need_pred(env, depth, *c, m, pc)?;
+                    r = op.of(r, self.pred(depth, *c));
+                }
+                let out = std::array::from_fn(|i| if r >> i & 1 != 0 { *yes } else { 0 });
+                self.put(depth, *d, m, &out);
+            }
+            Exec::Pred { d, a, b, op } => {
+                self.need_pred(env, depth, *a, m, pc)?;
+                self.need_pred(env, depth, *b, m, pc)?;
+                self.put_pred(depth, Some(*d), m, op.of(self.pred(depth, *a), self.pred(depth, *b)));
+            }
+            Exec::LopPred { d, p, s, f, c, op } => {
+                self.need(env, depth, &s[..3], m, pc)?;
+                self.need_pred(env, depth, *c, m, pc)?;
+                let mut out = [0; 32];
+                f(s.map(|x| self.values(env.p, depth, x)), &mut out, m);
+                let set = (0..32).fold(0, |r, i| r | ((out[i] != 0) as u32) << i);
+                let r = op.of(set, self.pred(depth, *c));
+                self.put(depth, *d, m, &out);
+                self.put_pred(depth, *p, m, r);
+            }
+            Exec::FrameAddr { d, offset, base } => {
+                let start = self.frames[depth].base;
+                let out = start.map(|b| base.wrapping_add(b as u64).wrapping_add(*offset as u64));
+                self.put(depth, *d, m, &out);
+            }
+            Exec::Atom { space, addr, size, d, b, c, f, shared } => {
+                self.need(env, depth, &[*b, *c], m, pc)?;
+                let at = self.address(env, depth, pc, addr, m)?;
+                let (b, c) = (*self.values(env.p, depth, *b), *self.values(env.p, depth, *c));
+                let mut out = [0; 32];
+                for i in lanes(m) {
+                    let (sp, a) = resolve(*space, at[i]);
+                    let fault = |e| memory(e, i, pc);
+                    let old = self.load_lane(env, depth, sp, a, *size as u32, *size as u32, i).map_err(fault)?;
+                    let f = if sp == Space::Shared { shared.as_ref().unwrap_or(f) } else { f };
+                    self.store_lane(env, depth, (sp, a), *size as u32, *size as u32, i, f(old, b[i], c[i])).map_err(fault)?;
+                    out[i] = old;
+                }
+                self.put(depth, *d, m, &out);
+            }
+            Exec::Copy { to, from, size, read } => {
+                let (dst, src) = (self.address(env, depth, pc, to, m)?, self.address(env, depth, pc, from, m)?);
+                self.need(env, depth, &[*read], m, pc)?;
+                let read = *self.values(env.p, depth, *read);
+                for i in lanes(m) {
+                    let fault = |e| memory(e, i, pc);
+                    check_aligned(dst[i], *size as u32, "shared").map_err(fault)?;
+                    check_aligned(src[i], *size as u32, "global").map_err(fault)?;
+                    for k in 0..*size as u64 {
+                        let (sp, a) = resolve(Space::Generic, src[i] + k);
+                        let byte = if k < read[i] {
+                            self.load_lane(env, depth, sp, a, 1, 1, i).map_err(fault)?
+                        } else {
+                            0
+                        };
+                        self.store_lane(env, depth, (Space::Shared, dst[i] + k), 1, 1, i, byte).map_err(fault)?;
+                    }
+                }
+            }
+            Exec::ActiveMask { d } => self.put(depth, *d, m, &[m as u64; 32]),
+            Exec::Clock { d, high } => {
+                let now = if *high { self.issued >> 32 } else { self.issued };
+                self.put(depth, *d, m, &[now; 32]);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn address(&self, env: &Env<'_>, depth: usize, pc: u32, a: &Addr, m: u32) -> Res<Lanes> {
+        self.need(env, depth, &[a.base], m, pc)?;
+        let base = self.values(env.p, depth, a.base);
+        if a.frame {
+            let start = &self.frames[depth].base;
+            return Ok(std::array::from_fn(|i| base[i].wrapping_add(start[i] as u64).wrapping_add(a.offset as u64)));
+        }
+        Ok(std::array::from_fn(|i| base[i].wrapping_add(a.offset as u64) & a.mask))
+    }
+
+    fn load(
+        &mut self,
+        env: &mut Env<'_>,
+        depth: usize,
+        pc: u32,
+        (space, addr, size, sign): (Space, &Addr, u8, Option<u32>),
+        d: &[Slot],
+        m: u32,
+    ) -> Res<()> {
+        let at = self.address(env, depth, pc, addr, m)?;
+        let size = size as u32;
+        let whole = size * d.len() as u32;
+        let mut out = [[0; 32]; 8];
+        for i in lanes(m) {
+            let (sp, a) = resolve(space, at[i]);
+            for (k, out) in out[..d.len()].iter_mut().enumerate() {
+                let align = if k == 0 { whole } else { size };
+                let v = self
+                    .load_lane(env, depth, sp, a.wrapping_add(k as u64 * size as u64), size, align, i)
+                    .map_err(|e| memory(e, i, pc))?;
+                out[i] = match sign {
+                    Some(width) => sx(v, size * 8) as u64 & bits_mask(width),
+                    None => v,
+                };
+            }
+        }
+        for (k, &slot) in d.iter().enumerate() {
+            self.put(depth, slot, m, &out[k]);
+        }
+        Ok(())
+    }
+
+    fn store(
+        &mut self,
+        env: &mut Env<'_>,
+        depth: usize,
+        pc: u32,
+        (space, addr, size): (Space, &Addr, u8),
+        s: &[Slot],
+        m: u32,
+    ) -> Res<()> {
+        self.need(env, depth, s, m, pc)?;
+        let at = self.address(env, depth, pc, addr, m)?;
+        let size = size as u32;
+        let whole = size * s.len() as u32;
+        for i in lanes(m) {
+            let (sp, a) = resolve(space, at[i]);
+            for (k, &slot) in s.iter().enumerate() {
+                let align = if k == 0 { whole } else { size };
+                let v = self.values(env.p, depth, slot)[i];
+                self.store_lane(env, depth, (sp, a.wrapping_add(k as u64 * size as u64)), size, align, i, v)
+                    .map_err(|e| memory(e, i, pc))?;
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)] // the pieces of one access
+    #[inline]
+    fn load_lane(
+        &self,
+        env: &Env<'_>,
+        depth: usize,
+        space: Space,
+        a: u64,
+        size: u32,
+        align: u32,
+        lane: usize,
+    ) -> Result<u64, MemFault> {
+        check_aligned(a, align, name(space))?;
+        match space {
+            Space::Global | Space::Generic => env.global.load(a, size),
+            Space::Shared => {
+                let (w, off) = shared(env.shared, a)?;
+                env.shared[w].load(off, size, "shared")
+            }
+            Space::Local => {
+                self.in_frame(depth, a, size, lane)?;
+                self.local[lane].load(a, size, "local")
+            }
+            Space::Const => env.constant.load(a, size, "constant"),
+            Space::Param => env.param.load(a, size, "parameter"),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)] // the pieces of one access
+    #[inline]
+    fn store_lane(
+        &mut self,
+        env: &mut Env<'_>,
+        depth: usize,
+        (space, a): (Space, u64),
+        size: u32,
+        align: u32,
+        lane: usize,
+        value: u64,
+    ) -> Result<(), MemFault> {
+        check_aligned(a, align, name(space))?;
+        match space {
+            Space::Global | Space::Generic => env.global.store(a, size, value),
+            Space::Shared => {
+                let (w, off) = shared(env.shared, a)?;
+                env.shared[w].store(off, size, value, "shared")
+            }
+            Space::Local => {
+                self.in_frame(depth, a, size, lane)?;
+                self.local[lane].store(a, size, value, "local")
+            }
+            Space::Const | Space::Param => {
+                let message = format!("a store to {} memory at {a:#x}", name(space));
+                Err(MemFault { kind: FaultKind::ReadOnly, message })
+            }
+        }
+    }
+
+    /// Local memory ends with the frame of the running function.
+    fn in_frame(&self, depth: usize, a: u64, size: u32, lane: usize) -> Result<(), MemFault> {
+        let top = self.frames[depth].top[lane] as u64;
+        if a.saturating_add(size as u64) <= top {
+            return Ok(());
+        }
+        let message = format!("local address {a:#x} for an access of {size} bytes; the stack of the thread ends at {top:#x}");
+        Err(MemFault { kind: FaultKind::OutOfBounds, message })
+    }
+
+    /// Executes an instruction that moves lanes elsewhere or makes them wait. Every lane of the group already stands
+    /// at the next instruction.
+    fn control(&mut self, env: &mut Env<'_>, depth: usize, pc: u32, exec: &Exec, m: u32) -> Res<()> {
+        match exec {
+            Exec::Bra { target } => each(m, |i| self.pc[i] = *target),
+            Exec::Brx { s, targets } => {
+                self.need(env, depth, &[*s], m, pc)?;
+                let index = *self.values(env.p, depth, *s);
+                for i in lanes(m) {
+                    let Some(&t) = targets.get(index[i] as u32 as usize) else {
+                        let message = format!("index {} of a table of {} targets", index[i], targets.len());
+                        return Err(stop(FaultKind::OutOfBounds, message, i, pc));
+                    };
+                    self.pc[i] = t;
+                }
+            }
+            Exec::Call { callee, args, rets } => self.call(env, depth, pc, (callee, args, rets), m)?,
+            Exec::Ret if depth == 0 => self.exit(env, m)?,
+            Exec::Ret => self.ret(env, depth, m),
+            Exec::Exit => self.exit(env, m)?,
+            Exec::Trap => {
+                return Err(stop(FaultKind::Trap, "the kernel executed trap", m.trailing_zeros() as usize, pc));
+            }
+            Exec::Sleep => {}
+            Exec::Barrier { id, count, wait, red } => {
+                self.need(env, depth, &[*id], m, pc)?;
+                let ids = *self.values(env.p, depth, *id);
+                let counts = (*count != Slot::NONE).then(|| *self.values(env.p, depth, *count));
+                if let Some(red) = red {
+                    self.need_pred(env, depth, red.a, m, pc)?;
+                }
+                let bring = red.as_ref().map_or(0, |r| self.pred(depth, r.a));
+                for i in lanes(m) {
+                    let (id, count) = (ids[i] as u32, counts.map(|c| c[i] as u32));
+                    env.barriers
+                        .arrive(self.number, i, id, count, bring >> i & 1 != 0)
+                        .map_err(|e| stop(FaultKind::BarrierMisuse, e, i, pc))?;
+                    if *wait {
+                        self.pc[i] = pc;
+                        self.wait[i] = Wait::Barrier(id as u8);
+                        self.waiting |= 1 << i;
+                    }
+                }
+            }
+            Exec::ClusterArrive => env.barriers.cluster_arrive(self.number, m),
+            Exec::ClusterWait => each(m, |i| {
+                self.pc[i] = pc;
+                self.wait[i] = Wait::Cluster;
+                self.waiting |= 1 << i;
+            }),
+            Exec::Collective { mask, key, .. } => {
+                self.need(env, depth, &[*mask], m, pc)?;
+                let masks = *self.values(env.p, depth, *mask);
+                for i in lanes(m) {
+                    let mask = masks[i] as u32;
+                    if mask >> i & 1 == 0 {
+                        let message = format!("the member mask {mask:#010x} does not name the lane itself ({i})");
+                        return Err(stop(FaultKind::BarrierMisuse, message, i, pc));
+                    }
+                    self.pc[i] = pc;
+                    self.wait[i] = Wait::Lanes { key: *key, mask };
+                    self.waiting |= 1 << i;
+                }
+                self.meet(env)?;
+            }
+            Exec::Unsupported(what) => {
+                return Err(stop(FaultKind::Unsupported, what.clone(), m.trailing_zeros() as usize, pc));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn exit(&mut self, env: &mut Env<'_>, m: u32) -> Res<()> {
+        self.alive &= !m;
+        env.barriers.changed = true;
+        self.meet(env)
+    }
+
+    /// Completes every warp-wide instruction for which all lanes have come.
+    fn meet(&mut self, env: &mut Env<'_>) -> Res<()> {
+        let mut todo = self.waiting & self.alive;
+        while todo != 0 {
+            let lane = todo.trailing_zeros() as usize;
+            let Wait::Lanes { key, mask } = self.wait[lane] else {
+                todo &= !(1 << lane);
+                continue;
+            };
+            let mut same = 0;
+            each(todo, |i| same |= ((self.wait[i] == Wait::Lanes { key, mask }) as u32) << i);
+            todo &= !same;
+            let wanted = mask & self.alive;
+            if same & wanted == wanted {
+                self.complete(env, same)?;
+                each(same, |i| {
+                    self.wait[i] = Wait::None;
+                    self.pc[i] += 1;
+                });
+                self.waiting &= !same;
+            }
+        }
+        Ok(())
+    }
+
+    /// A value of one lane, with whether it was written.
+    fn lane_value(&self, env: &Env<'_>, slot: Slot, lane: usize) -> (u64, bool) {
+        let depth = self.depth[lane] as usize;
+        (self.values(env.p, depth, slot)[lane], self.written(depth, slot) >> lane & 1 != 0)
+    }
+
+    fn lane_need(&self, env: &Env<'_>, slot: Slot, lane: usize) -> Res<u64> {
+        let (v, written) = self.lane_value(env, slot, lane);
+        if env.check_init && !written { Err(unwritten(1 << lane, self.pc[lane])) } else { Ok(v) }
+    }
+
+    /// Computes a warp-wide instruction for the lanes that met.
+    fn complete(&mut self, env: &Env<'_>, m: u32) -> Res<()> {
+        let p = env.p;
+        let op = |w: &Warp, i: usize| match &p.code[w.pc[i] as usize].exec {
+            Exec::Collective { op, .. } => op,
+            _ => unreachable!("a lane that waits for lanes stands at a warp-wide instruction"),
+        };
+        let mut value = [0u64; 32];
+        let mut written = 0u32;
+        let mut brought = 0u32;
+        for i in lanes(m) {
+            match op(self, i) {
+                Collective::Shfl { a, .. } => {
+                    let (v, w) = self.lane_value(env, *a, i);
+                    value[i] = v;
+                    written |= (w as u32) << i;
+                }
+                Collective::Match { a, .. } | Collective::Redux { a, .. } => value[i] = self.lane_need(env, *a, i)?,
+                Collective::Vote { a, .. } => {
+                    let depth = self.depth[i] as usize;
+                    self.need_pred(env, depth, *a, 1 << i, self.pc[i])?;
+                    brought |= self.pred(depth, *a) & 1 << i;
+                }
+                Collective::Sync | Collective::Elect { .. } => {}
+            }
+        }
+        for i in lanes(m) {
+            let depth = self.depth[i] as usize;
+            let bit = 1u32 << i;
+            match op(self, i) {
+                Collective::Sync => {}
+                Collective::Shfl { d, p, mode, b, c, .. } => {
+                    let (b, c) = (self.lane_need(env, *b, i)? as u32, self.lane_need(env, *c, i)? as u32);
+                    let (j, ok) = source_lane(*mode, i as u32, b, c);
+                    let valid = (m & written) >> j & 1 != 0;
+                    let out = [value[j as usize]; 32];
+                    self.put_partly(depth, *d, bit, if valid { bit } else { 0 }, &out);
+                    self.put_pred(depth, *p, bit, if ok { bit } else { 0 });
+                }
+                Collective::Vote { kind, d, p, .. } => {
+                    let r = match kind {
+                        Vote::All => brought == m,
+                        Vote::Any => brought != 0,
+                        Vote::Uni => brought == m || brought == 0,
+                        Vote::Ballot => false,
+                    };
+                    self.put(depth, *d, bit, &[brought as u64; 32]);
+                    self.put_pred(depth, *p, bit, if r { bit } else { 0 });
+                }
+                Collective::Match { all, d, p, .. } => {
+                    let mut same = 0u32;
+                    each(m, |j| same |= ((value[j] == value[i]) as u32) << j);
+                    let r = if *all { if same == m { m } else { 0 } } else { same };
+                    self.put(depth, *d, bit, &[r as u64; 32]);
+                    self.put_pred(depth, *p, bit, if same == m { bit } else { 0 });
+                }
+                Collective::Redux { d, f, .. } => {
+                    let mut all = lanes(m).map(|j| value[j] as u32);
+                    let first = all.next().unwrap_or(0);
+                    let r = all.fold(first, f);
+                    self.put(depth, *d, bit, &[r as u64; 32]);
+                }
+                Collective::Elect { d, p } => {
+                    let leader = m.trailing_zeros();
+                    self.put(depth, *d, bit, &[leader as u64; 32]);
+                    self.put_pred(depth, *p, bit, 1 << leader);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        env: &mut Env<'_>,
+        depth: usize,
+        pc: u32,
+        (callee, args, rets): (&Callee, &[(Passed, u32)], &[(Passed, u32)]),
+        m: u32,
+    ) -> Res<()> {
+        let p = env.p;
+        let groups: Vec<(u32, u32)> = match callee {
+            Callee::Direct(f) => vec![(*f, m)],
+            Callee::System(s) => return self.system(env, depth, pc, (*s, args, rets), m),
+            Callee::Indirect(s) => {
+                self.need(env, depth, &[*s], m, pc)?;
+                let target = *self.values(p, depth, *s);
+                let mut groups: Vec<(u32, u32)> = Vec::new();
+                for i in lanes(m) {
+                    let n = target[i].wrapping_sub(FUNCTION);
+                    if p.funcs.get(n as usize).is_none_or(|f| f.entry == u32::MAX) {
+                        let message = format!("a call of {:#x}, which is no function", target[i]);
+                        return Err(stop(FaultKind::OutOfBounds, message, i, pc));
+                    }
+                    match groups.iter_mut().find(|g| g.0 as u64 == n) {
+                        Some(g) => g.1 |= 1 << i,
+                        None => groups.push((n as u32, 1 << i)),
+                    }
+                }
+                groups
+            }
+        };
+        if depth + 1 >= MAX_DEPTH {
+            let lane = m.trailing_zeros() as usize;
+            return Err(stop(FaultKind::StackOverflow, format!("{MAX_DEPTH} nested calls"), lane, pc));
+        }
+        self.frame(p, depth + 1);
+        for (func, m) in groups {
+            let f = &p.funcs[func as usize];
+            if f.params.len() != args.len() || f.returns.len() < rets.len() {
+                let message = format!("{} arguments for '{}', which takes {}", args.len(), f.name, f.params.len());
+                return Err(stop(FaultKind::Launch, message, m.trailing_zeros() as usize, pc));
+            }
+            for i in lanes(m) {
+                let base = self.frames[depth].top[i];
+                let top = base + f.frame;
+                if top > LOCAL_SIZE {
+                    let message = format!("the stack of the thread is larger than {LOCAL_SIZE} bytes");
+                    return Err(stop(FaultKind::StackOverflow, message, i, pc));
+                }
+                if self.local[i].data.len() < top as usize {
+                    self.local[i].data.resize(top as usize, 0);
+                }
+                for (&(from, size), &(to, room)) in args.iter().zip(&f.params) {
+                    let size = size.min(room) as usize;
+                    let to = (base + to) as usize;
+                    match from {
+                        Passed::Frame(off) => {
+                            let at = (self.frames[depth].base[i] + off) as usize;
+                            self.local[i].data.copy_within(at..at + size, to);
+                        }
+                        Passed::Slot(s) => {
+                            self.need(env, depth, &[s], 1 << i, pc)?;
+                            let v = self.values(p, depth, s)[i].to_le_bytes();
+                            self.local[i].data[to..to + size.min(8)].copy_from_slice(&v[..size.min(8)]);
+                        }
+                    }
+                }
+                let frame = &mut self.frames[depth + 1];
+                (frame.base[i], frame.top[i], frame.site[i], frame.func[i]) = (base, top, pc, func);
+                self.pc[i] = f.entry;
+                self.depth[i] += 1;
+            }
+            let frame = &mut self.frames[depth + 1];
+            frame.init.iter_mut().for_each(|x| *x &= !m);
+            frame.pinit[1..].iter_mut().for_each(|x| *x &= !m);
+        }
+        Ok(())
+    }
+
+    fn ret(&mut self, env: &Env<'_>, depth: usize, m: u32) {
+        for i in lanes(m) {
+            let frame = &self.frames[depth];
+            let (site, base) = (frame.site[i], frame.base[i]);
+            let f = &env.p.funcs[frame.func[i] as usize];
+            if let Exec::Call { rets, .. } = &env.p.code[site as usize].exec {
+                for (&(to, size), &(from, room)) in rets.iter().zip(&f.returns) {
+                    let size = size.min(room) as usize;
+                    let from = (base + from) as usize;
+                    match to {
+                        Passed::Frame(off) => {
+                            let at = (self.frames[depth - 1].base[i] + off) as usize;
+                            self.local[i].data.copy_within(from..from + size, at);
+                        }
+                        Passed::Slot(s) => {
+                            let mut bytes = [0; 8];
+                            bytes[..size.min(8)].copy_from_slice(&self.local[i].data[from..from + size.min(8)]);
+                            self.put(depth - 1, s, 1 << i, &[u64::from_le_bytes(bytes); 32]);
+                        }
+                    }
+                }
+            }
+            self.pc[i] = site + 1;
+            self.depth[i] -= 1;
+        }
+    }
+
+    /// A function that the system provides.
+    fn system(
+        &mut self,
+        env: &mut Env<'_>,
+        depth: usize,
+        pc: u32,
+        (system, args, rets): (System, &[(Passed, u32)], &[(Passed, u32)]),
+        m: u32,
+    ) -> Res<()> {
+        for i in lanes(m) {
+            let value = |w: &Warp, n: usize| -> Res<u64> {
+                match args.get(n) {
+                    Some((Passed::Frame(off), size)) => {
+                        let at = (w.frames[depth].base[i] + off) as usize;
+                        let mut bytes = [0; 8];
+                        let size = (*size as usize).min(8);
+                        bytes[..size].copy_from_slice(&w.local[i].data[at..at + size]);
+                        Ok(u64::from_le_bytes(bytes))
+                    }
+                    Some((Passed::Slot(s), _)) => Ok(w.values(env.p, depth, *s)[i]),
+                    None => Err(stop(FaultKind::Launch, "an argument of a system function is missing", i, pc)),
+                }
+            };
+            let result = match system {
+                System::Malloc => {
+                    let size = value(self, 0)?;
+                    if size > 1 << 28 { 0 } else { env.global.alloc(vec![0; size as usize], 16, "malloc") }
+                }
+                System::Free => 0,
+                System::AssertFail => {
+                    let text = |a: u64| -> String {
+                        let bytes: Vec<u8> = (0..512)
+                            .map_while(|k| match resolve(Space::Generic, a + k) {
+                                (Space::Const, o) => env.constant.load(o, 1, "constant").ok(),
+                                (_, a) => env.global.load(a, 1).ok(),
+                            })
+                            .map(|b| b as u8)
+                            .take_while(|&b| b != 0)
+                            .collect();
+                        String::from_utf8_lossy(&bytes).into_owned()
+                    };
+                    let message = format!("{}:{}: assertion failed: {}", text(value(self, 1)?), value(self, 2)? as u32, text(value(self, 0)?));
+                    return Err(stop(FaultKind::Trap, message, i, pc));
+                }
+                System::Vprintf => {
+                    return Err(stop(FaultKind::Unsupported, "'vprintf' is not modelled by the PTX interpreter", i, pc));
+                }
+            };
+            if let Some(&(to, size)) = rets.first() {
+                match to {
+                    Passed::Frame(off) => {
+                        let at = (self.frames[depth].base[i] + off) as usize;
+                        let size = (size as usize).min(8);
+                        self.local[i].data[at..at + size].copy_from_slice(&result.to_le_bytes()[..size]);
+                    }
+                    Passed::Slot(s) => self.put(depth, s, 1 << i, &[result; 32]),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the lanes that wait at a barrier go on, with the result of its reduction.
+    pub fn release(&mut self, p: &Program, id: u8, popc: u32, all: bool, any: bool) {
+        for i in lanes(self.waiting) {
+            if self.wait[i] != Wait::Barrier(id) {
+                continue;
+            }
+            let depth = self.depth[i] as usize;
+            let bit = 1 << i;
+            if let Exec::Barrier { red: Some(red), .. } = &p.code[self.pc[i] as usize].exec {
+                match red.d {
+                    BarDest::Popc(d) => self.put(depth, d, bit, &[popc as u64; 32]),
+                    BarDest::And(p) => self.put_pred(depth, Some(p), bit, if all { bit } else { 0 }),
+                    BarDest::Or(p) => self.put_pred(depth, Some(p), bit, if any { bit } else { 0 }),
+                }
+            }
+            self.go_on(i);
+        }
+    }
+
+    /// Lets the lanes that wait for the cluster go on.
+    pub fn release_cluster(&mut self) {
+        for i in lanes(self.waiting) {
+            if self.wait[i] == Wait::Cluster {
+                self.go_on(i);
+            }
+        }
+    }
+
+    fn go_on(&mut self, i: usize) {
+        self.wait[i] = Wait::None;
+        self.waiting &= !(1 << i);
+        self.pc[i] += 1;
+    }
+}
+
+/// The lane that a shuffle reads, and whether it is in range (else it is the lane itself).
+fn source_lane(mode: Shuffle, lane: u32, b: u32, c: u32) -> (u32, bool) {
+    let b = b & 0x1f;
+    let segment = c >> 8 & 0x1f;
+    let clamp = c & 0x1f;
+    let max = (lane & segment) | (clamp & !segment);
+    let min = lane & segment;
+    let (j, ok) = match mode {
+        Shuffle::Up => (lane.wrapping_sub(b) as i32, lane as i32 - b as i32 >= max as i32),
+        Shuffle::Down => ((lane + b) as i32, lane + b <= max),
+        Shuffle::Bfly => ((lane ^ b) as i32, lane ^ b <= max),
+        Shuffle::Idx => {
+            let j = min | (b & !segment);
+            (j as i32, j <= max)
+        }
+    };
+    (if ok { j as u32 } else { lane }, ok)
+}
+
+fn lanes(m: u32) -> impl Iterator<Item = usize> {
+    (0..32).filter(move |i| m >> i & 1 != 0)
+}
+
+fn resolve(space: Space, a: u64) -> (Space, u64) {
+    if space != Space::Generic {
+        return (space, a);
+    }
+    let low = a & 0xffff_ffff;
+    match a & !0xffff_ffff {
+        SHARED => (Space::Shared, low),
+        LOCAL => (Space::Local, low),
+        CONST => (Space::Const, low),
+        PARAM => (Space::Param, low),
+        _ => (Space::Global, a),
+    }
+}
+
+/// Which CTA's shared memory, and the offset in it.
+#[inline]
+fn shared(windows: &[Window], a: u64) -> Result<(usize, u64), MemFault> {
+    let (rank, off) = ((a >> 24) as usize, a & 0xff_ffff);
+    if rank < windows.len() {
+        return Ok((rank, off));
+    }
+    let message = format!("shared address {a:#x} is outside of the cluster");
+    Err(MemFault { kind: FaultKind::OutOfBounds, message })
+}
+
+fn name(space: Space) -> &'static str {
+    match space {
+        Space::Generic | Space::Global => "global",
+        Space::Shared => "shared",
+        Space::Local => "local",
+        Space::Const => "constant",
+        Space::Param => "parameter",
+    }
+}
+
+fn stop(kind: FaultKind, message: impl Into<String>, lane: usize, pc: u32) -> Stop {
+    Stop { kind, message: message.into(), lane, pc }
+}
+
+#[cold]
+fn unwritten(missing: u32, pc: u32) -> Stop {
+    let message = "an operand was never written";
+    stop(FaultKind::Uninitialized, message, missing.trailing_zeros() as usize, pc)
+}
+
+#[cold]
+fn memory(e: MemFault, lane: usize, pc: u32) -> Stop {
+    stop(e.kind, e.message, lane, pc)
+}
