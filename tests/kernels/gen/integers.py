@@ -37,7 +37,7 @@ def int64(r):
             sd, ud = (3 if b in (0, -1) else b), (3 if b == 0 else ub)
             low = (ua & M32) + (ub & M32)
             carry = low + (((ua >> 32) + (ub >> 32)) << 32)
-            wide = (ua & M32) * (ub & M32) + ua
+            wide = (ua & M32) * (ub & M32) + (ua >> 32) + (ub >> 32 << 32)
             want += [a + b, a - b, a * b, a * b >> 64, ua * ub >> 64, quotient(a, sd), remainder(a, sd), ua // ud, ua % ud, ua << s,
                      ua >> s, a >> s, min(a, b), max(ua, ub), abs(a) ^ ~b, quotient(a, 10) + ua % 1000, carry, (wide & M64) + (carry >> 64)]
         n = len(pairs)

@@ -428,6 +428,19 @@ impl<'a> Decoder<'a> {
             }
             Op::Bar | Op::Barrier => self.barrier(inst),
             Op::Shfl | Op::Vote | Op::Match | Op::Redux | Op::Elect => self.collective(inst),
+            Op::Ldmatrix | Op::Stmatrix if inst.has(Mod::M8n8) && t == T::B16 => {
+                let load = inst.op == Op::Ldmatrix;
+                let (regs, at) = if load { (arg(0)?, arg(1)?) } else { (arg(1)?, arg(0)?) };
+                let r: SmallVec<[Slot; 4]> = elements(regs)
+                    .iter()
+                    .map(|o| if load { self.dst(o) } else { self.src(o, T::B32) })
+                    .collect::<Result<_>>()?;
+                let (space, addr) = (self.space(inst, at)?, self.addr(at)?);
+                let mask = self.constant(0xffff_ffff);
+                let key = self.key(inst);
+                let op = Collective::Matrix { load, trans: inst.has(Mod::Trans), space, addr, r };
+                Ok(Exec::Collective { mask, key, op })
+            }
             Op::Activemask => Ok(Exec::ActiveMask { d: self.dst(arg(0)?)? }),
             Op::Nanosleep => Ok(Exec::Sleep),
             Op::Bra => match arg(0)? {

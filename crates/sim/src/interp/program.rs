@@ -131,6 +131,8 @@ pub enum Collective {
     Redux { d: Slot, a: Slot, f: ReduxFn },
     /// `elect.sync`
     Elect { d: Slot, p: Option<u32> },
+    /// `ldmatrix` (`load`) and `stmatrix` of 8x8 matrices of 16-bit elements, one register a matrix.
+    Matrix { load: bool, trans: bool, space: Space, addr: Addr, r: SmallVec<[Slot; 4]> },
 }
 
 /// An argument or result of a call: where it lies.

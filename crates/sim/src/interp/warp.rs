@@ -682,7 +682,7 @@ impl Warp {
     }
 
     /// Computes a warp-wide instruction for the lanes that met.
-    fn complete(&mut self, env: &Env<'_>, m: u32) -> Res<()> {
+    fn complete(&mut self, env: &mut Env<'_>, m: u32) -> Res<()> {
         let p = env.p;
         let op = |w: &Warp, i: usize| match &p.code[w.pc[i] as usize].exec {
             Exec::Collective { op, .. } => op,
@@ -704,8 +704,12 @@ impl Warp {
                     self.need_pred(env, depth, *a, 1 << i, self.pc[i])?;
                     brought |= self.pred(depth, *a) & 1 << i;
                 }
-                Collective::Sync | Collective::Elect { .. } => {}
+                Collective::Sync | Collective::Elect { .. } | Collective::Matrix { .. } => {}
             }
+        }
+        let first = m.trailing_zeros() as usize;
+        if let Collective::Matrix { load, trans, space, addr, r } = op(self, first) {
+            return self.matrix(env, first, (*load, *trans, *space, addr), r);
         }
         for i in lanes(m) {
             let depth = self.depth[i] as usize;
@@ -748,6 +752,52 @@ impl Warp {
                     self.put(depth, *d, bit, &[leader as u64; 32]);
                     self.put_pred(depth, *p, bit, 1 << leader);
                 }
+                Collective::Matrix { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// `ldmatrix`, `stmatrix`: lane `8 j + i` gives the address of row i of matrix j; register j of a lane holds two
+    /// elements of row `lane / 4` (of column `lane / 4` where transposed).
+    fn matrix(
+        &mut self,
+        env: &mut Env<'_>,
+        first: usize,
+        (load, trans, space, addr): (bool, bool, Space, &Addr),
+        r: &[Slot],
+    ) -> Res<()> {
+        let (depth, pc) = (self.depth[first] as usize, self.pc[first]);
+        if self.pc.iter().any(|&p| p != pc) || self.alive != u32::MAX {
+            let message = "not all threads of the warp execute the instruction together";
+            return Err(stop(FaultKind::BarrierMisuse, message, first, pc));
+        }
+        let rows = u32::MAX >> (32 - 8 * r.len());
+        let at = self.address(env, depth, pc, addr, rows)?;
+        if !load {
+            self.need(env, depth, r, u32::MAX, pc)?;
+        }
+        for (j, &slot) in r.iter().enumerate() {
+            let mut regs = if load { [0; 32] } else { *self.values(env.p, depth, slot) };
+            for lane in 0..32 {
+                for half in 0..2 {
+                    let (a, b) = (lane / 4, 2 * (lane % 4) + half);
+                    let (row, column) = if trans { (b, a) } else { (a, b) };
+                    let from = 8 * j + row;
+                    let fault = |e| memory(e, from, pc);
+                    let (sp, start) = resolve(space, at[from]);
+                    check_aligned(start, 16, "shared").map_err(fault)?;
+                    let place = start + 2 * column as u64;
+                    if load {
+                        regs[lane] |= self.load_lane(env, depth, sp, place, 2, 2, from).map_err(fault)? << (16 * half);
+                    } else {
+                        let value = regs[lane] >> (16 * half);
+                        self.store_lane(env, depth, (sp, place), 2, 2, from, value).map_err(fault)?;
+                    }
+                }
+            }
+            if load {
+                self.put(depth, slot, u32::MAX, &regs);
             }
         }
         Ok(())
