@@ -442,7 +442,11 @@ buffer = { hex = "" }
             ("kernel = \"k\"\ngrid = [1]\nblock = [64, 64]", "a block has at most 1024 threads, not 4096", "[64, 64]"),
             ("[[arg]]\nu8 = 256", "'u8' takes an integer from 0 to 255", "256"),
             ("[[arg]]\ns32 = 1.5", "'s32' takes an integer from -2147483648 to 2147483647", "1.5"),
-            ("[[arg]]\nf32 = 0x1ffffffff", "'f32' takes a number, nan, inf, or its bits as a hexadecimal number", "0x1ffffffff"),
+            (
+                "[[arg]]\nf32 = 0x1ffffffff",
+                "'f32' takes a number, nan, inf, or its bits as a hexadecimal number",
+                "0x1ffffffff",
+            ),
             ("[[arg]]\nu32 = 1\nout = \"x\"", "'out' belongs to a buffer", "out"),
             ("[[arg]]\nbuffer = { file = \"no\" }", "cannot read 'no': no such file", "\"no\""),
             ("[[arg]]\nbytes = \"abc\"", "a string of hexadecimal digits, two a byte, is wanted here", "\"abc\""),

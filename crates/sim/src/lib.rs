@@ -6,6 +6,8 @@
 //!
 //! Both are deterministic: CTAs run one after the other in the order of their number (x fastest), warps of a CTA in
 //! turns, and lanes in ascending order, so that a launch leaves the same memory every time.
+// A loop over the lanes of a warp reads several arrays at one index.
+#![allow(clippy::needless_range_loop)]
 
 pub mod fault;
 pub mod launch;

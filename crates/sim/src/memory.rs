@@ -228,7 +228,7 @@ mod tests {
         let a = g.alloc(vec![1, 2, 3, 4, 5, 6, 7, 8], 1, "argument 0");
         let b = g.alloc(vec![0; 4], 1, "argument 1");
         let empty = g.alloc(vec![], 1, "argument 2");
-        assert!(b - a >= GAP && empty > b && a % 256 == 0);
+        assert!(b - a >= GAP && empty > b && a.is_multiple_of(256));
         assert_eq!(g.load(a + 4, 4), Ok(0x08070605));
         g.store(b, 4, 0xdead_beef).unwrap();
         assert_eq!(g.load(b, 4), Ok(0xdead_beef));

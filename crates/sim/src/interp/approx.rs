@@ -55,11 +55,7 @@ pub fn tanh(a: f32) -> u32 {
 /// `a`).
 pub fn div(a: f32, b: f32, full: bool) -> u32 {
     if !full && b.abs() > 2f32.powi(126) && b.is_finite() {
-        return if a.is_infinite() || a.is_nan() {
-            0x7fff_ffff
-        } else {
-            (a.to_bits() ^ b.to_bits()) & 0x8000_0000
-        };
+        return if a.is_infinite() || a.is_nan() { 0x7fff_ffff } else { (a.to_bits() ^ b.to_bits()) & 0x8000_0000 };
     }
     f32_of(a as f64 / b as f64)
 }

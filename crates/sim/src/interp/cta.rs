@@ -40,7 +40,9 @@ impl Barriers {
         if let Some(n) = count
             && (n == 0 || n % 32 != 0 || n as usize > 32 * b.arrived.len())
         {
-            return Err(format!("barrier {id} is given a thread count of {n}; it must be a multiple of the warp size within the CTA"));
+            return Err(format!(
+                "barrier {id} is given a thread count of {n}; it must be a multiple of the warp size within the CTA"
+            ));
         }
         if b.expected.is_some_and(|e| e != count) {
             let say = |c: Option<u32>| c.map_or("all threads".to_string(), |n| format!("{n} threads"));

@@ -104,10 +104,8 @@ pub fn alu(inst: &Inst, width: u32) -> Option<(usize, AluFn)> {
             ))
         }
         (Some(to), Some(from)) => {
-            let integral = matches!(
-                inst.rounding(),
-                Some(Rounding::Rni | Rounding::Rzi | Rounding::Rmi | Rounding::Rpi)
-            );
+            let integral =
+                matches!(inst.rounding(), Some(Rounding::Rni | Rounding::Rzi | Rounding::Rmi | Rounding::Rpi));
             let m = mask(sb);
             Some((
                 1,

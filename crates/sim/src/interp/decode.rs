@@ -273,7 +273,9 @@ impl<'a> Decoder<'a> {
     /// The state space of an access, with what the address tells about parameters.
     fn space(&self, inst: &Inst, addr: &Operand) -> Result<Space> {
         let in_frame = || match addr {
-            Operand::Mem(Address { base: AddressBase::Var(v), .. }) => matches!(self.l.places[v.index()], Place::Frame(_)),
+            Operand::Mem(Address { base: AddressBase::Var(v), .. }) => {
+                matches!(self.l.places[v.index()], Place::Frame(_))
+            }
             _ => self.func.0 != self.p.entry,
         };
         Ok(match inst.space() {
@@ -284,7 +286,13 @@ impl<'a> Decoder<'a> {
             PSpace::Const => Space::Const,
             PSpace::ParamEntry => Space::Param,
             PSpace::ParamFunc => Space::Local,
-            PSpace::Param => if in_frame() { Space::Local } else { Space::Param },
+            PSpace::Param => {
+                if in_frame() {
+                    Space::Local
+                } else {
+                    Space::Param
+                }
+            }
             _ => return gap("this state space"),
         })
     }
@@ -379,9 +387,7 @@ impl<'a> Decoder<'a> {
                     PSpace::Local => c2(|a, _| a >> 32 == LOCAL >> 32),
                     PSpace::Const => c2(|a, _| a >> 32 == CONST >> 32),
                     PSpace::Param | PSpace::ParamEntry => c2(|a, _| a >> 32 == PARAM >> 32),
-                    PSpace::Global => c2(|a, _| {
-                        [SHARED, LOCAL].iter().all(|w| a >> 32 != w >> 32)
-                    }),
+                    PSpace::Global => c2(|a, _| [SHARED, LOCAL].iter().all(|w| a >> 32 != w >> 32)),
                     _ => return gap("this state space"),
                 };
                 Ok(Exec::Compare { p: self.pdst(arg(0)?)?, q: None, s: [a, a], f, with: None })
@@ -503,9 +509,7 @@ impl<'a> Decoder<'a> {
                 SpecialReg::Clock | SpecialReg::Clock64 | SpecialReg::Globaltimer | SpecialReg::GlobaltimerLo => {
                     Ok(Exec::Clock { d: self.dst(to)?, high: false })
                 }
-                SpecialReg::ClockHi | SpecialReg::GlobaltimerHi => {
-                    Ok(Exec::Clock { d: self.dst(to)?, high: true })
-                }
+                SpecialReg::ClockHi | SpecialReg::GlobaltimerHi => Ok(Exec::Clock { d: self.dst(to)?, high: true }),
                 _ => Ok(Exec::Mov { d: self.dst(to)?, s: self.src(from, t)? }),
             },
             _ if t.bits() > 64 => gap("128-bit values"),
@@ -598,10 +602,7 @@ impl<'a> Decoder<'a> {
         if matches!(st, T::F16x2 | T::BF16x2) {
             return gap("this type");
         }
-        let s = [
-            self.src(inst.operands.get(1).ok_or("")?, st)?,
-            self.src(inst.operands.get(2).ok_or("")?, st)?,
-        ];
+        let s = [self.src(inst.operands.get(1).ok_or("")?, st)?, self.src(inst.operands.get(2).ok_or("")?, st)?];
         let with = self.with(inst, 3)?;
         Ok(Exec::CompareTo { d: self.dst(&inst.operands[0])?, s, f: self.relation(inst, st, 0)?, with, yes })
     }
@@ -721,7 +722,11 @@ impl<'a> Decoder<'a> {
     }
 
     fn copy(&mut self, inst: &Inst) -> Result<Exec> {
-        if !inst.has(Mod::Async) || inst.has(Mod::Bulk) || inst.has(Mod::Mbarrier) || inst.has(Mod::MbarrierCompleteTxBytes) {
+        if !inst.has(Mod::Async)
+            || inst.has(Mod::Bulk)
+            || inst.has(Mod::Mbarrier)
+            || inst.has(Mod::MbarrierCompleteTxBytes)
+        {
             return gap("");
         }
         // Copies are done at once, so groups need no waiting.
@@ -892,8 +897,10 @@ impl<'a> Decoder<'a> {
             let width = d.width(op).div_ceil(8);
             Ok((Passed::Slot(d.src(op, T::B64)?), size.unwrap_or(width)))
         };
-        let args = args.iter().enumerate().map(|(i, a)| pass(self, a, formals.get(i).copied())).collect::<Result<_>>()?;
-        let rets = rets.iter().enumerate().map(|(i, a)| pass(self, a, results.get(i).copied())).collect::<Result<_>>()?;
+        let args =
+            args.iter().enumerate().map(|(i, a)| pass(self, a, formals.get(i).copied())).collect::<Result<_>>()?;
+        let rets =
+            rets.iter().enumerate().map(|(i, a)| pass(self, a, results.get(i).copied())).collect::<Result<_>>()?;
         Ok(Exec::Call { callee, args, rets })
     }
 }
@@ -925,9 +932,7 @@ fn element(t: T) -> Result<u8> {
 fn atom_fn(op: AtomOp, t: T) -> Result<(AtomFn, Option<AtomFn>)> {
     let bits = t.bits();
     let m = mask(bits);
-    let add32 = |ftz: bool| -> AtomFn {
-        Box::new(move |o, b, _| fp::add32(o as u32, b as u32, Round::Rn, ftz) as u64)
-    };
+    let add32 = |ftz: bool| -> AtomFn { Box::new(move |o, b, _| fp::add32(o as u32, b as u32, Round::Rn, ftz) as u64) };
     let pair = |h: fp::Half| -> AtomFn {
         Box::new(move |o, b, _| {
             let high = h.add((o >> 16) as u16, (b >> 16) as u16) as u64;
@@ -959,4 +964,3 @@ fn atom_fn(op: AtomOp, t: T) -> Result<(AtomFn, Option<AtomFn>)> {
     };
     Ok((f, None))
 }
-

@@ -39,7 +39,11 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
     };
     let f = &m.funcs[entry];
     if f.params.len() != launch.args.len() {
-        return Err(bad(format!("the kernel has {} parameters, the launch {} arguments", f.params.len(), launch.args.len())));
+        return Err(bad(format!(
+            "the kernel has {} parameters, the launch {} arguments",
+            f.params.len(),
+            launch.args.len()
+        )));
     }
     let mut global = Global::new();
     let mut buffers = Vec::new();
@@ -59,7 +63,8 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
     for ((i, &v), value) in f.params.iter().enumerate().zip(&values) {
         let var = &m.vars[v.index()];
         if var.size() as usize != value.len() {
-            let message = format!("parameter {i} ('{}') has {} bytes, the argument {}", var.name, var.size(), value.len());
+            let message =
+                format!("parameter {i} ('{}') has {} bytes, the argument {}", var.name, var.size(), value.len());
             return Err(bad(message));
         }
         if let super::layout::Place::Param(off) = l.places[v.index()] {

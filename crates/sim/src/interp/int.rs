@@ -34,9 +34,7 @@ pub fn alu(inst: &Inst) -> Option<(usize, AluFn)> {
         Op::Mul24 | Op::Mad24 => return mul24(inst, signed),
         Op::Sad if signed => (
             3,
-            l3(move |a, b, c| {
-                c.wrapping_add((sx(a, bits) as i128 - sx(b, bits) as i128).unsigned_abs() as u64) & m
-            }),
+            l3(move |a, b, c| c.wrapping_add((sx(a, bits) as i128 - sx(b, bits) as i128).unsigned_abs() as u64) & m),
         ),
         Op::Sad => (3, l3(move |a, b, c| c.wrapping_add((a & m).abs_diff(b & m)) & m)),
         // Division by zero has no defined result; here it is all ones, and the remainder is the dividend.
@@ -107,7 +105,8 @@ pub fn alu(inst: &Inst) -> Option<(usize, AluFn)> {
             (
                 3,
                 l3(move |a, b, c| {
-                    let part = |x: u64, i: u32, s: bool| if s { sx(x >> (8 * i), 8) } else { (x >> (8 * i) & 0xff) as i64 };
+                    let part =
+                        |x: u64, i: u32, s: bool| if s { sx(x >> (8 * i), 8) } else { (x >> (8 * i) & 0xff) as i64 };
                     let sum: i64 = (0..4).map(|i| part(a, i, sa) * part(b, i, sb)).sum();
                     (c as u32).wrapping_add(sum as u32) as u64
                 }),
@@ -142,9 +141,11 @@ pub fn alu(inst: &Inst) -> Option<(usize, AluFn)> {
             )
         }
         Op::Prmt => {
-            let mode = inst.mods.iter().copied().find(|m| {
-                matches!(m, Mod::F4e | Mod::B4e | Mod::Rc8 | Mod::Ecl | Mod::Ecr | Mod::Rc16)
-            });
+            let mode = inst
+                .mods
+                .iter()
+                .copied()
+                .find(|m| matches!(m, Mod::F4e | Mod::B4e | Mod::Rc8 | Mod::Ecl | Mod::Ecr | Mod::Rc16));
             (3, l3(move |a, b, c| prmt(a as u32, b as u32, c as u32, mode) as u64))
         }
         _ => return None,
@@ -192,10 +193,9 @@ fn mul(inst: &Inst, bits: u32, signed: bool) -> Option<(usize, AluFn)> {
         (MulMode::Lo, false) => (2, l2(move |a, b| a.wrapping_mul(b) & m)),
         (MulMode::Lo, true) => (3, l3(move |a, b, c| a.wrapping_mul(b).wrapping_add(c) & m)),
         (MulMode::Hi, false) => (2, l2(high)),
-        (MulMode::Hi, true) if inst.sat() => (
-            3,
-            l3(move |a, b, c| (high(a, b) as u32 as i32).saturating_add(c as u32 as i32) as u32 as u64),
-        ),
+        (MulMode::Hi, true) if inst.sat() => {
+            (3, l3(move |a, b, c| (high(a, b) as u32 as i32).saturating_add(c as u32 as i32) as u32 as u64))
+        }
         (MulMode::Hi, true) => (3, l3(move |a, b, c| high(a, b).wrapping_add(c) & m)),
         (MulMode::Wide, false) if signed => {
             let m = mask(2 * bits);

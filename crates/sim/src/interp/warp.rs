@@ -104,10 +104,14 @@ pub struct Warp {
     local: Vec<Window>,
     /// Instructions issued.
     pub issued: u64,
+    /// When each lane last ran beside others, and for how long lanes have run since the last turn was given away.
     last_run: [u64; 32],
+    ran: u32,
 }
 
 type Res<T> = Result<T, Stop>;
+/// Arguments or results with their sizes.
+type PassedList<'a> = &'a [(Passed, u32)];
 
 impl Warp {
     /// A warp at the kernel's first instruction.
@@ -125,6 +129,7 @@ impl Warp {
             local: vec![Window::default(); 32],
             issued: 0,
             last_run: [0; 32],
+            ran: 0,
         };
         w.frame(p, 0);
         w.frames[0].top = [f.frame; 32];
@@ -250,9 +255,11 @@ impl Warp {
     /// Runs until every lane waits or has exited, or `slice` instructions were issued.
     pub fn run(&mut self, env: &mut Env<'_>, slice: u32) -> Res<()> {
         let mut left = slice;
-        let mut oldest = false;
         while self.runnable() != 0 && left > 0 {
-            let (depth, mut pc, group, next) = self.pick(std::mem::take(&mut oldest));
+            let (depth, mut pc, group, next) = self.pick(self.ran >= TURN);
+            if self.ran >= TURN {
+                self.ran = 0;
+            }
             let alone = group == self.runnable();
             let start = left;
             loop {
@@ -276,14 +283,16 @@ impl Warp {
                     break;
                 }
                 pc += 1;
-                if pc >= next || left == 0 || (!alone && start - left >= TURN) {
+                if pc >= next || left == 0 || (!alone && self.ran + (start - left) >= TURN) {
                     each(group, |i| self.pc[i] = pc);
                     break;
                 }
             }
-            if !alone {
+            if alone {
+                self.ran = 0;
+            } else {
                 each(group, |i| self.last_run[i] = self.issued);
-                oldest = start - left >= TURN || (start == slice && left == 0);
+                self.ran += start - left;
             }
         }
         Ok(())
@@ -317,7 +326,9 @@ impl Warp {
                 self.put_pred(depth, *p, m, r);
                 self.put_pred(depth, *q, m, not);
             }
-            Exec::Load { space, addr, size, d, sign } => self.load(env, depth, pc, (*space, addr, *size, *sign), d, m)?,
+            Exec::Load { space, addr, size, d, sign } => {
+                self.load(env, depth, pc, (*space, addr, *size, *sign), d, m)?
+            }
             Exec::Store { space, addr, size, s } => self.store(env, depth, pc, (*space, addr, *size), s, m)?,
             Exec::Select { d, a, b, p } => {
                 self.need_pred(env, depth, *p, m, pc)?;
@@ -397,7 +408,8 @@ impl Warp {
                     let fault = |e| memory(e, i, pc);
                     let old = self.load_lane(env, depth, sp, a, *size as u32, *size as u32, i).map_err(fault)?;
                     let f = if sp == Space::Shared { shared.as_ref().unwrap_or(f) } else { f };
-                    self.store_lane(env, depth, (sp, a), *size as u32, *size as u32, i, f(old, b[i], c[i])).map_err(fault)?;
+                    self.store_lane(env, depth, (sp, a), *size as u32, *size as u32, i, f(old, b[i], c[i]))
+                        .map_err(fault)?;
                     out[i] = old;
                 }
                 self.put(depth, *d, m, &out);
@@ -412,11 +424,8 @@ impl Warp {
                     check_aligned(src[i], *size as u32, "global").map_err(fault)?;
                     for k in 0..*size as u64 {
                         let (sp, a) = resolve(Space::Generic, src[i] + k);
-                        let byte = if k < read[i] {
-                            self.load_lane(env, depth, sp, a, 1, 1, i).map_err(fault)?
-                        } else {
-                            0
-                        };
+                        let byte =
+                            if k < read[i] { self.load_lane(env, depth, sp, a, 1, 1, i).map_err(fault)? } else { 0 };
                         self.store_lane(env, depth, (Space::Shared, dst[i] + k), 1, 1, i, byte).map_err(fault)?;
                     }
                 }
@@ -562,7 +571,8 @@ impl Warp {
         if a.saturating_add(size as u64) <= top {
             return Ok(());
         }
-        let message = format!("local address {a:#x} for an access of {size} bytes; the stack of the thread ends at {top:#x}");
+        let message =
+            format!("local address {a:#x} for an access of {size} bytes; the stack of the thread ends at {top:#x}");
         Err(MemFault { kind: FaultKind::OutOfBounds, message })
     }
 
@@ -808,7 +818,7 @@ impl Warp {
         env: &mut Env<'_>,
         depth: usize,
         pc: u32,
-        (callee, args, rets): (&Callee, &[(Passed, u32)], &[(Passed, u32)]),
+        (callee, args, rets): (&Callee, PassedList<'_>, PassedList<'_>),
         m: u32,
     ) -> Res<()> {
         let p = env.p;
@@ -914,7 +924,7 @@ impl Warp {
         env: &mut Env<'_>,
         depth: usize,
         pc: u32,
-        (system, args, rets): (System, &[(Passed, u32)], &[(Passed, u32)]),
+        (system, args, rets): (System, PassedList<'_>, PassedList<'_>),
         m: u32,
     ) -> Res<()> {
         for i in lanes(m) {
@@ -949,11 +959,21 @@ impl Warp {
                             .collect();
                         String::from_utf8_lossy(&bytes).into_owned()
                     };
-                    let message = format!("{}:{}: assertion failed: {}", text(value(self, 1)?), value(self, 2)? as u32, text(value(self, 0)?));
+                    let message = format!(
+                        "{}:{}: assertion failed: {}",
+                        text(value(self, 1)?),
+                        value(self, 2)? as u32,
+                        text(value(self, 0)?)
+                    );
                     return Err(stop(FaultKind::Trap, message, i, pc));
                 }
                 System::Vprintf => {
-                    return Err(stop(FaultKind::Unsupported, "'vprintf' is not modelled by the PTX interpreter", i, pc));
+                    return Err(stop(
+                        FaultKind::Unsupported,
+                        "'vprintf' is not modelled by the PTX interpreter",
+                        i,
+                        pc,
+                    ));
                 }
             };
             if let Some(&(to, size)) = rets.first() {

@@ -386,7 +386,17 @@ mod tests {
         prop_oneof![
             any::<u32>(),
             (0x3f00_0000u32..0x4100_0000, any::<bool>()).prop_map(|(b, s)| b | (s as u32) << 31),
-            prop::sample::select(vec![0, 1, 0x007f_ffff, 0x0080_0000, 0x7f7f_ffff, 0x7f80_0000, 0x8000_0000, 0xff80_0000, 0x7fc0_0000]),
+            prop::sample::select(vec![
+                0,
+                1,
+                0x007f_ffff,
+                0x0080_0000,
+                0x7f7f_ffff,
+                0x7f80_0000,
+                0x8000_0000,
+                0xff80_0000,
+                0x7fc0_0000
+            ]),
         ]
     }
 
@@ -394,7 +404,15 @@ mod tests {
         prop_oneof![
             any::<u64>(),
             (0x3fe0_0000_0000_0000u64..0x4020_0000_0000_0000, any::<bool>()).prop_map(|(b, s)| b | (s as u64) << 63),
-            prop::sample::select(vec![0, 1, 0x000f_ffff_ffff_ffff, 1 << 52, 0x7fef_ffff_ffff_ffff, 0x7ff0_0000_0000_0000, 1 << 63]),
+            prop::sample::select(vec![
+                0,
+                1,
+                0x000f_ffff_ffff_ffff,
+                1 << 52,
+                0x7fef_ffff_ffff_ffff,
+                0x7ff0_0000_0000_0000,
+                1 << 63
+            ]),
         ]
     }
 

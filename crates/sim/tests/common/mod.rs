@@ -47,9 +47,10 @@ fn case(path: &Path, name: &str) -> Case {
         .args
         .iter()
         .filter_map(|a| match a {
-            Arg::Buffer { out, .. } => Some(out.as_ref().and_then(|out| {
-                std::fs::read(corpus().join("expected").join(format!("{name}.{out}"))).ok()
-            })),
+            Arg::Buffer { out, .. } => Some(
+                out.as_ref()
+                    .and_then(|out| std::fs::read(corpus().join("expected").join(format!("{name}.{out}"))).ok()),
+            ),
             Arg::Value(_) => None,
         })
         .collect();
