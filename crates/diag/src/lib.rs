@@ -4,6 +4,8 @@
 //! rustc prints it, or as JSON, and only the command line decides which.
 #![deny(missing_docs)]
 
+pub mod render;
+
 /// A range of bytes in one source text: `start..end`, in bytes from the beginning of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Span {
@@ -44,6 +46,7 @@ pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
     /// What is wrong, one sentence without a full stop, worded as the vendor's tool words it where it has such a message.
+    /// `{file}` in it stands for the name of the source.
     pub message: String,
     /// Where, if the message has a place.
     pub span: Option<Span>,

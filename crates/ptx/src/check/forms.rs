@@ -30,12 +30,17 @@ struct Miss {
     extra: Vec<Mod>,
     missing: Option<&'static crate::isa::Group>,
     types: bool,
+    /// The operation of an `atom` or `red` is another one.
+    operation: bool,
 }
 
 impl Miss {
     /// Lower is nearer. A wrong type counts most: the others are told for the form that the types name.
     fn distance(&self) -> usize {
-        self.extra.len() * 2 + usize::from(self.missing.is_some()) + if self.types { 20 } else { 0 }
+        self.extra.len() * 2
+            + usize::from(self.missing.is_some())
+            + if self.types { 20 } else { 0 }
+            + if self.operation { 40 } else { 0 }
     }
 }
 
@@ -45,8 +50,11 @@ fn fit(form: &'static Form, mods: &[Mod]) -> Result<Fit, Miss> {
     let mut extra = Vec::new();
     let mut wrong_type = false;
     for &m in mods {
-        let found =
-            form.groups.iter().enumerate().find(|(i, g)| used & 1 << i == 0 && g.words.iter().any(|w| w.word == m));
+        let found = form.groups.iter().enumerate().find(|&(i, g)| {
+            // Types are told apart by their order, all others by their words.
+            let in_order = g.slot.is_none() || (0..i).all(|j| form.groups[j].slot.is_none() || used & 1 << j != 0);
+            used & 1 << i == 0 && in_order && g.words.iter().any(|w| w.word == m)
+        });
         match found {
             Some((i, g)) => {
                 used |= 1 << i;
@@ -67,7 +75,9 @@ fn fit(form: &'static Form, mods: &[Mod]) -> Result<Fit, Miss> {
     if extra.is_empty() && missing.is_none() {
         return Ok(Fit { form, types });
     }
-    Err(Miss { extra, missing, types: wrong_type || missing_type })
+    let operation =
+        matches!(form.op, Op::Atom | Op::Red) && extra.iter().any(|&m| crate::access::AtomOp::from_mod(m).is_some());
+    Err(Miss { extra, missing, types: wrong_type || missing_type, operation })
 }
 
 /// The opcode as messages name it: `mul.wide`, `cvta.to`.
@@ -129,6 +139,11 @@ impl Checker<'_> {
 
     fn report(&mut self, inst: &Inst, miss: &Miss) {
         let name = name(inst);
+        let product = |m: Mod| matches!(m, Mod::Lo | Mod::Hi | Mod::Wide);
+        let compares = |m: Mod| {
+            CmpOp::from_mod(m).is_some() && !matches!(m, Mod::Lo | Mod::Hi) && !matches!(inst.op, Op::Setp | Op::Set)
+        };
+        let spaces = inst.mods.iter().filter(|&&m| crate::types::Space::from_mod(m).is_some()).count();
         let has = |f: &dyn Fn(Mod) -> bool| miss.extra.iter().copied().find(|&m| f(m));
         let rounding = |m: Mod| Rounding::from_mod(m).is_some();
         let message = if inst.mods.iter().filter(|&&m| rounding(m)).count() > 1 {
@@ -139,12 +154,37 @@ impl Checker<'_> {
             && has(&|m| matches!(m, Mod::U16 | Mod::U32 | Mod::U64)).is_some()
         {
             format!("Instruction '{name}' applies only to signed numeric types")
+        } else if has(&compares).is_some() {
+            format!("Comparison qualifier is not allowed for instruction '{name}'")
+        } else if matches!(inst.op, Op::Mul | Op::Mad)
+            && (has(&product).is_some() || miss.missing.is_some_and(|g| product(g.words[0].word)))
+        {
+            format!("Unexpected instruction types specified for '{name}'")
+        } else if let (true, Some(operation)) = (miss.types && matches!(inst.op, Op::Atom | Op::Red), inst.atom_op()) {
+            let word = inst.mods.iter().find(|&&m| crate::access::AtomOp::from_mod(m) == Some(operation));
+            let word = word.map_or("", |w| w.name());
+            let mut types: Vec<String> = Vec::new();
+            for form in inst.op.forms() {
+                if form.groups.iter().any(|g| g.slot.is_none() && g.words.iter().any(|w| w.word.name() == word)) {
+                    for w in form.groups.iter().filter(|g| g.slot.is_some()).flat_map(|g| g.words) {
+                        let text = format!(".{}", w.word.name());
+                        if !types.contains(&text) {
+                            types.push(text);
+                        }
+                    }
+                }
+            }
+            format!("Operation .{word} requires {} type for instruction '{name}'", types.join(" or "))
         } else if miss.types {
             format!("Unexpected instruction types specified for '{name}'")
         } else if has(&rounding).is_some() {
             format!("Illegal rounding modifier for instruction '{name}'")
         } else if let Some(m) = has(&|m| crate::types::Space::from_mod(m).is_some()) {
             let _ = m;
+            if spaces > 1 {
+                return self
+                    .error(inst.span, format!("Unexpected number of state spaces specified in instruction '{name}'"));
+            }
             format!("State space incorrect for instruction '{name}'")
         } else if let Some(m) = has(&|m| matches!(m, Mod::V2 | Mod::V4 | Mod::V8)) {
             let _ = m;
@@ -163,6 +203,17 @@ impl Checker<'_> {
                 format!("Rounding modifier or '.approx' modifier required for instruction '{name}'")
             } else if CmpOp::from_mod(word).is_some() && matches!(inst.op, Op::Setp | Op::Set) {
                 format!("Comparison modifier required for instruction '{name}'")
+            } else if word == Mod::Approx {
+                format!(".approx modifier required for instruction '{name}'")
+            } else if let Some(what) = match (inst.op, word) {
+                (Op::Membar, _) => Some("Membar level"),
+                (Op::Fence, Mod::Cta) => Some("Scope modifier"),
+                (Op::Shfl, Mod::Up) => Some("Shuffle modifier"),
+                (Op::Shf, Mod::Clamp) => Some("Clamp modifier"),
+                (Op::Atom | Op::Red, _) => Some("Reduction operation is"),
+                _ => None,
+            } {
+                format!("{what} required for instruction '{name}'")
             } else {
                 let words: Vec<String> = group.words.iter().map(|w| format!(".{}", w.word.name())).collect();
                 format!("Modifier {} required for instruction '{name}'", words.join(" or "))

@@ -357,6 +357,14 @@ impl Checker<'_> {
         let name = || forms::name(inst);
         match inst.op {
             Op::Ld | Op::St | Op::Atom | Op::Red | Op::Ldu => self.memory(func, f, inst),
+            Op::Cvta if inst.ty().bits() != u32::from(self.m.address_size) => {
+                let message = format!(
+                    "{}-bit address is conflicting with .address_size {}",
+                    inst.ty().bits(),
+                    self.m.address_size
+                );
+                self.error(inst.span, message);
+            }
             Op::Bar | Op::Barrier if !inst.has(Mod::Warp) && !inst.has(Mod::Cluster) => {
                 let first = usize::from(inst.has(Mod::Red));
                 if let Some(&Operand::Int(n)) = inst.operands.get(first)
@@ -441,7 +449,12 @@ impl Checker<'_> {
                     self.error(inst.span, "Immediate addresses allowed only for .local state space");
                 }
             }
-            AddressBase::Reg(_) => {}
+            AddressBase::Reg(reg) => {
+                let narrow = f.regs.get(reg.index()).is_some_and(|r| r.ty.bits() == 32);
+                if narrow && self.m.address_size == 64 && matches!(space, Space::Global | Space::Generic) {
+                    self.error(inst.span, "32-bit address is conflicting with .address_size 64");
+                }
+            }
             AddressBase::Var(v) => {
                 let var = &self.m.vars[v.index()];
                 let ok = match (space, var.space) {
@@ -512,7 +525,7 @@ impl Checker<'_> {
                             && exact(have.ty, want.ty)
                     }
                     Operand::Reg { reg, elem } => match self.reg(f, *reg, *elem) {
-                        Ok(t) => want.dims.is_empty() && (exact(t, want.ty) || relaxed(t, want.ty)),
+                        Ok(t) => want.dims.is_empty() && exact(t, want.ty),
                         Err(_) => false,
                     },
                     Operand::Sink => is_return,

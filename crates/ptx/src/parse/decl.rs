@@ -18,6 +18,13 @@ pub(super) struct Kindred {
     pub attributes: Vec<String>,
 }
 
+/// The types that a variable or register may have.
+fn declarable(ty: ScalarType) -> bool {
+    use ScalarType::*;
+    matches!(ty, B8 | B16 | B32 | B64 | B128 | U8 | U16 | U32 | U64 | S8 | S16 | S32 | S64)
+        || matches!(ty, F16 | F16x2 | F32 | F64 | TexRef | SamplerRef | SurfRef | Pred)
+}
+
 impl Parser<'_> {
     /// The state space that the directive at hand declares variables in.
     pub(super) fn declared_space(&self) -> Option<Space> {
@@ -85,6 +92,9 @@ impl Parser<'_> {
                         if typed {
                             return Err(self.syntax());
                         }
+                        if !declarable(ty) {
+                            return Err(self.syntax());
+                        }
                         typed = true;
                         out.ty = ty;
                     } else if let (Some(ptr), Some(space)) = (&mut out.ptr, Space::from_mod(m)) {
@@ -115,6 +125,9 @@ impl Parser<'_> {
                 dims.push(None);
             } else {
                 let span = self.tok.span;
+                if self.at_p(b'-') {
+                    return Err(self.syntax());
+                }
                 let n = self.constant()?.bits;
                 if n < 0 {
                     return Err(self.error(span, "Array size must not be negative"));
@@ -171,7 +184,8 @@ impl Parser<'_> {
             if self.at_p(b'=') {
                 let at = self.bump().span;
                 if matches!(space, Space::Local | Space::Param | Space::Shared) {
-                    self.error(at, format!("Initialization of '.{}' variables is not supported", space.name()));
+                    let name = self.names.text(name);
+                    self.error(at, format!("No initial value is allowed for '{name}' in this state space"));
                 }
                 init = Some(self.initializer(&kin, &dims)?);
             }
@@ -267,14 +281,16 @@ impl Parser<'_> {
             rows.push(1);
         }
         if self.at_p(b'{') {
+            if rows.is_empty() {
+                return Err(self.fatal(span, "Initial value type mismatch"));
+            }
             self.braces(kin.ty, &rows, 0, &mut out)?;
         } else {
             out.push(self.init_value(kin.ty)?);
         }
         let limit = dims.iter().fold(kin.vector as u64, |n, d| n.saturating_mul(d.unwrap_or(u64::MAX)));
         if out.len() as u64 > limit {
-            self.error(span, "Too many initializers for the variable");
-            out.truncate(limit as usize);
+            return Err(self.fatal(span, "Greater number of elements in array initializer"));
         }
         Ok(out)
     }
@@ -314,7 +330,7 @@ impl Parser<'_> {
                 ScalarType::B64 => double,
                 _ => {
                     let span = self.tok.span;
-                    return Err(self.error(span, "Initial value type mismatch"));
+                    return Err(self.fatal(span, "Initial value type mismatch"));
                 }
             };
             return Ok(InitValue::Bits(bits));
@@ -328,7 +344,7 @@ impl Parser<'_> {
             return Ok(v);
         }
         if ty.is_float() {
-            return Err(self.error(span, "Initial value type mismatch"));
+            return Err(self.fatal(span, "Initial value type mismatch"));
         }
         let bits = ty.bits().min(64);
         let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
@@ -351,7 +367,10 @@ impl Parser<'_> {
         match self.names.meaning(name) {
             Meaning::Var(var) => Ok(InitValue::Var { var, offset, generic, mask }),
             Meaning::Func(f) if mask.is_none() && offset == 0 => Ok(InitValue::Func(f)),
-            Meaning::Nothing => Err(self.unknown(name, span)),
+            Meaning::Nothing => {
+                let message = format!("Invalid initial value symbol '{}'", self.names.text(name));
+                Err(self.fatal(span, message))
+            }
             _ => Err(self.syntax()),
         }
     }

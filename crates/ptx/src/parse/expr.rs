@@ -97,7 +97,7 @@ impl Parser<'_> {
             let right = self.nest(|p| p.binary(prec + 1))?;
             left = match apply(op, left, right) {
                 Some(v) => v,
-                None => return Err(self.error(span, "Division by zero in constant expression")),
+                None => return Err(self.fatal(span, "Constant expression has division by zero")),
             };
         }
         Ok(left)

@@ -74,7 +74,7 @@ impl Parser<'_> {
                     && ids.iter().zip(new).all(|(&i, n)| shape(&self.module.vars[i.index()]) == shape(&n.0))
             };
             if old.kind != kind || !same(&old.params, &params) || !same(&old.returns, &returns) {
-                self.error(span, format!("Function '{text}' is declared in another way before"));
+                self.error(span, format!("Inconsistent prototypes of '{text}', parameter types differ"));
             } else if define && old.body.is_some() {
                 self.duplicate("function", name, span);
             }
@@ -192,8 +192,8 @@ impl Parser<'_> {
                     Directive::Other(word[1..].to_string(), vec![u64::from(self.number()?)])
                 }
                 _ => {
-                    self.error(span, format!("Unknown directive '{word}'"));
-                    return Err(super::Stop);
+                    let message = format!("Parsing error near '{word}': syntax error");
+                    return Err(self.fatal(span, message));
                 }
             });
         }
@@ -326,6 +326,9 @@ impl Parser<'_> {
             }
             let base = self.names.text(name);
             match count {
+                None if self.at_p(b'[') => {
+                    return Err(self.error(span, format!("Variable '{base}' cannot be allocated into a register")));
+                }
                 None => {
                     self.body.regs.push(Register { name: base, ty: kin.ty, vector: kin.vector });
                     self.bind_new("variable", name, span, Meaning::Reg(RegId(first)));

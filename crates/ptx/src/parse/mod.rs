@@ -200,6 +200,11 @@ impl<'a> Parser<'a> {
         Stop
     }
 
+    fn fatal(&mut self, span: Span, message: impl Into<String>) -> Stop {
+        self.push(Diagnostic::new(Severity::Fatal, message).at(span));
+        Stop
+    }
+
     /// The message for a token that cannot stand here.
     fn syntax(&mut self) -> Stop {
         let span = self.tok.span;
@@ -383,15 +388,18 @@ impl<'a> Parser<'a> {
             return self.alias();
         }
         let mut linkage = Linkage::Internal;
-        while self.at(Kind::Dot) {
-            linkage = match &self.bytes(self.tok.span)[1..] {
-                b"extern" => Linkage::Extern,
-                b"visible" => Linkage::Visible,
-                b"weak" => Linkage::Weak,
-                b"common" => Linkage::Common,
-                _ => break,
+        if self.at(Kind::Dot) {
+            let word = match &self.bytes(self.tok.span)[1..] {
+                b"extern" => Some(Linkage::Extern),
+                b"visible" => Some(Linkage::Visible),
+                b"weak" => Some(Linkage::Weak),
+                b"common" => Some(Linkage::Common),
+                _ => None,
             };
-            self.bump();
+            if let Some(word) = word {
+                linkage = word;
+                self.bump();
+            }
         }
         if self.eat_dot("entry") {
             return self.function(FuncKind::Entry, linkage);
@@ -402,7 +410,9 @@ impl<'a> Parser<'a> {
         let Some(space) = self.declared_space() else { return Err(self.syntax()) };
         if matches!(space, crate::types::Space::Reg | crate::types::Space::Param) {
             let span = self.tok.span;
-            return Err(self.error(span, format!("'.{}' variables at module scope are not supported", space.name())));
+            let name = space.name();
+            let message = format!("Module-scoped variables in .{name} state space are not allowed with ABI");
+            return Err(self.error(span, message));
         }
         self.bump();
         let mut ids = Vec::new();
