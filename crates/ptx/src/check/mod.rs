@@ -57,10 +57,6 @@ impl Checker<'_> {
     }
 
     fn targets(&mut self, ptx: Target, gpu: Option<&Target>) {
-        let (a, b) = self.version;
-        if self.version < ptx.since() {
-            self.diags.push(Diagnostic::error(format!("PTX .version {a}.{b} does not support .target {ptx}")));
-        }
         let Some(gpu) = gpu else { return };
         if gpu.can_run(ptx) {
             return;

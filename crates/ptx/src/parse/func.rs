@@ -285,6 +285,10 @@ impl Parser<'_> {
         for index in std::mem::take(&mut self.body.open) {
             let Pending { name, span, .. } = self.body.pending[index as usize];
             self.unknown(name, span);
+            // The label that is missing gets an id too: every id of a module is one of its tables, also after errors.
+            let id = LabelId(self.body.labels.len() as u32);
+            self.body.labels.push(Label { name: self.names.text(name), span });
+            self.body.pending[index as usize].settled = Some(Meaning::Label(id));
         }
         let pending = std::mem::take(&mut self.body.pending);
         for (index, p) in pending.iter().enumerate() {

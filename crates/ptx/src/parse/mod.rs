@@ -308,6 +308,10 @@ impl<'a> Parser<'a> {
 
     fn header(&mut self) -> Parsed<()> {
         if !self.eat_dot("version") {
+            // The vendor's tool notices it behind the directive that stands there instead.
+            if self.at_dot("target") {
+                self.target()?;
+            }
             return Err(self.missing("version"));
         }
         let span = self.tok.span;
@@ -352,13 +356,19 @@ impl<'a> Parser<'a> {
                 self.push(Diagnostic::new(Severity::Fatal, format!("Unsupported .target '{word}'")).at(span));
                 return Err(Stop);
             }
+            if let Some(target) = arch::Target::parse(&word.replacen("compute_", "sm_", 1)) {
+                let (a, b) = self.module.version;
+                if (a, b) < target.since() && a != 0 {
+                    self.error(span, format!("PTX .version {a}.{b} does not support .target {target}"));
+                }
+            }
             self.module.target.push(word);
             if !self.eat_p(b',') {
                 break;
             }
         }
         if !self.module.target.iter().any(|w| w.starts_with("sm_") || w.starts_with("compute_")) {
-            let span = self.tok.span;
+            let span = Span::new(self.prev_end, self.prev_end);
             let message = "Target architecture not defined at start of file '{file}'";
             self.push(Diagnostic::new(Severity::Fatal, message).at(span));
             return Err(Stop);
