@@ -17,22 +17,13 @@ fn main() {
     let mut targets = Vec::new();
     let lines: Vec<String> = std::io::stdin().lock().lines().map_while(Result::ok).collect();
     // Branch targets, so that no pair spans one.
-    let mut start = 0;
-    let mut index = 0;
-    for line in &lines {
-        if line.is_empty() {
-            start = index + 1;
-        } else if let Ok(word) = u128::from_str_radix(line, 16) {
-            if let Some(inst) = decode(word, 90).known() {
-                for op in &inst.operands {
-                    if let sass::inst::Value::Target(d) = op.value {
-                        targets.push(index as i64 + 1 + d / 16);
-                    }
-                }
+    for (n, line) in lines.iter().enumerate() {
+        let decoded = u128::from_str_radix(line, 16).ok().map(|word| decode(word, 90));
+        for op in decoded.iter().filter_map(|d| d.known()).flat_map(|inst| &inst.operands) {
+            if let sass::inst::Value::Target(distance) = op.value {
+                targets.push(n as i64 + 1 + distance / 16);
             }
         }
-        let _ = start;
-        index += 1;
     }
     targets.sort();
     for (n, line) in lines.iter().enumerate() {

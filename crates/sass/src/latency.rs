@@ -9,7 +9,7 @@
 //! Distances are counted from issue to issue, so a stall count of 4 is a distance of 4.
 
 use crate::enums;
-use crate::form::{ModName, SlotName};
+use crate::form::{ModName, SlotKind, SlotName};
 use crate::inst::{Inst, Value};
 use crate::reg::{File, Reg};
 
@@ -224,23 +224,38 @@ fn reg_of(inst: &Inst, slot: Option<u8>) -> Option<(Reg, u8)> {
 /// With registers assigned, the words that both have in common count; with virtual registers the longest of those that
 /// could be. Guards wait longer than operands: 13 cycles for a predicate.
 pub fn raw(first: &Inst, def: u8, second: &Inst, used: Option<u8>, sm: u16) -> Latency {
+    let (Some((reg, width)), Some((other, other_width))) = (reg_of(first, Some(def)), reg_of(second, used)) else {
+        return Latency::Fixed(1);
+    };
+    if reg.file() != File::Gpr {
+        return raw_word(first, def, 0, second, used, 0, sm);
+    }
+    let mut longest = Latency::Fixed(1);
+    for (i, j) in shared_words(reg, width, other, other_width) {
+        match (raw_word(first, def, i, second, used, j, sm), longest) {
+            (Latency::Fixed(n), Latency::Fixed(m)) if n <= m => {}
+            (latency, _) => longest = latency,
+        }
+    }
+    longest
+}
+
+/// As [`raw`], for one register: word `i` of what `first` writes, which is word `j` of what `second` reads.
+pub fn raw_word(first: &Inst, def: u8, i: u32, second: &Inst, used: Option<u8>, j: u32, sm: u16) -> Latency {
     let class = first.form().class;
     if !class.is_fixed() {
         return Latency::Scoreboard;
     }
-    let Some((reg, width)) = reg_of(first, Some(def)) else { return Latency::Fixed(1) };
+    let file = match first.form().slots[def as usize].kind {
+        SlotKind::Reg(file) => file,
+        _ => return Latency::Fixed(1),
+    };
     let reader = second.form().class;
-    let cycles = match reg.file() {
-        File::Gpr => {
-            let table = gpr_raw(sm);
-            match (used, reg_of(second, used)) {
-                (Some(slot), Some((other, other_width))) => shared_words(reg, width, other, other_width)
-                    .map(|(i, j)| table[consumer(second, slot, j) as usize][producer(first, i) as usize])
-                    .max()
-                    .unwrap_or(1),
-                _ => 1,
-            }
-        }
+    let cycles = match file {
+        File::Gpr => match used {
+            Some(slot) => gpr_raw(sm)[consumer(second, slot, j) as usize][producer(first, i) as usize],
+            None => 1,
+        },
         File::Pred => predicate_raw(class, reader, used.is_none()),
         File::Ugpr => match (class, reader) {
             (Class::R2Ur, Class::UniformConst) => 15,
@@ -348,7 +363,7 @@ pub fn war(first: &Inst, used: Option<u8>, second: &Inst, def: u8, sm: u16) -> L
         (Class::Double, Class::Double) => 2,
         (Class::Double, _) => 1,
         (Class::Uniform, Class::UniformConst | Class::UniformMove) => 2,
-        (c, l) if c.is_fixed() && !l.is_fixed() && file != Some(File::Pred) => 2,
+        (c, l) if c.is_fixed() && !l.is_fixed() && file == Some(File::Gpr) => 2,
         _ => 1,
     })
 }

@@ -10,6 +10,7 @@ pub mod control;
 pub mod form;
 pub mod inst;
 pub mod latency;
+pub mod lint;
 pub mod reg;
 pub mod text;
 
