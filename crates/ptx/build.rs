@@ -150,6 +150,7 @@ fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -
             "d" => "Dest",
             "dp" => "DestPred",
             "dq" => "DestAndPred",
+            "db" => "DestBoth",
             "s" => "Source",
             "p" => "Pred",
             "dr" => "ConvDest",

@@ -53,6 +53,7 @@ pub enum OperandKind {
     Dest,
     DestPred,
     DestAndPred,
+    DestBoth,
     Source,
     Pred,
     ConvDest,

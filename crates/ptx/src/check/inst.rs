@@ -106,8 +106,10 @@ impl Checker<'_> {
         use OperandKind as K;
         let name = || forms::name(inst);
         let ty = fit.operand_type(form.ty);
-        let is_dest =
-            matches!(form.kind, K::Dest | K::DestPred | K::DestAndPred | K::ConvDest | K::MoveDest | K::LoadDest);
+        let is_dest = matches!(
+            form.kind,
+            K::Dest | K::DestPred | K::DestAndPred | K::DestBoth | K::ConvDest | K::MoveDest | K::LoadDest
+        );
         if is_dest {
             match o {
                 Operand::Special(_) => return because("Read-only special register cannot be destination argument"),
@@ -144,7 +146,10 @@ impl Checker<'_> {
                 Operand::NotReg(_) => Err(Bad::Mismatch),
                 _ => pred(o),
             },
-            K::DestAndPred => match o {
+            K::DestBoth if !matches!(o, Operand::Pair(_)) => {
+                because(format!("Predicate output expected for instruction '{}'", name()))
+            }
+            K::DestAndPred | K::DestBoth => match o {
                 Operand::Pair(p) => {
                     pred(&p.1)?;
                     if p.0 == Operand::Sink { Ok(()) } else { fits(&p.0, exact) }
@@ -393,7 +398,39 @@ impl Checker<'_> {
                     self.error(inst.span, message);
                 }
             }
+            Op::Cvt if inst.sat() => {
+                // Saturation that cannot happen is refused: the result holds every value of the source.
+                if let [to, from] = inst.types()[..]
+                    && to.is_int()
+                    && from.is_int()
+                    && (to.bits() > from.bits() && (to.is_signed() || !from.is_signed())
+                        || to.bits() == from.bits() && to.is_signed() == from.is_signed())
+                {
+                    self.error(inst.span, "Illegal modifier '.sat' for instruction 'cvt'");
+                }
+            }
+            Op::Discard | Op::Applypriority => {
+                if let Some(&Operand::Int(n)) = inst.operands.get(1)
+                    && n != 128
+                {
+                    let message =
+                        format!("Argument 2 of instruction '{}': unexpected value '{n}', expected to be 128", name());
+                    self.error(inst.span, message);
+                }
+            }
+            Op::Mbarrier => match (inst.sem(), inst.scope()) {
+                (Some(_), None) => {
+                    self.error(inst.span, format!("Memory order requires scope with '{}' instruction", name()));
+                }
+                (None, Some(_)) => {
+                    self.error(inst.span, format!("Scope requires memory order with '{}' instruction", name()));
+                }
+                _ => {}
+            },
             Op::Cp => {
+                if inst.has(Mod::L2CacheHint) && inst.operands.len() < 4 {
+                    self.error(inst.span, format!("Arguments mismatch for instruction '{}'", name()));
+                }
                 if let (true, Some(&Operand::Int(n))) = (inst.has(Mod::Async), inst.operands.get(2)) {
                     let ok = if inst.has(Mod::Cg) { n == 16 } else { matches!(n, 4 | 8 | 16) };
                     if !ok {
@@ -424,6 +461,32 @@ impl Checker<'_> {
         if let (Op::Ld | Op::St, Some(sem), None) = (inst.op, sem, inst.scope()) {
             self.error(inst.span, format!("Modifier '.{}' requires scope with '{name}' instruction", sem.name()));
         }
+        if matches!(inst.op, Op::Ld | Op::St) {
+            if sem.is_none()
+                && let Some(scope) = inst.mods.iter().find(|&&m| crate::access::Scope::from_mod(m).is_some())
+            {
+                let message = format!("Modifier '.{}' requires memory order with '{name}' instruction", scope.name());
+                self.error(inst.span, message);
+            }
+            if inst.has(Mod::Mmio) && !inst.has(Mod::Relaxed) {
+                self.error(
+                    inst.span,
+                    format!("Modifier '.mmio' requires modifier '.relaxed' for instruction '{name}'"),
+                );
+            }
+            if inst.has(Mod::Nc) && space != Space::Global {
+                self.error(inst.span, "Modifier '.nc' requires .global space");
+            }
+        }
+        let policy = usize::from(inst.has(Mod::L2CacheHint));
+        let plain = match inst.op {
+            Op::Atom if inst.has(Mod::Cas) => 4,
+            Op::Atom => 3,
+            _ => 2,
+        };
+        if inst.operands.len() != plain + policy {
+            self.error(inst.span, format!("Arguments mismatch for instruction '{name}'"));
+        }
         let bits = inst.ty().bits() * u32::from(inst.vector());
         if bits > 128 {
             if self.sm < 100 || self.version < (8, 8) || bits > 256 {
@@ -450,6 +513,10 @@ impl Checker<'_> {
                 }
             }
             AddressBase::Reg(reg) => {
+                if space == Space::ParamFunc {
+                    let message = format!("Illegal state space for address operand '::func' with instruction '{name}'");
+                    self.error(inst.span, message);
+                }
                 let narrow = f.regs.get(reg.index()).is_some_and(|r| r.ty.bits() == 32);
                 if narrow && self.m.address_size == 64 && matches!(space, Space::Global | Space::Generic) {
                     self.error(inst.span, "32-bit address is conflicting with .address_size 64");
