@@ -165,6 +165,7 @@ fn hostile_sizes_end_soon() {
     let deep = |open: &str, n: usize| open.repeat(n);
     let texts = [
         format!("{head}{}", "x".repeat(10_000_000)),
+        format!("{head}.entry f() {{ mov.b32 {}, 1; }}", "x".repeat(10_000_000)),
         format!("{head}.global .u32 a = {}1;", deep("(", 1_000_000)),
         format!("{head}.global .u32 a = {}1;", deep("-", 1_000_000)),
         format!("{head}.global .u32 a[2] = {}", deep("{", 1_000_000)),
@@ -182,6 +183,7 @@ fn hostile_sizes_end_soon() {
         let diags = messages(text.as_bytes());
         let shown: String = text.chars().skip(head.len()).take(40).collect();
         assert!(start.elapsed().as_secs() < 5, "{shown}: {:?}", start.elapsed());
+        assert!(diags.iter().all(|d| d.message.len() < 2000), "{shown}");
         assert!(shown.contains("[9999999999]") || diags.iter().any(Diagnostic::is_error), "{shown}");
     }
 }

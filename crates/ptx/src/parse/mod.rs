@@ -23,6 +23,9 @@ pub(crate) type Parsed<T> = Result<T, Stop>;
 /// Messages after which parsing ends: a text with more is no PTX.
 const MAX_ERRORS: usize = 100;
 
+/// Bytes of one message.
+const MAX_MESSAGE: usize = 1000;
+
 /// Nesting of braces, parentheses and operators in one construct.
 const MAX_NESTING: u32 = 200;
 
@@ -189,7 +192,13 @@ impl<'a> Parser<'a> {
 
     // ---- messages ----
 
-    fn push(&mut self, d: Diagnostic) {
+    fn push(&mut self, mut d: Diagnostic) {
+        // A name of many megabytes is not repeated in its message.
+        if d.message.len() > MAX_MESSAGE {
+            let cut = (0..=MAX_MESSAGE).rev().find(|&i| d.message.is_char_boundary(i)).unwrap_or(0);
+            d.message.truncate(cut);
+            d.message.push_str("...");
+        }
         if self.diags.len() < MAX_ERRORS {
             self.diags.push(d);
         }
