@@ -6,7 +6,9 @@
 
 pub mod bitset;
 pub mod cfg;
+pub mod converge;
 pub mod ir;
+pub mod isel;
 pub mod layout;
 pub mod lower;
 pub mod mir;

@@ -1,0 +1,491 @@
+//! Divergence: which values and branches differ between the threads of a warp, and where threads meet again.
+//!
+//! Needs a verified entry or device function; changes the graph by *join blocks*: a join block collects the edges that
+//! leave the region of a divergent branch, waits there (`BSYNC`), and goes on to the old target. The matching `BSSY`
+//! stands at the end of a block that dominates the region. Device functions get no convergence barriers: they may be
+//! entered by part of a warp, and barrier registers belong to the warp.
+//!
+//! Correctness never rests on meeting again: operations of a whole warp in a block marked divergent synchronise by
+//! themselves. Only the uniform registers rest on it: they are written in blocks that are not marked, and nowhere else.
+
+use crate::bitset::BitSet;
+use crate::cfg::{Cfg, DomTree, NONE};
+use crate::ir::{Block, BlockData, Def, Edge, Effect, Func, MemSpace, Op, Sreg, Term, Value};
+
+/// Convergence barriers that code may use: B0 to B11 (the vendor's compiler uses no others).
+const BARRIERS: usize = 12;
+
+/// What the analysis found.
+#[derive(Clone, Debug, Default)]
+pub struct Convergence {
+    /// By block: threads of a warp may not all be here together.
+    pub divergent: Vec<bool>,
+    /// By value: all threads that execute its definition together get the same bits.
+    pub uniform: Vec<bool>,
+    /// By block: barriers set at its end, outermost first, with the join block where they are waited for.
+    pub open: Vec<Vec<(u8, Block)>>,
+    /// By block: the barrier waited for at its start.
+    pub close: Vec<Option<u8>>,
+}
+
+/// Analyses a function and puts join blocks in.
+pub fn run(f: &mut Func) -> Convergence {
+    if !f.entry {
+        let n = f.blocks.len();
+        return Convergence {
+            divergent: vec![true; n],
+            uniform: vec![false; f.values.len()],
+            open: vec![Vec::new(); n],
+            close: vec![None; n],
+        };
+    }
+    let uniform = uniform_values(f);
+    let regions = place_joins(f, &uniform);
+    mark(f, uniform, regions)
+}
+
+/// True if the block does nothing but end the thread.
+fn only_exits(f: &Func, b: u32) -> bool {
+    let b = &f.blocks[b as usize];
+    b.insts.is_empty() && b.term == Term::Exit
+}
+
+/// The graph without edges to blocks that only exit: threads that leave there need not be waited for.
+fn living_graph(f: &Func) -> Cfg {
+    let succs = f.blocks.iter().map(|b| {
+        let all: Vec<u32> = b.term.successors().into_iter().map(|s| s.0).collect();
+        let living: Vec<u32> = all.iter().copied().filter(|&s| !only_exits(f, s)).collect();
+        if living.is_empty() { all } else { living }
+    });
+    Cfg::new(succs.collect())
+}
+
+/// A branch whose outcome differs between threads, in the living graph.
+fn divergent_branch(f: &Func, cfg: &Cfg, uniform: &[bool], b: u32) -> bool {
+    let distinct = |list: &[u32]| list.windows(2).any(|w| w[0] != w[1]);
+    if !distinct(&cfg.succs[b as usize]) {
+        return false;
+    }
+    match &f.blocks[b as usize].term {
+        Term::CondBr { cond, uniform: promised, .. } => !promised && !uniform[cond.index()],
+        Term::Switch { index, uniform: promised, .. } => !promised && !uniform[index.index()],
+        _ => false,
+    }
+}
+
+/// Blocks between `from` (exclusive) and `join` (exclusive).
+fn region(cfg: &Cfg, from: u32, join: u32) -> Vec<u32> {
+    let mut seen = BitSet::new(cfg.len());
+    let mut out = Vec::new();
+    let mut work: Vec<u32> = cfg.succs[from as usize].clone();
+    while let Some(b) = work.pop() {
+        if b != join && seen.insert(b as usize) {
+            out.push(b);
+            work.extend(&cfg.succs[b as usize]);
+        }
+    }
+    out
+}
+
+/// Which values are the same in all threads that compute them together.
+fn uniform_values(f: &Func) -> Vec<bool> {
+    let cfg = living_graph(f);
+    let post = cfg.postdominators();
+    let full = f.cfg();
+    let loops = full.loops(&full.dominators());
+    let mut uniform = vec![true; f.values.len()];
+    let mut users: Vec<Vec<u32>> = vec![Vec::new(); f.values.len()]; // blocks to look at again
+    for (b, block) in f.blocks.iter().enumerate() {
+        for &i in &block.insts {
+            for a in &f.inst(i).args {
+                users[a.index()].push(b as u32);
+            }
+        }
+        block.term.visit(|v| users[v.index()].push(b as u32));
+    }
+    let mut done_branch = vec![false; f.blocks.len()];
+    let mut divergent_join = vec![false; f.blocks.len()];
+    let mut queued = vec![true; f.blocks.len()];
+    let mut work: Vec<u32> = full.rpo.iter().rev().copied().collect();
+    while let Some(b) = work.pop() {
+        queued[b as usize] = false;
+        let mut changed: Vec<Value> = Vec::new();
+        let block = &f.blocks[b as usize];
+        let set = |v: Value, uniform: &mut Vec<bool>, changed: &mut Vec<Value>| {
+            if std::mem::replace(&mut uniform[v.index()], false) {
+                changed.push(v);
+            }
+        };
+        if divergent_join[b as usize] {
+            for &p in &block.params {
+                set(p, &mut uniform, &mut changed);
+            }
+        }
+        for &i in &block.insts {
+            let inst = f.inst(i);
+            if source(inst) || (spreads(inst) && inst.args.iter().any(|a| !uniform[a.index()])) {
+                for &r in &inst.results {
+                    set(r, &mut uniform, &mut changed);
+                }
+            }
+        }
+        for e in block.term.edges() {
+            for (&p, &a) in f.blocks[e.block.index()].params.iter().zip(&e.args) {
+                if !uniform[a.index()] {
+                    set(p, &mut uniform, &mut changed);
+                }
+            }
+        }
+        let mut again: Vec<u32> = Vec::new();
+        if !done_branch[b as usize] && divergent_branch(f, &cfg, &uniform, b) {
+            done_branch[b as usize] = true;
+            let join = post.idom[b as usize];
+            let inside = region(&cfg, b, join);
+            let meets = inside.iter().copied().chain((join != NONE && (join as usize) < f.blocks.len()).then_some(join));
+            for m in meets {
+                if full.preds[m as usize].len() > 1 && !divergent_join[m as usize] {
+                    divergent_join[m as usize] = true;
+                    again.push(m);
+                }
+            }
+            // Threads leave the loops around this branch in different iterations: what they carry out differs.
+            for (h, members) in &loops.members {
+                let leaves = members.contains(&b) && (inside.contains(h) || *h == b);
+                if leaves && cfg.succs[b as usize].iter().any(|s| !members.contains(s)) {
+                    let mut in_loop = BitSet::new(f.blocks.len());
+                    for &m in members {
+                        in_loop.insert(m as usize);
+                    }
+                    for (v, blocks) in users.iter().enumerate() {
+                        let inside = match f.values[v].def {
+                            Def::Param(p, _) => in_loop.contains(p.index()),
+                            Def::Inst(..) => false,
+                        };
+                        if inside && blocks.iter().any(|&u| !in_loop.contains(u as usize)) {
+                            set(Value(v as u32), &mut uniform, &mut changed);
+                        }
+                    }
+                    for &m in members {
+                        for &i in &f.blocks[m as usize].insts {
+                            for &r in &f.inst(i).results {
+                                if users[r.index()].iter().any(|&u| !in_loop.contains(u as usize)) {
+                                    set(r, &mut uniform, &mut changed);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for v in changed {
+            again.extend(&users[v.index()]);
+            // A parameter may be passed on by the edges of its own block.
+            if let Def::Param(p, _) = f.values[v.index()].def {
+                again.push(p.0);
+            }
+        }
+        for b in again {
+            if full.reachable(b) && !std::mem::replace(&mut queued[b as usize], true) {
+                work.push(b);
+            }
+        }
+    }
+    uniform
+}
+
+/// Results that differ between threads by themselves.
+fn source(inst: &crate::ir::Inst) -> bool {
+    match inst.op {
+        Op::Sreg => !matches!(
+            Sreg::from_sub(inst.attr.sub),
+            Some(
+                Sreg::NtidX
+                    | Sreg::NtidY
+                    | Sreg::NtidZ
+                    | Sreg::CtaidX
+                    | Sreg::CtaidY
+                    | Sreg::CtaidZ
+                    | Sreg::NctaidX
+                    | Sreg::NctaidY
+                    | Sreg::NctaidZ
+                    | Sreg::Nwarpid
+                    | Sreg::Nsmid
+                    | Sreg::Gridid
+                    | Sreg::DynamicSmem
+                    | Sreg::TotalSmem
+                    | Sreg::ClusterCtarank
+                    | Sreg::SharedWindowHi
+            )
+        ),
+        Op::Undef => false,
+        Op::Load => !matches!(inst.mem.space, MemSpace::Const | MemSpace::Param),
+        Op::LocalAddr => false,
+        op => op.effect() != Effect::Pure,
+    }
+}
+
+/// Results that differ only if an argument does.
+fn spreads(inst: &crate::ir::Inst) -> bool {
+    inst.op.effect() == Effect::Pure || inst.op == Op::Load
+}
+
+/// A region with its join block and the blocks of the barrier.
+struct Region {
+    start: u32,
+    join: u32,
+}
+
+/// Finds where divergent branches meet again and puts join blocks there, inner regions first.
+fn place_joins(f: &mut Func, uniform: &[bool]) -> Vec<Region> {
+    let mut regions: Vec<Region> = Vec::new();
+    let before = f.blocks.len() as u32;
+    // A join block changes the graph; each divergent branch is looked at once, in reverse postorder from the inside.
+    let order = living_graph(f).rpo;
+    for &d in order.iter().rev() {
+        if d >= before {
+            continue;
+        }
+        let cfg = living_graph(f);
+        if !divergent_branch(f, &cfg, uniform, d) {
+            continue;
+        }
+        let post = cfg.postdominators();
+        let join = post.idom[d as usize];
+        if join == NONE || join as usize >= f.blocks.len() {
+            continue;
+        }
+        if regions.iter().any(|r| r.join == join) {
+            continue; // it meets at a join block that exists
+        }
+        let dom = cfg.dominators();
+        if let Some(r) = make_join(f, &cfg, &dom, d, join) {
+            regions.push(r);
+        }
+    }
+    regions
+}
+
+/// Puts a join block before `join` for the threads that come from `d`, if there is a place to set the barrier.
+fn make_join(f: &mut Func, cfg: &Cfg, dom: &DomTree, d: u32, join: u32) -> Option<Region> {
+    let loops = cfg.loops(dom);
+    let in_loop = |b: u32, h: u32| loops.members.iter().any(|(x, m)| *x == h && m.contains(&b));
+    let mut start = d;
+    loop {
+        // The start must lie outside every loop that does not contain the join.
+        let mut moved = false;
+        let mut h = loops.header[start as usize];
+        while h != NONE {
+            if !in_loop(join, h) || (h == join && start != d) {
+                let up = dom.idom[h as usize];
+                if up == NONE {
+                    return None;
+                }
+                start = up;
+                moved = true;
+                break;
+            }
+            let up = dom.idom[h as usize];
+            h = if up == NONE { NONE } else { loops.header[up as usize] };
+        }
+        if moved {
+            continue;
+        }
+        let inside = region(cfg, start, join);
+        let mut common = start;
+        for &b in &inside {
+            common = dom.common(common, b);
+            if common == NONE {
+                return None;
+            }
+        }
+        if common == start {
+            // Every thread that is in the region came through the start, unless a path from the start avoids the join
+            // for good.
+            if inside.contains(&start) && start != d {
+                return None;
+            }
+            if inside.contains(&start) {
+                return None;
+            }
+            let dead_end = |b: u32| cfg.succs[b as usize].is_empty();
+            if inside.iter().any(|&b| dead_end(b) && f.blocks[b as usize].term != Term::Exit && f.blocks[b as usize].term != Term::Unreachable) {
+                return None;
+            }
+            return Some(split(f, start, join, &inside));
+        }
+        start = common;
+    }
+}
+
+/// Routes the edges from `start` and the region into `join` through a new block.
+fn split(f: &mut Func, start: u32, join: u32, inside: &[u32]) -> Region {
+    let new = f.new_block();
+    let params: Vec<Value> = f.blocks[join as usize].params.clone();
+    let args: Vec<Value> = params.iter().map(|&p| f.add_param(new, f.ty(p))).collect();
+    f.blocks[new.index()].term = Term::Br(Edge { block: Block(join), args });
+    for &b in inside.iter().chain(std::iter::once(&start)) {
+        let BlockData { term, .. } = &mut f.blocks[b as usize];
+        if let Term::Switch { targets, .. } = term {
+            for t in targets {
+                if t.0 == join {
+                    *t = new;
+                }
+            }
+        }
+        for e in term.edges_mut() {
+            if e.block.0 == join {
+                e.block = new;
+            }
+        }
+    }
+    Region { start, join: new.0 }
+}
+
+/// Gives barriers numbers and marks the blocks where threads may be apart.
+fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
+    let n = f.blocks.len();
+    let cfg = living_graph(f);
+    // Parameters of join blocks are new values: as uniform as what they pass on, which is a divergent join's.
+    uniform.resize(f.values.len(), false);
+    let mut out = Convergence {
+        divergent: vec![false; n],
+        uniform,
+        open: vec![Vec::new(); n],
+        close: vec![None; n],
+    };
+    let mut sets: Vec<(usize, BitSet, Option<u8>)> = Vec::new();
+    for (i, r) in regions.iter().enumerate() {
+        let mut set = BitSet::new(n);
+        for b in region(&cfg, r.start, r.join) {
+            set.insert(b as usize);
+        }
+        sets.push((i, set, None));
+    }
+    // Outer regions (larger) first: they get the lower numbers, and their BSSY comes first in a shared block.
+    sets.sort_by_key(|(i, s, _)| (std::cmp::Reverse(s.count()), *i));
+    for k in 0..sets.len() {
+        let r = &regions[sets[k].0];
+        let mut used = [false; BARRIERS];
+        for (i, set, number) in &sets[..k] {
+            let o = &regions[*i];
+            // Both barriers are alive somewhere if one region starts within the other, or they start together.
+            let overlap = set.contains(r.start as usize)
+                || o.start == r.start
+                || sets[k].1.contains(o.start as usize)
+                || set.contains(r.join as usize);
+            if let (true, Some(b)) = (overlap, number) {
+                used[*b as usize] = true;
+            }
+        }
+        let free = used.iter().position(|u| !u).map(|b| b as u8);
+        sets[k].2 = free;
+        if let Some(b) = free {
+            out.open[r.start as usize].push((b, Block(r.join)));
+            out.close[r.join as usize] = Some(b);
+        }
+    }
+    // Threads are apart between a divergent branch and where it meets, and for good where it never does.
+    let post = cfg.postdominators();
+    for &d in &cfg.rpo {
+        if !divergent_branch(f, &cfg, &out.uniform, d) {
+            continue;
+        }
+        let join = post.idom[d as usize];
+        let met = join != NONE && (join as usize) < n && out.close[join as usize].is_some();
+        let stop = if met { join } else { NONE };
+        for b in region(&cfg, d, stop) {
+            out.divergent[b as usize] = true;
+        }
+        if met {
+            // Between the barrier's start and its join, threads that are through wait: code after the branch inside
+            // the region is covered; loops that the region lies in meet at the join.
+            if let Some(r) = regions.iter().find(|r| r.join == join) {
+                for b in region(&cfg, r.start, join) {
+                    if b != d || r.start != d {
+                        out.divergent[b as usize] = true;
+                    }
+                }
+            }
+        }
+    }
+    // A thread that exits by a path with work on it may be behind the others.
+    for &b in &cfg.rpo {
+        let exits = f.blocks[b as usize].term == Term::Exit && !f.blocks[b as usize].insts.is_empty();
+        if exits && out.divergent[b as usize] {
+            for &d in &cfg.rpo {
+                if divergent_branch(f, &cfg, &out.uniform, d) && region(&cfg, d, NONE).contains(&b) {
+                    for x in region(&cfg, d, NONE) {
+                        out.divergent[x as usize] = true;
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{text, verify};
+
+    fn analyse(body: &str) -> (Func, Convergence) {
+        let mut f = text::parse(&format!("func k entry returns() {{\n{body}\n}}")).unwrap().remove(0);
+        verify::verify(&f).unwrap();
+        let c = run(&mut f);
+        verify::verify(&f).unwrap();
+        (f, c)
+    }
+
+    const TID: &str = "blk0():\nv0:b32 = sreg\nv1:b32 = const {imm=3}\nv2:p = icmp v0, v1 {cmp=lt}\n";
+
+    #[test]
+    fn a_diamond_meets() {
+        let (f, c) = analyse(&format!(
+            "{TID}brif v2, blk1(), blk2()\nblk1():\nbr blk3(v0)\nblk2():\nbr blk3(v1)\nblk3(v3:b32):\nexit"
+        ));
+        assert_eq!(f.blocks.len(), 5);
+        assert_eq!(c.open[0], vec![(0, Block(4))]);
+        assert_eq!(c.close[4], Some(0));
+        assert_eq!(c.divergent, vec![false, true, true, false, false]);
+        assert!(!c.uniform[0] && c.uniform[1] && !c.uniform[2] && !c.uniform[3]);
+    }
+
+    #[test]
+    fn a_uniform_branch_needs_no_barrier() {
+        let (f, c) = analyse(
+            "blk0():\nv0:b32 = param {bytes=4}\nv1:p = icmp v0, v0 {cmp=lt}\nbrif v1, blk1(), blk2()\nblk1():\nbr blk2()\nblk2():\nexit",
+        );
+        assert_eq!((f.blocks.len(), c.divergent), (3, vec![false; 3]));
+    }
+
+    #[test]
+    fn an_early_exit_is_not_waited_for() {
+        let (f, c) = analyse(&format!(
+            "{TID}brif v2, blk1(), blk2()\nblk1():\nexit\nblk2():\nv3:b32 = not v1\nexit"
+        ));
+        assert_eq!((f.blocks.len(), c.divergent), (3, vec![false; 3]));
+    }
+
+    #[test]
+    fn a_divergent_loop_sets_its_barrier_outside() {
+        let (f, c) = analyse(&format!(
+            "{TID}br blk1(v1)\nblk1(v3:b32):\nv4:b32 = iadd v3, v1\nv5:p = icmp v4, v0 {{cmp=lt}}\nbrif v5, blk1(v4), blk2()\nblk2():\nv6:b32 = not v4\nexit"
+        ));
+        assert_eq!(f.blocks.len(), 4);
+        assert_eq!(c.open[0], vec![(0, Block(3))]);
+        assert_eq!(c.close[3], Some(0));
+        assert_eq!(c.divergent, vec![false, true, false, false]);
+        assert!(!c.uniform[4], "what leaves a divergent loop differs");
+    }
+
+    #[test]
+    fn nested_regions_get_their_own_barriers() {
+        let (_, c) = analyse(&format!(
+            "{TID}brif v2, blk1(), blk4()\nblk1():\nv3:p = icmp v0, v1 {{cmp=eq}}\nbrif v3, blk2(), blk3()\nblk2():\nbr blk3()\nblk3():\nbr blk4()\nblk4():\nexit"
+        ));
+        assert_eq!(c.open[0].len(), 1);
+        assert_eq!(c.open[1].len(), 1);
+        assert_ne!(c.open[0][0].0, c.open[1][0].0);
+    }
+}

@@ -1,0 +1,625 @@
+//! The assembler that the rules call: one method a machine instruction, operands legalised to a form that exists.
+
+use super::operand::{TRUE, ZERO};
+use super::isle::rnd_code;
+use super::{Regs, Sel};
+use crate::ir::{Cmp, Rnd};
+use crate::mir::Vreg;
+use sass::enums;
+use sass::form::{FormId, ModName as M, SlotName as S};
+use sass::forms as F;
+use sass::inst::{Inst, Operand, Value as V};
+use sass::reg::{File, Reg};
+
+/// The shapes of a three-source operation: where the immediate may stand.
+#[derive(Clone, Copy)]
+pub struct Shapes3 {
+    rrr: FormId,
+    rri: Option<FormId>,
+    rir: FormId,
+}
+
+/// The shapes of a two-source operation.
+#[derive(Clone, Copy)]
+pub struct Shapes2 {
+    rr: FormId,
+    ri: FormId,
+}
+
+macro_rules! shapes {
+    ($($name:ident: $rrr:ident $rri:tt $rir:ident;)*) => {
+        $(pub const $name: Shapes3 = Shapes3 { rrr: F::$rrr, rri: shapes!(@ $rri), rir: F::$rir };)*
+    };
+    (@ _) => { None };
+    (@ $f:ident) => { Some(F::$f) };
+}
+shapes! {
+    IADD3: IADD3_RRR _ IADD3_RIR;
+    IADD3X: IADD3X_RRR _ IADD3X_RIR;
+    IMAD: IMAD_RRR IMAD_RRI IMAD_RIR;
+    IMAD_HI: IMAD_HI_RRR _ IMAD_HI_RIR;
+    IMAD_WIDE: IMAD_WIDE_RRR _ IMAD_WIDE_RIR;
+    LOP3: LOP3_RRR _ LOP3_RIR;
+    PRMT: PRMT_RRR PRMT_RRI PRMT_RIR;
+    SHF: SHF_RRR SHF_RRI SHF_RIR;
+    FFMA: FFMA_RRR FFMA_RRI FFMA_RIR;
+    DFMA: DFMA_RRR DFMA_RRI DFMA_RIR;
+    HFMA2: HFMA2_RRR HFMA2_RRI HFMA2_RIR;
+}
+macro_rules! shapes2 {
+    ($($name:ident: $rr:ident $ri:ident;)*) => {
+        $(pub const $name: Shapes2 = Shapes2 { rr: F::$rr, ri: F::$ri };)*
+    };
+}
+shapes2! {
+    FADD: FADD_RR FADD_RI;
+    FMUL: FMUL_RR FMUL_RI;
+    FMNMX: FMNMX_RR FMNMX_RI;
+    FSEL: FSEL_RR FSEL_RI;
+    SEL: SEL_RR SEL_RI;
+    ISETP: ISETP_RR ISETP_RI;
+    ISETPX: ISETPX_RR ISETPX_RI;
+    FSETP: FSETP_RR FSETP_RI;
+    DSETP: DSETP_RR DSETP_RI;
+    DADD: DADD_RR DADD_RI;
+    DMUL: DMUL_RR DMUL_RI;
+    VIMNMX: VIMNMX_RR VIMNMX_RI;
+    SGXT: SGXT_RR SGXT_RI;
+    BMSK: BMSK_RR BMSK_RI;
+    LEA: LEA_RR LEA_RI;
+    HADD2: HADD2_RR HADD2_RI;
+    HMUL2: HMUL2_RR HMUL2_RI;
+    HSETP2: HSETP2_RR HSETP2_RI;
+    HMNMX2: HMNMX2_RR HMNMX2_RI;
+}
+
+/// Folds source modifiers of an immediate into its bits, as the operation reads them.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Fold {
+    /// Two's complement negation, bitwise complement.
+    Int,
+    /// Sign bit 31 (32-bit floats, high words of doubles).
+    Float,
+    /// Sign bits 15 and 31.
+    Half,
+}
+
+fn fold(o: Operand, how: Fold) -> Operand {
+    let V::Imm(bits) = o.value else { return o };
+    let mut bits = bits as u32;
+    match how {
+        Fold::Int => {
+            if o.neg {
+                bits = bits.wrapping_neg();
+            }
+            if o.inv {
+                bits = !bits;
+            }
+        }
+        Fold::Float | Fold::Half => {
+            let sign = if how == Fold::Float { 0x8000_0000 } else { 0x8000_8000 };
+            if o.abs {
+                bits &= !sign;
+            }
+            if o.neg {
+                bits ^= sign;
+            }
+        }
+    }
+    Operand::imm(bits as i64)
+}
+
+/// How an immediate is stored in a slot: signed ones sign-extended.
+fn fit(form: FormId, slot: S, o: Operand) -> Operand {
+    let V::Imm(bits) = o.value else { return o };
+    let signed = form.get().slots.iter().any(|s| {
+        s.name == slot && matches!(s.kind, sass::form::SlotKind::Imm { signed: true, bits: 32, .. })
+    });
+    Operand::imm(if signed { bits as i32 as i64 } else { bits as u32 as i64 })
+}
+
+impl Sel<'_> {
+    fn new_gpr(&mut self) -> (Vreg, Operand) {
+        let v = self.m.new_vreg(File::Gpr);
+        (v, Operand::reg(self.m.reg(v)))
+    }
+
+    fn new_pred(&mut self) -> (Vreg, Operand) {
+        let v = self.m.new_vreg(File::Pred);
+        (v, Operand::reg(self.m.reg(v)))
+    }
+
+    /// A new pair, as scalars and as the vector operand that names both.
+    pub(super) fn new_pair(&mut self) -> (Regs, Operand) {
+        let (lo, hi) = (self.m.new_vreg(File::Gpr), self.m.new_vreg(File::Gpr));
+        (Regs { lo, hi: Some(hi) }, Operand::reg(self.m.vector(&[lo, hi])))
+    }
+
+    pub(super) fn mov_imm(&mut self, d: Vreg, bits: u32) {
+        let d = self.m.reg(d);
+        let inst = if bits == 0 {
+            Inst::new(F::MOV_R).with(S::Rd, d).with(S::Rb, Reg::RZ)
+        } else {
+            Inst::new(F::MOV_I).with(S::Rd, d).with(S::Rb, Operand::imm(bits as i64))
+        };
+        self.push(inst);
+    }
+
+    /// Puts three sources into a form that exists: at most one immediate, in B or C; A is a register.
+    fn shape3(&mut self, sh: Shapes3, how: Fold, a: Operand, b: Operand, c: Operand) -> Inst {
+        let (mut a, mut b, mut c) = (fold(a, how), fold(b, how), fold(c, how));
+        let imm = |o: &Operand| matches!(o.value, V::Imm(_));
+        if imm(&a) {
+            a = self.gpr(a);
+        }
+        if imm(&c) && (sh.rri.is_none() || imm(&b)) {
+            c = self.gpr(c);
+        }
+        if imm(&b) {
+            b = fit(sh.rir, S::Rb, b);
+            return Inst::new(sh.rir).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
+        }
+        if let (true, Some(rri)) = (imm(&c), sh.rri) {
+            c = fit(rri, S::Rc, c);
+            return Inst::new(rri).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
+        }
+        Inst::new(sh.rrr).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c)
+    }
+
+    fn shape2(&mut self, sh: Shapes2, how: Fold, a: Operand, b: Operand) -> Inst {
+        let (mut a, mut b) = (fold(a, how), fold(b, how));
+        if matches!(a.value, V::Imm(_)) {
+            a = self.gpr(a);
+        }
+        if matches!(b.value, V::Imm(_)) {
+            b = fit(sh.ri, S::Rb, b);
+            return Inst::new(sh.ri).with(S::Ra, a).with(S::Rb, b);
+        }
+        Inst::new(sh.rr).with(S::Ra, a).with(S::Rb, b)
+    }
+
+    fn finish(&mut self, inst: Inst) -> Operand {
+        let (_, d) = self.new_gpr();
+        self.push(inst.with(S::Rd, d));
+        d
+    }
+
+    // ---- integer --------------------------------------------------------------------------------------------------
+
+    /// a + b + c; at most one immediate. Immediates go to B.
+    pub(super) fn iadd3(&mut self, a: Operand, b: Operand, c: Operand) -> Operand {
+        let (a, b, c) = order_add(a, b, c);
+        let inst = self.shape3(IADD3, Fold::Int, a, b, c);
+        self.finish(inst)
+    }
+
+    /// a + b with carry out.
+    pub(super) fn iadd_carry(&mut self, a: Operand, b: Operand) -> (Operand, Operand) {
+        let (a, b, c) = order_add(a, b, ZERO);
+        let inst = self.shape3(IADD3, Fold::Int, a, b, c);
+        let (_, p) = self.new_pred();
+        (self.finish(inst.with(S::Pu, p)), p)
+    }
+
+    /// a - b with carry out (no borrow). The complement form: a + ~b + 1 carries where -b would lose b = 0.
+    pub(super) fn isub_carry(&mut self, a: Operand, b: Operand) -> (Operand, Operand) {
+        if matches!(b.value, V::Imm(_)) || b == ZERO {
+            return self.iaddx(a, b.inverted(), TRUE, true);
+        }
+        let a = self.gpr(a);
+        let inst = Inst::new(F::IADD3_RRR).with(S::Ra, a).with(S::Rb, b.negated());
+        let (_, p) = self.new_pred();
+        (self.finish(inst.with(S::Pu, p)), p)
+    }
+
+    /// a + b + carry; the carry out is made only if asked for.
+    pub(super) fn iaddx(&mut self, a: Operand, b: Operand, carry: Operand, out: bool) -> (Operand, Operand) {
+        let (a, b, c) = order_add(a, b, ZERO);
+        let mut inst = self.shape3(IADD3X, Fold::Int, a, b, c).with(S::Pp, carry);
+        let mut p = TRUE;
+        if out {
+            p = self.new_pred().1;
+            inst = inst.with(S::Pu, p);
+        }
+        (self.finish(inst), p)
+    }
+
+    pub(super) fn imad(&mut self, a: Operand, b: Operand, c: Operand) -> Operand {
+        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let inst = self.shape3(IMAD, Fold::Int, a, b, c);
+        self.finish(inst)
+    }
+
+    pub(super) fn imad_hi(&mut self, signed: bool, a: Operand, b: Operand) -> Operand {
+        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let inst = self.shape3(IMAD_HI, Fold::Int, a, b, ZERO).with_mod(M::Sign, signed as u8);
+        self.finish(inst)
+    }
+
+    /// a * b + c, 64 bits; `c` is a pair or RZ.
+    pub(super) fn imad_wide(&mut self, signed: bool, a: Operand, b: Operand, c: Operand) -> Regs {
+        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let inst = self.shape3(IMAD_WIDE, Fold::Int, a, b, c).with_mod(M::Sign, signed as u8);
+        let (r, d) = self.new_pair();
+        self.push(inst.with(S::Rd, d));
+        r
+    }
+
+    pub(super) fn lop3(&mut self, lut: u8, a: Operand, b: Operand, c: Operand) -> Operand {
+        let inst = self.shape3(LOP3, Fold::Int, a, b, c).with(S::Lut, Operand::imm(lut as i64));
+        self.finish(inst)
+    }
+
+    pub(super) fn prmt(&mut self, mode: u8, a: Operand, sel: Operand, b: Operand) -> Operand {
+        let inst = self.shape3(PRMT, Fold::Int, a, sel, b).with_mod(M::Mode, mode);
+        self.finish(inst)
+    }
+
+    /// Funnel shift of {c, a} by b. `ty` is one of `shftype`, `hi`: the high word of the result.
+    pub(super) fn shf(&mut self, right: bool, wrap: bool, ty: u8, hi: bool, a: Operand, b: Operand, c: Operand) -> Operand {
+        let inst = self
+            .shape3(SHF, Fold::Int, a, b, c)
+            .with_mod(M::Dir, right as u8)
+            .with_mod(M::W, wrap as u8)
+            .with_mod(M::Type, ty)
+            .with_mod(M::Hi, hi as u8);
+        self.finish(inst)
+    }
+
+    pub(super) fn lea(&mut self, a: Operand, b: Operand, shift: u8) -> Operand {
+        let inst = self.shape2(LEA, Fold::Int, a, b).with(S::Shift, Operand::imm(shift as i64));
+        self.finish(inst)
+    }
+
+    pub(super) fn vimnmx(&mut self, signed: bool, max: bool, a: Operand, b: Operand) -> Operand {
+        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let p = if max { TRUE.inverted() } else { TRUE };
+        let inst = self.shape2(VIMNMX, Fold::Int, a, b).with_mod(M::Type, signed as u8).with(S::Pp, p);
+        self.finish(inst)
+    }
+
+    pub(super) fn sgxt(&mut self, signed: bool, a: Operand, bits: Operand) -> Operand {
+        let inst = self.shape2(SGXT, Fold::Int, a, bits).with_mod(M::Sign, signed as u8);
+        self.finish(inst)
+    }
+
+    pub(super) fn bmsk(&mut self, at: Operand, bits: Operand) -> Operand {
+        let inst = self.shape2(BMSK, Fold::Int, at, bits);
+        self.finish(inst)
+    }
+
+    pub(super) fn unary(&mut self, form: FormId, a: Operand) -> Operand {
+        let a = self.gpr(a);
+        self.finish(Inst::new(form).with(S::Rb, a))
+    }
+
+    pub(super) fn flo(&mut self, signed: bool, shift: bool, a: Operand) -> Operand {
+        let a = self.gpr(a);
+        let inst =
+            Inst::new(F::FLO_R).with(S::Rb, a).with_mod(M::Sign, signed as u8).with_mod(M::Sh, shift as u8);
+        self.finish(inst)
+    }
+
+    pub(super) fn idp4a(&mut self, sub: u8, a: Operand, b: Operand, c: Operand) -> Operand {
+        let (a, b, c) = (self.gpr(a), self.gpr(b), self.gpr(c));
+        let inst = Inst::new(F::IDP_4A_RRR).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
+        self.finish(inst.with_mod(M::TypeA, sub & 1).with_mod(M::TypeB, sub >> 1 & 1))
+    }
+
+    pub(super) fn idp2a(&mut self, sub: u8, a: Operand, b: Operand, c: Operand) -> Operand {
+        let (a, b, c) = (self.gpr(a), self.gpr(b), self.gpr(c));
+        let inst = Inst::new(F::IDP_2A_RRR).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
+        let inst = inst.with_mod(M::TypeA, sub & 1).with_mod(M::TypeB, sub >> 1 & 1);
+        self.finish(inst.with_mod(M::Half, sub >> 2 & 1))
+    }
+
+    /// b if the predicate is false, else a.
+    pub(super) fn sel(&mut self, a: Operand, b: Operand, p: Operand) -> Operand {
+        let (a, b, p) = if matches!(a.value, V::Imm(_)) && !matches!(b.value, V::Imm(_)) {
+            (b, a, p.inverted())
+        } else {
+            (a, b, p)
+        };
+        let inst = self.shape2(SEL, Fold::Int, a, b).with(S::Pp, p);
+        self.finish(inst)
+    }
+
+    // ---- predicates -----------------------------------------------------------------------------------------------
+
+    /// (a cmp b) combined with `p` by `bool_op`.
+    pub(super) fn isetp(&mut self, cmp: Cmp, signed: bool, bool_op: u8, a: Operand, b: Operand, p: Operand) -> Operand {
+        let (a, b, cmp) =
+            if matches!(a.value, V::Imm(_)) || a == ZERO { (b, a, swap(cmp)) } else { (a, b, cmp) };
+        let inst = self
+            .shape2(ISETP, Fold::Int, a, b)
+            .with_mod(M::Cmp, icmp(cmp))
+            .with_mod(M::Sign, signed as u8)
+            .with_mod(M::Bool, bool_op)
+            .with(S::Pp, p);
+        self.finish_pred(inst)
+    }
+
+    /// 64-bit comparison, in two steps.
+    pub(super) fn isetp64(
+        &mut self,
+        cmp: Cmp,
+        signed: bool,
+        bool_op: u8,
+        a: (Operand, Operand),
+        b: (Operand, Operand),
+        p: Operand,
+    ) -> Operand {
+        let low = self.isetp(cmp, false, enums::bop::AND, a.0, b.0, TRUE);
+        let (x, y) = (self.gpr(a.1), b.1);
+        let inst = self
+            .shape2(ISETPX, Fold::Int, x, y)
+            .with_mod(M::Cmp, icmp(cmp))
+            .with_mod(M::Sign, signed as u8)
+            .with_mod(M::Bool, bool_op)
+            .with(S::Pp, p)
+            .with(S::Pr, low);
+        self.finish_pred(inst)
+    }
+
+    fn finish_pred(&mut self, inst: Inst) -> Operand {
+        let (_, d) = self.new_pred();
+        self.push(inst.with(S::Pu, d));
+        d
+    }
+
+    pub(super) fn fsetp(&mut self, cmp: Cmp, ftz: bool, bool_op: u8, a: Operand, b: Operand, p: Operand) -> Operand {
+        let (a, b, cmp) = if matches!(a.value, V::Imm(_)) { (b, a, swap(cmp)) } else { (a, b, cmp) };
+        let inst = self
+            .shape2(FSETP, Fold::Float, a, b)
+            .with_mod(M::Cmp, fcmp(cmp))
+            .with_mod(M::Ftz, ftz as u8)
+            .with_mod(M::Bool, bool_op)
+            .with(S::Pp, p);
+        self.finish_pred(inst)
+    }
+
+    pub(super) fn dsetp(&mut self, cmp: Cmp, bool_op: u8, a: Operand, b: Operand, p: Operand) -> Operand {
+        let a = self.dreg(a);
+        let inst = self
+            .shape2(DSETP, Fold::Float, a, b)
+            .with_mod(M::Cmp, fcmp(cmp))
+            .with_mod(M::Bool, bool_op)
+            .with(S::Pp, p);
+        self.finish_pred(inst)
+    }
+
+    pub(super) fn hsetp2(&mut self, bf16: bool, cmp: Cmp, ftz: bool, a: Operand, b: Operand, p: Operand) -> Operand {
+        let (a, b) = (self.gpr(a), self.gpr(b));
+        let inst = Inst::new(HSETP2.rr)
+            .with(S::Ra, a)
+            .with(S::Rb, b)
+            .with_mod(M::Fmt, bf16 as u8)
+            .with_mod(M::Cmp, fcmp(cmp))
+            .with_mod(M::Ftz, ftz as u8)
+            .with_mod(M::HalfA, enums::hswz::H0_H0)
+            .with_mod(M::HalfB, enums::hswz::H0_H0)
+            .with(S::Pp, p);
+        self.finish_pred(inst)
+    }
+
+    /// Any function of three predicates.
+    pub(super) fn plop3(&mut self, lut: u8, a: Operand, b: Operand, c: Operand) -> Operand {
+        let inst = Inst::new(F::PLOP3).with(S::Pp, a).with(S::Pq, b).with(S::Pr, c);
+        self.finish_pred(inst.with(S::Lut, Operand::imm(lut as i64)))
+    }
+
+    // ---- float ----------------------------------------------------------------------------------------------------
+
+    pub(super) fn fadd(&mut self, a: Operand, b: Operand, fl: Flags) -> Operand {
+        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let inst = self
+            .shape2(FADD, Fold::Float, a, b)
+            .with_mod(M::Rnd, rnd_code(fl.rnd))
+            .with_mod(M::Ftz, fl.ftz as u8)
+            .with_mod(M::Sat, fl.sat as u8);
+        self.finish(inst)
+    }
+
+    pub(super) fn fmul(&mut self, a: Operand, b: Operand, fl: Flags) -> Operand {
+        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let inst = self
+            .shape2(FMUL, Fold::Float, a, b)
+            .with_mod(M::Rnd, rnd_code(fl.rnd))
+            .with_mod(M::Fz, fl.ftz as u8)
+            .with_mod(M::Sat, fl.sat as u8);
+        self.finish(inst)
+    }
+
+    pub(super) fn ffma(&mut self, a: Operand, b: Operand, c: Operand, fl: Flags) -> Operand {
+        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let inst = self
+            .shape3(FFMA, Fold::Float, a, b, c)
+            .with_mod(M::Rnd, rnd_code(fl.rnd))
+            .with_mod(M::Fz, fl.ftz as u8)
+            .with_mod(M::Sat, fl.sat as u8);
+        self.finish(inst)
+    }
+
+    pub(super) fn fmnmx(&mut self, max: bool, nan: bool, ftz: bool, a: Operand, b: Operand) -> Operand {
+        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let p = if max { TRUE.inverted() } else { TRUE };
+        let inst = self
+            .shape2(FMNMX, Fold::Float, a, b)
+            .with_mod(M::Nan, nan as u8)
+            .with_mod(M::Ftz, ftz as u8)
+            .with(S::Pp, p);
+        self.finish(inst)
+    }
+
+    pub(super) fn mufu(&mut self, func: u8, a: Operand) -> Operand {
+        let a = self.gpr(fold(a, Fold::Float));
+        self.finish(Inst::new(F::MUFU_R).with(S::Rb, a).with_mod(M::Func, func))
+    }
+
+    // ---- double ---------------------------------------------------------------------------------------------------
+
+    /// A double operand that must be a register pair: an immediate high word is made one.
+    pub(super) fn dreg(&mut self, o: Operand) -> Operand {
+        let V::Imm(_) = o.value else { return o };
+        let V::Imm(bits) = fold(o, Fold::Float).value else { return o };
+        let (r, d) = self.new_pair();
+        self.mov_imm(r.lo, 0);
+        if let Some(h) = r.hi {
+            self.mov_imm(h, bits as u32);
+        }
+        d
+    }
+
+    fn finish_pair(&mut self, inst: Inst) -> Regs {
+        let (r, d) = self.new_pair();
+        self.push(inst.with(S::Rd, d));
+        r
+    }
+
+    pub(super) fn dadd(&mut self, a: Operand, b: Operand, rnd: Rnd) -> Regs {
+        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let a = self.dreg(a);
+        let inst = self.shape2(DADD, Fold::Float, a, b).with_mod(M::Rnd, rnd_code(rnd));
+        self.finish_pair(inst)
+    }
+
+    pub(super) fn dmul(&mut self, a: Operand, b: Operand, rnd: Rnd) -> Regs {
+        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let a = self.dreg(a);
+        let inst = self.shape2(DMUL, Fold::Float, a, b).with_mod(M::Rnd, rnd_code(rnd));
+        self.finish_pair(inst)
+    }
+
+    pub(super) fn dfma(&mut self, a: Operand, b: Operand, c: Operand, rnd: Rnd) -> Regs {
+        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let a = self.dreg(a);
+        let c = if matches!(b.value, V::Imm(_)) { self.dreg(c) } else { c };
+        let inst = self.shape3(DFMA, Fold::Float, a, b, c).with_mod(M::Rnd, rnd_code(rnd));
+        self.finish_pair(inst)
+    }
+
+    // ---- half -----------------------------------------------------------------------------------------------------
+
+    pub(super) fn hadd2(&mut self, h: HalfOp, a: Operand, b: Operand) -> Operand {
+        let (a, b) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)));
+        let inst = h.set(Inst::new(HADD2.rr).with(S::Ra, a).with(S::Rb, b), M::Ftz, b == ZERO);
+        self.finish(inst)
+    }
+
+    pub(super) fn hmul2(&mut self, h: HalfOp, a: Operand, b: Operand) -> Operand {
+        let (a, b) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)));
+        let inst = h.set(Inst::new(HMUL2.rr).with(S::Ra, a).with(S::Rb, b), M::Fz, false);
+        self.finish(inst)
+    }
+
+    pub(super) fn hfma2(&mut self, h: HalfOp, a: Operand, b: Operand, c: Operand) -> Operand {
+        let (a, b, c) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)), self.gpr(fold(c, Fold::Half)));
+        let inst = h.set(Inst::new(HFMA2.rrr).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c), M::Fz, false);
+        let inst = if h.single { inst.with_mod(M::HalfC, enums::hswz::H0_H0) } else { inst };
+        self.finish(inst)
+    }
+
+    pub(super) fn hmnmx2(&mut self, h: HalfOp, max: bool, nan: bool, a: Operand, b: Operand) -> Operand {
+        let (a, b) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)));
+        let p = if max { TRUE.inverted() } else { TRUE };
+        let inst = h.set(Inst::new(HMNMX2.rr).with(S::Ra, a).with(S::Rb, b), M::Ftz, false);
+        self.finish(inst.with_mod(M::Nan, nan as u8).with(S::Pp, p))
+    }
+}
+
+/// Rounding, flushing and saturation of a 32-bit float operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Flags {
+    /// Rounding.
+    pub rnd: Rnd,
+    /// Flush denormals.
+    pub ftz: bool,
+    /// Clamp to [0, 1].
+    pub sat: bool,
+}
+
+/// What a half operation works on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HalfOp {
+    /// bfloat16 instead of half.
+    pub bf16: bool,
+    /// One half (the lower), not two.
+    pub single: bool,
+    /// Flush denormals.
+    pub ftz: bool,
+    /// Clamp to [0, 1].
+    pub sat: bool,
+}
+
+impl HalfOp {
+    fn set(self, inst: Inst, ftz: M, zero_b: bool) -> Inst {
+        let mut inst = inst.with_mod(M::Fmt, self.bf16 as u8).with_mod(ftz, self.ftz as u8);
+        if self.sat {
+            inst = inst.with_mod(M::Sat, 1);
+        }
+        if self.single {
+            inst = inst.with_mod(M::HalfA, enums::hswz::H0_H0).with_mod(M::HalfB, enums::hswz::H0_H0);
+        } else if zero_b {
+            inst = inst.with_mod(M::HalfB, enums::hswz::H0_H0);
+        }
+        inst
+    }
+}
+
+/// Puts the immediate (if any) into B and a register into A.
+fn order_add(a: Operand, b: Operand, c: Operand) -> (Operand, Operand, Operand) {
+    let imm = |o: &Operand| matches!(o.value, V::Imm(_));
+    if imm(&a) {
+        (b, a, c)
+    } else if imm(&c) {
+        (a, c, b)
+    } else {
+        (a, b, c)
+    }
+}
+
+/// The comparison with its operands exchanged.
+pub fn swap(c: Cmp) -> Cmp {
+    match c {
+        Cmp::Lt => Cmp::Gt,
+        Cmp::Le => Cmp::Ge,
+        Cmp::Gt => Cmp::Lt,
+        Cmp::Ge => Cmp::Le,
+        Cmp::Ltu => Cmp::Gtu,
+        Cmp::Leu => Cmp::Geu,
+        Cmp::Gtu => Cmp::Ltu,
+        Cmp::Geu => Cmp::Leu,
+        other => other,
+    }
+}
+
+fn icmp(c: Cmp) -> u8 {
+    match c {
+        Cmp::Lt => enums::icmp::LT,
+        Cmp::Le => enums::icmp::LE,
+        Cmp::Gt => enums::icmp::GT,
+        Cmp::Ge => enums::icmp::GE,
+        Cmp::Ne => enums::icmp::NE,
+        _ => enums::icmp::EQ,
+    }
+}
+
+fn fcmp(c: Cmp) -> u8 {
+    use enums::fcmp as f;
+    match c {
+        Cmp::Eq => f::EQ,
+        Cmp::Ne => f::NE,
+        Cmp::Lt => f::LT,
+        Cmp::Le => f::LE,
+        Cmp::Gt => f::GT,
+        Cmp::Ge => f::GE,
+        Cmp::Equ => f::EQU,
+        Cmp::Neu => f::NEU,
+        Cmp::Ltu => f::LTU,
+        Cmp::Leu => f::LEU,
+        Cmp::Gtu => f::GTU,
+        Cmp::Geu => f::GEU,
+        Cmp::Num => f::NUM,
+        Cmp::Nan => f::NAN,
+    }
+}

@@ -1,0 +1,216 @@
+//! Block ends, convergence barriers, calls, multi-word arithmetic with carries.
+
+use super::{Regs, Sel};
+use crate::ir::{self, InstId, Op, Term, Ty, Value};
+use crate::mir::{self, BlockId, Call, CallTarget, Vreg};
+use sass::form::SlotName as S;
+use sass::forms as F;
+use sass::inst::{Inst as Sass, Operand, Value as V};
+use sass::reg::{File, Reg};
+
+impl Sel<'_> {
+    /// The machine terminator of a block; what it needs is emitted into `out`.
+    pub(super) fn terminator(&mut self, b: usize) -> mir::Term {
+        let f = self.f;
+        for &(barrier, join) in &self.conv.open[b] {
+            let target = Operand { value: V::Target(join.0 as i64), neg: false, abs: false, inv: false };
+            self.push(Sass::new(F::BSSY).with(S::Bd, Reg::b(barrier)).with(S::TargetFar, target));
+        }
+        match &f.blocks[b].term {
+            Term::Br(e) => mir::Term::Br(self.edge(e)),
+            Term::CondBr { cond, then, els, .. } => {
+                let cond = self.pred(*cond);
+                if cond.as_reg().is_some_and(Reg::is_const) {
+                    let taken = if cond.inv { els } else { then };
+                    return mir::Term::Br(self.edge(taken));
+                }
+                mir::Term::CondBr { cond, then: self.edge(then), els: self.edge(els) }
+            }
+            Term::Switch { index, targets, .. } => {
+                let o = self.lo(*index);
+                let o = self.gpr(o);
+                let index = self.scalar(o);
+                mir::Term::Switch { index, targets: targets.iter().map(|t| BlockId(t.0)).collect() }
+            }
+            Term::Exit => mir::Term::Exit,
+            Term::Ret(values) => {
+                let regs = f.signature.rets.clone();
+                let mut out = Vec::new();
+                for (&v, r) in values.iter().zip(regs) {
+                    let o = self.lo(v);
+                    let o = self.gpr(o);
+                    out.push((self.scalar(o), Reg::r(r)));
+                }
+                mir::Term::Ret(out)
+            }
+            Term::Unreachable => mir::Term::Unreachable,
+        }
+    }
+
+    /// A register operand as a scalar; RZ gets a register of its own.
+    pub(super) fn scalar(&mut self, o: Operand) -> Vreg {
+        match o.value {
+            V::Reg(r) if r.is_virtual() => Vreg(r.index()),
+            _ => {
+                let v = self.m.new_vreg(File::Gpr);
+                self.mov_imm(v, 0);
+                v
+            }
+        }
+    }
+
+    /// An edge: arguments of every parameter, word by word. Parameters that nobody reads are dropped at the end.
+    fn edge(&mut self, e: &ir::Edge) -> mir::Edge {
+        let params = &self.f.blocks[e.block.index()].params;
+        let mut args = Vec::with_capacity(params.len());
+        for (&p, &a) in params.iter().zip(&e.args) {
+            // A parameter of a block that was selected before is wanted by now or never; one of a loop header is
+            // not known yet and is passed.
+            let header = !self.done[e.block.index()];
+            if self.regs[p.index()].is_none() && !header {
+                continue;
+            }
+            self.regs_of(p);
+            match self.f.ty(a) {
+                Ty::P => {
+                    let o = self.pred(a);
+                    args.push(self.predicate_scalar(o));
+                }
+                Ty::B64 => {
+                    let (lo, hi) = (self.lo(a), self.hi(a));
+                    args.push(self.argument(lo));
+                    args.push(self.argument(hi));
+                }
+                _ => {
+                    let lo = self.lo(a);
+                    args.push(self.argument(lo));
+                }
+            }
+        }
+        mir::Edge { block: BlockId(e.block.0), args }
+    }
+
+    fn argument(&mut self, o: Operand) -> Vreg {
+        let o = self.gpr(o);
+        self.scalar(o)
+    }
+
+    /// A predicate operand as a register: complements and constants are made.
+    fn predicate_scalar(&mut self, o: Operand) -> Vreg {
+        match o.value {
+            V::Reg(r) if r.is_virtual() && !o.inv => Vreg(r.index()),
+            _ => {
+                let d = self.plop3(0xf0, o, super::operand::TRUE, super::operand::TRUE);
+                Vreg(d.as_reg().map_or(0, |r| r.index()))
+            }
+        }
+    }
+
+    /// What stands at the start of a block, and its parameters.
+    pub(super) fn begin_block(&mut self, b: usize) {
+        self.loc = u32::MAX;
+        if let Some(barrier) = self.conv.close[b] {
+            self.push(Sass::new(F::BSYNC).with(S::Bb, Reg::b(barrier)));
+        }
+        self.done[b] = true;
+    }
+
+    /// Block parameters, now that it is known which are read.
+    pub(super) fn finish_params(&mut self) {
+        for b in 1..self.f.blocks.len() {
+            for &p in &self.f.blocks[b].params {
+                if let Some(Regs { lo, hi }) = self.regs[p.index()] {
+                    self.m.blocks[b].params.push(lo);
+                    self.m.blocks[b].params.extend(hi);
+                }
+            }
+        }
+    }
+
+    /// Device functions hold their return address in a value that arrives in R20:R21 and leaves there again.
+    pub(super) fn return_address(&mut self) {
+        if self.f.entry {
+            return;
+        }
+        let (lo, hi) = (self.m.new_vreg(File::Gpr), self.m.new_vreg(File::Gpr));
+        self.m.live_in.push((lo, Reg::r(20)));
+        self.m.live_in.push((hi, Reg::r(21)));
+        for b in &mut self.m.blocks {
+            if let mir::Term::Ret(values) = &mut b.term {
+                values.push((lo, Reg::r(20)));
+                values.push((hi, Reg::r(21)));
+            }
+        }
+    }
+
+    pub(super) fn call(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let site = self.f.calls[inst.imm as usize].clone();
+        let indirect = inst.op == Op::CallIndirect;
+        let values: Vec<Value> = inst.args.to_vec();
+        let rets: Vec<Value> = inst.results.to_vec();
+        let target = match site.callee {
+            Some(n) => CallTarget::Func(n),
+            None => {
+                // The pointer is an offset into the function table at the start of bank 2.
+                let pointer = self.lo(values[0]);
+                let pointer = self.gpr(pointer);
+                let v = self.m.new_vreg(File::Gpr);
+                let d = self.m.reg(v);
+                self.push(Sass::new(F::LDC).with(S::Rd, d).with(S::Const, Operand::cbank(2, 0)).with(S::Ra, pointer));
+                CallTarget::Indirect(v)
+            }
+        };
+        let mut args = Vec::new();
+        for (&v, &r) in values[indirect as usize..].iter().zip(&site.args) {
+            let o = self.lo(v);
+            args.push((self.argument(o), Reg::r(r)));
+        }
+        let mut out = Vec::new();
+        for (&v, &r) in rets.iter().zip(&site.rets) {
+            let regs = self.regs_of(v);
+            out.push((regs.lo, Reg::r(r)));
+        }
+        self.push_op(mir::Op::Call(Box::new(Call { target, args, rets: out })));
+        Some(())
+    }
+
+    /// Addition and subtraction with carry in and out.
+    pub(super) fn carry(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let (a, b, c) = (inst.args[0], inst.args[1], inst.args[2]);
+        let sub = inst.op == Op::SubC;
+        let results = inst.results.clone();
+        let out = self.regs[results[1].index()].is_some();
+        let ty = self.f.ty(a);
+        let start = self.constant(c).map(|c| c & 1 != 0) == Some(sub);
+        let (al, bl) = (self.lo(a), self.lo(b));
+        let step = |s: &mut Self, a: Operand, b: Operand, carry: Operand, out: bool| {
+            s.iaddx(a, if sub { b.inverted() } else { b }, carry, out)
+        };
+        if ty == Ty::B16 {
+            return None;
+        }
+        let first_out = out || ty == Ty::B64;
+        let (lo, mut carry) = if start && first_out {
+            if sub { self.isub_carry(al, bl) } else { self.iadd_carry(al, bl) }
+        } else if start {
+            (self.iadd3(al, if sub { bl.negated() } else { bl }, super::operand::ZERO), super::operand::TRUE)
+        } else {
+            let p = self.pred(c);
+            step(self, al, bl, p, first_out)
+        };
+        let mut regs = Regs { lo: Vreg(lo.as_reg()?.index()), hi: None };
+        if ty == Ty::B64 {
+            let (ah, bh) = (self.hi(a), self.hi(b));
+            let (hi, c) = step(self, ah, bh, carry, out);
+            regs.hi = Some(Vreg(hi.as_reg()?.index()));
+            carry = c;
+        }
+        self.define(id, 0, regs);
+        if out {
+            self.define(id, 1, Regs { lo: Vreg(carry.as_reg()?.index()), hi: None });
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,628 @@
+//! What the rules call: the bridge between the generated decision tree and [`Sel`].
+
+use super::asm::{Flags, HalfOp};
+use super::operand::{TRUE, ZERO, immediate};
+use super::{Regs, Sel};
+use crate::ir::{Attr, Cmp, Fmt, Inst as IrInst, InstId, MemSpace, Op, Rnd, Ty, Value};
+use crate::mir::Vreg;
+use sass::enums;
+use sass::form::{ModName as M, SlotName as S};
+use sass::forms as F;
+use sass::inst::{Inst as Sass, Operand, Value as V};
+use sass::reg::{File, Reg};
+
+/// A machine operand.
+pub type Opn = Operand;
+/// Two operands made together.
+pub type Two = (Operand, Operand);
+
+#[allow(dead_code, unreachable_code, unreachable_patterns, unused_imports, unused_variables, unused_mut)]
+#[allow(clippy::all, missing_docs, irrefutable_let_patterns, non_snake_case, non_camel_case_types)]
+mod generated {
+    extern crate alloc;
+    use super::*;
+    include!(concat!(env!("OUT_DIR"), "/isle.rs"));
+}
+pub use generated::constructor_select;
+
+impl Sel<'_> {
+    fn shape(&self, id: InstId, n: usize) -> Option<(&IrInst, Ty)> {
+        let inst = self.f.inst(id);
+        let ty = self.f.ty(*inst.results.first()?);
+        (inst.args.len() == n).then_some((inst, ty))
+    }
+
+    fn vreg_of(&self, o: Operand) -> Option<Vreg> {
+        match o.value {
+            V::Reg(r) if r.is_virtual() && !o.neg && !o.abs && !o.inv => Some(Vreg(r.index())),
+            _ => None,
+        }
+    }
+
+    /// An operand as a result: a register that this instruction defines, or a copy.
+    fn as_result(&mut self, o: Operand) -> Vreg {
+        match self.vreg_of(o) {
+            Some(v) => v,
+            None => {
+                let o = self.move_to_new(o);
+                self.vreg_of(o).unwrap_or(Vreg(0))
+            }
+        }
+    }
+
+    /// A new register with the operand's value.
+    fn move_to_new(&mut self, o: Operand) -> Operand {
+        let v = self.m.new_vreg(File::Gpr);
+        let d = self.m.reg(v);
+        match o.value {
+            V::Imm(bits) => self.mov_imm(v, bits as u32),
+            V::Reg(r) if r == Reg::RZ => self.mov_imm(v, 0),
+            V::Reg(r) => self.push_op(crate::mir::Op::Copy(vec![(d, r)])),
+            _ => self.push(Sass::new(F::MOV_R).with(S::Rd, d)),
+        }
+        Operand::reg(d)
+    }
+}
+
+impl generated::Context for Sel<'_> {
+    fn i0(&mut self, id: InstId) -> Option<(Op, Ty)> {
+        self.shape(id, 0).map(|(i, t)| (i.op, t))
+    }
+    fn i1(&mut self, id: InstId) -> Option<(Op, Ty, Value)> {
+        self.shape(id, 1).map(|(i, t)| (i.op, t, i.args[0]))
+    }
+    fn i2(&mut self, id: InstId) -> Option<(Op, Ty, Value, Value)> {
+        self.shape(id, 2).map(|(i, t)| (i.op, t, i.args[0], i.args[1]))
+    }
+    fn i3(&mut self, id: InstId) -> Option<(Op, Ty, Value, Value, Value)> {
+        self.shape(id, 3).map(|(i, t)| (i.op, t, i.args[0], i.args[1], i.args[2]))
+    }
+    fn i4(&mut self, id: InstId) -> Option<(Op, Ty, Value, Value, Value, Value)> {
+        self.shape(id, 4).map(|(i, t)| (i.op, t, i.args[0], i.args[1], i.args[2], i.args[3]))
+    }
+    fn vty(&mut self, v: Value) -> Option<Ty> {
+        Some(self.f.ty(v))
+    }
+    fn single(&mut self, v: Value) -> Option<InstId> {
+        if self.uses[v.index()] != 1 || self.regs[v.index()].is_some() { None } else { self.def(v) }
+    }
+    fn def(&mut self, v: Value) -> Option<InstId> {
+        match self.f.def(v) {
+            crate::ir::Def::Inst(i, 0) => Some(i),
+            _ => None,
+        }
+    }
+    fn k(&mut self, v: Value) -> Option<u64> {
+        self.constant(v)
+    }
+    fn k32(&mut self, v: Value) -> Option<u8> {
+        self.constant(v).filter(|&c| c < 32).map(|c| c as u8)
+    }
+    fn k64(&mut self, v: Value) -> Option<u8> {
+        self.constant(v).filter(|&c| (32..64).contains(&c)).map(|c| (c - 32) as u8)
+    }
+    fn attr(&mut self, id: InstId) -> Attr {
+        self.f.inst(id).attr
+    }
+    fn imm_of(&mut self, id: InstId) -> u64 {
+        self.f.inst(id).imm as u64
+    }
+    fn bit(&mut self, id: InstId) -> bool {
+        self.f.inst(id).imm & 1 != 0
+    }
+    fn low_bits(&mut self, id: InstId) -> u32 {
+        self.f.inst(id).imm as u32
+    }
+    fn high_bits(&mut self, id: InstId) -> u32 {
+        (self.f.inst(id).imm >> 32) as u32
+    }
+    fn signed_bit(&mut self, a: Attr) -> bool {
+        a.signed
+    }
+    fn sub_of(&mut self, a: Attr) -> u8 {
+        a.sub
+    }
+    fn has_sub(&mut self, a: Attr) -> u8 {
+        a.sub
+    }
+    fn fmt_of(&mut self, a: Attr) -> Fmt {
+        a.fmt
+    }
+    fn fmt2_of(&mut self, a: Attr) -> Fmt {
+        a.fmt2
+    }
+    fn cmp_of(&mut self, a: Attr) -> Cmp {
+        a.cmp
+    }
+    fn rnd_of(&mut self, a: Attr) -> Rnd {
+        a.rnd
+    }
+    fn flags_of(&mut self, a: Attr) -> Flags {
+        Flags { rnd: a.rnd, ftz: a.ftz, sat: a.sat }
+    }
+    fn ftz_of(&mut self, a: Attr) -> bool {
+        a.ftz
+    }
+    fn half_of(&mut self, a: Attr) -> HalfOp {
+        HalfOp {
+            bf16: matches!(a.fmt, Fmt::BF16 | Fmt::BF16x2),
+            single: matches!(a.fmt, Fmt::F16 | Fmt::BF16),
+            ftz: a.ftz,
+            sat: a.sat,
+        }
+    }
+    fn nan_wins(&mut self, a: Attr) -> bool {
+        a.sub & 1 != 0
+    }
+    fn shift_amount(&mut self, a: Attr) -> bool {
+        a.sub & 1 != 0
+    }
+    fn saturating(&mut self, a: Attr) -> Flags {
+        Flags { rnd: Rnd::Rn, ftz: a.ftz, sat: true }
+    }
+    fn plain_single(&mut self) -> Attr {
+        Attr { fmt: Fmt::F32, ..Attr::default() }
+    }
+    fn cmp_lt(&mut self) -> Cmp {
+        Cmp::Lt
+    }
+    fn cmp_gt(&mut self) -> Cmp {
+        Cmp::Gt
+    }
+
+    // ---- operands ---------------------------------------------------------------------------------------------------
+    fn lo(&mut self, v: Value) -> Opn {
+        Sel::lo(self, v)
+    }
+    fn hi(&mut self, v: Value) -> Opn {
+        Sel::hi(self, v)
+    }
+    fn pair(&mut self, v: Value) -> Opn {
+        Sel::pair(self, v)
+    }
+    fn pred(&mut self, v: Value) -> Opn {
+        Sel::pred(self, v)
+    }
+    fn fsrc_of(&mut self, a: Attr, v: Value) -> Opn {
+        Sel::fsrc(self, v, a.fmt, a.ftz)
+    }
+    fn dsrc(&mut self, v: Value) -> Opn {
+        Sel::dsrc(self, v)
+    }
+    fn zero(&mut self) -> Opn {
+        ZERO
+    }
+    fn pt(&mut self) -> Opn {
+        TRUE
+    }
+    fn pf(&mut self) -> Opn {
+        TRUE.inverted()
+    }
+    fn int(&mut self, bits: u32) -> Opn {
+        immediate(bits)
+    }
+    fn amount(&mut self, bits: u8) -> Opn {
+        immediate(bits as u32)
+    }
+    fn neg(&mut self, o: Opn) -> Opn {
+        o.negated()
+    }
+    fn inv(&mut self, o: Opn) -> Opn {
+        o.inverted()
+    }
+    fn fabs(&mut self, o: Opn) -> Opn {
+        Operand { abs: true, neg: false, ..o }
+    }
+    fn zx16(&mut self, v: Value) -> Opn {
+        match self.constant(v) {
+            Some(c) => immediate(c as u16 as u32),
+            None => {
+                let a = Sel::lo(self, v);
+                Sel::lop3(self, 0xc0, a, Operand::imm(0xffff), ZERO)
+            }
+        }
+    }
+    fn sx16(&mut self, v: Value) -> Opn {
+        match self.constant(v) {
+            Some(c) => immediate(c as u16 as i16 as i32 as u32),
+            None => {
+                let a = Sel::lo(self, v);
+                Sel::prmt(self, 0, a, Operand::imm(0x9910), ZERO)
+            }
+        }
+    }
+    fn ext16(&mut self, signed: bool, v: Value) -> Opn {
+        if signed { self.sx16(v) } else { self.zx16(v) }
+    }
+
+    // ---- results ----------------------------------------------------------------------------------------------------
+    fn r1(&mut self, o: Opn) -> Regs {
+        Regs { lo: self.as_result(o), hi: None }
+    }
+    fn r2(&mut self, lo: Opn, hi: Opn) -> Regs {
+        let lo = self.as_result(lo);
+        Regs { lo, hi: Some(self.as_result(hi)) }
+    }
+    fn rlo(&mut self, r: Regs) -> Opn {
+        Operand::reg(self.m.reg(r.lo))
+    }
+    fn rhi(&mut self, r: Regs) -> Opn {
+        r.hi.map_or(ZERO, |h| Operand::reg(self.m.reg(h)))
+    }
+    fn rpair(&mut self, r: Regs) -> Opn {
+        Operand::reg(self.m.vector(&[r.lo, r.hi.unwrap_or(r.lo)]))
+    }
+    fn fst(&mut self, t: Two) -> Opn {
+        t.0
+    }
+    fn snd(&mut self, t: Two) -> Opn {
+        t.1
+    }
+
+    // ---- machine code -----------------------------------------------------------------------------------------------
+    fn mov(&mut self, o: Opn) -> Opn {
+        self.move_to_new(o)
+    }
+    fn iadd3(&mut self, a: Opn, b: Opn, c: Opn) -> Opn {
+        Sel::iadd3(self, a, b, c)
+    }
+    fn add64(&mut self, al: Opn, ah: Opn, bl: Opn, bh: Opn) -> Regs {
+        let (lo, carry) = self.iadd_carry(al, bl);
+        let (hi, _) = self.iaddx(ah, bh, carry, false);
+        self.r2(lo, hi)
+    }
+    fn sub64(&mut self, al: Opn, ah: Opn, bl: Opn, bh: Opn) -> Regs {
+        let (lo, carry) = self.isub_carry(al, bl);
+        let (hi, _) = self.iaddx(ah, bh.inverted(), carry, false);
+        self.r2(lo, hi)
+    }
+    fn imad(&mut self, a: Opn, b: Opn, c: Opn) -> Opn {
+        Sel::imad(self, a, b, c)
+    }
+    fn imad_hi(&mut self, signed: bool, a: Opn, b: Opn) -> Opn {
+        Sel::imad_hi(self, signed, a, b)
+    }
+    fn imad_wide(&mut self, signed: bool, a: Opn, b: Opn, c: Opn) -> Regs {
+        Sel::imad_wide(self, signed, a, b, c)
+    }
+    fn lop3(&mut self, lut: u8, a: Opn, b: Opn, c: Opn) -> Opn {
+        Sel::lop3(self, lut, a, b, c)
+    }
+    fn prmt(&mut self, mode: u8, a: Opn, sel: Opn, b: Opn) -> Opn {
+        Sel::prmt(self, mode, a, sel, b)
+    }
+    fn shl(&mut self, a: Opn, n: Opn) -> Opn {
+        Sel::shf(self, false, false, enums::shftype::U32, false, a, n, ZERO)
+    }
+    fn shr(&mut self, signed: bool, a: Opn, n: Opn) -> Opn {
+        let ty = if signed { enums::shftype::S32 } else { enums::shftype::U32 };
+        Sel::shf(self, true, false, ty, true, ZERO, n, a)
+    }
+    fn shl64(&mut self, lo: Opn, hi: Opn, n: Opn) -> Regs {
+        let h = Sel::shf(self, false, false, enums::shftype::U64, true, lo, n, hi);
+        let l = self.shl(lo, n);
+        self.r2(l, h)
+    }
+    fn shr64(&mut self, signed: bool, lo: Opn, hi: Opn, n: Opn) -> Regs {
+        let ty = if signed { enums::shftype::S64 } else { enums::shftype::U64 };
+        let l = Sel::shf(self, true, false, ty, false, lo, n, hi);
+        let h = self.shr(signed, hi, n);
+        self.r2(l, h)
+    }
+    fn funnel(&mut self, mode: u8, lo: Opn, hi: Opn, n: Opn) -> Opn {
+        // PTX: {b, a} shifted by c; left takes the upper word, right the lower one.
+        let (right, wrap) = (mode >= 2, mode & 1 == 0);
+        Sel::shf(self, right, wrap, enums::shftype::U32, !right, lo, n, hi)
+    }
+    fn lea(&mut self, a: Opn, b: Opn, shift: u8) -> Opn {
+        Sel::lea(self, a, b, shift)
+    }
+    fn minmax(&mut self, signed: bool, max: bool, a: Opn, b: Opn) -> Opn {
+        self.vimnmx(signed, max, a, b)
+    }
+    fn sgxt(&mut self, signed: bool, a: Opn, n: Opn) -> Opn {
+        Sel::sgxt(self, signed, a, n)
+    }
+    fn sel(&mut self, a: Opn, b: Opn, p: Opn) -> Opn {
+        Sel::sel(self, a, b, p)
+    }
+    fn isetp(&mut self, c: Cmp, signed: bool, op: u8, a: Opn, b: Opn, p: Opn) -> Opn {
+        Sel::isetp(self, c, signed, op, a, b, p)
+    }
+    fn isetp64_of(&mut self, c: Cmp, signed: bool, op: u8, a: Value, b: Value, p: Opn) -> Opn {
+        let a = (Sel::lo(self, a), Sel::hi(self, a));
+        let b = (Sel::lo(self, b), Sel::hi(self, b));
+        Sel::isetp64(self, c, signed, op, a, b, p)
+    }
+    fn plop3(&mut self, lut: u8, a: Opn, b: Opn, c: Opn) -> Opn {
+        Sel::plop3(self, lut, a, b, c)
+    }
+    fn set_predicate(&mut self, value: bool) -> Opn {
+        Sel::plop3(self, if value { 0xff } else { 0 }, TRUE, TRUE, TRUE)
+    }
+    fn popc(&mut self, a: Opn) -> Opn {
+        self.unary(F::POPC_R, a)
+    }
+    fn brev(&mut self, a: Opn) -> Opn {
+        self.unary(F::BREV_R, a)
+    }
+    fn iabs(&mut self, a: Opn) -> Opn {
+        self.unary(F::IABS_R, a)
+    }
+    fn flo(&mut self, signed: bool, shift: bool, a: Opn) -> Opn {
+        Sel::flo(self, signed, shift, a)
+    }
+    fn idp4a(&mut self, sub: u8, a: Opn, b: Opn, c: Opn) -> Opn {
+        Sel::idp4a(self, sub, a, b, c)
+    }
+    fn idp2a(&mut self, sub: u8, a: Opn, b: Opn, c: Opn) -> Opn {
+        Sel::idp2a(self, sub, a, b, c)
+    }
+    fn fadd(&mut self, a: Opn, b: Opn, f: Flags) -> Opn {
+        Sel::fadd(self, a, b, f)
+    }
+    fn fmul(&mut self, a: Opn, b: Opn, f: Flags) -> Opn {
+        Sel::fmul(self, a, b, f)
+    }
+    fn ffma(&mut self, a: Opn, b: Opn, c: Opn, f: Flags) -> Opn {
+        Sel::ffma(self, a, b, c, f)
+    }
+    fn fmnmx(&mut self, max: bool, nan: bool, ftz: bool, a: Opn, b: Opn) -> Opn {
+        Sel::fmnmx(self, max, nan, ftz, a, b)
+    }
+    fn fsetp(&mut self, c: Cmp, ftz: bool, op: u8, a: Opn, b: Opn, p: Opn) -> Opn {
+        Sel::fsetp(self, c, ftz, op, a, b, p)
+    }
+    fn dsetp(&mut self, c: Cmp, op: u8, a: Opn, b: Opn, p: Opn) -> Opn {
+        Sel::dsetp(self, c, op, a, b, p)
+    }
+    fn hsetp(&mut self, h: HalfOp, c: Cmp, a: Opn, b: Opn, p: Opn) -> Opn {
+        self.hsetp2(h.bf16, c, h.ftz, a, b, p)
+    }
+    fn mufu_of(&mut self, op: &Op, a: Opn) -> Opn {
+        Sel::mufu(self, mufu_function(*op), a)
+    }
+    fn mufu64h(&mut self, op: &Op, a: Opn) -> Opn {
+        let func = if *op == Op::FRcp { enums::mufu::RCP64H } else { enums::mufu::RSQ64H };
+        Sel::mufu(self, func, a)
+    }
+    fn dadd(&mut self, a: Opn, b: Opn, r: Rnd) -> Regs {
+        Sel::dadd(self, a, b, r)
+    }
+    fn dmul(&mut self, a: Opn, b: Opn, r: Rnd) -> Regs {
+        Sel::dmul(self, a, b, r)
+    }
+    fn dfma(&mut self, a: Opn, b: Opn, c: Opn, r: Rnd) -> Regs {
+        Sel::dfma(self, a, b, c, r)
+    }
+    fn hadd2(&mut self, h: HalfOp, a: Opn, b: Opn) -> Opn {
+        Sel::hadd2(self, h, a, b)
+    }
+    fn hmul2(&mut self, h: HalfOp, a: Opn, b: Opn) -> Opn {
+        Sel::hmul2(self, h, a, b)
+    }
+    fn hfma2(&mut self, h: HalfOp, a: Opn, b: Opn, c: Opn) -> Opn {
+        Sel::hfma2(self, h, a, b, c)
+    }
+    fn hmnmx2(&mut self, h: HalfOp, max: bool, nan: bool, a: Opn, b: Opn) -> Opn {
+        Sel::hmnmx2(self, h, max, nan, a, b)
+    }
+    fn convert(&mut self, id: InstId, v: Value) -> Regs {
+        self.conversion(id, v)
+    }
+    fn cvt_pack(&mut self, a: Attr, hi: Opn, lo: Opn) -> Opn {
+        let (hi, lo) = (self.gpr(hi), self.gpr(lo));
+        let d = self.m.new_vreg(File::Gpr);
+        let d = Operand::reg(self.m.reg(d));
+        let inst = Sass::new(F::F2FP_PACK_RR)
+            .with(S::Rd, d)
+            .with(S::Ra, hi)
+            .with(S::Rb, lo)
+            .with_mod(M::Dst, matches!(a.fmt, Fmt::BF16x2) as u8)
+            .with_mod(M::Rnd, (a.rnd == Rnd::Rz) as u8);
+        self.push(inst);
+        d
+    }
+    fn half_to_float(&mut self, v: Value) -> Opn {
+        let a = Sel::lo(self, v);
+        let a = self.gpr(a);
+        let d = self.m.new_vreg(File::Gpr);
+        let d = Operand::reg(self.m.reg(d));
+        let inst = Sass::new(F::HADD2_RR)
+            .with(S::Rd, d)
+            .with(S::Ra, ZERO.negated())
+            .with(S::Rb, a)
+            .with_mod(M::F32, 1)
+            .with_mod(M::HalfB, enums::hswz::H0_H0);
+        self.push(inst);
+        d
+    }
+    fn param(&mut self, id: InstId) -> Regs {
+        self.parameter(id)
+    }
+    fn address(&mut self, id: InstId) -> Regs {
+        let inst = self.f.inst(id);
+        let imm = inst.imm;
+        match inst.op {
+            Op::GlobalAddr => {
+                let slot = self.layout.slot[imm as usize];
+                self.load_const(4, slot as i32 * 8, true)
+            }
+            Op::SharedAddr => self.shared_base(imm),
+            Op::LocalAddr => {
+                let at = imm + self.m.frame.outgoing as i64;
+                let o = Sel::iadd3(self, Operand::reg(Reg::r(1)), immediate(at as u32), ZERO);
+                self.r1(o)
+            }
+            Op::ConstAddr => {
+                let o = self.move_to_new(immediate(imm as u32));
+                self.r1(o)
+            }
+            _ => match inst.mem.space {
+                // Words of constant bank 0 on sm_90: generic bases of the local window and of bank 3.
+                MemSpace::Local => self.load_const(0, self.bank0.local_window as i32, true),
+                _ => self.load_const(0, self.bank0.const_window as i32, true),
+            },
+        }
+    }
+}
+
+/// Rounding as every form of the conversion unit encodes it (floor, ceil and trunc where the result is integral).
+pub(super) fn rnd_code(r: Rnd) -> u8 {
+    match r {
+        Rnd::Rn => 0,
+        Rnd::Rm => 1,
+        Rnd::Rp => 2,
+        Rnd::Rz => 3,
+    }
+}
+
+/// The function of the special unit for an operation.
+fn mufu_function(op: Op) -> u8 {
+    match op {
+        Op::FRcp => enums::mufu::RCP,
+        Op::FSqrt => enums::mufu::SQRT,
+        Op::FRsqrt => enums::mufu::RSQ,
+        Op::FEx2 => enums::mufu::EX2,
+        Op::FLg2 => enums::mufu::LG2,
+        Op::FSin => enums::mufu::SIN,
+        Op::FCos => enums::mufu::COS,
+        _ => enums::mufu::TANH,
+    }
+}
+
+impl Sel<'_> {
+    /// `LDC` from a constant bank.
+    pub(super) fn load_const(&mut self, bank: u8, offset: i32, wide: bool) -> Regs {
+        let inst = Sass::new(F::LDC).with(S::Const, Operand::cbank(bank, offset));
+        if wide {
+            let (r, d) = self.new_pair();
+            self.push(inst.with(S::Rd, d).with_mod(M::Size, enums::constsize::B64));
+            r
+        } else {
+            let lo = self.m.new_vreg(File::Gpr);
+            let d = self.m.reg(lo);
+            self.push(inst.with(S::Rd, d));
+            Regs { lo, hi: None }
+        }
+    }
+
+    fn parameter(&mut self, id: InstId) -> Regs {
+        let inst = self.f.inst(id);
+        let at = self.bank0.params as i32 + inst.imm as i32;
+        match inst.mem.bytes {
+            8 if at % 8 == 0 => self.load_const(0, at, true),
+            8 => {
+                let lo = self.load_const(0, at, false);
+                let hi = self.load_const(0, at + 4, false);
+                Regs { lo: lo.lo, hi: Some(hi.lo) }
+            }
+            4 => self.load_const(0, at, false),
+            n => {
+                let size = match (n, inst.attr.signed) {
+                    (1, false) => enums::constsize::U8,
+                    (1, true) => enums::constsize::S8,
+                    (_, false) => enums::constsize::U16,
+                    (_, true) => enums::constsize::S16,
+                };
+                let lo = self.m.new_vreg(File::Gpr);
+                let d = self.m.reg(lo);
+                let inst = Sass::new(F::LDC).with(S::Const, Operand::cbank(0, at)).with(S::Rd, d);
+                self.push(inst.with_mod(M::Size, size));
+                Regs { lo, hi: None }
+            }
+        }
+    }
+
+    /// The shared address of byte `offset`: the CTA's rank in the cluster in bits 31:24, then 1024 reserved bytes.
+    fn shared_base(&mut self, offset: i64) -> Regs {
+        let rank = self.m.new_vreg(File::Gpr);
+        let d = self.m.reg(rank);
+        self.push(Sass::new(F::S2R).with(S::Rd, d).with(S::Sr, Operand::imm(enums::sr::CgaCtaId as i64)));
+        let base = self.move_to_new(immediate(0x400 + offset as u32));
+        let o = self.lea(Operand::reg(d), base, 24);
+        Regs { lo: self.as_result(o), hi: None }
+    }
+
+    /// Conversions that the conversion unit does.
+    fn conversion(&mut self, id: InstId, v: Value) -> Regs {
+        let inst = self.f.inst(id);
+        let (op, a) = (inst.op, inst.attr);
+        let result = inst.results[0];
+        let wide_src = self.f.ty(v) == Ty::B64;
+        let wide_dst = self.f.ty(result) == Ty::B64;
+        let wide = wide_src || wide_dst;
+        let float_src = op != Op::I2F;
+        let src_fmt = if op == Op::F2F { a.fmt2 } else { a.fmt };
+        let src = if wide_src {
+            if float_src { let o = Sel::dsrc(self, v); self.dreg(o) } else { Sel::pair(self, v) }
+        } else if float_src {
+            let o = Sel::fsrc(self, v, src_fmt, false);
+            self.gpr(o)
+        } else {
+            let o = Sel::lo(self, v);
+            self.gpr(o)
+        };
+        let float_code = |f: Fmt| match f {
+            Fmt::F16 => 1,
+            Fmt::F64 => 3,
+            Fmt::BF16 => 4,
+            _ => 2,
+        };
+        let mut m = match (op, wide) {
+            (Op::F2I, false) => Sass::new(F::F2I_R),
+            (Op::F2I, true) => Sass::new(F::F2I_64_R),
+            (Op::I2F, false) if a.fmt == Fmt::F32 && matches!(a.rnd, Rnd::Rn | Rnd::Rz) => Sass::new(F::I2FP_R),
+            (Op::I2F, false) => Sass::new(F::I2F_R),
+            (Op::I2F, true) => Sass::new(F::I2F_64_R),
+            (Op::FRound, false) => Sass::new(F::FRND_R),
+            (Op::FRound, true) => Sass::new(F::FRND_64_R),
+            // A packed conversion is a plain one into the lower half.
+            (_, false) if a.rnd == Rnd::Rn && matches!(a.fmt, Fmt::F16 | Fmt::BF16) && a.fmt2 == Fmt::F32 => {
+                let fmt = if a.fmt == Fmt::F16 { Fmt::F16x2 } else { Fmt::BF16x2 };
+                let o = generated::Context::cvt_pack(self, Attr { fmt, ..a }, ZERO, src);
+                return Regs { lo: self.as_result(o), hi: None };
+            }
+            (_, false) => Sass::new(F::F2F_R),
+            (_, true) => Sass::new(F::F2F_64_R),
+        };
+        let int_code = match (a.sub, a.signed) {
+            (64, false) => 6,
+            (64, true) => 7,
+            (_, false) => 4,
+            (_, true) => 5,
+        };
+        m = m.with(S::Rb, src);
+        m = match op {
+            Op::F2I => {
+                m = m.with_mod(M::Dst, int_code).with_mod(M::Src, float_code(a.fmt)).with_mod(M::Rnd, rnd_code(a.rnd));
+                m = m.with_mod(M::Ftz, a.ftz as u8);
+                // Narrow float to 32 bits: the fast form that the vendor's compiler uses.
+                if wide { m } else { m.with_mod(M::Ntz, 1) }
+            }
+            Op::I2F => {
+                m = m.with_mod(M::Dst, float_code(a.fmt)).with_mod(M::Src, int_code);
+                m.with_mod(M::Rnd, rnd_code(a.rnd))
+            }
+            Op::FRound => {
+                let fmt = float_code(a.fmt);
+                m.with_mod(M::Fmt, fmt << 3 | fmt).with_mod(M::Rnd, rnd_code(a.rnd)).with_mod(M::Ftz, a.ftz as u8)
+            }
+            _ => m
+                .with_mod(M::Dst, float_code(a.fmt))
+                .with_mod(M::Src, float_code(a.fmt2))
+                .with_mod(M::Rnd, rnd_code(a.rnd))
+                .with_mod(M::Ftz, a.ftz as u8),
+        };
+        if wide_dst {
+            let (r, d) = self.new_pair();
+            self.push(m.with(S::Rd, d));
+            r
+        } else {
+            let lo = self.m.new_vreg(File::Gpr);
+            let d = self.m.reg(lo);
+            self.push(m.with(S::Rd, d));
+            Regs { lo, hi: None }
+        }
+    }
+}

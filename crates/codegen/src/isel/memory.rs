@@ -1,0 +1,490 @@
+//! Loads, stores, atomics, fences.
+
+use super::operand::ZERO;
+use super::{Regs, Sel};
+use crate::ir::{AtomOp, Fmt, InstId, Mem, MemSpace, Op, Scope, Sem, Value};
+use crate::mir::Vreg;
+use sass::enums;
+use sass::form::{ModName as M, SlotName as S};
+use sass::forms as F;
+use sass::inst::{Inst as Sass, Operand};
+use sass::reg::{File, Reg};
+
+/// The memory descriptor: loaded once a kernel by the prologue.
+const DESCRIPTOR: Reg = Reg::ur(4);
+
+/// Furthest immediate offset of an address, both ways (24 bits, signed).
+const REACH: i64 = 0x7f_ffff;
+
+/// An address in a register and a byte offset.
+struct At {
+    base: Operand,
+    offset: i64,
+}
+
+impl Sel<'_> {
+    pub(super) fn memory(&mut self, id: InstId) -> Option<()> {
+        match self.f.inst(id).op {
+            Op::Load => self.load(id),
+            Op::Store => self.store(id),
+            Op::Atom | Op::Red => self.atomic(id),
+            Op::Fence => self.fence(id),
+            Op::LdMatrix | Op::StMatrix => self.matrix(id),
+            Op::IsSpace => self.is_space(id),
+            _ => self.prefetch(id),
+        }
+    }
+
+    /// Splits constant additions off an address, as far as the offset field reaches.
+    fn peel(&self, addr: Value, mut offset: i64) -> (Value, i64) {
+        let mut v = addr;
+        while let Some(inst) = self.f.def_inst(v) {
+            if inst.op != Op::IAdd {
+                break;
+            }
+            let Some(c) = self.f.constant(inst.args[1]) else { break };
+            let c = if self.f.ty(v) == crate::ir::Ty::B64 { c as i64 } else { c as u32 as i32 as i64 };
+            let sum = offset + c;
+            if sum.abs() > REACH {
+                break;
+            }
+            offset = sum;
+            v = inst.args[0];
+        }
+        (v, offset)
+    }
+
+    /// A 64-bit address.
+    fn wide_address(&mut self, addr: Value, offset: i64) -> At {
+        let (v, offset) = self.peel(addr, offset);
+        if offset.abs() <= REACH {
+            return At { base: self.pair_register(v), offset };
+        }
+        // Too far for the field: add it up.
+        let (lo, hi) = (self.lo(v), self.hi(v));
+        let bits = offset as u64;
+        let (l, c) = self.iadd_carry(lo, super::operand::immediate(bits as u32));
+        let (h, _) = self.iaddx(hi, super::operand::immediate((bits >> 32) as u32), c, false);
+        At { base: self.vector_of(&[l, h]), offset: 0 }
+    }
+
+    /// A value as a register pair that is not RZ only by accident: constants are materialised, except zero.
+    fn pair_register(&mut self, v: Value) -> Operand {
+        self.pair(v)
+    }
+
+    /// A 32-bit address.
+    fn narrow_address(&mut self, space: MemSpace, addr: Value, offset: i64) -> At {
+        let (v, mut offset) = self.peel(addr, offset);
+        if let Some(inst) = self.f.def_inst(v)
+            && inst.op == Op::LocalAddr
+            && space == MemSpace::Local
+        {
+            let at = inst.imm + self.m.frame.outgoing as i64 + offset;
+            return At { base: Operand::reg(Reg::r(1)), offset: at };
+        }
+        if let Some(c) = self.constant(v) {
+            offset += c as u32 as i64;
+            if offset.abs() <= REACH {
+                return At { base: ZERO, offset };
+            }
+            return At { base: self.gpr(super::operand::immediate(offset as u32)), offset: 0 };
+        }
+        if offset.abs() > REACH {
+            let a = self.lo(v);
+            let base = self.iadd3(a, super::operand::immediate(offset as u32), ZERO);
+            return At { base, offset: 0 };
+        }
+        At { base: self.lo(v), offset }
+    }
+
+    fn load(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let (mem, addr, offset) = (inst.mem, inst.args[0], inst.imm);
+        let n = inst.results.len();
+        if mem.space == MemSpace::Stack {
+            let r = self.regs_of(inst.results[0]);
+            self.push_op(crate::mir::Op::LoadIncoming {
+                dst: smallvec::smallvec![r.lo],
+                offset: offset as u32,
+            });
+            return Some(());
+        }
+        let words: Vec<Vreg> = (0..n).flat_map(|i| self.result_words(id, i)).collect();
+        let total = mem.bytes as usize * n;
+        let size = size_code(total, inst.attr.signed)?;
+        // Narrow elements are one a load; wider vectors of them were taken apart before selection.
+        if total.div_ceil(4) != words.len() {
+            return None;
+        }
+        let dst = Operand::reg(self.m.vector(&words));
+        let m = match mem.space {
+            MemSpace::Global | MemSpace::Generic => {
+                let at = self.wide_address(addr, offset);
+                let form = if mem.space == MemSpace::Global { F::LDG } else { F::LD };
+                let m = Sass::new(form)
+                    .with(S::Ra, at.base)
+                    .with(S::Imm, Operand::imm(at.offset))
+                    .with(S::UR, DESCRIPTOR)
+                    .with_mod(M::Sem, load_sem(mem))
+                    .with_mod(M::Cache, evict(mem))
+                    .with_mod(M::Ltc, mem.prefetch);
+                m.with_mod(M::Size, size)
+            }
+            MemSpace::Shared => {
+                let at = self.narrow_address(mem.space, addr, offset);
+                Sass::new(F::LDS).with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset)).with_mod(M::Size, size)
+            }
+            MemSpace::Local => {
+                let at = self.narrow_address(mem.space, addr, offset);
+                Sass::new(F::LDL)
+                    .with(S::Ra, at.base)
+                    .with(S::Imm, Operand::imm(at.offset))
+                    .with_mod(M::Size, size)
+                    .with_mod(M::Cache, evict(mem))
+            }
+            MemSpace::Const | MemSpace::Param => {
+                if total > 8 {
+                    // LDC loads at most eight bytes: two of them.
+                    return self.load_constant_quad(mem, addr, offset, &words);
+                }
+                let (bank, base) = self.const_bank(mem.space);
+                let at = self.const_address(addr, offset + base);
+                Sass::new(F::LDC)
+                    .with(S::Const, Operand::cbank(bank, at.offset as i32))
+                    .with(S::Ra, at.base)
+                    .with_mod(M::Size, size)
+            }
+            MemSpace::Stack => return None,
+        };
+        self.push(m.with(S::Rd, dst));
+        Some(())
+    }
+
+    fn const_bank(&self, space: MemSpace) -> (u8, i64) {
+        if space == MemSpace::Const { (3, 0) } else { (0, self.bank0.params as i64) }
+    }
+
+    /// An address in a constant bank; the offset must fit its 16 bits.
+    fn const_address(&mut self, addr: Value, offset: i64) -> At {
+        let mut at = match self.f.def_inst(addr) {
+            Some(inst) if inst.op == Op::ConstAddr => At { base: ZERO, offset: offset + inst.imm },
+            _ => {
+                let (v, offset) = self.peel(addr, offset);
+                match self.f.def_inst(v) {
+                    Some(inst) if inst.op == Op::ConstAddr => At { base: ZERO, offset: offset + inst.imm },
+                    _ => self.const_sum(v, offset),
+                }
+            }
+        };
+        if !(0..0x8000).contains(&at.offset) {
+            let sum = self.iadd3(at.base, super::operand::immediate(at.offset as u32), ZERO);
+            at = At { base: sum, offset: 0 };
+        }
+        at
+    }
+
+    /// x + (address of a constant) reads `c[3][x + offset]`.
+    fn const_sum(&mut self, v: Value, offset: i64) -> At {
+        if let Some(inst) = self.f.def_inst(v)
+            && inst.op == Op::IAdd
+        {
+            for (a, b) in [(0, 1), (1, 0)] {
+                if let Some(c) = self.f.def_inst(inst.args[a])
+                    && c.op == Op::ConstAddr
+                {
+                    let offset = offset + c.imm;
+                    let (x, offset) = self.peel(inst.args[b], offset);
+                    return At { base: self.lo(x), offset };
+                }
+            }
+        }
+        At { base: self.lo(v), offset }
+    }
+
+    fn load_constant_quad(&mut self, mem: Mem, addr: Value, offset: i64, words: &[Vreg]) -> Option<()> {
+        let (bank, base) = self.const_bank(mem.space);
+        for (i, two) in words.chunks(2).enumerate() {
+            let at = self.const_address(addr, offset + base + 8 * i as i64);
+            let dst = Operand::reg(self.m.vector(two));
+            let m = Sass::new(F::LDC).with(S::Const, Operand::cbank(bank, at.offset as i32)).with(S::Ra, at.base);
+            self.push(m.with(S::Rd, dst).with_mod(M::Size, enums::constsize::B64));
+        }
+        Some(())
+    }
+
+    /// The registers of result `n`: those that users named, or new ones nobody reads.
+    pub(super) fn result_words(&mut self, id: InstId, n: usize) -> Vec<Vreg> {
+        let v = self.f.inst(id).results[n];
+        let Regs { lo, hi } = self.regs_of(v);
+        match hi {
+            Some(h) => vec![lo, h],
+            None => vec![lo],
+        }
+    }
+
+    fn store(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let (mem, addr, offset) = (inst.mem, inst.args[0], inst.imm);
+        let values = inst.args[1..].to_vec();
+        let total = mem.bytes as usize * values.len();
+        let size = size_code(total, false)?;
+        let words: Vec<Operand> = values.iter().flat_map(|&v| self.words(v)).collect();
+        if total.div_ceil(4) != words.len() {
+            return None;
+        }
+        // A vector of zeros is RZ; a single zero too.
+        let data = if words.iter().all(|&w| w == ZERO) { ZERO } else { self.vector_of(&words) };
+        let m = match mem.space {
+            MemSpace::Global | MemSpace::Generic => {
+                let at = self.wide_address(addr, offset);
+                let form = if mem.space == MemSpace::Global { F::STG } else { F::ST };
+                Sass::new(form)
+                    .with(S::Ra, at.base)
+                    .with(S::Imm, Operand::imm(at.offset))
+                    .with(S::URc, DESCRIPTOR)
+                    .with_mod(M::Sem, store_sem(mem))
+                    .with_mod(M::Cache, evict(mem))
+            }
+            MemSpace::Shared => {
+                let at = self.narrow_address(mem.space, addr, offset);
+                Sass::new(F::STS).with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset))
+            }
+            MemSpace::Local => {
+                let at = self.narrow_address(mem.space, addr, offset);
+                Sass::new(F::STL)
+                    .with(S::Ra, at.base)
+                    .with(S::Imm, Operand::imm(at.offset))
+                    .with_mod(M::Cache, evict(mem))
+            }
+            MemSpace::Stack => {
+                Sass::new(F::STL).with(S::Ra, Reg::r(1)).with(S::Imm, Operand::imm(offset))
+            }
+            _ => return None,
+        };
+        self.push(m.with(S::Rb, data).with_mod(M::Size, size));
+        Some(())
+    }
+
+    fn atomic(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let (mem, attr, addr, offset) = (inst.mem, inst.attr, inst.args[0], inst.imm);
+        let args = inst.args[1..].to_vec();
+        let wanted = inst.op == Op::Atom && self.regs[inst.results[0].index()].is_some();
+        let dst = if wanted {
+            let words = self.result_words(id, 0);
+            Operand::reg(self.m.vector(&words))
+        } else {
+            ZERO
+        };
+        let data: Vec<Operand> = args
+            .iter()
+            .map(|&v| {
+                let words = self.words(v);
+                if words.iter().all(|&w| w == ZERO) { ZERO } else { self.vector_of(&words) }
+            })
+            .collect();
+        let cas = attr.sub == AtomOp::Cas as u8;
+        if mem.space == MemSpace::Shared {
+            if attr.fmt != Fmt::None {
+                return None;
+            }
+            let at = self.narrow_address(mem.space, addr, offset);
+            let m = Sass::new(if cas { F::ATOMS_CAS } else { F::ATOMS })
+                .with(S::Ra, at.base)
+                .with(S::Imm, Operand::imm(at.offset))
+                .with(S::Rd, dst)
+                .with(S::Rb, data[0]);
+            let m = if cas {
+                m.with(S::Rc, data[1]).with_mod(M::Type, if mem.bytes == 8 { enums::castype::B64 } else { 0 })
+            } else {
+                let ty = match (mem.bytes, attr.signed) {
+                    (8, _) => enums::atomstype::B64,
+                    (_, true) => enums::atomstype::S32,
+                    _ => enums::atomstype::U32,
+                };
+                m.with_mod(M::Op, atom_code(attr.sub)).with_mod(M::Type, ty)
+            };
+            self.push(m);
+            return Some(());
+        }
+        let at = self.wide_address(addr, offset);
+        let global = mem.space == MemSpace::Global;
+        let base = |m: Sass| {
+            m.with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset)).with_mod(M::Sem, store_sem(mem))
+        };
+        if cas {
+            let m = base(Sass::new(if global { F::ATOMG_CAS } else { F::ATOM_CAS }));
+            let ty = if mem.bytes == 8 { enums::castype::B64 } else { 0 };
+            self.push(m.with(S::Rd, dst).with(S::Rb, data[0]).with(S::Rc, data[1]).with_mod(M::Type, ty));
+            return Some(());
+        }
+        if attr.fmt != Fmt::None {
+            let ty = match attr.fmt {
+                Fmt::F32 => enums::atomftype::F32_FTZ_RN,
+                Fmt::F64 => enums::atomftype::F64_RN,
+                _ => return None,
+            };
+            let m = match (global, wanted) {
+                (true, false) => Sass::new(F::REDG_F),
+                (true, true) => Sass::new(F::ATOMG_F).with(S::Rd, dst),
+                (false, _) => return None,
+            };
+            self.push(base(m).with(S::URc, DESCRIPTOR).with(S::Rb, data[0]).with_mod(M::Type, ty));
+            return Some(());
+        }
+        let ty = match (mem.bytes, attr.signed) {
+            (8, false) => enums::atomtype::B64,
+            (8, true) => enums::atomtype::S64,
+            (_, true) => enums::atomtype::S32,
+            _ => enums::atomtype::U32,
+        };
+        // Sign matters to minimum and maximum only.
+        let ordered = attr.sub == AtomOp::Min as u8 || attr.sub == AtomOp::Max as u8;
+        let ty = if ordered { ty } else if mem.bytes == 8 { enums::atomtype::B64 } else { enums::atomtype::U32 };
+        let exchange = attr.sub == AtomOp::Exch as u8;
+        let m = if global && !wanted && !exchange {
+            Sass::new(F::REDG).with_mod(M::Op, red_code(attr.sub))
+        } else {
+            let form = if global { F::ATOMG } else { F::ATOM };
+            Sass::new(form).with_mod(M::Op, atom_code(attr.sub)).with(S::Rd, dst)
+        };
+        self.push(base(m).with(S::URc, DESCRIPTOR).with(S::Rb, data[0]).with_mod(M::Type, ty));
+        Some(())
+    }
+
+    /// `sub` 0: acquire and release, 1: sequentially consistent, 2: acquire only. Sequences as observed on sm_90.
+    fn fence(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let (scope, kind) = (inst.mem.scope, inst.attr.sub);
+        let wide = !matches!(scope, Scope::Cta);
+        if kind != 2 {
+            let code = match scope {
+                Scope::Cta => enums::memscope::CTA,
+                Scope::Sys => enums::memscope::SYS,
+                _ => enums::memscope::GPU,
+            };
+            let sem = if kind == 1 { enums::memsem::SC } else { enums::memsem::ALL };
+            self.push(Sass::new(F::MEMBAR).with_mod(M::Sem, sem).with_mod(M::Scope, code));
+            if wide {
+                self.push(Sass::new(F::ERRBAR));
+                self.push(Sass::new(F::CGAERRBAR));
+            }
+        }
+        if wide {
+            self.push(Sass::new(F::CCTL_IVALL));
+        }
+        Some(())
+    }
+
+    fn matrix(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let (attr, addr, offset) = (inst.attr, inst.args[0], inst.imm);
+        let load = inst.op == Op::LdMatrix;
+        let n = if load { inst.results.len() } else { inst.args.len() - 1 };
+        let args = inst.args[1..].to_vec();
+        let at = self.narrow_address(MemSpace::Shared, addr, offset);
+        let count = match n {
+            1 => 0,
+            2 => 1,
+            4 => 2,
+            _ => return None,
+        };
+        let form = if load { F::LDSM } else { F::STSM };
+        let m = Sass::new(form)
+            .with(S::Ra, at.base)
+            .with(S::Imm, Operand::imm(at.offset))
+            .with_mod(M::Trans, attr.sub)
+            .with_mod(M::Count, count);
+        let m = if load {
+            let words: Vec<Vreg> = (0..n).flat_map(|i| self.result_words(id, i)).collect();
+            m.with(S::Rd, Operand::reg(self.m.vector(&words)))
+        } else {
+            let words: Vec<Operand> = args.iter().map(|&v| self.lo(v)).collect();
+            m.with(S::Rb, self.vector_of(&words))
+        };
+        self.push(m);
+        Some(())
+    }
+
+    fn is_space(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let code = match inst.mem.space {
+            MemSpace::Global => enums::qspc::G,
+            MemSpace::Local => enums::qspc::L,
+            MemSpace::Shared => enums::qspc::S,
+            _ => return None,
+        };
+        let at = self.wide_address(inst.args[0], 0);
+        let p = self.m.new_vreg(File::Pred);
+        let d = self.m.reg(p);
+        self.push(Sass::new(F::QSPC).with(S::Pu, d).with(S::Ra, at.base).with_mod(M::Space, code));
+        self.define(id, 0, Regs { lo: p, hi: None });
+        Some(())
+    }
+
+    fn prefetch(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let code = if inst.attr.sub == 1 { enums::cctlop::PF1 } else { enums::cctlop::PF2 };
+        let at = self.wide_address(inst.args[0], inst.imm);
+        self.push(
+            Sass::new(F::CCTL).with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset)).with_mod(M::Op, code),
+        );
+        Some(())
+    }
+}
+
+fn size_code(bytes: usize, signed: bool) -> Option<u8> {
+    Some(match (bytes, signed) {
+        (1, false) => enums::memsize::U8,
+        (1, true) => enums::memsize::S8,
+        (2, false) => enums::memsize::U16,
+        (2, true) => enums::memsize::S16,
+        (4, _) => enums::memsize::B32,
+        (8, _) => enums::memsize::B64,
+        (16, _) => enums::memsize::B128,
+        _ => return None,
+    })
+}
+
+fn evict(mem: Mem) -> u8 {
+    match mem.evict {
+        1 => enums::cache::EF,
+        2 => enums::cache::EL,
+        3 => enums::cache::NA,
+        4 => enums::cache::EU,
+        5 => enums::cache::LU,
+        _ => enums::cache::DEF,
+    }
+}
+
+fn load_sem(mem: Mem) -> u8 {
+    match (mem.sem, mem.scope) {
+        (Sem::Weak, _) if mem.nc => enums::loadsem::CONSTANT,
+        (Sem::Weak, _) => enums::loadsem::WEAK,
+        (Sem::Mmio, _) => enums::loadsem::MMIO_SYS,
+        (_, Scope::Cta) => enums::loadsem::STRONG_SM,
+        (_, Scope::Gpu | Scope::Cluster) => enums::loadsem::STRONG_GPU,
+        _ => enums::loadsem::STRONG_SYS,
+    }
+}
+
+fn store_sem(mem: Mem) -> u8 {
+    match (mem.sem, mem.scope) {
+        (Sem::Weak, _) => enums::storesem::WEAK,
+        (Sem::Mmio, _) => enums::storesem::MMIO_SYS,
+        (_, Scope::Cta) => enums::storesem::STRONG_SM,
+        (_, Scope::Gpu | Scope::Cluster) => enums::storesem::STRONG_GPU,
+        _ => enums::storesem::STRONG_SYS,
+    }
+}
+
+fn atom_code(sub: u8) -> u8 {
+    use enums::atom as a;
+    [a::ADD, a::MIN, a::MAX, a::INC, a::DEC, a::AND, a::OR, a::XOR, a::EXCH][sub as usize % 9]
+}
+
+fn red_code(sub: u8) -> u8 {
+    use enums::red as r;
+    [r::ADD, r::MIN, r::MAX, r::INC, r::DEC, r::AND, r::OR, r::XOR][sub as usize % 8]
+}

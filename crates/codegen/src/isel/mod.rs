@@ -1,0 +1,306 @@
+//! Instruction selection: IR to machine instructions with virtual registers.
+//!
+//! Blocks are walked backwards, and instructions in a block from the last to the first: when an instruction is reached,
+//! every use of it has been selected, so what nobody asked for (because its user swallowed it) is not emitted. Which
+//! machine instruction an operation becomes is said by the ISLE rules in `rules/`; memory, control flow, calls and
+//! warp-wide operations, which touch the function's shape, are written in Rust beside them.
+
+mod asm;
+mod control;
+mod isle;
+mod memory;
+mod operand;
+mod warp;
+
+use crate::converge::Convergence;
+use crate::ir::{self, Effect, InstId, Op as I, Ty, Value};
+use crate::layout::Layout;
+use crate::lower::Program;
+use crate::mir::{self, Frame, Func, Vreg};
+use diag::{Diagnostic, Span};
+use sass::inst::Inst as Sass;
+use sass::reg::{File, Reg};
+use smallvec::SmallVec;
+
+/// The scalars of a value: one, or low and high.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Regs {
+    /// Low word, or the predicate.
+    pub lo: Vreg,
+    /// High word of a 64-bit value.
+    pub hi: Option<Vreg>,
+}
+
+/// Selection of one function.
+pub struct Sel<'a> {
+    f: &'a ir::Func,
+    prog: &'a Program,
+    layout: &'a Layout,
+    conv: &'a Convergence,
+    m: Func,
+    /// Registers of each value that something asked for.
+    regs: Vec<Option<Regs>>,
+    /// How often each value is used.
+    uses: Vec<u32>,
+    /// Instructions of the current IR instruction, in order.
+    out: Vec<mir::Inst>,
+    loc: u32,
+    /// The block being selected.
+    block: usize,
+    /// Blocks already selected.
+    done: Vec<bool>,
+    bank0: &'static arch::Bank0,
+    error: Option<Diagnostic>,
+}
+
+/// Selects a function; `max_gprs` goes through to the register allocator.
+///
+/// # Errors
+/// A diagnostic for an operation that has no rule.
+pub fn select(
+    f: &ir::Func,
+    prog: &Program,
+    layout: &Layout,
+    conv: &Convergence,
+    max_gprs: u32,
+) -> Result<Func, Diagnostic> {
+    let outgoing = f.calls.iter().map(|c| c.stack).max().unwrap_or(0).next_multiple_of(16);
+    let frame = Frame {
+        outgoing,
+        fixed: (outgoing + f.local_size).next_multiple_of(4),
+        size: 0,
+        align: f.local_align.max(8),
+    };
+    let Some(bank0) = arch::bank0(90) else { return Err(Diagnostic::error("no constant bank layout for sm_90")) };
+    let m = Func { name: f.name.clone(), entry: f.entry, frame, max_gprs, ..Func::default() };
+    let mut sel = Sel {
+        f,
+        prog,
+        layout,
+        conv,
+        m,
+        regs: vec![None; f.values.len()],
+        uses: count_uses(f),
+        out: Vec::new(),
+        loc: u32::MAX,
+        block: 0,
+        done: vec![false; f.blocks.len()],
+        bank0,
+        error: None,
+    };
+    sel.run();
+    match sel.error {
+        Some(e) => Err(e),
+        None => Ok(sel.m),
+    }
+}
+
+fn count_uses(f: &ir::Func) -> Vec<u32> {
+    let mut uses = vec![0u32; f.values.len()];
+    for b in &f.blocks {
+        for &i in &b.insts {
+            for a in &f.inst(i).args {
+                uses[a.index()] += 1;
+            }
+        }
+        b.term.visit(|v| uses[v.index()] += 1);
+    }
+    uses
+}
+
+impl Sel<'_> {
+    fn run(&mut self) {
+        let cfg = self.f.cfg();
+        let loops = cfg.loops(&cfg.dominators());
+        let n = self.f.blocks.len();
+        for b in 0..n {
+            self.m.blocks.push(mir::Block {
+                params: Vec::new(),
+                insts: Vec::new(),
+                term: mir::Term::Unreachable,
+                depth: loops.depth[b],
+                divergent: self.conv.divergent[b],
+            });
+        }
+        for (i, &p) in self.f.blocks[0].params.iter().enumerate() {
+            let v = self.regs_of(p);
+            self.m.live_in.push((v.lo, Reg::r(self.f.signature.args[i])));
+        }
+        for &b in cfg.rpo.iter().rev() {
+            self.select_block(b as usize);
+        }
+        self.return_address();
+        // Parameters nobody reads are dropped with their arguments by the edges: both sides ask `regs`.
+        self.finish_params();
+    }
+
+    fn select_block(&mut self, b: usize) {
+        self.block = b;
+        let mut reversed: Vec<mir::Inst> = Vec::new();
+        let mut flush = |s: &mut Self| reversed.extend(s.out.drain(..).rev());
+        self.loc = u32::MAX;
+        let term = self.terminator(b);
+        flush(self);
+        for &id in self.f.blocks[b].insts.iter().rev() {
+            let inst = self.f.inst(id);
+            self.loc = inst.loc;
+            let wanted = inst.results.iter().any(|r| self.regs[r.index()].is_some());
+            if !wanted && matches!(inst.op.effect(), Effect::Pure | Effect::Read) {
+                continue;
+            }
+            self.select_inst(id);
+            flush(self);
+        }
+        reversed.reverse();
+        // What stands before the block's own instructions (a BSYNC of a join) comes first.
+        self.begin_block(b);
+        let mut insts: Vec<mir::Inst> = self.out.drain(..).collect();
+        insts.extend(reversed);
+        self.m.blocks[b].insts = insts;
+        self.m.blocks[b].term = term;
+    }
+
+    fn select_inst(&mut self, id: InstId) {
+        let done = match self.f.inst(id).op {
+            I::Load | I::Store | I::Atom | I::Red | I::Fence | I::Prefetch | I::LdMatrix | I::StMatrix | I::IsSpace => {
+                self.memory(id)
+            }
+            I::Bar
+            | I::WarpSync
+            | I::Shfl
+            | I::Vote
+            | I::Match
+            | I::Redux
+            | I::ActiveMask
+            | I::Nanosleep
+            | I::Trap
+            | I::SregVolatile
+            | I::Sreg => self.warp(id),
+            I::Call | I::CallIndirect => self.call(id),
+            I::AddC | I::SubC => self.carry(id),
+            _ => match isle::constructor_select(self, id) {
+                Some(r) => {
+                    self.define(id, 0, r);
+                    Some(())
+                }
+                None => None,
+            },
+        };
+        if done.is_none() && self.error.is_none() {
+            let inst = self.f.inst(id);
+            let text = ir::text::print_inst(self.f, inst);
+            let mut d = Diagnostic::error(format!("no machine code for operation '{}' yet", inst.op.name()));
+            if inst.loc != u32::MAX {
+                d = d.at(Span::new(inst.loc, inst.loc));
+            }
+            self.error = Some(d.note(text));
+        }
+    }
+
+    /// Says that result `n` of an instruction is in `r`: a copy into the registers that its users already name.
+    fn define(&mut self, id: InstId, n: usize, r: Regs) {
+        let v = self.f.inst(id).results[n];
+        let Some(want) = self.regs[v.index()] else { return };
+        // The instruction that defines `r` was just emitted, and nothing else can know `r`: rename instead of copying,
+        // unless it is an older value handed through.
+        if self.rename(want.lo, r.lo) && want.hi.zip(r.hi).is_none_or(|(w, h)| w == h || self.rename(w, h)) {
+            return;
+        }
+        let mut pairs = vec![(self.m.reg(want.lo), self.m.reg(r.lo))];
+        if let (Some(w), Some(h)) = (want.hi, r.hi) {
+            pairs.push((self.m.reg(w), self.m.reg(h)));
+        }
+        pairs.retain(|(a, b)| a != b);
+        if !pairs.is_empty() {
+            self.push_op(mir::Op::Copy(pairs));
+        }
+    }
+
+    /// Makes `fresh`, defined once by what `out` holds, be called `want`; false if `out` does not define it.
+    fn rename(&mut self, want: Vreg, fresh: Vreg) -> bool {
+        if want == fresh {
+            return true;
+        }
+        let mut found = false;
+        for inst in &self.out {
+            if let mir::Op::Sass(s) = &inst.op {
+                for r in s.regs() {
+                    if r.def && r.reg.is_virtual() && self.m.scalars(r.reg, r.width).contains(&fresh) {
+                        found = true;
+                    }
+                }
+            }
+        }
+        if !found || self.m.vregs[want.0 as usize] != self.m.vregs[fresh.0 as usize] {
+            return false;
+        }
+        let Sel { out, m, .. } = self;
+        for inst in out.iter_mut() {
+            match &mut inst.op {
+                mir::Op::Sass(s) => rename_in(s, m, want, fresh),
+                mir::Op::Copy(pairs) => {
+                    let (w, f) = (m.reg(want), m.reg(fresh));
+                    for (d, s) in pairs {
+                        for r in [d, s] {
+                            if *r == f {
+                                *r = w;
+                            }
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        true
+    }
+
+    // ---- registers ------------------------------------------------------------------------------------------------
+
+    /// The registers of a value: asking makes it wanted.
+    fn regs_of(&mut self, v: Value) -> Regs {
+        if let Some(r) = self.regs[v.index()] {
+            return r;
+        }
+        let r = self.fresh(self.f.ty(v));
+        self.regs[v.index()] = Some(r);
+        r
+    }
+
+    /// New registers for a value of type `ty`.
+    fn fresh(&mut self, ty: Ty) -> Regs {
+        match ty {
+            Ty::P => Regs { lo: self.m.new_vreg(File::Pred), hi: None },
+            Ty::B64 => {
+                let lo = self.m.new_vreg(File::Gpr);
+                Regs { lo, hi: Some(self.m.new_vreg(File::Gpr)) }
+            }
+            _ => Regs { lo: self.m.new_vreg(File::Gpr), hi: None },
+        }
+    }
+
+    fn push(&mut self, inst: Sass) {
+        self.push_op(mir::Op::Sass(inst));
+    }
+
+    fn push_op(&mut self, op: mir::Op) {
+        self.out.push(mir::Inst { op, loc: self.loc });
+    }
+}
+
+fn rename_in(s: &mut Sass, m: &mut Func, want: Vreg, fresh: Vreg) {
+    let mut change = |operand: &mut sass::inst::Operand, width: u8| {
+        let Some(reg) = operand.as_reg().filter(|r| r.is_virtual()) else { return };
+        let scalars = m.scalars(reg, width);
+        if scalars.contains(&fresh) {
+            let new: SmallVec<[Vreg; 4]> = scalars.iter().map(|&v| if v == fresh { want } else { v }).collect();
+            operand.value = sass::inst::Value::Reg(m.vector(&new));
+        }
+    };
+    change(&mut s.guard, 1);
+    for i in 0..s.operands.len() {
+        let width = s.slot_width(i);
+        let mut o = s.operands[i];
+        change(&mut o, width);
+        s.operands[i] = o;
+    }
+}

@@ -1,0 +1,201 @@
+//! Values as machine operands: constants as immediates, negation and complement as source modifiers.
+
+use super::{Regs, Sel};
+use crate::ir::{Fmt, Op as I, Ty, Value};
+use crate::mir::Vreg;
+use sass::inst::{Operand, Value as V};
+use sass::reg::{File, Reg};
+
+/// RZ as an operand.
+pub const ZERO: Operand = Operand::reg(Reg::RZ);
+/// PT as an operand.
+pub const TRUE: Operand = Operand::reg(Reg::PT);
+
+impl Sel<'_> {
+    /// The constant bits of a value (0 for a value that was never written).
+    pub(super) fn constant(&self, v: Value) -> Option<u64> {
+        let inst = self.f.def_inst(v)?;
+        match inst.op {
+            I::Undef => Some(0),
+            _ => self.f.constant(v),
+        }
+    }
+
+    /// Low word: an immediate (RZ for zero) or a register.
+    pub(super) fn lo(&mut self, v: Value) -> Operand {
+        match self.constant(v) {
+            Some(bits) => immediate(bits as u32),
+            None => {
+                let r = self.regs_of(v);
+                Operand::reg(self.m.reg(r.lo))
+            }
+        }
+    }
+
+    /// High word of a 64-bit value.
+    pub(super) fn hi(&mut self, v: Value) -> Operand {
+        match self.constant(v) {
+            Some(bits) => immediate((bits >> 32) as u32),
+            None => match self.regs_of(v).hi {
+                Some(h) => Operand::reg(self.m.reg(h)),
+                None => ZERO,
+            },
+        }
+    }
+
+    /// A predicate: `!` and constants folded in.
+    pub(super) fn pred(&mut self, v: Value) -> Operand {
+        if let Some(bits) = self.constant(v) {
+            return if bits & 1 != 0 { TRUE } else { TRUE.inverted() };
+        }
+        if let Some(inst) = self.f.def_inst(v)
+            && inst.op == I::Not
+        {
+            return self.pred(inst.args[0]).inverted();
+        }
+        let r = self.regs_of(v);
+        Operand::reg(self.m.reg(r.lo))
+    }
+
+    /// The operand in a GPR: an immediate is moved into a new register.
+    pub(super) fn gpr(&mut self, o: Operand) -> Operand {
+        match o.value {
+            V::Reg(_) => o,
+            V::Imm(bits) => {
+                let d = self.m.new_vreg(File::Gpr);
+                self.mov_imm(d, bits as u32);
+                Operand { value: V::Reg(self.m.reg(d)), ..o }
+            }
+            _ => o,
+        }
+    }
+
+    /// Float source: negations and absolute values of the same format fold into the operand.
+    ///
+    /// A flushing `neg`/`abs` folds only into a user that flushes its inputs itself (`ftz`).
+    pub(super) fn float_source(&mut self, v: Value, fmt: Fmt, ftz: bool) -> (Value, bool, bool) {
+        let (mut v, mut neg, mut abs) = (v, false, false);
+        while let Some(inst) = self.f.def_inst(v) {
+            if inst.attr.fmt != fmt || (inst.attr.ftz && !ftz) {
+                break;
+            }
+            match inst.op {
+                I::FNeg if !abs => neg = !neg,
+                I::FNeg => {}
+                I::FAbs => abs = true,
+                _ => break,
+            }
+            v = inst.args[0];
+        }
+        (v, neg, abs)
+    }
+
+    /// A 32-bit float (or half) operand with its source modifiers; constants have them applied.
+    pub(super) fn fsrc(&mut self, v: Value, fmt: Fmt, ftz: bool) -> Operand {
+        let (v, neg, abs) = self.float_source(v, fmt, ftz);
+        if let Some(bits) = self.constant(v) {
+            let sign: u32 = match fmt {
+                Fmt::F16 | Fmt::BF16 => 0x8000,
+                Fmt::F16x2 | Fmt::BF16x2 => 0x8000_8000,
+                _ => 0x8000_0000,
+            };
+            let mut bits = bits as u32;
+            if abs {
+                bits &= !sign;
+            }
+            if neg {
+                bits ^= sign;
+            }
+            return if bits == 0 { ZERO } else { Operand::imm(bits as i64) };
+        }
+        let mut o = self.lo(v);
+        o.neg = neg;
+        o.abs = abs;
+        o
+    }
+
+    /// A 64-bit float operand: a register pair, or an immediate if the low word of the constant is zero.
+    pub(super) fn dsrc(&mut self, v: Value) -> Operand {
+        let (v, neg, abs) = self.float_source(v, Fmt::F64, false);
+        if let Some(bits) = self.constant(v) {
+            let mut bits = bits;
+            if abs {
+                bits &= !(1 << 63);
+            }
+            if neg {
+                bits ^= 1 << 63;
+            }
+            if bits == 0 {
+                return ZERO;
+            }
+            if bits as u32 == 0 {
+                return Operand::imm((bits >> 32) as u32 as i64);
+            }
+            return self.wide_constant(bits);
+        }
+        let mut o = self.pair(v);
+        o.neg = neg;
+        o.abs = abs;
+        o
+    }
+
+    /// A constant in a register pair.
+    fn wide_constant(&mut self, bits: u64) -> Operand {
+        let (lo, hi) = (self.m.new_vreg(File::Gpr), self.m.new_vreg(File::Gpr));
+        self.mov_imm(lo, bits as u32);
+        self.mov_imm(hi, (bits >> 32) as u32);
+        Operand::reg(self.m.vector(&[lo, hi]))
+    }
+
+    /// A 64-bit value as an aligned register pair (RZ for zero).
+    pub(super) fn pair(&mut self, v: Value) -> Operand {
+        match self.constant(v) {
+            Some(0) => ZERO,
+            Some(bits) => self.wide_constant(bits),
+            None => {
+                let Regs { lo, hi } = self.regs_of(v);
+                Operand::reg(self.m.vector(&[lo, hi.unwrap_or(lo)]))
+            }
+        }
+    }
+
+    /// Several values as one vector operand of consecutive registers.
+    pub(super) fn vector_of(&mut self, words: &[Operand]) -> Operand {
+        if let [one] = words {
+            return self.gpr(*one);
+        }
+        let mut list: Vec<Vreg> = Vec::with_capacity(words.len());
+        for &w in words {
+            let reg = match self.gpr(w).value {
+                V::Reg(r) if r.is_virtual() => Vreg(r.index()),
+                V::Reg(_) => {
+                    // RZ as a component: a register that holds zero.
+                    let d = self.m.new_vreg(File::Gpr);
+                    self.mov_imm(d, 0);
+                    d
+                }
+                _ => continue,
+            };
+            // A scalar that stands twice needs a copy: one register cannot be at two places.
+            if list.contains(&reg) {
+                let d = self.m.new_vreg(File::Gpr);
+                let pair = (self.m.reg(d), self.m.reg(reg));
+                self.push_op(crate::mir::Op::Copy(vec![pair]));
+                list.push(d);
+            } else {
+                list.push(reg);
+            }
+        }
+        Operand::reg(self.m.vector(&list))
+    }
+
+    /// The words of a value, low first.
+    pub(super) fn words(&mut self, v: Value) -> Vec<Operand> {
+        if self.f.ty(v) == Ty::B64 { vec![self.lo(v), self.hi(v)] } else { vec![self.lo(v)] }
+    }
+}
+
+/// RZ for zero, else an immediate.
+pub fn immediate(bits: u32) -> Operand {
+    if bits == 0 { ZERO } else { Operand::imm(bits as i64) }
+}
