@@ -22,7 +22,11 @@ fn main() {
     let options = cranelift_isle::codegen::CodegenOptions { exclude_global_allow_pragmas: true, ..Default::default() };
     match cranelift_isle::compile::from_files(&files, &options) {
         Ok(code) => std::fs::write(Path::new(&out).join("isle.rs"), code).expect("write isle.rs"),
-        Err(errors) => panic!("{errors:?}"),
+        Err(errors) => {
+            let mut text = format!("{errors:?}");
+            text.truncate(text.floor_char_boundary(2000));
+            panic!("the selection rules do not compile: {text}")
+        }
     }
 }
 

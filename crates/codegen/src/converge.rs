@@ -141,7 +141,8 @@ fn uniform_values(f: &Func) -> Vec<bool> {
             done_branch[b as usize] = true;
             let join = post.idom[b as usize];
             let inside = region(&cfg, b, join);
-            let meets = inside.iter().copied().chain((join != NONE && (join as usize) < f.blocks.len()).then_some(join));
+            let meets =
+                inside.iter().copied().chain((join != NONE && (join as usize) < f.blocks.len()).then_some(join));
             for m in meets {
                 if full.preds[m as usize].len() > 1 && !divergent_join[m as usize] {
                     divergent_join[m as usize] = true;
@@ -308,7 +309,9 @@ fn make_join(f: &mut Func, cfg: &Cfg, dom: &DomTree, d: u32, join: u32) -> Optio
                 return None;
             }
             let dead_end = |b: u32| cfg.succs[b as usize].is_empty();
-            if inside.iter().any(|&b| dead_end(b) && f.blocks[b as usize].term != Term::Exit && f.blocks[b as usize].term != Term::Unreachable) {
+            if inside.iter().any(|&b| {
+                dead_end(b) && f.blocks[b as usize].term != Term::Exit && f.blocks[b as usize].term != Term::Unreachable
+            }) {
                 return None;
             }
             return Some(split(f, start, join, &inside));
@@ -347,12 +350,7 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
     let cfg = living_graph(f);
     // Parameters of join blocks are new values: as uniform as what they pass on, which is a divergent join's.
     uniform.resize(f.values.len(), false);
-    let mut out = Convergence {
-        divergent: vec![false; n],
-        uniform,
-        open: vec![Vec::new(); n],
-        close: vec![None; n],
-    };
+    let mut out = Convergence { divergent: vec![false; n], uniform, open: vec![Vec::new(); n], close: vec![None; n] };
     let mut sets: Vec<(usize, BitSet, Option<u8>)> = Vec::new();
     for (i, r) in regions.iter().enumerate() {
         let mut set = BitSet::new(n);
@@ -461,9 +459,7 @@ mod tests {
 
     #[test]
     fn an_early_exit_is_not_waited_for() {
-        let (f, c) = analyse(&format!(
-            "{TID}brif v2, blk1(), blk2()\nblk1():\nexit\nblk2():\nv3:b32 = not v1\nexit"
-        ));
+        let (f, c) = analyse(&format!("{TID}brif v2, blk1(), blk2()\nblk1():\nexit\nblk2():\nv3:b32 = not v1\nexit"));
         assert_eq!((f.blocks.len(), c.divergent), (3, vec![false; 3]));
     }
 

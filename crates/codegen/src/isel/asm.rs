@@ -1,7 +1,7 @@
 //! The assembler that the rules call: one method a machine instruction, operands legalised to a form that exists.
 
-use super::operand::{TRUE, ZERO};
 use super::isle::rnd_code;
+use super::operand::{TRUE, ZERO};
 use super::{Regs, Sel};
 use crate::ir::{Cmp, Rnd};
 use crate::mir::Vreg;
@@ -112,9 +112,11 @@ fn fold(o: Operand, how: Fold) -> Operand {
 /// How an immediate is stored in a slot: signed ones sign-extended.
 fn fit(form: FormId, slot: S, o: Operand) -> Operand {
     let V::Imm(bits) = o.value else { return o };
-    let signed = form.get().slots.iter().any(|s| {
-        s.name == slot && matches!(s.kind, sass::form::SlotKind::Imm { signed: true, bits: 32, .. })
-    });
+    let signed = form
+        .get()
+        .slots
+        .iter()
+        .any(|s| s.name == slot && matches!(s.kind, sass::form::SlotKind::Imm { signed: true, bits: 32, .. }));
     Operand::imm(if signed { bits as i32 as i64 } else { bits as u32 as i64 })
 }
 
@@ -256,7 +258,16 @@ impl Sel<'_> {
     }
 
     /// Funnel shift of {c, a} by b. `ty` is one of `shftype`, `hi`: the high word of the result.
-    pub(super) fn shf(&mut self, right: bool, wrap: bool, ty: u8, hi: bool, a: Operand, b: Operand, c: Operand) -> Operand {
+    pub(super) fn shf(
+        &mut self,
+        right: bool,
+        wrap: bool,
+        ty: u8,
+        hi: bool,
+        a: Operand,
+        b: Operand,
+        c: Operand,
+    ) -> Operand {
         let inst = self
             .shape3(SHF, Fold::Int, a, b, c)
             .with_mod(M::Dir, right as u8)
@@ -295,8 +306,7 @@ impl Sel<'_> {
 
     pub(super) fn flo(&mut self, signed: bool, shift: bool, a: Operand) -> Operand {
         let a = self.gpr(a);
-        let inst =
-            Inst::new(F::FLO_R).with(S::Rb, a).with_mod(M::Sign, signed as u8).with_mod(M::Sh, shift as u8);
+        let inst = Inst::new(F::FLO_R).with(S::Rb, a).with_mod(M::Sign, signed as u8).with_mod(M::Sh, shift as u8);
         self.finish(inst)
     }
 
@@ -328,8 +338,7 @@ impl Sel<'_> {
 
     /// (a cmp b) combined with `p` by `bool_op`.
     pub(super) fn isetp(&mut self, cmp: Cmp, signed: bool, bool_op: u8, a: Operand, b: Operand, p: Operand) -> Operand {
-        let (a, b, cmp) =
-            if matches!(a.value, V::Imm(_)) || a == ZERO { (b, a, swap(cmp)) } else { (a, b, cmp) };
+        let (a, b, cmp) = if matches!(a.value, V::Imm(_)) || a == ZERO { (b, a, swap(cmp)) } else { (a, b, cmp) };
         let inst = self
             .shape2(ISETP, Fold::Int, a, b)
             .with_mod(M::Cmp, icmp(cmp))
@@ -380,11 +389,8 @@ impl Sel<'_> {
 
     pub(super) fn dsetp(&mut self, cmp: Cmp, bool_op: u8, a: Operand, b: Operand, p: Operand) -> Operand {
         let a = self.dreg(a);
-        let inst = self
-            .shape2(DSETP, Fold::Float, a, b)
-            .with_mod(M::Cmp, fcmp(cmp))
-            .with_mod(M::Bool, bool_op)
-            .with(S::Pp, p);
+        let inst =
+            self.shape2(DSETP, Fold::Float, a, b).with_mod(M::Cmp, fcmp(cmp)).with_mod(M::Bool, bool_op).with(S::Pp, p);
         self.finish_pred(inst)
     }
 

@@ -3,7 +3,7 @@
 use super::asm::{Flags, HalfOp};
 use super::operand::{TRUE, ZERO, immediate};
 use super::{Regs, Sel};
-use crate::ir::{Attr, Cmp, Fmt, Inst as IrInst, InstId, MemSpace, Op, Rnd, Ty, Value};
+use crate::ir::{Attr, Cmp, Fmt, InstId, MemSpace, Op, Rnd, Ty, Value};
 use crate::mir::Vreg;
 use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
@@ -13,6 +13,9 @@ use sass::reg::{File, Reg};
 
 /// A machine operand.
 pub type Opn = Operand;
+/// Stands where an operation has fewer arguments than a rule names.
+const NO_VALUE: Value = Value(u32::MAX);
+
 /// Two operands made together.
 pub type Two = (Operand, Operand);
 
@@ -26,12 +29,6 @@ mod generated {
 pub use generated::constructor_select;
 
 impl Sel<'_> {
-    fn shape(&self, id: InstId, n: usize) -> Option<(&IrInst, Ty)> {
-        let inst = self.f.inst(id);
-        let ty = self.f.ty(*inst.results.first()?);
-        (inst.args.len() == n).then_some((inst, ty))
-    }
-
     fn vreg_of(&self, o: Operand) -> Option<Vreg> {
         match o.value {
             V::Reg(r) if r.is_virtual() && !o.neg && !o.abs && !o.inv => Some(Vreg(r.index())),
@@ -65,23 +62,14 @@ impl Sel<'_> {
 }
 
 impl generated::Context for Sel<'_> {
-    fn i0(&mut self, id: InstId) -> Option<(Op, Ty)> {
-        self.shape(id, 0).map(|(i, t)| (i.op, t))
+    fn op_of(&mut self, id: InstId) -> (Op, Ty, Value, Value, Value, Value) {
+        let inst = self.f.inst(id);
+        let ty = inst.results.first().map_or(Ty::P, |&r| self.f.ty(r));
+        let arg = |n: usize| inst.args.get(n).copied().unwrap_or(NO_VALUE);
+        (inst.op, ty, arg(0), arg(1), arg(2), arg(3))
     }
-    fn i1(&mut self, id: InstId) -> Option<(Op, Ty, Value)> {
-        self.shape(id, 1).map(|(i, t)| (i.op, t, i.args[0]))
-    }
-    fn i2(&mut self, id: InstId) -> Option<(Op, Ty, Value, Value)> {
-        self.shape(id, 2).map(|(i, t)| (i.op, t, i.args[0], i.args[1]))
-    }
-    fn i3(&mut self, id: InstId) -> Option<(Op, Ty, Value, Value, Value)> {
-        self.shape(id, 3).map(|(i, t)| (i.op, t, i.args[0], i.args[1], i.args[2]))
-    }
-    fn i4(&mut self, id: InstId) -> Option<(Op, Ty, Value, Value, Value, Value)> {
-        self.shape(id, 4).map(|(i, t)| (i.op, t, i.args[0], i.args[1], i.args[2], i.args[3]))
-    }
-    fn vty(&mut self, v: Value) -> Option<Ty> {
-        Some(self.f.ty(v))
+    fn vty(&mut self, v: Value) -> Ty {
+        if v == NO_VALUE { Ty::P } else { self.f.ty(v) }
     }
     fn single(&mut self, v: Value) -> Option<InstId> {
         if self.uses[v.index()] != 1 || self.regs[v.index()].is_some() { None } else { self.def(v) }
@@ -538,7 +526,7 @@ impl Sel<'_> {
     fn shared_base(&mut self, offset: i64) -> Regs {
         let rank = self.m.new_vreg(File::Gpr);
         let d = self.m.reg(rank);
-        self.push(Sass::new(F::S2R).with(S::Rd, d).with(S::Sr, Operand::imm(enums::sr::CgaCtaId as i64)));
+        self.push(Sass::new(F::S2R).with(S::Rd, d).with(S::Sr, Operand::imm(enums::sr::CGACTAID as i64)));
         let base = self.move_to_new(immediate(0x400 + offset as u32));
         let o = self.lea(Operand::reg(d), base, 24);
         Regs { lo: self.as_result(o), hi: None }
@@ -555,7 +543,12 @@ impl Sel<'_> {
         let float_src = op != Op::I2F;
         let src_fmt = if op == Op::F2F { a.fmt2 } else { a.fmt };
         let src = if wide_src {
-            if float_src { let o = Sel::dsrc(self, v); self.dreg(o) } else { Sel::pair(self, v) }
+            if float_src {
+                let o = Sel::dsrc(self, v);
+                self.dreg(o)
+            } else {
+                Sel::pair(self, v)
+            }
         } else if float_src {
             let o = Sel::fsrc(self, v, src_fmt, false);
             self.gpr(o)

@@ -104,10 +104,7 @@ impl Sel<'_> {
         let n = inst.results.len();
         if mem.space == MemSpace::Stack {
             let r = self.regs_of(inst.results[0]);
-            self.push_op(crate::mir::Op::LoadIncoming {
-                dst: smallvec::smallvec![r.lo],
-                offset: offset as u32,
-            });
+            self.push_op(crate::mir::Op::LoadIncoming { dst: smallvec::smallvec![r.lo], offset: offset as u32 });
             return Some(());
         }
         let words: Vec<Vreg> = (0..n).flat_map(|i| self.result_words(id, i)).collect();
@@ -257,9 +254,7 @@ impl Sel<'_> {
                     .with(S::Imm, Operand::imm(at.offset))
                     .with_mod(M::Cache, evict(mem))
             }
-            MemSpace::Stack => {
-                Sass::new(F::STL).with(S::Ra, Reg::r(1)).with(S::Imm, Operand::imm(offset))
-            }
+            MemSpace::Stack => Sass::new(F::STL).with(S::Ra, Reg::r(1)).with(S::Imm, Operand::imm(offset)),
             _ => return None,
         };
         self.push(m.with(S::Rb, data).with_mod(M::Size, size));
@@ -310,9 +305,8 @@ impl Sel<'_> {
         }
         let at = self.wide_address(addr, offset);
         let global = mem.space == MemSpace::Global;
-        let base = |m: Sass| {
-            m.with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset)).with_mod(M::Sem, store_sem(mem))
-        };
+        let base =
+            |m: Sass| m.with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset)).with_mod(M::Sem, store_sem(mem));
         if cas {
             let m = base(Sass::new(if global { F::ATOMG_CAS } else { F::ATOM_CAS }));
             let ty = if mem.bytes == 8 { enums::castype::B64 } else { 0 };
@@ -341,7 +335,13 @@ impl Sel<'_> {
         };
         // Sign matters to minimum and maximum only.
         let ordered = attr.sub == AtomOp::Min as u8 || attr.sub == AtomOp::Max as u8;
-        let ty = if ordered { ty } else if mem.bytes == 8 { enums::atomtype::B64 } else { enums::atomtype::U32 };
+        let ty = if ordered {
+            ty
+        } else if mem.bytes == 8 {
+            enums::atomtype::B64
+        } else {
+            enums::atomtype::U32
+        };
         let exchange = attr.sub == AtomOp::Exch as u8;
         let m = if global && !wanted && !exchange {
             Sass::new(F::REDG).with_mod(M::Op, red_code(attr.sub))
@@ -427,9 +427,7 @@ impl Sel<'_> {
         let inst = self.f.inst(id);
         let code = if inst.attr.sub == 1 { enums::cctlop::PF1 } else { enums::cctlop::PF2 };
         let at = self.wide_address(inst.args[0], inst.imm);
-        self.push(
-            Sass::new(F::CCTL).with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset)).with_mod(M::Op, code),
-        );
+        self.push(Sass::new(F::CCTL).with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset)).with_mod(M::Op, code));
         Some(())
     }
 }

@@ -65,12 +65,8 @@ pub fn select(
     max_gprs: u32,
 ) -> Result<Func, Diagnostic> {
     let outgoing = f.calls.iter().map(|c| c.stack).max().unwrap_or(0).next_multiple_of(16);
-    let frame = Frame {
-        outgoing,
-        fixed: (outgoing + f.local_size).next_multiple_of(4),
-        size: 0,
-        align: f.local_align.max(8),
-    };
+    let frame =
+        Frame { outgoing, fixed: (outgoing + f.local_size).next_multiple_of(4), size: 0, align: f.local_align.max(8) };
     let Some(bank0) = arch::bank0(90) else { return Err(Diagnostic::error("no constant bank layout for sm_90")) };
     let m = Func { name: f.name.clone(), entry: f.entry, frame, max_gprs, ..Func::default() };
     let mut sel = Sel {

@@ -108,7 +108,7 @@ impl Sel<'_> {
             Sreg::LanemaskLe => sr::LEMASK,
             Sreg::LanemaskGt => sr::GTMASK,
             Sreg::LanemaskGe => sr::GEMASK,
-            Sreg::ClusterCtarank => sr::CgaCtaId,
+            Sreg::ClusterCtarank => sr::CGACTAID,
             Sreg::SharedWindowHi => sr::SWINHI,
             Sreg::Clock | Sreg::Clock64 => sr::CLOCKLO,
             Sreg::ClockHi => sr::CLOCKHI,
@@ -129,11 +129,7 @@ impl Sel<'_> {
         } else {
             let r = self.new_word();
             let d = self.m.reg(r.lo);
-            let m = if counter {
-                Sass::new(F::CS2R).with_mod(M::W, enums::cs2rw::B32)
-            } else {
-                Sass::new(F::S2R)
-            };
+            let m = if counter { Sass::new(F::CS2R).with_mod(M::W, enums::cs2rw::B32) } else { Sass::new(F::S2R) };
             self.push(m.with(S::Rd, d).with(S::Sr, sr));
             r
         };
@@ -211,7 +207,8 @@ impl Sel<'_> {
 
     fn shfl(&mut self, id: InstId) -> Option<()> {
         let inst = self.f.inst(id);
-        let mode = [enums::shfl::UP, enums::shfl::DOWN, enums::shfl::BFLY, enums::shfl::IDX][inst.attr.sub as usize & 3];
+        let mode =
+            [enums::shfl::UP, enums::shfl::DOWN, enums::shfl::BFLY, enums::shfl::IDX][inst.attr.sub as usize & 3];
         let args = inst.args.to_vec();
         let results = inst.results.clone();
         self.converge(args[3]);
