@@ -836,6 +836,16 @@ fn main() {
         "/// For each opcode (bits 11:0, bit 91 above them): where its forms begin in [`DECODE_LIST`], and how many.\npub static DECODE_INDEX: &[(u16, u8); 8192] = &{index:?};"
     );
     let _ = writeln!(out, "/// Form numbers, grouped by opcode.\npub static DECODE_LIST: &[u16] = &{list:?};");
+    let mut by_mnemonic: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (n, form) in isa.forms.iter().enumerate() {
+        by_mnemonic.entry(&form.mnemonic).or_default().push(n);
+    }
+    let list: Vec<String> = by_mnemonic.iter().map(|(name, forms)| format!("({name:?}, &{forms:?})")).collect();
+    let _ = writeln!(
+        out,
+        "/// Form numbers by mnemonic, sorted.\npub static BY_MNEMONIC: &[(&str, &[u16])] = &[{}];",
+        list.join(", ")
+    );
     let dir = env::var("OUT_DIR").expect("OUT_DIR");
     fs::write(Path::new(&dir).join("tables.rs"), out).expect("writing tables");
 

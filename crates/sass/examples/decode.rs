@@ -16,7 +16,16 @@ fn main() -> std::io::Result<()> {
         };
         match decode(word, sm) {
             Decoded::Known(inst) if encode(&inst, sm).as_ref() == Ok(&word) => {
-                writeln!(out, "{}\t{}", inst.form().name, print(&inst, 0, &NoLabels))?;
+                let text = print(&inst, 0, &NoLabels);
+                // The text must lead back to the word; what it does not show is the control field.
+                let back = sass::text::parse(&text).map_err(|d| d.message).and_then(|mut back| {
+                    back.ctrl = inst.ctrl;
+                    encode(&back, sm).map_err(|e| e.message)
+                });
+                if back.as_ref() != Ok(&word) {
+                    eprintln!("{word:032x} {text} -> {back:x?}");
+                }
+                writeln!(out, "{}\t{text}", inst.form().name)?;
             }
             Decoded::Known(inst) => writeln!(out, "{}\tdoes not encode to the same word", inst.form().name)?,
             Decoded::Unknown(_) => writeln!(out, "\tunknown")?,

@@ -6,8 +6,8 @@
 //! - a register is overwritten only after earlier writes to it have landed (WAW) and earlier reads of it are done (WAR);
 //! - a scoreboard is waited for no sooner than [`latency::SCOREBOARD_SET`] cycles after it was set.
 //!
-//! Results of one queue return in order, so a load without a scoreboard counts as done when a later one of the same
-//! queue is waited for, as the vendor's code relies on. Calls within the function's text are followed by call site.
+//! Results of one queue (shared memory and shuffles, decoupled arithmetic) return in order, so one without a scoreboard
+//! counts as done when a later one of the same queue is waited for, as the vendor's code relies on. Calls within the function's text are followed by call site.
 //! Lanes that a guard sends elsewhere are left out where the same predicate, not written in between, guards both
 //! instructions with opposite sense.
 
@@ -123,9 +123,10 @@ fn queue(inst: &Inst) -> u8 {
     }
 }
 
-/// True if `later`, once done, proves that `earlier` (of another queue number, or the same) is done.
+/// True if `later`, once done, proves that `earlier` is done. The vendor leaves scoreboards out by this rule for the
+/// decoupled arithmetic, for shared memory with shuffles, and for REDUX and MATCH; never for global or local loads.
 fn in_order(earlier: u8, later: u8) -> bool {
-    earlier != 0 && (earlier == later || (earlier == 3 && later == 2))
+    earlier == later && matches!(earlier, 1 | 3 | 6)
 }
 
 /// True if the sources of `earlier` have been read when those of `later` have.

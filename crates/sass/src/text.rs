@@ -1,5 +1,9 @@
 //! Instructions as text, as the vendor's disassembler prints them.
 
+mod parse;
+
+pub use parse::{Addresses, parse, parse_at, parse_control};
+
 use crate::control::Control;
 use crate::form::{Alias, Form, ImmPrint, Piece, Slot, SlotKind};
 use crate::inst::{Inst, Operand, Value};
@@ -60,6 +64,58 @@ pub fn print_to(out: &mut String, inst: &Inst, pc: u64, labels: &dyn Labels) {
         }
     }
     out.truncate(out.trim_end().len());
+}
+
+/// The listing of a function: one line an instruction, with its offset and labels (`.L_x_0:`) where branches go, numbered
+/// in the order in which the code first names them. `words` begin at byte `base`; words that are no known instruction are
+/// shown as data. With `control`, a column with the control field stands before each instruction.
+pub fn print_function(words: &[u128], sm: u16, base: u64, control: bool) -> String {
+    use crate::codec::{Decoded, decode};
+    let decoded: Vec<Decoded> = words.iter().map(|&word| decode(word, sm)).collect();
+    let mut labels = Listing::default();
+    let end = base as i64 + words.len() as i64 * 16;
+    for (n, inst) in decoded.iter().enumerate() {
+        for op in inst.known().iter().flat_map(|i| &i.operands) {
+            let Value::Target(distance) = op.value else { continue };
+            let target = base as i64 + n as i64 * 16 + 16 + distance;
+            if (base as i64..end).contains(&target) && target % 16 == 0 && labels.label(target).is_none() {
+                let name = format!(".L_x_{}", labels.0.len());
+                labels.0.push((target, name));
+            }
+        }
+    }
+    let mut out = String::with_capacity(words.len() * 80);
+    for (n, (inst, word)) in decoded.iter().zip(words).enumerate() {
+        let pc = base + n as u64 * 16;
+        if let Some(label) = labels.label(pc as i64) {
+            let _ = writeln!(out, "{label}:");
+        }
+        let _ = write!(out, "        /*{pc:04x}*/ ");
+        let Decoded::Known(inst) = inst else {
+            let _ = writeln!(out, "                  .word {word:#034x} ;");
+            continue;
+        };
+        if control {
+            let _ = write!(out, "{} ", print_control(&inst.ctrl));
+        }
+        let text = print(inst, pc, &labels);
+        let (guard, body) = match text.split_once(' ') {
+            Some((guard, body)) if guard.starts_with('@') => (guard, body),
+            _ => ("", text.as_str()),
+        };
+        let _ = writeln!(out, "{guard:>17} {body} ;");
+    }
+    out
+}
+
+/// Labels of a listing, by address.
+#[derive(Default)]
+struct Listing(Vec<(i64, String)>);
+
+impl Labels for Listing {
+    fn label(&self, address: i64) -> Option<&str> {
+        self.0.iter().find(|l| l.0 == address).map(|l| l.1.as_str())
+    }
 }
 
 fn modifier(form: &Form, inst: &Inst, n: u8) -> &'static str {

@@ -1,0 +1,196 @@
+//! What the tests share: the vendor's tools, code of the corpus, random instructions.
+#![allow(dead_code)]
+
+use sass::codec::{decode, encode};
+use sass::form::FormId;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder with `bin/ptxas` and `bin/nvdisasm`: named by `SASSAFRAS_ORACLE`, else in `target/oracle`
+/// (`cargo xtask oracle`). None where there is none, which under `CI=true` fails.
+pub fn oracles() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle");
+    let folders = match std::env::var_os("SASSAFRAS_ORACLE") {
+        Some(dir) => std::env::split_paths(&dir).collect(),
+        None => vec![root.join("latest"), root.join("13.0"), root],
+    };
+    let found: Vec<PathBuf> = folders.into_iter().filter(|f| f.join("bin/ptxas").is_file()).collect();
+    if found.is_empty() {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no oracle: run `cargo xtask oracle`");
+        eprintln!("no oracle: not compared");
+    }
+    found
+}
+
+/// A folder for one test, empty.
+pub fn folder(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("sassafras-sass-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("the temporary folder is writable");
+    dir
+}
+
+/// What nvdisasm prints for each word, the n-th at address 16 n; None where it refuses the word.
+pub fn disassemble(oracle: &Path, dir: &Path, words: &[u128]) -> Vec<Option<String>> {
+    let mut texts = vec![None; words.len()];
+    // Refused words are replaced by a NOP, so that addresses stay.
+    let nop = 0x000f_c000_0000_0000_0000_0000_0000_7918u128;
+    let mut asked: Vec<u128> = words.to_vec();
+    let mut refused = vec![false; words.len()];
+    loop {
+        let raw = dir.join("words.bin");
+        let bytes: Vec<u8> = asked.iter().flat_map(|w| w.to_le_bytes()).collect();
+        std::fs::write(&raw, bytes).expect("writable");
+        let out = Command::new(oracle.join("bin/nvdisasm"))
+            .args(["-b", "SM90", "-hex"])
+            .arg(&raw)
+            .output()
+            .expect("nvdisasm runs");
+        let errors = String::from_utf8_lossy(&out.stderr);
+        let mut again = false;
+        for part in errors.split("at address 0x").skip(1) {
+            let digits: String = part.chars().take_while(char::is_ascii_hexdigit).collect();
+            let n = usize::from_str_radix(&digits, 16).expect("an address") / 16;
+            (asked[n], refused[n], again) = (nop, true, true);
+        }
+        if again {
+            continue;
+        }
+        for line in String::from_utf8_lossy(&out.stdout).lines() {
+            let Some((at, rest)) = line.trim_start().strip_prefix("/*").and_then(|l| l.split_once("*/")) else {
+                continue;
+            };
+            let Ok(at) = usize::from_str_radix(at, 16) else { continue };
+            let Some((text, _)) = rest.rsplit_once(';') else { continue };
+            if !refused[at / 16] {
+                texts[at / 16] = Some(text.trim().to_string());
+            }
+        }
+        return texts;
+    }
+}
+
+/// A `.text` section of a compiled kernel.
+pub struct Text {
+    /// Kernel file, release, optimization level, section.
+    pub name: String,
+    pub words: Vec<u128>,
+    /// Branch targets of the tables in constant bank 2, for every BRX.
+    pub table: Vec<u64>,
+}
+
+/// Compiles the corpus (`tests/kernels`) with every release and level, and gives all code.
+pub fn corpus(oracles: &[PathBuf], dir: &Path, levels: &[u8]) -> Vec<Text> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels");
+    let mut sources: Vec<PathBuf> = ["cuda", "triton"]
+        .iter()
+        .flat_map(|d| std::fs::read_dir(root.join(d)).into_iter().flatten())
+        .filter_map(|f| Some(f.ok()?.path()))
+        .filter(|p| p.extension().is_some_and(|e| e == "ptx"))
+        .collect();
+    sources.sort();
+    let mut texts = Vec::new();
+    for source in &sources {
+        let ptx = std::fs::read_to_string(source).expect("readable");
+        let gpu = if ptx.contains(".target sm_90a") { "sm_90a" } else { "sm_90" };
+        for (n, oracle) in oracles.iter().enumerate() {
+            for level in levels {
+                let out = dir.join("a.cubin");
+                let status = Command::new(oracle.join("bin/ptxas"))
+                    .args([format!("-arch={gpu}"), format!("-O{level}")])
+                    .arg(source)
+                    .arg("-o")
+                    .arg(&out)
+                    .output()
+                    .expect("ptxas runs");
+                // A release may be too old for the kernel's PTX version.
+                if !status.status.success() {
+                    continue;
+                }
+                let name =
+                    format!("{} release {n} -O{level}", source.file_name().unwrap_or_default().to_string_lossy());
+                texts.extend(sections(&std::fs::read(&out).expect("readable"), &name));
+            }
+        }
+    }
+    assert!(texts.len() >= 60, "only {} functions", texts.len());
+    texts
+}
+
+fn sections(elf: &[u8], file: &str) -> Vec<Text> {
+    let u16_at = |at: usize| u16::from_le_bytes(elf[at..at + 2].try_into().expect("two bytes")) as usize;
+    let u32_at = |at: usize| u32::from_le_bytes(elf[at..at + 4].try_into().expect("four bytes")) as usize;
+    let u64_at = |at: usize| u64::from_le_bytes(elf[at..at + 8].try_into().expect("eight bytes")) as usize;
+    let (table, count, names) = (u64_at(0x28), u16_at(0x3c), u16_at(0x3e));
+    let header = |n: usize| table + 64 * n;
+    let data = |n: usize| &elf[u64_at(header(n) + 24)..][..u64_at(header(n) + 32)];
+    let name = |n: usize| {
+        let from = u64_at(header(names) + 24) + u32_at(header(n));
+        elf[from..].split(|b| *b == 0).next().map(|s| String::from_utf8_lossy(s).to_string()).unwrap_or_default()
+    };
+    let mut texts = Vec::new();
+    for n in 0..count {
+        let Some(function) = name(n).strip_prefix(".text.").map(String::from) else { continue };
+        let words = data(n).chunks_exact(16).map(|c| u128::from_le_bytes(c.try_into().expect("a word"))).collect();
+        let table = (0..count)
+            .filter(|&m| name(m) == format!(".nv.constant2.{function}"))
+            .flat_map(|m| data(m).chunks_exact(4))
+            .map(|c| u32::from_le_bytes(c.try_into().expect("four bytes")) as u64)
+            .collect();
+        texts.push(Text { name: format!("{file} {function}"), words, table });
+    }
+    texts
+}
+
+/// A small generator of random numbers (splitmix64), the same every time.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    pub fn word(&mut self) -> u128 {
+        (self.next() as u128) << 64 | self.next() as u128
+    }
+}
+
+/// `count` random words of each form of sm_90, with quiet control fields.
+pub fn random_words(count: usize, seed: u64) -> Vec<(FormId, u128)> {
+    let mut random = Random(seed);
+    let mut words = Vec::new();
+    for (n, form) in sass::tables::FORMS.iter().enumerate() {
+        let id = FormId(n as u16);
+        let mut done = 0;
+        for _ in 0..count * 1000 {
+            let control = 0x1f_ffffu128 << 105;
+            let mut word = random.word() & !form.mask & !control | form.fixed | 0x7f2u128 << 105;
+            if random.next() & 1 == 0 {
+                word = word & !(0xf << 12) | 7 << 12;
+            }
+            // Zero registers and zero immediates more often than chance brings them.
+            for slot in form.slots {
+                let bits = slot.bits.iter().fold(0u128, |m, &(from, n)| m | ((1u128 << n) - 1) << from);
+                match random.next() & 7 {
+                    0 => word |= bits,
+                    1 => word &= !bits,
+                    _ => {}
+                }
+            }
+            let decoded = decode(word, 90);
+            let Some(inst) = decoded.known().filter(|i| i.form == id) else { continue };
+            assert_eq!(encode(inst, 90), Ok(word), "{}", form.name);
+            words.push((id, word));
+            done += 1;
+            if done == count {
+                break;
+            }
+        }
+        assert!(done > 0, "no legal word of {} was found", form.name);
+    }
+    words
+}
