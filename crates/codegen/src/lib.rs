@@ -12,3 +12,4 @@ pub mod isel;
 pub mod layout;
 pub mod lower;
 pub mod mir;
+pub mod opt;

@@ -271,6 +271,21 @@ pub enum Cmp {
     Nan,
 }
 
+/// The comparison with its operands exchanged.
+pub fn swap_cmp(c: Cmp) -> Cmp {
+    match c {
+        Cmp::Lt => Cmp::Gt,
+        Cmp::Le => Cmp::Ge,
+        Cmp::Gt => Cmp::Lt,
+        Cmp::Ge => Cmp::Le,
+        Cmp::Ltu => Cmp::Gtu,
+        Cmp::Leu => Cmp::Geu,
+        Cmp::Gtu => Cmp::Ltu,
+        Cmp::Geu => Cmp::Leu,
+        other => other,
+    }
+}
+
 /// Special registers, in [`Attr::sub`] of [`Op::Sreg`] and [`Op::SregVolatile`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

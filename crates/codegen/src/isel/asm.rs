@@ -3,6 +3,7 @@
 use super::isle::rnd_code;
 use super::operand::{TRUE, ZERO};
 use super::{Regs, Sel};
+use crate::ir::ops::swap_cmp as swap;
 use crate::ir::{Cmp, Rnd};
 use crate::mir::Vreg;
 use sass::enums;
@@ -581,21 +582,6 @@ fn order_add(a: Operand, b: Operand, c: Operand) -> (Operand, Operand, Operand) 
         (a, c, b)
     } else {
         (a, b, c)
-    }
-}
-
-/// The comparison with its operands exchanged.
-pub fn swap(c: Cmp) -> Cmp {
-    match c {
-        Cmp::Lt => Cmp::Gt,
-        Cmp::Le => Cmp::Ge,
-        Cmp::Gt => Cmp::Lt,
-        Cmp::Ge => Cmp::Le,
-        Cmp::Ltu => Cmp::Gtu,
-        Cmp::Leu => Cmp::Geu,
-        Cmp::Gtu => Cmp::Ltu,
-        Cmp::Geu => Cmp::Leu,
-        other => other,
     }
 }
 

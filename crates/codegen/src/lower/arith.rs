@@ -125,6 +125,10 @@ impl Lower<'_, '_> {
         if x.approx() || x.has(Mod::Full) {
             attr.sub = if x.has(Mod::Full) { 2 } else { 1 };
         }
+        // PTX lets the compiler fuse what does not name its rounding.
+        if matches!(x.op, P::Add | P::Sub | P::Mul) && x.rounding().is_none() {
+            attr.sub |= crate::opt::contract::MAY_FUSE;
+        }
         if x.has(Mod::NaN) {
             attr.sub |= 1;
         }

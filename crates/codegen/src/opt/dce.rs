@@ -1,0 +1,49 @@
+//! Removes instructions whose results nobody reads and that have no effect.
+
+use crate::ir::{Effect, Func};
+
+/// Runs the pass.
+pub fn run(f: &mut Func) {
+    let mut uses = vec![0u32; f.values.len()];
+    for b in &f.blocks {
+        for &i in &b.insts {
+            for a in &f.inst(i).args {
+                uses[a.index()] += 1;
+            }
+        }
+        b.term.visit(|v| uses[v.index()] += 1);
+    }
+    let cfg = f.cfg();
+    // Backwards, so that what a dead instruction read is seen to be dead after it.
+    let mut order = cfg.rpo.clone();
+    order.reverse();
+    let mut again = true;
+    while again {
+        again = false;
+        for &b in &order {
+            let mut insts = std::mem::take(&mut f.blocks[b as usize].insts);
+            let before = insts.len();
+            let mut dead = Vec::new();
+            for (n, &i) in insts.iter().enumerate().rev() {
+                let inst = f.inst(i);
+                let removable = matches!(inst.op.effect(), Effect::Pure | Effect::Read)
+                    && !matches!(inst.mem.sem, crate::ir::Sem::Volatile | crate::ir::Sem::Mmio);
+                if removable && inst.results.iter().all(|r| uses[r.index()] == 0) {
+                    for a in &inst.args {
+                        uses[a.index()] -= 1;
+                    }
+                    dead.push(n);
+                }
+            }
+            if !dead.is_empty() {
+                let mut n = 0;
+                insts.retain(|_| {
+                    n += 1;
+                    dead.binary_search_by(|d| (n - 1).cmp(d)).is_err()
+                });
+                again |= insts.len() != before && order.len() > 1;
+            }
+            f.blocks[b as usize].insts = insts;
+        }
+    }
+}

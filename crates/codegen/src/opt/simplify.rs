@@ -1,0 +1,196 @@
+//! Algebraic rules on one instruction, asked by [`super::gvn`] when it meets the instruction.
+//!
+//! A rule gives an older value that is the same, a constant, or a cheaper instruction in its place; it never adds one.
+
+use super::eval::eval;
+use crate::ir::{Attr, Cmp, Func, Inst, Op, Ty, Value, mask};
+
+/// What an instruction may be replaced by.
+#[derive(Debug, PartialEq)]
+pub enum Simpler {
+    /// Its only result is this value.
+    Value(Value),
+    /// Its only result has these bits.
+    Const(u64),
+    /// Another instruction with the same results.
+    Inst(Inst),
+}
+
+/// Asks the rules; `None` where the instruction is as simple as they know.
+pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
+    let [result] = inst.results.as_slice() else { return None };
+    let ty = f.ty(*result);
+    let args = &inst.args;
+    let k = |i: usize| args.get(i).and_then(|&v| f.constant(v));
+    if !args.is_empty() && (0..args.len()).all(|i| k(i).is_some()) {
+        let tys: Vec<Ty> = args.iter().map(|&v| f.ty(v)).collect();
+        let bits: Vec<u64> = (0..args.len()).filter_map(k).collect();
+        if let Some(v) = eval(inst.op, inst.attr, &tys, &bits, ty) {
+            return Some(Simpler::Const(v));
+        }
+    }
+    let same = |i: usize| Some(Simpler::Value(args[i]));
+    let with = |op: Op, attr: Attr, list: &[Value]| {
+        let mut new = inst.clone();
+        new.op = op;
+        new.attr = attr;
+        new.args = list.iter().copied().collect();
+        Some(Simpler::Inst(new))
+    };
+    let def = |i: usize| f.def_inst(args[i]);
+    let all = mask(ty);
+    // Constants on the right of what commutes.
+    let commutes = matches!(
+        inst.op,
+        Op::IAdd | Op::IMul | Op::IMulHi | Op::IMulWide | Op::IMin | Op::IMax | Op::And | Op::Or | Op::Xor
+    );
+    if commutes && k(0).is_some() && k(1).is_none() {
+        return with(inst.op, inst.attr, &[args[1], args[0]]);
+    }
+    match inst.op {
+        Op::IAdd | Op::ISub | Op::Or | Op::Xor | Op::Shl | Op::Shr if k(1) == Some(0) => same(0),
+        Op::ISub | Op::Xor if args[0] == args[1] => Some(Simpler::Const(0)),
+        Op::And | Op::Or | Op::IMin | Op::IMax if args[0] == args[1] => same(0),
+        Op::And if k(1) == Some(0) => Some(Simpler::Const(0)),
+        Op::And if k(1) == Some(all) => same(0),
+        Op::And if k(1) == Some(0xffff) && known_bits(f, args[0]) <= 16 => same(0),
+        Op::And if k(1) == Some(0xff) && known_bits(f, args[0]) <= 8 => same(0),
+        Op::Or if k(1) == Some(all) => Some(Simpler::Const(all)),
+        Op::Xor if k(1) == Some(all) => with(Op::Not, Attr::default(), &[args[0]]),
+        Op::Not if def(0)?.op == Op::Not => Some(Simpler::Value(def(0)?.args[0])),
+        Op::IMul if k(1) == Some(0) => Some(Simpler::Const(0)),
+        Op::IMul if k(1) == Some(1) => same(0),
+        Op::IMad if k(0) == Some(0) || k(1) == Some(0) => same(2),
+        Op::IMad if k(2) == Some(0) => with(Op::IMul, Attr::default(), &[args[0], args[1]]),
+        Op::IMad if k(1) == Some(1) => with(Op::IAdd, Attr::default(), &[args[0], args[2]]),
+        Op::IMad if k(0) == Some(1) => with(Op::IAdd, Attr::default(), &[args[1], args[2]]),
+        Op::IMad if k(0).is_some() && k(1).is_none() => with(Op::IMad, inst.attr, &[args[1], args[0], args[2]]),
+        Op::Shl | Op::Shr if k(1).is_some_and(|n| n >= ty.bits() as u64) && !inst.attr.signed => Some(Simpler::Const(0)),
+        Op::Select if args[0] == args[1] => same(0),
+        Op::Select if k(2).is_some() => same(if k(2) == Some(0) { 1 } else { 0 }),
+        // A register that was never written may hold anything.
+        Op::Select if def(1).is_some_and(|d| d.op == Op::Undef) => same(0),
+        Op::Select if def(0).is_some_and(|d| d.op == Op::Undef) => same(1),
+        Op::Select if def(2).is_some_and(|d| d.op == Op::Not) => {
+            let p = def(2)?.args[0];
+            with(Op::Select, inst.attr, &[args[1], args[0], p])
+        }
+        Op::Select if ty == Ty::P && k(0) == Some(1) && k(1) == Some(0) => same(2),
+        Op::ICmp if args[0] == args[1] => {
+            Some(Simpler::Const(matches!(inst.attr.cmp, Cmp::Eq | Cmp::Le | Cmp::Ge) as u64))
+        }
+        Op::ICmp if k(0).is_some() && k(1).is_none() => {
+            let cmp = crate::ir::ops::swap_cmp(inst.attr.cmp);
+            with(Op::ICmp, Attr { cmp, ..inst.attr }, &[args[1], args[0]])
+        }
+        Op::Trunc => {
+            let d = def(0)?;
+            match d.op {
+                Op::Zext | Op::Sext if f.ty(d.args[0]) == ty => Some(Simpler::Value(d.args[0])),
+                Op::Zext | Op::Sext if f.ty(d.args[0]) > ty => with(Op::Trunc, Attr::default(), &[d.args[0]]),
+                Op::Zext | Op::Sext => with(d.op, Attr::default(), &[d.args[0]]),
+                Op::Trunc => with(Op::Trunc, Attr::default(), &[d.args[0]]),
+                Op::Pack if f.ty(d.args[0]) == ty => Some(Simpler::Value(d.args[0])),
+                Op::Pack if f.ty(d.args[0]) > ty => with(Op::Trunc, Attr::default(), &[d.args[0]]),
+                _ => None,
+            }
+        }
+        Op::Hi => {
+            let d = def(0)?;
+            match d.op {
+                Op::Pack => Some(Simpler::Value(d.args[1])),
+                Op::Zext if f.ty(d.args[0]) <= ty => Some(Simpler::Const(0)),
+                _ => None,
+            }
+        }
+        Op::Pack => {
+            let (lo, hi) = (def(0)?, def(1)?);
+            let whole = lo.op == Op::Trunc && hi.op == Op::Hi && lo.args[0] == hi.args[0] && f.ty(lo.args[0]) == ty;
+            if whole { Some(Simpler::Value(lo.args[0])) } else { None }
+        }
+        Op::Zext | Op::Sext => {
+            let d = def(0)?;
+            let x = d.args.first().copied()?;
+            // Cut to 16 bits and extended again.
+            if d.op == Op::Trunc && f.ty(x) == ty && f.ty(args[0]) == Ty::B16 {
+                let (bits, signed) = narrow_load(f, x)?;
+                if bits < 16 && !signed || (bits <= 16 && signed == (inst.op == Op::Sext)) {
+                    return Some(Simpler::Value(x));
+                }
+            }
+            if d.op == inst.op || (d.op == Op::Zext && inst.op == Op::Sext) {
+                return with(d.op, Attr::default(), &[x]);
+            }
+            None
+        }
+        Op::Bfe if k(1) == Some(0) && k(2).is_some_and(|n| n & 0xff >= ty.bits() as u64) => same(0),
+        Op::Bfe if k(1) == Some(0) && !inst.attr.signed && k(2).is_some_and(|n| known_bits(f, args[0]) as u64 <= n) => {
+            same(0)
+        }
+        Op::Bfe if k(1) == Some(0) && inst.attr.signed => {
+            let (bits, signed) = narrow_load(f, args[0])?;
+            let n = k(2)?;
+            if signed && bits as u64 <= n || !signed && (bits as u64) < n { same(0) } else { None }
+        }
+        Op::FNeg if def(0)?.op == Op::FNeg && !inst.attr.ftz && !def(0)?.attr.ftz && def(0)?.attr.fmt == inst.attr.fmt => {
+            Some(Simpler::Value(def(0)?.args[0]))
+        }
+        _ => None,
+    }
+}
+
+/// Width and signedness of a narrow load that gives this value.
+fn narrow_load(f: &Func, v: Value) -> Option<(u32, bool)> {
+    let d = f.def_inst(v)?;
+    let narrow = matches!(d.op, Op::Load | Op::Param) && d.mem.bytes < 4 && d.results.len() == 1;
+    narrow.then_some((d.mem.bytes as u32 * 8, d.attr.signed))
+}
+
+/// An upper bound on the number of significant low bits of an unsigned value.
+fn known_bits(f: &Func, v: Value) -> u32 {
+    let Some(d) = f.def_inst(v) else { return f.ty(v).bits() };
+    match d.op {
+        Op::Load | Op::Param if d.results.len() == 1 && d.mem.bytes < 4 && !d.attr.signed => d.mem.bytes as u32 * 8,
+        Op::Zext => f.ty(d.args[0]).bits(),
+        Op::And => d.args.iter().filter_map(|&a| f.constant(a)).map(|c| 64 - c.leading_zeros()).min().unwrap_or(64),
+        Op::Shr if !d.attr.signed => match f.constant(d.args[1]) {
+            Some(n) => f.ty(v).bits().saturating_sub(n as u32),
+            None => f.ty(v).bits(),
+        },
+        Op::Bfe if !d.attr.signed => f.constant(d.args[2]).map_or(64, |n| n as u32 & 0xff),
+        _ => f.ty(v).bits(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::text;
+
+    /// The last instruction of a block, simplified.
+    fn last(body: &str) -> Option<Simpler> {
+        let f = text::parse(&format!("func k returns() {{\nblk0():\n{body}\nret\n}}")).unwrap().remove(0);
+        let id = *f.blocks[0].insts.last().unwrap();
+        simplify(&f, f.inst(id))
+    }
+
+    #[test]
+    fn identities() {
+        let k = "v0:b32 = sreg\nv1:b32 = const {imm=0}\nv2:b32 = const {imm=-1}\n";
+        assert_eq!(last(&format!("{k}v3:b32 = iadd v0, v1")), Some(Simpler::Value(Value(0))));
+        assert_eq!(last(&format!("{k}v3:b32 = and v0, v1")), Some(Simpler::Const(0)));
+        assert_eq!(last(&format!("{k}v3:b32 = and v0, v2")), Some(Simpler::Value(Value(0))));
+        assert_eq!(last(&format!("{k}v3:b32 = xor v0, v0")), Some(Simpler::Const(0)));
+        assert!(matches!(last(&format!("{k}v3:b32 = iadd v1, v0")), Some(Simpler::Inst(_))));
+        assert_eq!(last(&format!("{k}v3:b32 = iadd v0, v2")), None);
+    }
+
+    #[test]
+    fn halves_and_wholes() {
+        let k = "v0:b64 = param {bytes=8}\nv1:b32 = trunc v0\nv2:b32 = hi v0\n";
+        assert_eq!(last(&format!("{k}v3:b64 = pack v1, v2")), Some(Simpler::Value(Value(0))));
+        let k = "v0:b32 = sreg\nv1:b64 = zext v0\n";
+        assert_eq!(last(&format!("{k}v2:b32 = trunc v1")), Some(Simpler::Value(Value(0))));
+        assert_eq!(last(&format!("{k}v2:b32 = hi v1")), Some(Simpler::Const(0)));
+    }
+}
