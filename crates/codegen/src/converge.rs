@@ -478,7 +478,7 @@ mod tests {
     #[test]
     fn nested_regions_get_their_own_barriers() {
         let (_, c) = analyse(&format!(
-            "{TID}brif v2, blk1(), blk4()\nblk1():\nv3:p = icmp v0, v1 {{cmp=eq}}\nbrif v3, blk2(), blk3()\nblk2():\nbr blk3()\nblk3():\nbr blk4()\nblk4():\nexit"
+            "{TID}brif v2, blk1(), blk4()\nblk1():\nv3:p = icmp v0, v1 {{cmp=eq}}\nbrif v3, blk2(), blk3()\nblk2():\nbr blk3()\nblk3():\nbr blk4()\nblk4():\nv4:b32 = not v1\nexit"
         ));
         assert_eq!(c.open[0].len(), 1);
         assert_eq!(c.open[1].len(), 1);

@@ -7,6 +7,8 @@
 pub mod bitset;
 pub mod cfg;
 pub mod converge;
+pub mod expand;
+pub mod inline;
 pub mod ir;
 pub mod isel;
 pub mod layout;

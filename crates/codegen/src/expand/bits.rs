@@ -1,0 +1,186 @@
+//! Integer division, 64-bit products, fields and leading bits.
+
+use super::builtins::Routine;
+use super::{Cx, Step};
+use crate::ir::{Attr, Cmp, Op, Ty, Value};
+
+/// Quotient and remainder. 16-bit ones are done in 32 bits; signed ones on magnitudes.
+pub(super) fn division(cx: &mut Cx) -> Step {
+    let inst = cx.inst;
+    let ty = cx.result_ty();
+    let signed = inst.attr.signed;
+    let (a, b) = (inst.args[0], inst.args[1]);
+    if ty == Ty::B16 {
+        let ext = if signed { Op::Sext } else { Op::Zext };
+        let (a, b) = (cx.op(ext, &[a], Ty::B32), cx.op(ext, &[b], Ty::B32));
+        let v = cx.one(inst.op, Attr { signed, ..Attr::default() }, &[a, b], Ty::B32);
+        let v = cx.op(Op::Trunc, &[v], Ty::B16);
+        // The 32-bit division just written is expanded when its block is come to again.
+        return again(cx, v);
+    }
+    if ty == Ty::B32 && !signed {
+        let r = if inst.op == Op::IDiv { Routine::UDiv32 } else { Routine::URem32 };
+        return Step::Call(r, vec![a, b]);
+    }
+    if ty == Ty::B64 && !signed && inst.op == Op::IDiv {
+        return Step::Call(Routine::UDiv64, vec![a, b]);
+    }
+    let unsigned = Attr::default();
+    if !signed {
+        let q = cx.one(Op::IDiv, unsigned, &[a, b], ty);
+        let p = cx.op(Op::IMul, &[q, b], ty);
+        let v = cx.op(Op::ISub, &[a, p], ty);
+        return again(cx, v);
+    }
+    let (ma, mb) = (cx.op(Op::IAbs, &[a], ty), cx.op(Op::IAbs, &[b], ty));
+    let m = cx.one(inst.op, unsigned, &[ma, mb], ty);
+    // The quotient is negative where the signs differ, the remainder where the dividend is.
+    let s = if inst.op == Op::IDiv { cx.op(Op::Xor, &[a, b], ty) } else { a };
+    let zero = cx.k(ty, 0);
+    let negative = cx.b().icmp(Cmp::Lt, true, s, zero);
+    let n = cx.op(Op::INeg, &[m], ty);
+    let v = cx.op(Op::Select, &[n, m, negative], ty);
+    again(cx, v)
+}
+
+/// The sequence holds operations that are to be expanded themselves: everything written so far moves to a block of its
+/// own, which is come to later.
+pub(super) fn again(cx: &mut Cx, v: Value) -> Step {
+    let f = &mut *cx.f;
+    let next = f.new_block();
+    let insts = std::mem::take(&mut f.blocks[cx.block.index()].insts);
+    let term = std::mem::replace(
+        &mut f.blocks[cx.block.index()].term,
+        crate::ir::Term::Br(crate::ir::Edge { block: next, args: vec![] }),
+    );
+    // Instructions that were there before the sequence have been looked at: looking again changes nothing.
+    f.blocks[next.index()].insts = insts;
+    f.blocks[next.index()].term = term;
+    Step::Split(next, vec![v])
+}
+
+/// High half of a 64-bit product, from four 32-bit ones; signed from unsigned by subtracting the other factor where one
+/// is negative.
+pub(super) fn multiply_high(cx: &mut Cx) -> Step {
+    let (a, b) = (cx.inst.args[0], cx.inst.args[1]);
+    let (al, ah) = cx.b().halves(a);
+    let (bl, bh) = cx.b().halves(b);
+    let wide = |cx: &mut Cx, x: Value, y: Value| cx.op(Op::IMulWide, &[x, y], Ty::B64);
+    let ll = wide(cx, al, bl);
+    let carry = cx.op(Op::Hi, &[ll], Ty::B32);
+    let carry = cx.op(Op::Zext, &[carry], Ty::B64);
+    let mid = cx.op(Op::IMadWide, &[ah, bl, carry], Ty::B64);
+    let (ml, mh) = cx.b().halves(mid);
+    let ml = cx.op(Op::Zext, &[ml], Ty::B64);
+    let mid2 = cx.op(Op::IMadWide, &[al, bh, ml], Ty::B64);
+    let m2h = cx.op(Op::Hi, &[mid2], Ty::B32);
+    let (mh, m2h) = (cx.op(Op::Zext, &[mh], Ty::B64), cx.op(Op::Zext, &[m2h], Ty::B64));
+    let top = cx.op(Op::IMadWide, &[ah, bh, mh], Ty::B64);
+    let mut v = cx.op(Op::IAdd, &[top, m2h], Ty::B64);
+    if cx.inst.attr.signed {
+        for (x, y) in [(a, b), (b, a)] {
+            let n = cx.k(Ty::B32, 63);
+            let sign = cx.one(Op::Shr, Attr { signed: true, ..Attr::default() }, &[x, n], Ty::B64);
+            let part = cx.op(Op::And, &[sign, y], Ty::B64);
+            v = cx.op(Op::ISub, &[v, part], Ty::B64);
+        }
+    }
+    Step::Values(vec![v])
+}
+
+/// Leading zeros, or the highest significant bit, of 64 bits.
+pub(super) fn leading(cx: &mut Cx) -> Step {
+    let inst = cx.inst;
+    let a = inst.args[0];
+    let (lo, hi) = cx.b().halves(a);
+    let zero = cx.k(Ty::B32, 0);
+    if inst.op == Op::Clz {
+        let none = cx.b().icmp(Cmp::Eq, false, hi, zero);
+        let word = cx.op(Op::Select, &[lo, hi, none], Ty::B32);
+        let n = cx.op(Op::Clz, &[word], Ty::B32);
+        let c = cx.k(Ty::B32, 32);
+        let more = cx.op(Op::IAdd, &[n, c], Ty::B32);
+        return Step::Values(vec![cx.op(Op::Select, &[more, n, none], Ty::B32)]);
+    }
+    // Bits that differ from the sign, for the signed form.
+    let (lo, hi) = if inst.attr.signed {
+        let n = cx.k(Ty::B32, 31);
+        let s = cx.one(Op::Shr, Attr { signed: true, ..Attr::default() }, &[hi, n], Ty::B32);
+        (cx.op(Op::Xor, &[lo, s], Ty::B32), cx.op(Op::Xor, &[hi, s], Ty::B32))
+    } else {
+        (lo, hi)
+    };
+    let none = cx.b().icmp(Cmp::Eq, false, hi, zero);
+    let word = cx.op(Op::Select, &[lo, hi, none], Ty::B32);
+    let n = cx.op(Op::Bfind, &[word], Ty::B32);
+    let c = cx.k(Ty::B32, 32);
+    let more = cx.op(Op::IAdd, &[n, c], Ty::B32);
+    let at = cx.op(Op::Select, &[n, more, none], Ty::B32);
+    if inst.attr.sub & 1 == 0 {
+        return Step::Values(vec![at]);
+    }
+    // Counted from the top; nothing found stays -1.
+    let top = cx.k(Ty::B32, 63);
+    let from_top = cx.op(Op::ISub, &[top, at], Ty::B32);
+    let minus = cx.k(Ty::B32, u32::MAX as u64);
+    let missing = cx.b().icmp(Cmp::Eq, false, at, minus);
+    Step::Values(vec![cx.op(Op::Select, &[minus, from_top, missing], Ty::B32)])
+}
+
+/// A position or length operand: the low byte.
+fn byte(cx: &mut Cx, v: Value) -> Value {
+    let m = cx.k(Ty::B32, 0xff);
+    cx.op(Op::And, &[v, m], Ty::B32)
+}
+
+/// A field of a 64-bit value: shifted to the top, then down again with its sign.
+pub(super) fn extract64(cx: &mut Cx) -> Step {
+    let inst = cx.inst;
+    let signed = inst.attr.signed;
+    let a = inst.args[0];
+    let (pos, len) = (byte(cx, inst.args[1]), byte(cx, inst.args[2]));
+    let ones = cx.k(Ty::B64, u64::MAX);
+    let shifted = cx.one(Op::Shr, Attr { signed, ..Attr::default() }, &[a, pos], Ty::B64);
+    let above = cx.op(Op::Shl, &[ones, len], Ty::B64);
+    let inside = cx.op(Op::Not, &[above], Ty::B64);
+    let field = cx.op(Op::And, &[shifted, inside], Ty::B64);
+    if !signed {
+        return Step::Values(vec![field]);
+    }
+    // The sign is the field's top bit, or the value's where the field leaves it; an empty field is 0.
+    let zero = cx.k(Ty::B32, 0);
+    let (one, top) = (cx.k(Ty::B32, 1), cx.k(Ty::B32, 63));
+    let end = cx.op(Op::IAdd, &[pos, len], Ty::B32);
+    let last = cx.op(Op::ISub, &[end, one], Ty::B32);
+    let last = cx.op(Op::IMin, &[last, top], Ty::B32);
+    let bit = cx.op(Op::Shr, &[a, last], Ty::B64);
+    let bit = cx.op(Op::Trunc, &[bit], Ty::B32);
+    let bit = cx.op(Op::And, &[bit, one], Ty::B32);
+    let negative = cx.b().icmp(Cmp::Ne, false, bit, zero);
+    let filled = cx.op(Op::Or, &[field, above], Ty::B64);
+    let v = cx.op(Op::Select, &[filled, field, negative], Ty::B64);
+    let empty = cx.b().icmp(Cmp::Eq, false, len, zero);
+    let none = cx.k(Ty::B64, 0);
+    Step::Values(vec![cx.op(Op::Select, &[none, v, empty], Ty::B64)])
+}
+
+/// a put into b: a mask of the field, then (a << pos) where the mask is, b elsewhere.
+pub(super) fn insert(cx: &mut Cx) -> Step {
+    let inst = cx.inst;
+    let ty = cx.result_ty();
+    let (a, b) = (inst.args[0], inst.args[1]);
+    let (pos, len) = (byte(cx, inst.args[2]), byte(cx, inst.args[3]));
+    let ones = cx.k(ty, u64::MAX);
+    let above = cx.op(Op::Shl, &[ones, len], ty);
+    let field = cx.op(Op::Not, &[above], ty);
+    let mask = cx.op(Op::Shl, &[field, pos], ty);
+    let moved = cx.op(Op::Shl, &[a, pos], ty);
+    if ty == Ty::B32 {
+        // 0xe2: moved (a = f0) where the mask (b = cc) is, else the old value (c = aa).
+        let v = cx.one(Op::Lop3, Attr { sub: 0xe2, ..Attr::default() }, &[moved, mask, b], ty);
+        return Step::Values(vec![v]);
+    }
+    let keep = cx.op(Op::Not, &[mask], ty);
+    let (x, y) = (cx.op(Op::And, &[moved, mask], ty), cx.op(Op::And, &[b, keep], ty));
+    Step::Values(vec![cx.op(Op::Or, &[x, y], ty)])
+}

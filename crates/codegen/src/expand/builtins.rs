@@ -1,0 +1,119 @@
+//! The routines of `builtins/*.ptx`, lowered once each.
+
+use crate::ir::{Func, Rnd};
+use crate::layout::Layout;
+use std::sync::OnceLock;
+
+/// A routine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // named as in the files
+pub enum Routine {
+    UDiv32,
+    URem32,
+    UDiv64,
+    FDiv(Rnd),
+    FRcp(Rnd),
+    FSqrt(Rnd),
+    DDiv(Rnd),
+    DSqrt(Rnd),
+}
+
+/// One file and the functions of it.
+struct Source {
+    text: &'static str,
+    names: &'static [&'static str],
+}
+
+const SOURCES: [Source; 4] = [
+    Source { text: include_str!("../../builtins/div_u32.ptx"), names: &["udiv32", "urem32"] },
+    Source { text: include_str!("../../builtins/div_u64.ptx"), names: &["udiv64"] },
+    Source { text: include_str!("../../builtins/div_f32.ptx"), names: &["fdiv", "frcp", "fsqrt"] },
+    Source { text: include_str!("../../builtins/div_f64.ptx"), names: &["ddiv", "dsqrt"] },
+];
+
+/// How double division rounds a magnitude in integers (`w10` mantissa, `w11` next and sticky bit, `p1` inexact, `p2`
+/// positive), and what it gives where that is too large.
+const ROUND: [(&str, &str); 4] = [
+    (
+        "and.b64 w12, w10, 1; add.u64 w12, w12, w11; setp.gt.u64 p3, w12, 2;",
+        "mov.b64 w15, 0x7ff0000000000000;",
+    ),
+    ("setp.ne.u64 p3, w10, w10;", "mov.b64 w15, 0x7fefffffffffffff;"),
+    (
+        "not.pred p3, p2; and.pred p3, p3, p1;",
+        "selp.b64 w15, 0x7fefffffffffffff, 0x7ff0000000000000, p2;",
+    ),
+    ("and.pred p3, p1, p2;", "selp.b64 w15, 0x7ff0000000000000, 0x7fefffffffffffff, p2;"),
+];
+
+const ROUNDINGS: [&str; 4] = ["rn", "rz", "rm", "rp"];
+
+/// The text of a file for one rounding.
+pub fn text(file: usize, rnd: Rnd) -> String {
+    let r = rnd as usize;
+    SOURCES[file]
+        .text
+        .replace("@RND", ROUNDINGS[r])
+        .replace("@ROUND", ROUND[r].0)
+        .replace("@OVERFLOW", ROUND[r].1)
+}
+
+/// The IR of a routine: parameters and results are 32-bit words.
+pub fn body(routine: Routine) -> &'static Func {
+    type Cell = OnceLock<Vec<Func>>;
+    static LOWERED: [[Cell; 4]; 4] = [const { [const { OnceLock::new() }; 4] }; 4];
+    let (file, index, rnd) = match routine {
+        Routine::UDiv32 => (0, 0, Rnd::Rn),
+        Routine::URem32 => (0, 1, Rnd::Rn),
+        Routine::UDiv64 => (1, 0, Rnd::Rn),
+        Routine::FDiv(r) => (2, 0, r),
+        Routine::FRcp(r) => (2, 1, r),
+        Routine::FSqrt(r) => (2, 2, r),
+        Routine::DDiv(r) => (3, 0, r),
+        Routine::DSqrt(r) => (3, 1, r),
+    };
+    &LOWERED[file][rnd as usize].get_or_init(|| lower(file, rnd))[index]
+}
+
+/// Parses and lowers the functions of a file. The files are part of this crate: what is wrong with them is a bug that the
+/// test below finds.
+fn lower(file: usize, rnd: Rnd) -> Vec<Func> {
+    let (m, diagnostics) = ptx::parse(&text(file, rnd));
+    assert!(!diagnostics.iter().any(diag::Diagnostic::is_error), "{diagnostics:?}");
+    let layout = Layout::new(&m);
+    SOURCES[file]
+        .names
+        .iter()
+        .map(|name| {
+            let id = m.funcs.iter().position(|f| &f.name == name).expect("a routine of the list");
+            let mut program = crate::lower::lower(&m, ptx::module::FuncId(id as u32), &layout).expect("it lowers");
+            let mut f = program.funcs.swap_remove(0);
+            super::run(&mut f);
+            crate::opt::run(&mut f, false, &mut |_, _| {});
+            f
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_routine_lowers() {
+        for r in [Rnd::Rn, Rnd::Rz, Rnd::Rm, Rnd::Rp] {
+            for routine in [
+                Routine::UDiv32,
+                Routine::URem32,
+                Routine::UDiv64,
+                Routine::FDiv(r),
+                Routine::FRcp(r),
+                Routine::FSqrt(r),
+                Routine::DDiv(r),
+                Routine::DSqrt(r),
+            ] {
+                crate::ir::verify::verify(body(routine)).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Division, roots and the approximate functions beyond what the special unit computes.
+//!
+//! The unit flushes subnormal inputs and results; forms without `.ftz` scale around that, as the vendor's code does.
+
+use super::builtins::Routine;
+use super::{Cx, Step};
+use crate::ir::{Attr, Cmp, Fmt, Op, Rnd, Ty, Value};
+
+const F32: Attr = Attr {
+    fmt: Fmt::F32,
+    fmt2: Fmt::None,
+    rnd: Rnd::Rn,
+    cmp: Cmp::Eq,
+    ftz: false,
+    sat: false,
+    signed: false,
+    sub: 0,
+};
+const APPROX: u8 = 1;
+const FULL: u8 = 2;
+
+fn bits(v: f32) -> u64 {
+    v.to_bits() as u64
+}
+
+impl Cx<'_> {
+    fn f32op(&mut self, op: Op, args: &[Value]) -> Value {
+        self.one(op, F32, args, Ty::B32)
+    }
+
+    /// The operation as the special unit does it.
+    fn unit(&mut self, op: Op, a: Value) -> Value {
+        self.one(op, Attr { ftz: true, sub: APPROX, ..F32 }, &[a], Ty::B32)
+    }
+
+    /// |a| cmp c.
+    fn magnitude(&mut self, cmp: Cmp, a: Value, c: f32) -> Value {
+        let m = self.f32op(Op::FAbs, &[a]);
+        let c = self.k(Ty::B32, bits(c));
+        self.one(Op::FCmp, Attr { cmp, ..F32 }, &[m, c], Ty::P)
+    }
+
+    /// a * c where p, else a.
+    fn scale_if(&mut self, p: Value, a: Value, c: f32) -> Value {
+        let c = self.k(Ty::B32, bits(c));
+        let s = self.f32op(Op::FMul, &[a, c]);
+        self.op(Op::Select, &[s, a, p], Ty::B32)
+    }
+
+    /// The input with subnormals flushed, for correctly rounded forms with `.ftz`.
+    fn flushed(&mut self, a: Value) -> Value {
+        let minus_zero = self.k(Ty::B32, 0x8000_0000);
+        self.one(Op::FAdd, Attr { ftz: true, ..F32 }, &[a, minus_zero], Ty::B32)
+    }
+}
+
+const SMALLEST: f32 = f32::MIN_POSITIVE;
+
+/// Single precision.
+pub(super) fn single(cx: &mut Cx) -> Step {
+    let inst = cx.inst;
+    let attr = inst.attr;
+    let a = inst.args[0];
+    let approx = attr.sub & 3 == APPROX;
+    let unit_only = attr.ftz;
+    match inst.op {
+        Op::FDiv if attr.sub & 3 == APPROX || attr.sub & 3 == FULL => {
+            let (mut x, mut y) = (a, inst.args[1]);
+            // Full range: a large divisor is scaled down, a subnormal one up; the quick form only does the latter.
+            if attr.sub & 3 == FULL {
+                let large = cx.magnitude(Cmp::Gt, y, 8.507_059e37);
+                (x, y) = (cx.scale_if(large, x, 0.25), cx.scale_if(large, y, 0.25));
+            }
+            if !unit_only {
+                let large = cx.magnitude(Cmp::Lt, y, SMALLEST);
+                (x, y) = (cx.scale_if(large, x, 16777216.0), cx.scale_if(large, y, 16777216.0));
+            }
+            let r = cx.unit(Op::FRcp, y);
+            let v = cx.one(Op::FMul, Attr { ftz: attr.ftz, ..F32 }, &[r, x], Ty::B32);
+            Step::Values(vec![v])
+        }
+        Op::FDiv | Op::FSqrt | Op::FRcp if !approx => {
+            let routine = match inst.op {
+                Op::FDiv => Routine::FDiv(attr.rnd),
+                Op::FRcp => Routine::FRcp(attr.rnd),
+                _ => Routine::FSqrt(attr.rnd),
+            };
+            if !attr.ftz {
+                return Step::Call(routine, inst.args.to_vec());
+            }
+            let args: Vec<Value> = inst.args.iter().map(|&v| cx.flushed(v)).collect();
+            let exact = cx.one(inst.op, Attr { ftz: false, ..attr }, &args, Ty::B32);
+            let v = cx.flushed(exact);
+            super::bits::again(cx, v)
+        }
+        Op::FRcp if !unit_only => {
+            // Scaled so that neither the input nor the result is subnormal: up by 2^24 if small, down by 4 if large.
+            let small = cx.magnitude(Cmp::Lt, a, SMALLEST);
+            let large = cx.magnitude(Cmp::Gt, a, 8.507_059e37);
+            let (up, down, one) =
+                (cx.k(Ty::B32, bits(16777216.0)), cx.k(Ty::B32, bits(0.25)), cx.k(Ty::B32, bits(1.0)));
+            let s = cx.op(Op::Select, &[up, one, small], Ty::B32);
+            let s = cx.op(Op::Select, &[down, s, large], Ty::B32);
+            let x = cx.f32op(Op::FMul, &[a, s]);
+            let r = cx.unit(Op::FRcp, x);
+            Step::Values(vec![cx.f32op(Op::FMul, &[s, r])])
+        }
+        Op::FSqrt | Op::FRsqrt | Op::FLg2 if !unit_only => {
+            let small = cx.magnitude(Cmp::Lt, a, SMALLEST);
+            let x = cx.scale_if(small, a, 16777216.0);
+            let r = cx.unit(inst.op, x);
+            let v = match inst.op {
+                Op::FSqrt => cx.scale_if(small, r, 1.0 / 4096.0),
+                Op::FRsqrt => cx.scale_if(small, r, 4096.0),
+                _ => {
+                    let c = cx.k(Ty::B32, bits(-24.0));
+                    let less = cx.f32op(Op::FAdd, &[r, c]);
+                    cx.op(Op::Select, &[less, r, small], Ty::B32)
+                }
+            };
+            Step::Values(vec![v])
+        }
+        Op::FEx2 if !unit_only => {
+            // 2^x = (2^(x/2))^2 where the result is subnormal.
+            let c = cx.k(Ty::B32, bits(-126.0));
+            let small = cx.one(Op::FCmp, Attr { cmp: Cmp::Lt, ..F32 }, &[a, c], Ty::P);
+            let x = cx.scale_if(small, a, 0.5);
+            let r = cx.unit(Op::FEx2, x);
+            let square = cx.f32op(Op::FMul, &[r, r]);
+            Step::Values(vec![cx.op(Op::Select, &[square, r, small], Ty::B32)])
+        }
+        Op::FSin | Op::FCos if attr.sub & 4 == 0 => {
+            // The unit takes turns, not radians. Bit 2 of `sub` says that this has been done.
+            let c = cx.k(Ty::B32, 0x3e22_f983);
+            let turns = cx.one(Op::FMul, Attr { rnd: Rnd::Rz, ..F32 }, &[a, c], Ty::B32);
+            let v = cx.one(inst.op, Attr { sub: APPROX | 4, ftz: true, ..F32 }, &[turns], Ty::B32);
+            Step::Values(vec![v])
+        }
+        _ => Step::Keep,
+    }
+}
+
+/// Double precision.
+pub(super) fn double(cx: &mut Cx) -> Step {
+    let inst = cx.inst;
+    let attr = inst.attr;
+    let approx = attr.sub & 3 == APPROX;
+    match inst.op {
+        Op::FDiv => Step::Call(Routine::DDiv(attr.rnd), inst.args.to_vec()),
+        Op::FRcp if !approx => {
+            let one = cx.k(Ty::B64, f64::to_bits(1.0));
+            Step::Call(Routine::DDiv(attr.rnd), vec![one, inst.args[0]])
+        }
+        Op::FSqrt => Step::Call(Routine::DSqrt(attr.rnd), inst.args.to_vec()),
+        Op::FMin | Op::FMax => minmax(cx),
+        Op::FSat => {
+            let (zero, one) = (cx.k(Ty::B64, 0), cx.k(Ty::B64, f64::to_bits(1.0)));
+            let d = Attr { fmt: Fmt::F64, ..Attr::default() };
+            let a = inst.args[0];
+            // NaN compares false and becomes zero.
+            let positive = cx.one(Op::FCmp, Attr { cmp: Cmp::Gt, ..d }, &[a, zero], Ty::P);
+            let v = cx.op(Op::Select, &[a, zero, positive], Ty::B64);
+            let large = cx.one(Op::FCmp, Attr { cmp: Cmp::Gt, ..d }, &[v, one], Ty::P);
+            Step::Values(vec![cx.op(Op::Select, &[one, v, large], Ty::B64)])
+        }
+        _ => Step::Keep,
+    }
+}
+
+/// The smaller or larger of two doubles: a number wins over NaN, -0 is smaller than +0, two NaN give the canonical one.
+fn minmax(cx: &mut Cx) -> Step {
+    let inst = cx.inst;
+    let (a, b) = (inst.args[0], inst.args[1]);
+    let d = Attr { fmt: Fmt::F64, ..Attr::default() };
+    let max = inst.op == Op::FMax;
+    let first = cx.one(Op::FCmp, Attr { cmp: if max { Cmp::Gt } else { Cmp::Lt }, ..d }, &[a, b], Ty::P);
+    let v = cx.op(Op::Select, &[a, b, first], Ty::B64);
+    // Equal numbers differ at most in the sign of zero.
+    let equal = cx.one(Op::FCmp, Attr { cmp: Cmp::Eq, ..d }, &[a, b], Ty::P);
+    let signs = cx.op(if max { Op::And } else { Op::Or }, &[a, b], Ty::B64);
+    let v = cx.op(Op::Select, &[signs, v, equal], Ty::B64);
+    let b_nan = cx.one(Op::FCmp, Attr { cmp: Cmp::Nan, ..d }, &[b, b], Ty::P);
+    let v = cx.op(Op::Select, &[a, v, b_nan], Ty::B64);
+    let a_nan = cx.one(Op::FCmp, Attr { cmp: Cmp::Nan, ..d }, &[a, a], Ty::P);
+    let both = cx.op(Op::And, &[a_nan, b_nan], Ty::P);
+    let nan = cx.k(Ty::B64, 0x7fff_ffff_ffff_ffff);
+    Step::Values(vec![cx.op(Op::Select, &[nan, v, both], Ty::B64)])
+}

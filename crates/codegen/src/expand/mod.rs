@@ -1,0 +1,151 @@
+//! Operations without a machine instruction of their own, in terms of ones that have: short sequences here, routines in
+//! PTX (`builtins/*.ptx`) through [`builtins`].
+//!
+//! Runs after lowering; keeps the verifier content. What it leaves is what selection has rules for.
+
+mod atomics;
+mod bits;
+pub mod builtins;
+mod float;
+mod vectors;
+
+use crate::inline::inline;
+use crate::ir::{Attr, Block, Builder, Fmt, Func, Inst, InstId, Mem, Op, Ty, Value};
+
+/// What becomes of an instruction.
+enum Step {
+    /// It stays.
+    Keep,
+    /// It was replaced: its results are these values, made by instructions already written before it.
+    Values(Vec<Value>),
+    /// It becomes a call of this routine with these arguments; one result.
+    Call(builtins::Routine, Vec<Value>),
+    /// It becomes a loop or branch: the rest of the block goes on in the given block, results are these values.
+    Split(Block, Vec<Value>),
+}
+
+/// Runs the pass.
+pub fn run(f: &mut Func) {
+    let mut aliases = Vec::new();
+    let mut b = 0;
+    while b < f.blocks.len() {
+        expand_block(f, Block(b as u32), &mut aliases);
+        b += 1;
+    }
+    let mut replaced = crate::opt::identity(f);
+    for (old, new) in aliases {
+        replaced[Value::index(old)] = new;
+    }
+    crate::opt::substitute(f, &mut replaced);
+}
+
+/// Expands the instructions of one block. When the block is split, its rest is a block with a higher number, which the
+/// caller comes to.
+fn expand_block(f: &mut Func, block: Block, aliases: &mut Vec<(Value, Value)>) {
+    let insts = std::mem::take(&mut f.blocks[block.index()].insts);
+    let mut iter = insts.into_iter();
+    while let Some(id) = iter.next() {
+        let inst = f.inst(id).clone();
+        let step = expand(&mut Cx { f, block, inst: &inst });
+        match step {
+            Step::Keep => f.blocks[block.index()].insts.push(id),
+            Step::Values(values) => aliases.extend(inst.results.iter().copied().zip(values)),
+            Step::Call(routine, args) => {
+                let ty = f.ty(inst.results[0]);
+                let words = call_words(f, block, inst.loc, &args, ty);
+                aliases.push((inst.results[0], words));
+                // The call is the last instruction but for those that put its result together: take it apart.
+                inline_last_call(f, block, routine, iter.collect());
+                return;
+            }
+            Step::Split(rest, values) => {
+                aliases.extend(inst.results.iter().copied().zip(values));
+                f.blocks[rest.index()].insts.extend(iter);
+                return;
+            }
+        }
+    }
+}
+
+/// Writes a call of a builtin: words in, words out.
+fn call_words(f: &mut Func, block: Block, loc: u32, args: &[Value], ty: Ty) -> Value {
+    let mut b = Builder::new(f, block);
+    b.loc = loc;
+    let mut words = Vec::new();
+    for &a in args {
+        if b.func.ty(a) == Ty::B64 {
+            let (lo, hi) = b.halves(a);
+            words.extend([lo, hi]);
+        } else {
+            words.push(a);
+        }
+    }
+    let types = if ty == Ty::B64 { vec![Ty::B32; 2] } else { vec![Ty::B32] };
+    let id = b.push(Op::Call, Attr::default(), Mem::default(), -1, &words, &types);
+    let results = b.func.inst(id).results.clone();
+    if ty == Ty::B64 { b.op(Op::Pack, &results, Ty::B64) } else { results[0] }
+}
+
+/// Inlines the call that stands last in the block (or before a `pack` of its results) and appends `rest`.
+fn inline_last_call(f: &mut Func, block: Block, routine: builtins::Routine, rest: Vec<InstId>) {
+    let insts = &f.blocks[block.index()].insts;
+    let at = insts.iter().rposition(|&i| f.inst(i).op == Op::Call && f.inst(i).imm == -1);
+    f.blocks[block.index()].insts.extend(rest);
+    if let Some(at) = at {
+        inline(f, block, at, builtins::body(routine));
+    }
+}
+
+/// An instruction being expanded: where to write and what it says.
+struct Cx<'a> {
+    f: &'a mut Func,
+    block: Block,
+    inst: &'a Inst,
+}
+
+impl Cx<'_> {
+    fn b(&mut self) -> Builder<'_> {
+        let mut b = Builder::new(self.f, self.block);
+        b.loc = self.inst.loc;
+        b
+    }
+    fn k(&mut self, ty: Ty, bits: u64) -> Value {
+        self.b().constant(ty, bits)
+    }
+    fn op(&mut self, op: Op, args: &[Value], ty: Ty) -> Value {
+        self.b().op(op, args, ty)
+    }
+    fn one(&mut self, op: Op, attr: Attr, args: &[Value], ty: Ty) -> Value {
+        self.b().one(op, attr, args, ty)
+    }
+    fn ty(&self, v: Value) -> Ty {
+        self.f.ty(v)
+    }
+    fn result_ty(&self) -> Ty {
+        self.f.ty(self.inst.results[0])
+    }
+}
+
+fn expand(cx: &mut Cx) -> Step {
+    let inst = cx.inst;
+    let fmt = inst.attr.fmt;
+    match inst.op {
+        Op::IDiv | Op::IRem => bits::division(cx),
+        Op::IMulHi if cx.result_ty() == Ty::B64 => bits::multiply_high(cx),
+        Op::Clz | Op::Bfind if cx.ty(inst.args[0]) == Ty::B64 => bits::leading(cx),
+        Op::Bfe if cx.result_ty() == Ty::B64 => bits::extract64(cx),
+        Op::Bfi => bits::insert(cx),
+        Op::Brev | Op::Popc | Op::Clz if cx.ty(inst.args[0]) == Ty::B16 => Step::Keep,
+        Op::FDiv | Op::FRcp | Op::FSqrt | Op::FRsqrt | Op::FEx2 | Op::FLg2 | Op::FSin | Op::FCos
+            if fmt == Fmt::F32 =>
+        {
+            float::single(cx)
+        }
+        Op::FDiv | Op::FRcp | Op::FSqrt | Op::FRsqrt | Op::FMin | Op::FMax | Op::FSat if fmt == Fmt::F64 => {
+            float::double(cx)
+        }
+        Op::Load | Op::Store => vectors::memory(cx),
+        Op::Atom | Op::Red => atomics::expand(cx),
+        _ => Step::Keep,
+    }
+}

@@ -1,0 +1,60 @@
+//! Vector loads and stores of narrow elements: whole words move, bytes and halves are taken out of them.
+
+use super::{Cx, Step};
+use crate::ir::{Attr, MemSpace, Op, Ty, Value};
+
+/// Loads and stores that are wider in number than in words.
+pub(super) fn memory(cx: &mut Cx) -> Step {
+    let inst = cx.inst;
+    let n = if inst.op == Op::Load { inst.results.len() } else { inst.args.len() - 1 };
+    let bytes = inst.mem.bytes as usize;
+    if n < 2 || bytes >= 4 || inst.mem.space == MemSpace::Stack {
+        return Step::Keep;
+    }
+    let total = n * bytes;
+    let word_bytes = total.min(4);
+    let words = total.div_ceil(4);
+    let per_word = word_bytes / bytes;
+    let mut mem = inst.mem;
+    mem.bytes = word_bytes as u8;
+    let width = bytes as u64 * 8;
+    if inst.op == Op::Load {
+        let types = vec![Ty::B32; words];
+        let (imm, args) = (inst.imm, inst.args.to_vec());
+        let id = cx.b().push(Op::Load, Attr::default(), mem, imm, &args, &types);
+        let loaded = cx.f.inst(id).results.clone();
+        let mut out = Vec::with_capacity(n);
+        for i in 0..n {
+            let at = cx.k(Ty::B32, (i % per_word) as u64 * width);
+            let len = cx.k(Ty::B32, width);
+            let attr = Attr { signed: inst.attr.signed, ..Attr::default() };
+            out.push(cx.one(Op::Bfe, attr, &[loaded[i / per_word], at, len], Ty::B32));
+        }
+        return Step::Values(out);
+    }
+    let mut args = vec![inst.args[0]];
+    for w in 0..words {
+        let part: Vec<Value> = inst.args[1..].iter().copied().skip(w * per_word).take(per_word).collect();
+        args.push(join(cx, &part, width));
+    }
+    cx.b().push(Op::Store, Attr::default(), mem, inst.imm, &args, &[]);
+    Step::Values(vec![])
+}
+
+/// Packs values of `width` bits (8 or 16) into a word, low first.
+fn join(cx: &mut Cx, part: &[Value], width: u64) -> Value {
+    let select = |cx: &mut Cx, a: Value, b: Value, s: u64| {
+        let s = cx.k(Ty::B32, s);
+        cx.op(Op::Prmt, &[a, b, s], Ty::B32)
+    };
+    match (part, width) {
+        ([a, b], 16) => select(cx, *a, *b, 0x5410),
+        ([a, b], _) => select(cx, *a, *b, 0x5540),
+        ([a, b, c, d], _) => {
+            let lo = select(cx, *a, *b, 0x5540);
+            let hi = select(cx, *c, *d, 0x5540);
+            select(cx, lo, hi, 0x5410)
+        }
+        (list, _) => list[0],
+    }
+}
