@@ -1,16 +1,20 @@
 //! What an assembler leaves between dependent instructions: reads functions (words in hexadecimal, one a line, an empty
 //! line between functions) and prints for each pair of classes the shortest distance in cycles within a block, for
-//! producers that set no scoreboard. A table of latencies must never be below it.
+//! producers that set no scoreboard; with `table` what the latency tables say beside it; with `fine` by mnemonic. A table of
+//! latencies must never be below what is left.
 
 use sass::codec::decode;
 use sass::form::Role;
 use sass::inst::Inst;
+use sass::latency::{self, Latency};
 use sass::reg::Reg;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
 fn main() {
     let fine = std::env::args().any(|a| a == "fine");
+    // Beside each distance what the table says.
+    let slack = std::env::args().any(|a| a == "table");
     let mut seen: BTreeMap<String, (u32, u32, String)> = BTreeMap::new();
     let mut block: Vec<(Inst, u32)> = Vec::new();
     let mut time = 0u32;
@@ -70,7 +74,14 @@ fn main() {
                     );
                     match (d.def, r.def) {
                         (true, false) => {
-                            if p.ctrl.write_sb.is_none() {
+                            if let (Some(d_slot), true) = (d.slot, slack) {
+                                if let Latency::Fixed(n) = latency::raw(p, d_slot, &inst, r.slot, 90) {
+                                    let file = format!("{:?}", r.reg.file());
+                                    let (a, b) = (p.form().class, inst.form().class);
+                                    let how = if r.slot.is_none() { "guard" } else { "" };
+                                    note("RAW", format!("{file} {a:?} -> {b:?} {how} table {n}"), time - at, text);
+                                }
+                            } else if p.ctrl.write_sb.is_none() {
                                 let use_slot = if r.slot.is_none() { "guard" } else { "" };
                                 let wide = if name(&inst) == "FmaWide" { slot(&inst, r.slot) } else { String::new() };
                                 let hi = if name(p) == "FmaWide" && r.reg.index() != d.reg.index() { "hi" } else { "" };
@@ -80,6 +91,15 @@ fn main() {
                                     time - at,
                                     text,
                                 );
+                            }
+                            break 'back;
+                        }
+                        (true, true) if slack => {
+                            if let (Some(first), Some(second)) = (d.slot, r.slot) {
+                                let file = format!("{:?}", r.reg.file());
+                                let (a, b) = (p.form().class, inst.form().class);
+                                let table = latency::waw(p, first, &inst, second, 90);
+                                note("WAW", format!("{file} {a:?} -> {b:?} {table:?}"), time - at, text);
                             }
                             break 'back;
                         }

@@ -54,16 +54,16 @@ impl Decoded {
 }
 
 #[inline]
-fn ones(count: u8) -> u128 {
-    (1u128 << count) - 1
+fn ones(count: u8) -> u64 {
+    (1u64 << count) - 1
 }
 
 #[inline]
 fn extract(word: u128, bits: Bits) -> u64 {
     let (from, count) = bits[0];
-    let mut value = (word >> from & ones(count)) as u64;
+    let mut value = (word >> (from & 127)) as u64 & ones(count);
     if let Some(&(from2, count2)) = bits.get(1) {
-        value |= ((word >> from2 & ones(count2)) as u64) << count;
+        value |= ((word >> (from2 & 127)) as u64 & ones(count2)) << count;
     }
     value
 }
@@ -71,9 +71,9 @@ fn extract(word: u128, bits: Bits) -> u64 {
 #[inline]
 fn insert(bits: Bits, value: u64) -> u128 {
     let (from, count) = bits[0];
-    let mut word = (value as u128 & ones(count)) << from;
+    let mut word = ((value & ones(count)) as u128) << (from & 127);
     if let Some(&(from2, count2)) = bits.get(1) {
-        word |= ((value as u128) >> count & ones(count2)) << from2;
+        word |= ((value >> count & ones(count2)) as u128) << (from2 & 127);
     }
     word
 }
@@ -97,7 +97,7 @@ fn register_bits(slot: &Slot) -> u8 {
 fn decode_register(word: u128, slot: &Slot, file: File) -> Reg {
     let value = extract(word, slot.bits) as u8;
     match file {
-        File::Ugpr if value as u128 == ones(register_bits(slot)) => Reg::URZ,
+        File::Ugpr if value as u64 == ones(register_bits(slot)) => Reg::URZ,
         _ => Reg::phys(file, value),
     }
 }
@@ -120,7 +120,7 @@ fn decode_operand(word: u128, slot: &Slot) -> Operand {
         SlotKind::Const => {
             let (_, offset_bits) = slot.bits[0];
             let raw = extract(word, slot.bits);
-            let offset = (raw & ones(offset_bits) as u64) << slot.shift;
+            let offset = (raw & ones(offset_bits)) << slot.shift;
             let offset = sign_extend(offset, offset_bits + slot.shift) as i32;
             Value::Const { bank: (raw >> offset_bits) as u8, offset }
         }
@@ -222,7 +222,7 @@ fn encode_register(form: &Form, what: &str, bits: u8, file: File, reg: Reg) -> R
     if reg.file() != file {
         return Err(bad(form, what, format_args!("{reg} is of the wrong register file")));
     }
-    let limit = ones(bits) as u64;
+    let limit = ones(bits);
     match reg.index() as u64 {
         255 if file == File::Ugpr => Ok(limit),
         n if n > limit || (file == File::Ugpr && n == limit) => {
@@ -256,7 +256,7 @@ fn encode_operand(form: &Form, slot: &Slot, operand: &Operand) -> Result<u128, E
             if !fits || value & ((1 << shift) - 1) != 0 {
                 return Err(bad(form, what, format_args!("{value:#x} does not fit")));
             }
-            (value as u64 >> shift) & ones(bits - shift) as u64
+            (value as u64 >> shift) & ones(bits - shift)
         }
         (SlotKind::Const, Value::Const { bank, offset }) => {
             let (_, offset_bits) = slot.bits[0];
@@ -266,14 +266,14 @@ fn encode_operand(form: &Form, slot: &Slot, operand: &Operand) -> Result<u128, E
             if bank >> bank_bits != 0 || !range.contains(&(offset as i64)) || offset & ((1 << slot.shift) - 1) != 0 {
                 return Err(bad(form, what, format_args!("c[{bank:#x}][{offset:#x}] does not fit")));
             }
-            ((offset as u64 & ones(span) as u64) >> slot.shift) | (bank as u64) << offset_bits
+            ((offset as u64 & ones(span)) >> slot.shift) | (bank as u64) << offset_bits
         }
         (SlotKind::Target, Value::Target(value)) => {
             let count = total(slot.bits);
             if sign_extend(value as u64, count + slot.shift) != value || value & ((1 << slot.shift) - 1) != 0 {
                 return Err(bad(form, what, format_args!("the distance {value:#x} does not fit")));
             }
-            (value as u64 >> slot.shift) & ones(count) as u64
+            (value as u64 >> slot.shift) & ones(count)
         }
         _ => return Err(bad(form, what, "has an operand of the wrong kind")),
     };

@@ -150,10 +150,10 @@ enum Consumer {
 const GPR_RAW_90: [[u8; 8]; 10] = [
     // Alu Fma lo hi Half MMA F64 CS2R
     [4, 5, 3, 5, 5, 10, 10, 6], // Alu
-    [5, 4, 2, 4, 5, 10, 10, 6], // Fma
+    [5, 4, 4, 4, 5, 10, 10, 6], // Fma
     [5, 4, 4, 6, 5, 10, 10, 6], // IMAD.WIDE factors
-    [5, 4, 2, 4, 5, 10, 10, 6], // IMAD.WIDE sum, low word
-    [3, 2, 2, 2, 3,  8,  8, 4], // IMAD.WIDE sum, high word
+    [5, 4, 4, 4, 5, 10, 10, 6], // IMAD.WIDE sum, low word
+    [3, 2, 4, 4, 3,  8,  8, 4], // IMAD.WIDE sum, high word
     [5, 5, 3, 5, 5, 10, 10, 6], // Half
     [6, 6, 6, 6, 6,  6, 10, 6], // HFMA2.MMA
     [6, 6, 6, 6, 6, 10,  8, 6], // Double
@@ -321,15 +321,15 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             Double | HalfMma if coupled => 6,
             Double | HalfMma => 10,
             Cs2r if coupled && later != Cs2r => 3,
-            FmaWide if coupled && later != FmaWide => 1,
             _ if !coupled => 6,
+            Half if later != Half => 2,
             Alu | Fma | FmaInt if later == Cs2r => 2,
             _ => 1,
         },
         File::Pred => match class {
             _ if !coupled => 12,
             Double if later != Double => 6,
-            Half if later != Half => 3,
+            Half if later != Half => 10,
             _ => 1,
         },
         File::Ugpr | File::Upred => match (class, later) {
@@ -341,6 +341,7 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             (R2Ur, _) => 13,
             (UniformMove | UniformConst, l) if !l.is_fixed() => 5,
             (Elect, _) => 4,
+            (UniformConst, UniformConst | UniformMove) => 3,
             _ => 2,
         },
         File::Bar => 1,
@@ -462,5 +463,87 @@ pub fn immediate(inst: &Inst, slot: SlotName) -> Option<i64> {
     match inst.get(slot)?.value {
         Value::Imm(value) => Some(value),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::parse;
+
+    fn raw_of(first: &str, second: &str, slot: SlotName) -> Latency {
+        let (first, second) = (parse(first).expect(first), parse(second).expect(second));
+        let def = first.regs().iter().find(|r| r.def && !r.reg.is_const()).and_then(|r| r.slot).expect("a result");
+        raw(&first, def, &second, second.slot(slot).map(|s| s as u8), 90)
+    }
+
+    #[test]
+    fn what_the_vendor_was_seen_to_leave() {
+        use SlotName::*;
+        let cases = [
+            ("IADD3 R0, R1, R2, RZ", "LOP3.LUT R3, R0, R4, RZ, 0xc0, !PT", Ra, 4),
+            ("FFMA R0, R1, R2, R3", "FFMA R4, R0, R5, R6", Ra, 4),
+            ("FFMA R0, R1, R2, R3", "FMNMX R4, R0, R5, PT", Ra, 5),
+            ("LOP3.LUT R0, R1, R2, RZ, 0xc0, !PT", "IMAD R4, R0, R5, R6", Ra, 5),
+            ("VIADD R0, R1, 0x1", "IADD3 R2, R0, R3, RZ", Ra, 5),
+            ("IADD3 R0, R1, R2, RZ", "STG.E desc[UR4][R6.64], R0", Rb, 5),
+            ("DFMA R0, R2, R4, R6", "DFMA R8, R0, R4, R6", Ra, 8),
+            ("DFMA R0, R2, R4, R6", "IADD3 R8, R0, R4, R6", Ra, 10),
+            ("HFMA2.MMA R0, R1, R2, R3", "IADD3 R8, R0, R4, R6", Ra, 10),
+            ("IMAD.WIDE R0, R2, R3, R4", "IADD3 R6, R0, R7, RZ", Ra, 3),
+            ("IMAD.WIDE R0, R2, R3, R4", "IADD3 R6, R1, R7, RZ", Ra, 5),
+            ("IMAD.WIDE R0, R2, R3, R4", "LDG.E R6, desc[UR4][R0.64]", Ra, 5),
+            ("ISETP.GE.AND P0, PT, R0, R1, PT", "SEL R2, R3, R4, P0", Pp, 4),
+            ("ISETP.GE.AND P0, PT, R0, R1, PT", "VOTE.ANY P1, P0", Pp, 13),
+            ("ULDC.64 UR4, c[0x0][0x208]", "LDG.E R6, desc[UR4][R0.64]", UR, 2),
+            ("R2UR UR4, R0", "LDG.E R6, desc[UR4][R0.64]", UR, 13),
+            ("UIADD3 UR4, UR5, 0x1, URZ", "IADD3 R2, R3, UR4, RZ", Rb, 6),
+            ("UIADD3 UR4, UR5, 0x1, URZ", "UIADD3 UR6, UR4, 0x1, URZ", Ra, 4),
+        ];
+        for (first, second, slot, cycles) in cases {
+            assert_eq!(raw_of(first, second, slot), Latency::Fixed(cycles), "{first} -> {second}");
+        }
+        assert_eq!(raw_of("LDG.E R0, desc[UR4][R2.64]", "IADD3 R1, R0, R2, RZ", Ra), Latency::Scoreboard);
+        assert_eq!(raw_of("MUFU.RCP R0, R1", "FADD R1, R0, R2", Ra), Latency::Scoreboard);
+    }
+
+    #[test]
+    fn a_guard_waits_longer() {
+        let setp = parse("ISETP.GE.AND P0, PT, R0, R1, PT").expect("text");
+        let guarded = parse("@P0 IADD3 R0, R1, R2, RZ").expect("text");
+        assert_eq!(raw(&setp, 0, &guarded, None, 90), Latency::Fixed(13));
+    }
+
+    #[test]
+    fn scoreboards() {
+        let yes = [
+            "LDG.E R0, desc[UR4][R2.64]",
+            "MUFU.RCP R0, R1",
+            "S2R R0, SR_TID.X",
+            "POPC R0, R1",
+            "SHFL.IDX PT, R0, R1, R2, R3",
+        ];
+        let no = [
+            "FADD R0, R1, R2",
+            "DADD R0, R2, R4",
+            "STG.E desc[UR4][R2.64], R0",
+            "ULDC UR4, c[0x0][0x28]",
+            "BAR.SYNC 0x0",
+        ];
+        assert!(yes.iter().all(|t| needs_write_sb(&parse(t).expect(t), 90)));
+        assert!(!no.iter().any(|t| needs_write_sb(&parse(t).expect(t), 90)));
+        assert!(may_need_read_sb(&parse("STG.E desc[UR4][R2.64], R0").expect("text"), 90));
+        assert!(!may_need_read_sb(&parse("DADD R0, R2, R4").expect("text"), 90));
+        assert!(!may_need_read_sb(&parse("S2R R0, SR_TID.X").expect("text"), 90));
+    }
+
+    #[test]
+    fn virtual_registers_take_the_longest() {
+        use crate::{forms, inst::Inst};
+        let pair = Reg::virt(File::Gpr, 9);
+        let wide = Inst::new(forms::IMAD_WIDE_RRR).with(SlotName::Rd, pair);
+        let low = Inst::new(forms::IADD3_RRR).with(SlotName::Ra, Reg::virt(File::Gpr, 1));
+        // Which word of the pair the single value is, only the pool knows.
+        assert_eq!(raw(&wide, 0, &low, Some(low.slot(SlotName::Ra).expect("a slot") as u8), 90), Latency::Fixed(5));
     }
 }

@@ -112,8 +112,8 @@ type Fault = fn(Control) -> Option<Control>;
 const FAULTS: [(&str, Fault, f64); 5] = [
     // A clear bit 109 on a stall of 4 and more: the next instruction waits for this one's result.
     ("stall shortened by one", |c| (!c.bit109 && c.stall >= 4).then(|| Control { stall: c.stall - 1, ..c }), 0.7),
-    ("stall of one", |c| (!c.bit109 && c.stall >= 4).then(|| Control { stall: 1, bit109: true, ..c }), 0.8),
-    ("wait dropped", |c| (c.wait != 0).then(|| Control { wait: 0, ..c }), 0.88),
+    ("stall of one", |c| (!c.bit109 && c.stall >= 4).then_some(Control { stall: 1, bit109: true, ..c }), 0.8),
+    ("wait dropped", |c| (c.wait != 0).then_some(Control { wait: 0, ..c }), 0.88),
     ("write scoreboard dropped", |c| c.write_sb.map(|_| Control { write_sb: None, ..c }), 0.85),
     ("read scoreboard dropped", |c| c.read_sb.map(|_| Control { read_sb: None, ..c }), 0.6),
 ];

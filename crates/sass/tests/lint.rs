@@ -1,0 +1,192 @@
+//! The hazard checker on small programs written by hand: what it must find, and what it must not.
+
+use sass::codec::encode;
+use sass::lint::{CfgHints, Kind, check};
+use sass::text::parse_at;
+
+/// Assembles lines with control columns, each at its place.
+fn words(program: &str) -> Vec<u128> {
+    program
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty())
+        .enumerate()
+        .map(|(n, line)| {
+            let inst = parse_at(line, n as u64 * 16, &sass::text::NoLabels).unwrap_or_else(|e| panic!("{line}: {e:?}"));
+            encode(&inst, 90).unwrap_or_else(|e| panic!("{line}: {e}"))
+        })
+        .collect()
+}
+
+fn kinds_with(program: &str, hints: &CfgHints) -> Vec<(u64, Kind)> {
+    check(&words(program), 90, hints).into_iter().map(|h| (h.offset, h.kind)).collect()
+}
+
+fn kinds(program: &str) -> Vec<(u64, Kind)> {
+    kinds_with(program, &CfgHints::default())
+}
+
+#[test]
+fn fixed_latency() {
+    let program = |stall: u8| {
+        format!(
+            "[B------:R-:W-:Y:S{stall:02}] FADD R0, R1, R2
+             [B------:R-:W-:-:S01] FMUL R3, R0, R4
+             [B------:R-:W-:-:S05] EXIT"
+        )
+    };
+    assert_eq!(kinds(&program(4)), []);
+    assert_eq!(kinds(&program(3)), [(0x10, Kind::ReadTooSoon)]);
+    let message = check(&words(&program(3)), 90, &CfgHints::default())[0].to_string();
+    assert_eq!(
+        message,
+        "0x0010: `FMUL R3, R0, R4` reads a result 3 cycles after, not 4, of `FADD R0, R1, R2` at 0x0000 (R0)"
+    );
+}
+
+#[test]
+fn stalls_add_up() {
+    assert_eq!(
+        kinds(
+            "[B------:R-:W-:-:S01] ISETP.GE.AND P0, PT, R0, R1, PT
+             [B------:R-:W-:-:S06] IADD3 R2, R3, R4, RZ
+             [B------:R-:W-:-:S06] IADD3 R5, R6, R4, RZ
+             [B------:R-:W-:-:S05] @P0 EXIT
+             [B------:R-:W-:-:S05] EXIT"
+        ),
+        []
+    );
+}
+
+#[test]
+fn the_shortest_path_counts() {
+    // The branch jumps over the instructions that would have given P1 its time.
+    let program = "[B------:R-:W-:-:S13] ISETP.GE.AND P0, PT, R0, R1, PT
+                   [B------:R-:W-:-:S01] ISETP.GE.AND P1, PT, R2, R1, PT
+                   [B------:R-:W-:-:S05] @P0 BRA 0x40
+                   [B------:R-:W-:-:S10] IADD3 R2, R3, R4, RZ
+                   [B------:R-:W-:-:S05] @P1 EXIT
+                   [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(program), [(0x40, Kind::ReadTooSoon)]);
+    assert_eq!(kinds(&program.replace("S05] @P0", "S12] @P0")), []);
+}
+
+#[test]
+fn around_a_loop() {
+    let program = |stall: u8| {
+        format!(
+            "[B------:R-:W-:-:S04] IADD3 R2, R0, R1, RZ
+             [B------:R-:W-:-:S{stall:02}] IADD3 R0, R0, 0x1, RZ
+             [B------:R-:W-:-:S01] @P0 BRA 0x0
+             [B------:R-:W-:-:S05] EXIT"
+        )
+    };
+    assert_eq!(kinds(&program(3)), []);
+    assert_eq!(kinds(&program(2)), [(0x0, Kind::ReadTooSoon)]);
+}
+
+#[test]
+fn scoreboards() {
+    let program = "[B------:R-:W2:-:S02] LDG.E R0, desc[UR4][R2.64]
+                   [B--2---:R-:W-:-:S04] IADD3 R4, R0, R1, RZ
+                   [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(program), []);
+    assert_eq!(kinds(&program.replace("B--2---", "B---3--")), [(0x10, Kind::ReadWithoutWait)]);
+    assert_eq!(kinds(&program.replace("W2:-:S02", "W-:-:S02")), [(0x10, Kind::ReadWithoutWait)]);
+    assert_eq!(kinds(&program.replace("W2:-:S02", "W2:-:S01")), [(0x10, Kind::WaitTooSoon)]);
+}
+
+#[test]
+fn a_source_that_is_still_read() {
+    let program = "[B------:R1:W-:-:S02] STG.E desc[UR4][R2.64], R0
+                   [B-1----:R-:W-:-:S04] IADD3 R0, R4, R1, RZ
+                   [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(program), []);
+    assert_eq!(kinds(&program.replace("B-1----", "B------")), [(0x10, Kind::OverwriteOfRead)]);
+    // A later store of the same queue tells of it as well.
+    let later = "[B------:R-:W-:-:S04] STG.E desc[UR4][R2.64], R0
+                 [B------:R1:W-:-:S02] STG.E desc[UR4][R2.64+0x4], R5
+                 [B-1----:R-:W-:-:S04] IADD3 R0, R4, R1, RZ
+                 [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(later), []);
+}
+
+#[test]
+fn a_write_overtaken() {
+    let program = "[B------:R-:W2:-:S02] LDG.E R0, desc[UR4][R2.64]
+                   [B------:R-:W-:-:S04] IADD3 R0, R4, R1, RZ
+                   [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(program), [(0x10, Kind::OverwriteOfWrite)]);
+    let fixed = "[B------:R-:W-:-:S02] IADD3 R0, R4, R1, RZ
+                 [B------:R-:W2:-:S02] LDG.E R0, desc[UR4][R2.64]
+                 [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(fixed), [(0x10, Kind::OverwriteOfWrite)]);
+    assert_eq!(kinds(&fixed.replace("S02] IADD3", "S06] IADD3")), []);
+}
+
+#[test]
+fn shared_memory_answers_in_order() {
+    let program = "[B------:R-:W-:-:S04] LDS R0, [R2]
+                   [B------:R-:W0:-:S02] LDS R1, [R2+0x4]
+                   [B0-----:R-:W-:-:S04] IADD3 R3, R0, R1, RZ
+                   [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(program), []);
+    // Global memory does not.
+    let global = program.replace("LDS R0, [R2]", "LDG.E R0, desc[UR4][R2.64]");
+    assert_eq!(kinds(&global), [(0x20, Kind::ReadWithoutWait)]);
+}
+
+#[test]
+fn opposite_guards_are_other_lanes() {
+    let program = "[B------:R-:W-:-:S01] @P0 FADD R0, R1, R2
+                   [B------:R-:W-:-:S01] @!P0 FADD R3, R0, R2
+                   [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(program), []);
+    assert_eq!(kinds(&program.replace("@!P0", "@P0")), [(0x10, Kind::ReadTooSoon)]);
+    // Not once the predicate has been written.
+    let written = "[B------:R-:W-:-:S01] @P0 FADD R0, R1, R2
+                   [B------:R-:W-:-:S01] ISETP.GE.AND P0, PT, R4, R5, PT
+                   [B------:R-:W-:-:S01] @!P0 FADD R3, R0, R2
+                   [B------:R-:W-:-:S05] EXIT";
+    assert!(kinds(written).contains(&(0x20, Kind::ReadTooSoon)));
+}
+
+#[test]
+fn calls_are_followed_by_call_site() {
+    // The first call leaves a load under way; the second caller never had it.
+    let program = "[B------:R-:W2:-:S02] LDG.E R0, desc[UR4][R2.64]
+                   [B------:R-:W-:-:S05] CALL.REL.NOINC 0x70
+                   [B--2---:R-:W-:-:S04] IADD3 R4, R0, R1, RZ
+                   [B------:R-:W-:-:S05] CALL.REL.NOINC 0x70
+                   [B------:R-:W-:-:S04] IADD3 R4, R0, R8, RZ
+                   [B------:R-:W-:-:S05] EXIT
+                   [B------:R-:W-:Y:S00] BRA 0x60
+                   [B------:R-:W-:Y:S04] FADD R8, R9, R10
+                   [B------:R-:W-:-:S05] RET.REL.NODEC R20 0x0";
+    assert_eq!(kinds(program), []);
+    // What the callee leaves unfinished meets the caller.
+    let unfinished = program.replace("FADD R8, R9, R10", "MUFU.RCP R8, R9").replace("R-:W-:Y:S04", "R-:W1:Y:S04");
+    assert_eq!(kinds(&unfinished), [(0x40, Kind::ReadWithoutWait)]);
+}
+
+#[test]
+fn indirect_branches_go_where_the_hints_say() {
+    let program = "[B------:R-:W-:-:S01] FADD R0, R1, R2
+                   [B------:R-:W-:-:S05] BRX R4 -0x20
+                   [B------:R-:W-:-:S05] EXIT
+                   [B------:R-:W-:-:S01] FMUL R3, R0, R2
+                   [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(program), []);
+    let hints = CfgHints { entries: vec![], indirect: vec![(0x10, vec![0x20, 0x30])] };
+    assert_eq!(kinds_with(program, &hints), []);
+    let sooner = program.replace("S05] BRX", "S01] BRX");
+    assert_eq!(kinds_with(&sooner, &hints), [(0x30, Kind::ReadTooSoon)]);
+    assert_eq!(kinds_with(&sooner, &CfgHints { entries: vec![0x30], indirect: vec![] }), []);
+}
+
+#[test]
+fn unknown_words_are_said() {
+    let found = check(&[0xffff_ffff], 90, &CfgHints::default());
+    assert_eq!(found[0].kind, Kind::Unknown);
+    assert_eq!(check(&[], 90, &CfgHints::default()), []);
+}
