@@ -12,8 +12,11 @@ use crate::bitset::BitSet;
 use crate::cfg::{Cfg, DomTree, NONE};
 use crate::ir::{Block, BlockData, Def, Edge, Effect, Func, MemSpace, Op, Sreg, Term, Value};
 
-/// Convergence barriers that code may use: B0 to B11 (the vendor's compiler uses no others).
-const BARRIERS: usize = 12;
+/// Convergence barriers that regions may use: B0 to B10 (the vendor's compiler uses up to B11).
+const BARRIERS: usize = 11;
+
+/// The barrier around operations that groups of threads take in turns.
+const EXCLUSIVE: u8 = 11;
 
 /// What the analysis found.
 #[derive(Clone, Debug, Default)]
@@ -30,18 +33,50 @@ pub struct Convergence {
 
 /// Analyses a function and puts join blocks in.
 pub fn run(f: &mut Func) -> Convergence {
-    if !f.entry {
+    let mut found = if f.entry {
+        let uniform = uniform_values(f);
+        let regions = place_joins(f, &uniform);
+        mark(f, uniform, regions)
+    } else {
         let n = f.blocks.len();
-        return Convergence {
+        Convergence {
             divergent: vec![true; n],
             uniform: vec![false; f.values.len()],
             open: vec![Vec::new(); n],
             close: vec![None; n],
-        };
+        }
+    };
+    take_turns(f, &mut found);
+    found
+}
+
+/// `redux` writes a register of the whole warp: where its threads may be apart, or are not all of the warp, each group
+/// does it alone, in a block of its own between a barrier's start and its wait.
+fn take_turns(f: &mut Func, found: &mut Convergence) {
+    let mut b = 0;
+    while b < f.blocks.len() {
+        let at = f.blocks[b].insts.iter().position(|&i| {
+            let inst = f.inst(i);
+            inst.op == Op::Redux && (found.divergent[b] || f.constant(inst.args[1]) != Some(0xffff_ffff))
+        });
+        let alone = f.blocks[b].insts.len() == 1 && matches!(f.blocks[b].term, Term::Br(_));
+        if let (Some(at), false) = (at, alone && found.divergent[b] && found.open[b].is_empty()) {
+            let (mid, rest) = (f.new_block(), f.new_block());
+            let tail = f.blocks[b].insts.split_off(at + 1);
+            let redux = f.blocks[b].insts.split_off(at);
+            let term = std::mem::replace(&mut f.blocks[b].term, Term::Br(Edge { block: mid, args: vec![] }));
+            f.blocks[mid.index()].insts = redux;
+            f.blocks[mid.index()].term = Term::Br(Edge { block: rest, args: vec![] });
+            f.blocks[rest.index()].insts = tail;
+            f.blocks[rest.index()].term = term;
+            let open = std::mem::replace(&mut found.open[b], vec![(EXCLUSIVE, rest)]);
+            let apart = found.divergent[b];
+            found.divergent.extend([true, apart]);
+            found.open.extend([Vec::new(), open]);
+            found.close.extend([None, Some(EXCLUSIVE)]);
+        }
+        b += 1;
     }
-    let uniform = uniform_values(f);
-    let regions = place_joins(f, &uniform);
-    mark(f, uniform, regions)
 }
 
 /// True if the block does nothing but end the thread.

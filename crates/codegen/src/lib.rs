@@ -15,3 +15,4 @@ pub mod layout;
 pub mod lower;
 pub mod mir;
 pub mod opt;
+pub mod pipeline;

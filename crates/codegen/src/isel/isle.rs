@@ -416,11 +416,10 @@ impl generated::Context for Sel<'_> {
         let a = self.gpr(a);
         let d = self.m.new_vreg(File::Gpr);
         let d = Operand::reg(self.m.reg(d));
-        let inst = Sass::new(F::HADD2_RR)
+        let inst = Sass::new(F::HADD2_F32_RR)
             .with(S::Rd, d)
             .with(S::Ra, ZERO.negated())
             .with(S::Rb, a)
-            .with_mod(M::F32, 1)
             .with_mod(M::HalfB, enums::hswz::H0_H0);
         self.push(inst);
         d

@@ -295,13 +295,15 @@ impl Sel<'_> {
         Some(())
     }
 
-    /// `REDUX` writes a uniform register: threads that are not together take turns.
+    /// `REDUX` writes a uniform register: threads that are not together take turns ([`crate::converge`] made the block).
     fn redux(&mut self, id: InstId) -> Option<()> {
         let inst = self.f.inst(id);
         let (sub, signed, a, mask) = (inst.attr.sub, inst.attr.signed, inst.args[0], inst.args[1]);
         let together = self.constant(mask) == Some(0xffff_ffff) && !self.conv.divergent[self.block];
         if !together {
-            return None;
+            let m = self.lo(mask);
+            let m = self.gpr(m);
+            self.push(Sass::new(F::WARPSYNC_EXCLUSIVE).with(S::Ra, m));
         }
         let op = [
             enums::redux::SUM,

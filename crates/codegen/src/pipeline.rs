@@ -1,0 +1,106 @@
+//! The way of the data, on one screen: PTX to IR to machine code of one kernel.
+
+use crate::layout::Layout;
+use crate::lower::{self, Program};
+use crate::{converge, expand, ir, isel, mir, opt};
+use diag::{Diagnostic, Severity};
+use ptx::module::{FuncId, Module};
+
+/// How to compile.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Fuse multiplications and additions where PTX allows it.
+    pub fmad: bool,
+    /// Run every verifier after every pass, and the hazard checker on the result.
+    pub verify: bool,
+    /// Keep the text of functions after the pass of this name (`all`: after every pass).
+    pub print_after: Option<String>,
+    /// Largest number of registers a thread may have, from the command line.
+    pub max_registers: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { fmad: true, verify: false, print_after: None, max_registers: None }
+    }
+}
+
+/// What watches the passes: verifies, and keeps texts that were asked for.
+pub struct Watch<'a> {
+    options: &'a Options,
+    /// Texts asked for, in order.
+    pub printed: Vec<String>,
+    /// The first broken rule: a bug of the compiler, said with the pass that made it.
+    pub broken: Option<String>,
+}
+
+impl<'a> Watch<'a> {
+    /// A watch for these options.
+    pub fn new(options: &'a Options) -> Watch<'a> {
+        Watch { options, printed: Vec::new(), broken: None }
+    }
+
+    /// True if the text after this pass was asked for.
+    fn wants(&self, pass: &str) -> bool {
+        self.options.print_after.as_deref().is_some_and(|p| p == pass || p == "all")
+    }
+
+    /// Looks at IR after a pass.
+    pub fn ir(&mut self, pass: &str, f: &ir::Func) {
+        if self.wants(pass) {
+            self.printed.push(format!("# after {pass}\n{}", ir::text::print(f)));
+        }
+        if self.options.verify
+            && self.broken.is_none()
+            && let Err(e) = ir::verify::verify(f)
+        {
+            self.broken = Some(format!("after {pass}: {e}"));
+        }
+    }
+}
+
+/// The machine code of a kernel's functions before register allocation, with what lowering found out.
+pub struct Selected {
+    /// The kernel, then its device functions.
+    pub funcs: Vec<mir::Func>,
+    /// Shared memory, parameters, tables.
+    pub program: Program,
+}
+
+/// Lowers, optimizes and selects one kernel.
+///
+/// # Errors
+/// What is not supported, with its place; with `verify`, a broken rule of a representation.
+pub fn select(
+    m: &Module,
+    entry: FuncId,
+    layout: &Layout,
+    options: &Options,
+    max_gprs: u32,
+    watch: &mut Watch,
+) -> Result<Selected, Vec<Diagnostic>> {
+    let mut program = lower::lower(m, entry, layout)?;
+    let mut funcs = Vec::new();
+    let mut list = std::mem::take(&mut program.funcs);
+    for f in &mut list {
+        watch.ir("lower", f);
+        opt::params::run(f);
+        watch.ir("params", f);
+        expand::run(f);
+        watch.ir("expand", f);
+        opt::run(f, options.fmad, &mut |pass, f| watch.ir(pass, f));
+        let convergence = converge::run(f);
+        watch.ir("converge", f);
+        if let Some(b) = &watch.broken {
+            return Err(vec![internal(b)]);
+        }
+        funcs.push(isel::select(f, &program, layout, &convergence, max_gprs).map_err(|e| vec![e])?);
+    }
+    program.funcs = list;
+    Ok(Selected { funcs, program })
+}
+
+/// A diagnostic for a broken rule of the compiler itself.
+pub fn internal(what: &str) -> Diagnostic {
+    Diagnostic::new(Severity::Fatal, format!("Internal compiler error: {what}"))
+}
