@@ -54,6 +54,8 @@ pub enum Class {
     Shared,
     /// Local memory.
     Local,
+    /// SYNCS, ARRIVES: barriers in shared memory.
+    Mbarrier,
     /// LDC.
     Const,
     /// SHFL.

@@ -234,17 +234,12 @@ fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
         ImmPrint::Decimal => {
             let _ = write!(out, "{value}");
         }
-        ImmPrint::F32 => {
-            let single = f32::from_bits(value as u32);
-            // Widening would make a signalling NaN quiet.
-            let nan = (value as u64 & 0x8000_0000) << 32 | 0x7ff0 << 48 | (value as u64 & 0x7f_ffff) << 29;
-            float(out, if single.is_nan() { f64::from_bits(nan) } else { single as f64 });
-        }
+        ImmPrint::F32 => float(out, single(value as u32)),
         ImmPrint::F64High => float(out, f64::from_bits((value as u64) << 32)),
         ImmPrint::F16x2 => {
             use crate::form::ModName as M;
             let bf16 = inst.modifier(M::Fmt) == crate::enums::bf16::BF16_V2;
-            let convert = |bits: u16| if bf16 { f32::from_bits((bits as u32) << 16) as f64 } else { half(bits) };
+            let convert = |bits: u16| if bf16 { single((bits as u32) << 16) } else { half(bits) };
             float(out, convert((value >> 16) as u16));
             out.push_str(", ");
             float(out, convert(value as u16));
@@ -264,6 +259,13 @@ fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
             let _ = write!(out, "SB{value}");
         }
     }
+}
+
+/// The value of a 32-bit float. (Widening it by machine would make a signalling NaN quiet.)
+fn single(bits: u32) -> f64 {
+    let value = f32::from_bits(bits);
+    let nan = (bits as u64 & 0x8000_0000) << 32 | 0x7ff0 << 48 | (bits as u64 & 0x7f_ffff) << 29;
+    if value.is_nan() { f64::from_bits(nan) } else { value as f64 }
 }
 
 /// The value of a 16-bit float.

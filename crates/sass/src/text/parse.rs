@@ -511,7 +511,11 @@ impl<'a> Matcher<'a> {
         let last = *slots.last()?;
         let mut rest = text;
         let mut more = true;
-        if let Some((reg, after)) = register(rest).filter(|r| r.0.file() == File::Gpr) {
+        let file = match self.inst.form().slots[slots[0] as usize].kind {
+            SlotKind::Reg(file) => file,
+            _ => return None,
+        };
+        if let Some((reg, after)) = register(rest).filter(|r| r.0.file() == file) {
             self.set(slots[0], Operand::reg(reg));
             more = after.starts_with('+');
             rest = after.strip_prefix('+').unwrap_or(after);
