@@ -15,10 +15,12 @@ pub mod memory;
 pub mod num;
 
 mod interp;
+mod machine;
 
 pub use fault::{Fault, FaultKind, Place};
 pub use interp::run_ptx;
 pub use launch::{Arg, Launch};
+pub use machine::run_sass;
 
 /// How to run.
 #[derive(Clone, Debug)]

@@ -187,6 +187,8 @@ impl Half {
 #[inline]
 pub fn min_max(f: &Format, max: bool, nan: bool, a: u64, b: u64) -> u64 {
     match (f.is_nan(a), f.is_nan(b)) {
+        // Double: the second operand quieted, as everywhere where PTX leaves the payload open.
+        (true, true) if f.width() == 63 => return b | 0x0008_0000_0000_0000,
         (true, true) => return f.nan,
         (true, false) => return if nan { f.nan } else { b },
         (false, true) => return if nan { f.nan } else { a },

@@ -1,0 +1,577 @@
+//! From instruction words to a [`Program`].
+
+use super::alu::{self, Fetch};
+use super::hazard;
+use super::image::Image;
+use super::program::*;
+use crate::num::fp::{self, Half};
+use crate::num::soft::Round;
+use rustc_hash::FxHashMap;
+use sass::codec::{Decoded, decode as decode_word};
+use sass::form::{ImmPrint, ModName as M, SlotKind, SlotName as S};
+use sass::inst::{Inst, Operand, Value};
+use sass::latency;
+use sass::reg::{File, Reg};
+use smallvec::SmallVec;
+
+type Gap = String;
+type Result<X> = std::result::Result<X, Gap>;
+
+fn gap<X>(what: impl Into<String>) -> Result<X> {
+    Err(what.into())
+}
+
+/// Decodes the whole section of code. Words and instructions that are not modelled become faults when they are reached.
+pub fn decode(image: &Image) -> Program {
+    let mut d = Decoder {
+        image,
+        p: Program { code: Vec::new(), consts: vec![[0; 32]], specials: Vec::new() },
+        consts: FxHashMap::default(),
+        pc: 0,
+    };
+    d.consts.insert(0, 0);
+    for (pc, &word) in image.code.iter().enumerate() {
+        d.pc = pc as u32;
+        let ins = match decode_word(word, image.sm) {
+            Decoded::Known(inst) => d.instruction(inst),
+            Decoded::Unknown(w) => Ins::unknown(w),
+        };
+        d.p.code.push(ins);
+    }
+    d.p
+}
+
+impl Ins {
+    fn unknown(word: u128) -> Ins {
+        Ins {
+            guard: Pred::TRUE,
+            exec: Exec::Unsupported(format!("the word {word:#034x} is no known instruction")),
+            inst: None,
+            uses: SmallVec::new(),
+            defs: SmallVec::new(),
+            stall: 1,
+            wait: 0,
+            write_sb: 7,
+            read_sb: 7,
+            variable: false,
+            expected: 0,
+            queues: (39, 39),
+        }
+    }
+}
+
+/// The name of a form without its operand shape: `FFMA` of `FFMA_RRI`.
+fn stem(name: &str) -> &str {
+    match name.rsplit_once('_') {
+        Some((stem, shape)) if shape.len() <= 3 && shape.bytes().all(|b| b"RICU".contains(&b)) => stem,
+        _ => name,
+    }
+}
+
+struct Decoder<'a> {
+    image: &'a Image,
+    p: Program,
+    consts: FxHashMap<u32, u32>,
+    pc: u32,
+}
+
+fn pred(o: &Operand) -> Pred {
+    match o.as_reg() {
+        Some(r) => Pred { uniform: r.file() == File::Upred, index: r.index().min(7) as u8, neg: o.inv },
+        None => Pred::TRUE,
+    }
+}
+
+impl Decoder<'_> {
+    fn instruction(&mut self, inst: Inst) -> Ins {
+        let exec = self.exec(&inst).unwrap_or_else(|why| {
+            let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            Exec::Unsupported(format!("'{}' is not modelled by the SASS simulator{why}", inst.form().name))
+        });
+        let (mut uses, mut defs) = (SmallVec::new(), SmallVec::new());
+        for r in inst.regs() {
+            // A pair of predicates hidden in one slot is not tracked bit by bit.
+            for k in 0..r.width as u32 {
+                let reg = r.reg.offset(k);
+                if let Some(n) = hazard::number(reg) {
+                    let late = !r.def && latency::war(&inst, r.slot, &inst, 0, self.image.sm) == latency::Latency::Scoreboard;
+                    let access = Access { reg: n, slot: r.slot, late };
+                    if r.def { defs.push(access) } else { uses.push(access) }
+                }
+            }
+        }
+        let sm = self.image.sm;
+        Ins {
+            guard: pred(&inst.guard),
+            exec,
+            uses,
+            defs,
+            stall: inst.ctrl.stall,
+            wait: inst.ctrl.wait,
+            write_sb: inst.ctrl.write_sb.unwrap_or(7),
+            read_sb: inst.ctrl.read_sb.unwrap_or(7),
+            variable: latency::needs_write_sb(&inst, sm),
+            expected: latency::expected(&inst, sm),
+            queues: hazard::queues(inst.form().class),
+            inst: Some(inst),
+        }
+    }
+
+    fn k(&mut self, value: u32) -> Src {
+        let consts = &mut self.p.consts;
+        Src::K(*self.consts.entry(value).or_insert_with(|| {
+            consts.push([value; 32]);
+            consts.len() as u32 - 1
+        }))
+    }
+
+    /// The word `n` of a register operand.
+    fn reg(&mut self, r: Reg, n: u32) -> Result<Src> {
+        if r.is_const() {
+            return Ok(self.k(0));
+        }
+        match r.file() {
+            File::Gpr => Ok(Src::R((r.index() + n).min(255) as u8)),
+            File::Ugpr => Ok(Src::U((r.index() + n).min(255) as u8)),
+            _ => gap("a predicate where a register is wanted"),
+        }
+    }
+
+    /// Word `n` of the operand in a slot.
+    fn word(&mut self, inst: &Inst, slot: S, n: u32) -> Result<Src> {
+        let Some(i) = inst.slot(slot) else { return Ok(self.k(0)) };
+        match inst.operands[i].value {
+            Value::Reg(r) => self.reg(r, n),
+            Value::Imm(v) => {
+                let kind = inst.form().slots[i].kind;
+                let high = matches!(kind, SlotKind::Imm { print: ImmPrint::F64High, .. });
+                Ok(match (high, n) {
+                    (true, 0) => self.k(0),
+                    (true, _) => self.k(v as u32),
+                    (false, 0) => self.k(v as u32),
+                    // A 32-bit immediate as the addend of a 64-bit sum.
+                    (false, _) => self.k(if v as i32 >= 0 || v >= 0 { 0 } else { u32::MAX }),
+                })
+            }
+            Value::Const { bank, offset } => {
+                let at = offset as u64 + 4 * n as u64;
+                let w = self.image.banks.get(bank as usize).and_then(|b| b.load(at, 4, "constant").ok());
+                match w {
+                    Some(w) => Ok(self.k(w as u32)),
+                    None => gap(format!("c[{bank:#x}][{at:#x}] lies outside of the bank")),
+                }
+            }
+            Value::Target(_) => gap("a target where a value is wanted"),
+        }
+    }
+
+    fn src(&mut self, inst: &Inst, slot: S) -> Result<Src> {
+        if let Some(o) = inst.get(slot)
+            && (o.neg || o.abs || o.inv)
+        {
+            return gap("a source modifier");
+        }
+        self.word(inst, slot, 0)
+    }
+
+    fn dst(inst: &Inst, slot: S) -> Dst {
+        match inst.get(slot).and_then(|o| o.as_reg()) {
+            Some(r) if r.is_const() => Dst::None,
+            Some(r) if r.file() == File::Ugpr => Dst::U(r.index() as u8),
+            Some(r) => Dst::R(r.index() as u8),
+            None => Dst::None,
+        }
+    }
+
+    /// A GPR destination or source by number; 255 is RZ.
+    fn gpr(inst: &Inst, slot: S) -> u8 {
+        match inst.get(slot).and_then(|o| o.as_reg()) {
+            Some(r) => r.index().min(255) as u8,
+            None => 255,
+        }
+    }
+
+    fn p(inst: &Inst, slot: S) -> Pred {
+        inst.get(slot).map_or(Pred::TRUE, pred)
+    }
+
+    fn imm(inst: &Inst, slot: S) -> Option<i64> {
+        match inst.get(slot)?.value {
+            Value::Imm(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// The instruction index that a target names.
+    fn target(&self, inst: &Inst, slot: S) -> Result<u32> {
+        match inst.get(slot).map(|o| o.value) {
+            Some(Value::Target(t)) => {
+                let byte = (self.pc as i64 + 1) * 16 + t;
+                if byte < 0 || byte % 16 != 0 || byte / 16 > self.image.code.len() as i64 {
+                    return gap("a branch target outside of the code");
+                }
+                Ok((byte / 16) as u32)
+            }
+            _ => gap("no target"),
+        }
+    }
+
+    fn addr(&mut self, inst: &Inst, base: S, offset: S, wide: bool) -> Result<Addr> {
+        let low = self.word(inst, base, 0)?;
+        let high = if wide { Some(self.word(inst, base, 1)?) } else { None };
+        Ok(Addr { low, high, uniform: None, offset: Self::imm(inst, offset).unwrap_or(0) })
+    }
+
+    fn size(inst: &Inst) -> Result<(u8, bool)> {
+        Ok(match inst.modifier(M::Size) {
+            0 => (1, false),
+            1 => (1, true),
+            2 => (2, false),
+            3 => (2, true),
+            4 => (4, false),
+            5 => (8, false),
+            6 => (16, false),
+            _ => return gap("this size"),
+        })
+    }
+
+    fn exec(&mut self, inst: &Inst) -> Result<Exec> {
+        let name = inst.form().name;
+        let pp = Self::p(inst, S::Pp);
+        let wide = inst.modifier(M::E) != 0;
+        Ok(match name {
+            "NOP" | "MEMBAR" | "ERRBAR" | "CGAERRBAR" | "CCTL_IVALL" | "CCTL" | "FENCE_VIEW" | "LDGDEPBAR" | "DEPBAR_LE"
+            | "PMTRIG" | "PREEXIT" | "ACQBULK" | "ENDCOLLECTIVE" => Exec::Nop,
+            "NANOSLEEP_I" | "NANOSLEEP_R" | "NANOSLEEP_U" | "YIELD" => Exec::Yield,
+            "EXIT" => Exec::Exit { p: pp },
+            "BRA" => Exec::Bra { p: pp, target: self.target(inst, S::Target)? },
+            "BRA_U" => {
+                if pp != Pred::TRUE {
+                    return gap("two predicates");
+                }
+                Exec::Bra { p: Self::p(inst, S::Pq), target: self.target(inst, S::Target)? }
+            }
+            "BRA_DIV" => Exec::BraDiv {
+                mask: self.word(inst, S::UR, 0)?,
+                inv: inst.get(S::UR).is_some_and(|o| o.inv),
+                target: self.target(inst, S::Target)?,
+            },
+            "CALL_REL" => Exec::Bra { p: pp, target: self.target(inst, S::Target)? },
+            "CALL_REL_R" | "RET_REL" => {
+                let low = self.src(inst, S::Ra)?;
+                Exec::Jump { p: pp, low, base: self.target(inst, S::Target)? as i64 * 16 }
+            }
+            "BRX" | "BRXU" => {
+                let low = self.src(inst, if name == "BRX" { S::Ra } else { S::UR })?;
+                let base = (self.pc as i64 + 1) * 16 + Self::imm(inst, S::Offset).unwrap_or(0);
+                Exec::Jump { p: pp, low, base }
+            }
+            "BSSY" => Exec::Bssy { b: Self::gpr(inst, S::Bd), p: pp },
+            "BSYNC" => Exec::Bsync { b: Self::gpr(inst, S::Bb), p: pp },
+            "BREAK" => Exec::Break { b: Self::gpr(inst, S::Bb), p: pp },
+            "BMOV_RB" => {
+                Exec::BarrierOut { d: Self::gpr(inst, S::Rd), b: Self::gpr(inst, S::Bb), clear: inst.modifier(M::Clear) != 0 }
+            }
+            "BMOV_BR" => Exec::BarrierIn { b: Self::gpr(inst, S::Bd), s: self.src(inst, S::Rb)? },
+            "WARPSYNC" | "WARPSYNC_EXCLUSIVE" | "WARPSYNC_COLLECTIVE" => {
+                Exec::WarpSync { p: pp, who: Meeting::Mask(self.src(inst, S::Ra)?) }
+            }
+            "WARPSYNC_ALL" | "WARPSYNC_COLLECTIVE_ALL" => Exec::WarpSync { p: pp, who: Meeting::All },
+            "BPT" => Exec::Trap,
+            "UCGABAR_ARV" => Exec::ClusterArrive,
+            "UCGABAR_WAIT" => Exec::ClusterWait,
+            _ if name.starts_with("BAR_") => self.barrier(inst, name)?,
+            "B2R_RESULT" => Exec::BarResult { d: Self::dst(inst, S::Rd), p: Self::p(inst, S::Pu) },
+            "LDG" | "LDG_R" | "LD" | "LD_R" => {
+                if Self::p(inst, S::Pu) != Pred::TRUE {
+                    return gap("a predicate result");
+                }
+                let (size, sign) = Self::size(inst)?;
+                let space = if name.starts_with("LDG") { Space::Global } else { Space::Generic };
+                let addr = self.addr(inst, S::Ra, S::Imm, wide)?;
+                Exec::Load { space, addr, size, sign, d: Self::gpr(inst, S::Rd) }
+            }
+            "LDL" | "LDS" | "LDS_U" => {
+                let (size, sign) = Self::size(inst)?;
+                let mut addr = self.addr(inst, S::Ra, S::Imm, false)?;
+                if name == "LDS_U" {
+                    addr.uniform = Some(self.src(inst, S::UR)?);
+                }
+                let space = if name == "LDL" { Space::Local } else { Space::Shared };
+                Exec::Load { space, addr, size, sign, d: Self::gpr(inst, S::Rd) }
+            }
+            "STG" | "STG_R" | "ST" | "ST_R" | "STL" | "STS" | "STS_U" => {
+                let (size, _) = Self::size(inst)?;
+                let (space, wide) = match name {
+                    "STG" | "STG_R" => (Space::Global, wide),
+                    "ST" | "ST_R" => (Space::Generic, wide),
+                    "STL" => (Space::Local, false),
+                    _ => (Space::Shared, false),
+                };
+                let mut addr = self.addr(inst, S::Ra, S::Imm, wide)?;
+                if name == "STS_U" {
+                    addr.uniform = Some(self.src(inst, S::URc)?);
+                }
+                let s = (0..(size as u32).div_ceil(4)).map(|n| self.word(inst, S::Rb, n)).collect::<Result<_>>()?;
+                Exec::Store { space, addr, size, s }
+            }
+            "LDC" | "ULDC" | "ULDC_R" => {
+                let (size, sign) = Self::size(inst)?;
+                let Some(Value::Const { bank, offset }) = inst.get(S::Const).map(|o| o.value) else {
+                    return gap("no constant");
+                };
+                if inst.modifier(M::Mode) != 0 {
+                    return gap("this mode");
+                }
+                let index = self.src(inst, S::Ra)?;
+                Exec::LoadConst { bank, index, offset: offset as i64, size, sign, d: Self::dst(inst, S::Rd) }
+            }
+            "ATOMG" | "ATOM" | "REDG" | "ATOMS" | "ATOMS_U" => {
+                let t = inst.modifier(M::Type);
+                let (bits, signed) = match t {
+                    0 => (32, false),
+                    1 => (32, true),
+                    2 => (64, false),
+                    3 => (64, true),
+                    _ => return gap("this type"),
+                };
+                self.atom(inst, name, bits / 8, integer_atom(inst.modifier(M::Op), bits, signed)?)?
+            }
+            "ATOMG_F" | "ATOM_F" | "REDG_F" => {
+                if inst.modifier(M::Op) != 0 {
+                    return gap("this operation");
+                }
+                let (size, f) = float_atom(inst.modifier(M::Type))?;
+                self.atom(inst, name, size, f)?
+            }
+            "ATOMG_CAS" | "ATOM_CAS" | "ATOMS_CAS" | "ATOM_CAST" | "ATOMS_CAST" => {
+                let size = match inst.modifier(M::Type) {
+                    0 => 4,
+                    2 => 8,
+                    _ => return gap("this type"),
+                };
+                let mut exec = self.atom(inst, name, size, Box::new(|o, b, c| if o == b { c } else { o }))?;
+                if let Exec::Atom { c, result, .. } = &mut exec {
+                    *c = [self.word(inst, S::Rc, 0)?, self.word(inst, S::Rc, 1)?];
+                    if name.ends_with("CAST") {
+                        *result = AtomResult::Success;
+                    }
+                }
+                exec
+            }
+            "ATOMS_POPC_INC" => {
+                let mut exec = self.atom(inst, name, 4, Box::new(|o, _, _| (o as u32).wrapping_add(1) as u64))?;
+                if let Exec::Atom { addr, .. } = &mut exec {
+                    addr.uniform = Some(self.src(inst, S::URc)?);
+                }
+                exec
+            }
+            "LDGSTS" => {
+                let to = self.addr(inst, S::Rd, S::Imm, false)?;
+                let from = self.addr(inst, S::Ra, S::ImmB, true)?;
+                let size = [4, 8, 16][inst.modifier(M::Size).saturating_sub(4).min(2) as usize];
+                let zero = (inst.modifier(M::Zfill) != 0).then_some(pp);
+                if zero.is_none() && pp != Pred::TRUE {
+                    return gap("a predicate");
+                }
+                Exec::Copy { to, from, size, zero }
+            }
+            "LDSM" | "LDSM_U" | "STSM" | "STSM_U" => {
+                let load = name.starts_with("LDSM");
+                let mut addr = self.addr(inst, S::Ra, S::Imm, false)?;
+                if name.ends_with("_U") {
+                    addr.uniform = Some(self.src(inst, if load { S::UR } else { S::URc })?);
+                }
+                Exec::Matrix {
+                    load,
+                    trans: inst.modifier(M::Trans) == 1,
+                    addr,
+                    r: Self::gpr(inst, if load { S::Rd } else { S::Rb }),
+                    count: 1 << inst.modifier(M::Count),
+                }
+            }
+            "QSPC" => Exec::Qspc {
+                addr: self.addr(inst, S::Ra, S::Imm, wide)?,
+                space: inst.modifier(M::Space),
+                p: Self::p(inst, S::Pu),
+                d: Self::dst(inst, S::Rd),
+            },
+            "SHFL_RR" | "SHFL_RI" | "SHFL_IR" | "SHFL_II" => Exec::Shfl {
+                mode: [Shuffle::Idx, Shuffle::Up, Shuffle::Down, Shuffle::Bfly][inst.modifier(M::Mode) as usize & 3],
+                d: Self::gpr(inst, S::Rd),
+                p: Self::p(inst, S::Pu),
+                a: self.src(inst, S::Ra)?,
+                b: self.src(inst, S::Rb)?,
+                c: self.src(inst, S::Rc)?,
+            },
+            "VOTE" | "VOTEU" => {
+                Exec::Vote { mode: inst.modifier(M::Mode), d: Self::dst(inst, S::Rd), p: Self::p(inst, S::Pu), a: pp }
+            }
+            "MATCH_ANY" | "MATCH_ALL" => {
+                let low = self.src(inst, S::Ra)?;
+                let high = if inst.modifier(M::U64) != 0 { self.word(inst, S::Ra, 1)? } else { self.k(0) };
+                let all = name == "MATCH_ALL";
+                Exec::Match { all, d: Self::gpr(inst, S::Rd), p: Self::p(inst, S::Pu), a: [low, high] }
+            }
+            "REDUX" => {
+                let f: fn(u32, u32) -> u32 = match (inst.modifier(M::Op), inst.modifier(M::S32) != 0) {
+                    (0, _) => |a, b| a & b,
+                    (1, _) => |a, b| a | b,
+                    (2, _) => |a, b| a ^ b,
+                    (3, _) => |a, b| a.wrapping_add(b),
+                    (4, true) => |a, b| (a as i32).min(b as i32) as u32,
+                    (5, true) => |a, b| (a as i32).max(b as i32) as u32,
+                    (4, false) => |a, b| a.min(b),
+                    (5, false) => |a, b| a.max(b),
+                    _ => return gap("this operation"),
+                };
+                Exec::Redux { d: Self::dst(inst, S::Rd), a: self.src(inst, S::Ra)?, f }
+            }
+            "ELECT" => Exec::Elect { d: Self::dst(inst, S::Rd), p: Self::p(inst, S::Pu), a: pp },
+            "R2UR" => Exec::ToUniform { d: Self::dst(inst, S::Rd), p: Self::p(inst, S::Pu), a: self.src(inst, S::Ra)? },
+            "P2R" | "UP2UR" => Exec::PredsOut {
+                d: Self::dst(inst, S::Rd),
+                a: self.src(inst, S::Ra)?,
+                shift: 8 * inst.modifier(M::Part) as u32,
+                mask: Self::imm(inst, S::Mask).unwrap_or(0) as u32,
+                uniform: name == "UP2UR",
+            },
+            "R2P" | "UR2UP" => Exec::PredsIn {
+                a: self.src(inst, S::Ra)?,
+                shift: 8 * inst.modifier(M::Part) as u32,
+                mask: Self::imm(inst, S::Mask).unwrap_or(0) as u32,
+                uniform: name == "UR2UP",
+            },
+            "S2R" | "S2UR" | "CS2R" => self.special(inst, name)?,
+            _ => return self.lanewise(inst, name),
+        })
+    }
+
+    fn lanewise(&mut self, inst: &Inst, name: &str) -> Result<Exec> {
+        let uuu = name.rsplit_once('_').is_some_and(|(_, s)| s.len() <= 3 && s.bytes().all(|b| b == b'U' || b == b'I'));
+        let stem = if uuu { name.rsplit_once('_').map_or(name, |x| x.0) } else { stem(name) };
+        let op = alu::op(stem, inst).ok_or("")?;
+        let zero = self.k(0);
+        let mut s = [zero; 6];
+        let mut n = 0;
+        for fetch in &op.fetch {
+            match *fetch {
+                Fetch::One(slot) => {
+                    s[n] = self.word(inst, slot, 0)?;
+                    n += 1;
+                }
+                Fetch::Two(slot) => {
+                    s[n] = self.word(inst, slot, 0)?;
+                    s[n + 1] = self.word(inst, slot, 1)?;
+                    n += 2;
+                }
+            }
+        }
+        let mut pin = [Pred::TRUE; 3];
+        for (to, &slot) in pin.iter_mut().zip(&op.pin) {
+            *to = Self::p(inst, slot);
+        }
+        let mut pout = [Pred::TRUE; 2];
+        for (to, &slot) in pout.iter_mut().zip(&op.pout) {
+            *to = Self::p(inst, slot);
+        }
+        Ok(Exec::Alu { s, n: n as u8, pin, d: Self::dst(inst, S::Rd), nd: op.nd, pout, f: op.f })
+    }
+
+    fn atom(&mut self, inst: &Inst, name: &str, size: u8, f: AtomFn) -> Result<Exec> {
+        let shared = name.starts_with("ATOMS");
+        let space = if shared {
+            Space::Shared
+        } else if name.starts_with("ATOM_") || name == "ATOM" {
+            Space::Generic
+        } else {
+            Space::Global
+        };
+        let mut addr = self.addr(inst, S::Ra, S::Imm, !shared && inst.modifier(M::E) != 0)?;
+        if name == "ATOMS_U" {
+            addr.uniform = Some(self.src(inst, S::URc)?);
+        }
+        let zero = self.k(0);
+        let b = [self.word(inst, S::Rb, 0)?, if size == 8 { self.word(inst, S::Rb, 1)? } else { zero }];
+        Ok(Exec::Atom {
+            space,
+            addr,
+            size,
+            d: Self::gpr(inst, S::Rd),
+            p: Self::p(inst, S::Pu),
+            b,
+            c: [zero; 2],
+            f,
+            result: AtomResult::Old,
+        })
+    }
+
+    fn barrier(&mut self, inst: &Inst, name: &str) -> Result<Exec> {
+        // With the number in a register the packing of number and count is not known yet.
+        let id = match Self::imm(inst, S::Bar) {
+            Some(n) => self.k(n as u32),
+            None => return gap("the number in a register"),
+        };
+        let count = match (Self::imm(inst, S::Count), inst.slot(S::Rb).is_some()) {
+            (Some(0), _) | (None, false) => None,
+            (Some(n), _) => Some(self.k(n as u32)),
+            (None, true) => Some(self.src(inst, S::Rb)?),
+        };
+        let red = name.starts_with("BAR_RED").then(|| (inst.modifier(M::Op), Self::p(inst, S::Pp)));
+        Ok(Exec::Bar { id, count, wait: !name.starts_with("BAR_ARV"), red })
+    }
+
+    fn special(&mut self, inst: &Inst, name: &str) -> Result<Exec> {
+        let d = Self::dst(inst, S::Rd);
+        let wide = name == "CS2R" && inst.modifier(M::W) == 1;
+        let sr = Self::imm(inst, S::Sr).ok_or("no special register")? as u8;
+        use sass::enums::sr;
+        match sr {
+            sr::CLOCKLO | sr::GLOBALTIMERLO => return Ok(Exec::Clock { d, high: false, wide }),
+            sr::CLOCKHI | sr::GLOBALTIMERHI => return Ok(Exec::Clock { d, high: true, wide }),
+            _ => {}
+        }
+        let index = self.p.specials.iter().position(|&x| x == sr).unwrap_or_else(|| {
+            self.p.specials.push(sr);
+            self.p.specials.len() - 1
+        });
+        Ok(Exec::Special { d, index, wide })
+    }
+}
+
+fn integer_atom(op: u8, bits: u8, signed: bool) -> Result<AtomFn> {
+    let m = if bits == 64 { u64::MAX } else { u32::MAX as u64 };
+    let sx = move |x: u64| if bits == 64 { x as i64 } else { x as u32 as i32 as i64 };
+    Ok(match op {
+        0 => Box::new(move |o, b, _| o.wrapping_add(b) & m),
+        1 if signed => Box::new(move |o, b, _| if sx(b) < sx(o) { b } else { o }),
+        2 if signed => Box::new(move |o, b, _| if sx(b) > sx(o) { b } else { o }),
+        1 => Box::new(|o, b, _| o.min(b)),
+        2 => Box::new(|o, b, _| o.max(b)),
+        3 => Box::new(|o, b, _| if o >= b { 0 } else { o + 1 }),
+        4 => Box::new(|o, b, _| if o == 0 || o > b { b } else { o - 1 }),
+        5 => Box::new(|o, b, _| o & b),
+        6 => Box::new(|o, b, _| o | b),
+        7 => Box::new(|o, b, _| o ^ b),
+        8 => Box::new(|_, b, _| b),
+        _ => return gap("this operation"),
+    })
+}
+
+fn float_atom(t: u8) -> Result<(u8, AtomFn)> {
+    let half = |bf16: bool| -> AtomFn {
+        let h = Half { bf16, ..Half::default() };
+        Box::new(move |o, b, _| {
+            h.add(o as u16, b as u16) as u64 | (h.add((o >> 16) as u16, (b >> 16) as u16) as u64) << 16
+        })
+    };
+    use sass::enums::atomftype as ft;
+    Ok(match t {
+        ft::F16X2_RN => (4, half(false)),
+        ft::BF16X2_RN => (4, half(true)),
+        ft::F32_FTZ_RN => (4, Box::new(|o, b, _| fp::add32(o as u32, b as u32, Round::Rn, true) as u64)),
+        ft::F32_RN => (4, Box::new(|o, b, _| fp::add32(o as u32, b as u32, Round::Rn, false) as u64)),
+        ft::F64_RN => (8, Box::new(|o, b, _| fp::add64(o, b, Round::Rn))),
+        _ => return gap("this type"),
+    })
+}

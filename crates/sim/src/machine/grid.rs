@@ -1,0 +1,343 @@
+//! From a launch of machine code to its outcome: the grid, cluster by cluster.
+
+use super::decode::decode;
+use super::hazard::Hazards;
+use super::image::Image;
+use super::program::{Lanes, Program};
+use super::warp::{Env, Stop, Wait, Warp};
+use crate::fault::{Fault, FaultKind, Place};
+use crate::launch::Launch;
+use crate::memory::{Global, SHARED_HIGH, SHARED_RESERVED, Window};
+use crate::{Config, Outcome, Stats};
+use std::collections::VecDeque;
+
+const SLICE: u32 = 4096;
+const QUANTUM: u64 = 4_000_000;
+const RESIDENT: usize = 256;
+
+
+
+
+/// Runs a kernel of a cubin for sm_90. CTAs run in the order of their number, as in [`crate::run_ptx`].
+///
+/// # Errors
+/// The first fault, with kernel, CTA, thread and instruction. A hazard names both instructions.
+pub fn run_sass(cubin: &[u8], launch: &Launch, config: &Config) -> Result<Outcome, Box<Fault>> {
+    let named = |mut f: Fault| {
+        f.kernel = launch.kernel.clone();
+        Box::new(f)
+    };
+    let mut global = Global::new();
+    let image = Image::load(cubin, launch, &mut global).map_err(|e| named(Fault::new(FaultKind::Launch, e)))?;
+    let p = decode(&image);
+    let buffers = image.buffers.clone();
+    let mut grid = Grid {
+        p,
+        image,
+        launch,
+        config,
+        cluster: launch.cluster.unwrap_or([1; 3]),
+        global,
+        budget: config.max_instructions,
+        threads: 0,
+        cycles: 0,
+    };
+    grid.run().map_err(named)?;
+    let stats = Stats {
+        warp_instructions: config.max_instructions - grid.budget,
+        thread_instructions: grid.threads,
+        cycles: grid.cycles,
+    };
+    let content = |at: u64| grid.global.at(at).map(|a| a.data.clone()).unwrap_or_default();
+    Ok(Outcome { buffers: buffers.into_iter().map(content).collect(), stats })
+}
+
+struct Grid<'a> {
+    p: Program,
+    image: Image,
+    launch: &'a Launch,
+    config: &'a Config,
+    cluster: [u32; 3],
+    global: Global,
+    budget: u64,
+    threads: u64,
+    cycles: u64,
+}
+
+/// Lanes that have arrived at a barrier, by warp.
+#[derive(Clone, Default)]
+struct Barrier {
+    arrived: Vec<u32>,
+    count: Option<Option<u32>>,
+    brought: u32,
+    threads: u32,
+}
+
+struct Cta {
+    index: [u32; 3],
+    warps: Vec<Warp>,
+    barriers: Vec<Barrier>,
+    cluster: Vec<u32>,
+}
+
+struct Cluster {
+    ctas: Vec<Cta>,
+    shared: Vec<Window>,
+}
+
+fn coordinates(n: u64, d: [u32; 3]) -> [u32; 3] {
+    let (x, y) = (d[0] as u64, d[1] as u64);
+    [(n % x) as u32, (n / x % y) as u32, (n / x / y) as u32]
+}
+
+impl Grid<'_> {
+    fn run(&mut self) -> Result<(), Fault> {
+        let clusters: [u32; 3] = std::array::from_fn(|i| self.launch.grid[i] / self.cluster[i]);
+        let total = clusters.iter().map(|&n| n as u64).product::<u64>();
+        let mut next = 0;
+        let mut active: VecDeque<Cluster> = VecDeque::new();
+        loop {
+            let mut c = match active.pop_front() {
+                Some(c) => c,
+                None if next < total => {
+                    next += 1;
+                    self.start(next - 1, clusters)
+                }
+                None => return Ok(()),
+            };
+            if self.step(&mut c)? {
+                continue;
+            }
+            active.push_back(c);
+            if next < total && active.len() < RESIDENT {
+                active.push_front(self.start(next, clusters));
+                next += 1;
+            }
+        }
+    }
+
+    fn start(&self, n: u64, clusters: [u32; 3]) -> Cluster {
+        let at = coordinates(n, clusters);
+        let size = self.cluster.iter().product::<u32>();
+        let bytes = (self.image.shared - SHARED_RESERVED + self.launch.shared) as usize;
+        let mut c = Cluster { ctas: Vec::new(), shared: Vec::new() };
+        for rank in 0..size {
+            let inside = coordinates(rank as u64, self.cluster);
+            let index = std::array::from_fn(|i| at[i] * self.cluster[i] + inside[i]);
+            c.shared.push(Window { start: SHARED_RESERVED, data: vec![0; bytes] });
+            c.ctas.push(self.cta(index, rank));
+        }
+        c
+    }
+
+    fn cta(&self, index: [u32; 3], rank: u32) -> Cta {
+        let threads = self.launch.threads() as usize;
+        let warps: Vec<Warp> = (0..threads.div_ceil(32))
+            .map(|w| {
+                let count = (threads - 32 * w).min(32);
+                let exists = if count == 32 { u32::MAX } else { (1 << count) - 1 };
+                let specials = self.p.specials.iter().map(|&s| self.special(s, index, rank, w)).collect();
+                let hazards = self.config.check_hazards.then(|| Hazards::new(self.image.sm));
+                Warp::new(exists, specials, hazards)
+            })
+            .collect();
+        let barrier = Barrier { arrived: vec![0; warps.len()], ..Barrier::default() };
+        Cta { index, cluster: vec![0; warps.len()], barriers: vec![barrier; 16], warps }
+    }
+
+    fn special(&self, s: u8, cta: [u32; 3], rank: u32, warp: usize) -> Lanes {
+        use sass::enums::sr;
+        let lane = |f: fn(u32) -> u32| std::array::from_fn(|i| f(i as u32));
+        let tid = |k: usize| std::array::from_fn(|i| coordinates((32 * warp + i) as u64, self.launch.block)[k]);
+        match s {
+            sr::TID_X => tid(0),
+            sr::TID_Y => tid(1),
+            sr::TID_Z => tid(2),
+            sr::TID => {
+                let (x, y, z): (Lanes, Lanes, Lanes) = (tid(0), tid(1), tid(2));
+                std::array::from_fn(|i| x[i] | y[i] << 16 | z[i] << 26)
+            }
+            sr::CTAID_X => [cta[0]; 32],
+            sr::CTAID_Y => [cta[1]; 32],
+            sr::CTAID_Z => [cta[2]; 32],
+            sr::LANEID => lane(|i| i),
+            sr::EQMASK => lane(|i| 1 << i),
+            sr::LTMASK => lane(|i| (1 << i) - 1),
+            sr::LEMASK => lane(|i| u32::MAX >> (31 - i)),
+            sr::GTMASK => lane(|i| !(u32::MAX >> (31 - i))),
+            sr::GEMASK => lane(|i| u32::MAX << i),
+            sr::SWINHI => [SHARED_HIGH; 32],
+            sr::CGACTAID => [rank; 32],
+            // Warp number in bits 14:8; number of warps of an SM in bits 15:8.
+            sr::VIRTID => [(warp as u32) << 8; 32],
+            sr::VIRTCFG => [64 << 8; 32],
+            sr::SMEMSZ => [self.image.shared + self.launch.shared; 32],
+            _ => [0; 32],
+        }
+    }
+
+    /// Runs a cluster for a quantum; true if it has ended.
+    fn step(&mut self, c: &mut Cluster) -> Result<bool, Fault> {
+        let mut left = QUANTUM;
+        loop {
+            let before = self.budget;
+            let mut released = false;
+            for cta in &mut c.ctas {
+                for w in 0..cta.warps.len() {
+                    if cta.warps[w].runnable() {
+                        self.warp_turn(cta, &mut c.shared, w)?;
+                    }
+                }
+                released |= self.settle(cta)?;
+            }
+            if c.ctas.iter().all(|cta| cta.warps.iter().all(|w| w.alive == 0)) {
+                for w in c.ctas.iter().flat_map(|cta| &cta.warps) {
+                    self.cycles = self.cycles.max(w.time);
+                }
+                return Ok(true);
+            }
+            let waits = |w: &Warp| w.groups.iter().any(|g| g.wait == Wait::Cluster);
+            let complete = |cta: &Cta| cta.warps.iter().zip(&cta.cluster).all(|(w, a)| w.alive & !a == 0);
+            if c.ctas.iter().any(|cta| cta.warps.iter().any(waits)) && c.ctas.iter().all(complete) {
+                for cta in &mut c.ctas {
+                    cta.cluster.fill(0);
+                    cta.warps.iter_mut().for_each(|w| w.release(Wait::Cluster));
+                }
+                continue;
+            }
+            let used = before - self.budget;
+            if used == 0 && !released {
+                return Err(self.deadlock(c));
+            }
+            if used >= left {
+                return Ok(false);
+            }
+            left -= used;
+        }
+    }
+
+    fn warp_turn(&mut self, cta: &mut Cta, shared: &mut [Window], w: usize) -> Result<(), Fault> {
+        let mut arrivals = Vec::new();
+        let mut env = Env {
+            p: &self.p,
+            banks: &self.image.banks,
+            global: &mut self.global,
+            shared,
+            constant: &self.image.constant,
+            param: &self.image.param,
+            budget: &mut self.budget,
+            threads: &mut self.threads,
+            arrivals: &mut arrivals,
+            cluster: &mut cta.cluster[w],
+        };
+        let result = cta.warps[w].run(&mut env, SLICE);
+        for (id, lanes, count, brought) in arrivals {
+            let pc = cta.warps[w].groups.first().map_or(0, |g| g.pc);
+            let misuse = |message: String| {
+                let stop = Stop { kind: FaultKind::BarrierMisuse, message, lane: lanes.trailing_zeros() as usize, pc, earlier: None };
+                self.fault(stop, cta.index, w)
+            };
+            let Some(b) = cta.barriers.get_mut(id as usize) else {
+                return Err(misuse(format!("there is no barrier {id}, only 0 to 15")));
+            };
+            if b.count.is_some_and(|c| c != count) {
+                return Err(misuse(format!("barrier {id} is used with different thread counts at once")));
+            }
+            if b.arrived[w] & lanes != 0 {
+                return Err(misuse(format!("a thread arrives twice at barrier {id} before it completes")));
+            }
+            b.count = Some(count);
+            b.arrived[w] |= lanes;
+            b.brought += brought.count_ones();
+            b.threads += lanes.count_ones();
+        }
+        result.map_err(|stop| self.fault(stop, cta.index, w))
+    }
+
+    /// Completes barriers; true if one was.
+    fn settle(&self, cta: &mut Cta) -> Result<bool, Fault> {
+        let mut any = false;
+        for (id, b) in cta.barriers.iter_mut().enumerate() {
+            let Some(count) = b.count else { continue };
+            let there = |(w, a): (&Warp, &u32)| w.alive & !a == 0;
+            let full = match count {
+                None => cta.warps.iter().zip(&b.arrived).all(there),
+                Some(n) => {
+                    32 * cta.warps.iter().zip(&b.arrived).filter(|&(w, a)| *a != 0 && there((w, a))).count() as u32 >= n
+                }
+            };
+            if !full {
+                continue;
+            }
+            any = true;
+            let (brought, threads) = (b.brought, b.threads);
+            *b = Barrier { arrived: vec![0; cta.warps.len()], ..Barrier::default() };
+            for w in &mut cta.warps {
+                let waits = w.groups.iter().find(|g| g.wait == Wait::Barrier(id as u8)).map(|g| g.pc);
+                let Some(pc) = waits else { continue };
+                if let super::program::Exec::Bar { red: Some((op, _)), .. } = &self.p.code[pc as usize].exec {
+                    let all = brought == threads;
+                    w.bar_result = (brought, if *op == 1 { all } else { brought > 0 });
+                }
+                w.release(Wait::Barrier(id as u8));
+            }
+        }
+        Ok(any)
+    }
+
+    fn text(&self, pc: u32) -> String {
+        match self.p.code.get(pc as usize).and_then(|i| i.inst.as_ref()) {
+            Some(inst) => sass::text::print(inst, 16 * pc as u64, &sass::text::NoLabels),
+            None => "?".into(),
+        }
+    }
+
+    fn fault(&self, stop: Stop, cta: [u32; 3], warp: usize) -> Fault {
+        let mut message = stop.message;
+        if let Some(pc) = stop.earlier {
+            message += &format!("; the earlier instruction is {:#06x}: {}", 16 * pc, self.text(pc));
+        }
+        Fault {
+            kind: stop.kind,
+            kernel: String::new(),
+            cta: Some(cta),
+            thread: Some(coordinates((32 * warp + stop.lane) as u64, self.launch.block)),
+            place: Place::Sass { offset: 16 * stop.pc, text: self.text(stop.pc) },
+            message,
+        }
+    }
+
+    fn deadlock(&self, c: &Cluster) -> Fault {
+        let mut list = Vec::new();
+        let mut first = None;
+        for cta in &c.ctas {
+            for (n, w) in cta.warps.iter().enumerate() {
+                for g in &w.groups {
+                    first.get_or_insert((cta.index, n, *g));
+                    let what = match g.wait {
+                        Wait::Converge(b) => format!("for the lanes of B{b}"),
+                        Wait::Lanes(m) => format!("for the lanes {m:#010x}"),
+                        Wait::Barrier(id) => format!("at barrier {id}"),
+                        Wait::Cluster => "at the barrier of the cluster".into(),
+                        Wait::None => "for nothing".into(),
+                    };
+                    let [x, y, z] = cta.index;
+                    list.push(format!("CTA ({x},{y},{z}) warp {n} lanes {:#010x} wait {what} at {:#06x}", g.mask, 16 * g.pc));
+                }
+            }
+        }
+        let more = list.len().saturating_sub(8);
+        list.truncate(8);
+        let mut message = format!("no thread can go on: {}", list.join("; "));
+        if more > 0 {
+            message += &format!("; and {more} groups more");
+        }
+        match first {
+            Some((cta, warp, g)) => {
+                let lane = g.mask.trailing_zeros() as usize;
+                self.fault(Stop { kind: FaultKind::Deadlock, message, lane, pc: g.pc, earlier: None }, cta, warp)
+            }
+            None => Fault::new(FaultKind::Deadlock, message),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! A kernel of a cubin in memory: code, constant banks, globals, parameters.
+
+use super::elf::Elf;
+use crate::launch::{Arg, Launch};
+use crate::memory::{CONST, Global, LOCAL, PARAM, SHARED_RESERVED, Window};
+
+/// Value of R1 when a kernel starts: the end of the local memory of a thread, which grows down.
+pub const STACK_TOP: u32 = 0x10000;
+
+/// First byte of the parameters in bank 0, and other words of it, on sm_90 (read off what the vendor's code loads).
+mod bank0 {
+    pub const BLOCK: usize = 0x0;
+    pub const GRID: usize = 0xc;
+    pub const LOCAL_BASE: usize = 0x20;
+    pub const STACK: usize = 0x28;
+    pub const DYNAMIC_SHARED: usize = 0x2c;
+    pub const CONST_BASE: usize = 0xd0;
+    pub const AGGR_SHARED: usize = 0x13c;
+    pub const EXPLICIT_CLUSTER: usize = 0x140;
+    pub const CLUSTER: usize = 0x144;
+    pub const CLUSTER_RECIPROCAL: usize = 0x150;
+    pub const CLUSTERS: usize = 0x15c;
+    pub const CLUSTER_RANKS: usize = 0x188;
+    pub const PARAM_ADDRESS: usize = 0x198;
+    pub const PARAM_END: usize = 0x1a0;
+    pub const DESCRIPTOR: usize = 0x208;
+    pub const PARAMS: usize = 0x210;
+}
+
+/// A kernel ready to be decoded.
+pub struct Image {
+    /// Its section of code: the kernel first, device functions after it.
+    pub code: Vec<u128>,
+    /// Constant banks 0 to 7.
+    pub banks: Vec<Window>,
+    /// Kernel parameters as generic memory.
+    pub param: Window,
+    /// Constants of the module as generic memory.
+    pub constant: Window,
+    /// Static shared memory with the reserved bytes.
+    pub shared: u32,
+    /// Addresses of the buffers.
+    pub buffers: Vec<u64>,
+    /// The SM number of the file.
+    pub sm: u16,
+}
+
+fn put32(data: &mut [u8], at: usize, value: u32) {
+    if let Some(to) = data.get_mut(at..at + 4) {
+        to.copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+fn put64(data: &mut [u8], at: usize, value: u64) {
+    if let Some(to) = data.get_mut(at..at + 8) {
+        to.copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+impl Image {
+    /// Loads the kernel that a launch names, with its arguments and globals in `global`.
+    ///
+    /// # Errors
+    /// What does not fit: no such kernel, wrong arguments, a file that is no cubin.
+    pub fn load(bytes: &[u8], launch: &Launch, global: &mut Global) -> Result<Image, String> {
+        let elf = Elf::read(bytes)?;
+        let sm = (elf.flags >> 8 & 0xffff) as u16;
+        if sm != 90 {
+            return Err(format!("the simulator runs code for sm_90, not sm_{sm}"));
+        }
+        let name = &launch.kernel;
+        let text = elf.section(&format!(".text.{name}")).ok_or_else(|| format!("there is no kernel '{name}' in the cubin"))?;
+        let code = text.data.chunks_exact(16).map(|w| u128::from_le_bytes(w.try_into().unwrap())).collect();
+        let params = parameters(&elf, name).ok_or("the parameter description of the kernel is damaged")?;
+        if params.len() != launch.args.len() {
+            return Err(format!("the kernel has {} parameters, the launch {} arguments", params.len(), launch.args.len()));
+        }
+        let mut bank0 = elf.section(&format!(".nv.constant0.{name}")).map(|s| s.data.clone()).unwrap_or_default();
+        bank0.resize(bank0.len().max(bank0::PARAMS), 0);
+        let mut buffers = Vec::new();
+        for (i, arg) in launch.args.iter().enumerate() {
+            let value = match arg {
+                Arg::Value(bytes) => bytes.clone(),
+                Arg::Buffer { data, .. } => {
+                    let at = global.alloc(data.clone(), 256, format!("argument {i}"));
+                    buffers.push(at);
+                    at.to_le_bytes().to_vec()
+                }
+            };
+            let (offset, size) = params[i];
+            if size != value.len() {
+                return Err(format!("parameter {i} has {size} bytes, the argument {}", value.len()));
+            }
+            let at = bank0::PARAMS + offset;
+            match bank0.get_mut(at..at + size) {
+                Some(to) => to.copy_from_slice(&value),
+                None => return Err(format!("parameter {i} lies outside of its constant bank")),
+            }
+        }
+        let param = Window { start: 0, data: bank0[bank0::PARAMS..].to_vec() };
+        system_words(&mut bank0, launch, param.data.len() as u64);
+
+        // Sections of globals, then the words that hold addresses.
+        let mut sections: Vec<Option<u64>> = vec![None; elf.sections.len()];
+        for (i, s) in elf.sections.iter().enumerate() {
+            if s.name == ".nv.global" || s.name == ".nv.global.init" {
+                sections[i] = Some(global.alloc(s.data.clone(), s.align, format!("section {}", s.name)));
+            }
+        }
+        let mut data: Vec<Option<Vec<u8>>> = elf
+            .sections
+            .iter()
+            .map(|s| s.name.starts_with(".nv.constant").then(|| s.data.clone()))
+            .collect();
+        for (target, r) in &elf.relocations {
+            let Some(symbol) = elf.symbols.get(r.symbol as usize) else { continue };
+            // Type 2 is a 64-bit address; others concern code, debugging, or functions.
+            let (2, Some(Some(base))) = (r.kind, sections.get(symbol.section as usize)) else { continue };
+            let value = base + symbol.value;
+            if let Some(Some(at)) = sections.get(*target) {
+                let old = global.load(at + r.offset, 8).unwrap_or(0) as i64;
+                let value = value.wrapping_add(r.addend.unwrap_or(old) as u64);
+                global.store(at + r.offset, 8, value).map_err(|e| e.message)?;
+            } else if let Some(Some(d)) = data.get_mut(*target) {
+                put64(d, r.offset as usize, value.wrapping_add(r.addend.unwrap_or(0) as u64));
+            }
+        }
+        let mut bank = |name: &str| -> Vec<u8> {
+            let i = elf.sections.iter().position(|s| s.name == name);
+            i.and_then(|i| data[i].take()).unwrap_or_default()
+        };
+        let mut banks = vec![Window::default(); 8];
+        banks[0].data = bank0;
+        banks[2].data = bank(&format!(".nv.constant2.{name}"));
+        banks[3].data = bank(".nv.constant3");
+        banks[4].data = bank(".nv.constant4");
+        let shared = elf.section(&format!(".nv.shared.{name}")).map_or(SHARED_RESERVED, |s| s.data.len() as u32);
+        let constant = banks[3].clone();
+        Ok(Image { code, banks, param, constant, shared: shared.max(SHARED_RESERVED), buffers, sm })
+    }
+}
+
+/// Offset and size of every parameter, by ordinal, from `.nv.info.<kernel>` (attribute 0x17; 0x45 for large ones).
+fn parameters(elf: &Elf, kernel: &str) -> Option<Vec<(usize, usize)>> {
+    let info = match elf.section(&format!(".nv.info.{kernel}")) {
+        Some(s) => &s.data,
+        None => return Some(Vec::new()),
+    };
+    let mut params: Vec<(usize, usize)> = Vec::new();
+    let mut at = 0;
+    while at + 4 <= info.len() {
+        let (format, code) = (info[at], info[at + 1]);
+        let size = u16::from_le_bytes([info[at + 2], info[at + 3]]) as usize;
+        at += 4;
+        if format != 4 {
+            continue;
+        }
+        let body = info.get(at..at + size)?;
+        at += size;
+        if matches!(code, 0x17 | 0x45) {
+            let half = |i: usize| Some(u16::from_le_bytes([*body.get(i)?, *body.get(i + 1)?]) as usize);
+            let word = u32::from_le_bytes(body.get(8..12)?.try_into().ok()?);
+            let (ordinal, offset) = (half(4)?, half(6)?);
+            let size = if code == 0x17 { word >> 18 } else { word & 0xffff } as usize;
+            if params.len() <= ordinal {
+                params.resize(ordinal + 1, (0, 0));
+            }
+            params[ordinal] = (offset, size);
+        }
+    }
+    Some(params)
+}
+
+/// The words of bank 0 that the driver fills.
+fn system_words(bank: &mut [u8], launch: &Launch, param_bytes: u64) {
+    let cluster = launch.cluster.unwrap_or([1; 3]);
+    for i in 0..3 {
+        put32(bank, bank0::BLOCK + 4 * i, launch.block[i]);
+        put32(bank, bank0::GRID + 4 * i, launch.grid[i]);
+        put32(bank, bank0::CLUSTER + 4 * i, cluster[i]);
+        put32(bank, bank0::CLUSTER_RECIPROCAL + 4 * i, (1.0 / cluster[i] as f32).to_bits());
+        put32(bank, bank0::CLUSTERS + 4 * i, launch.grid[i] / cluster[i]);
+    }
+    put64(bank, bank0::LOCAL_BASE, LOCAL);
+    put32(bank, bank0::STACK, STACK_TOP);
+    put32(bank, bank0::DYNAMIC_SHARED, launch.shared);
+    put64(bank, bank0::CONST_BASE, CONST);
+    put32(bank, bank0::AGGR_SHARED, 0);
+    put32(bank, bank0::EXPLICIT_CLUSTER, launch.cluster.is_some() as u32);
+    put32(bank, bank0::CLUSTER_RANKS, cluster.iter().product());
+    put64(bank, bank0::PARAM_ADDRESS, PARAM);
+    put64(bank, bank0::PARAM_END, PARAM + param_bytes);
+    put64(bank, bank0::DESCRIPTOR, 0);
+}

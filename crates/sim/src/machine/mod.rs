@@ -1,0 +1,13 @@
+//! The SASS simulator: machine code as the hardware reads it.
+
+mod alu;
+mod decode;
+mod elf;
+mod grid;
+mod hazard;
+mod image;
+mod mufu;
+mod program;
+mod warp;
+
+pub use grid::run_sass;

@@ -1,0 +1,224 @@
+//! The form in which the simulator runs machine code: operands resolved, every operation a function over 32 lanes.
+
+use sass::inst::Inst;
+use smallvec::SmallVec;
+
+/// One 32-bit register of a warp.
+pub type Lanes = [u32; 32];
+
+/// A source: a register, a uniform register, or a constant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Src {
+    /// `R<n>`
+    R(u8),
+    /// `UR<n>`
+    U(u8),
+    /// Index into the constants.
+    K(u32),
+}
+
+/// A predicate source or destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pred {
+    /// Of the uniform file.
+    pub uniform: bool,
+    /// 0 to 6, 7 is always true.
+    pub index: u8,
+    /// Negated.
+    pub neg: bool,
+}
+
+impl Pred {
+    /// PT.
+    pub const TRUE: Pred = Pred { uniform: false, index: 7, neg: false };
+}
+
+/// Where results go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dst {
+    /// `R<n>`
+    R(u8),
+    /// `UR<n>`
+    U(u8),
+    /// RZ, URZ.
+    None,
+}
+
+impl Dst {
+    /// The n-th register after this one.
+    pub fn next(self, n: u8) -> Dst {
+        match self {
+            Dst::R(r) => Dst::R(r.wrapping_add(n)),
+            Dst::U(r) => Dst::U(r.wrapping_add(n)),
+            Dst::None => Dst::None,
+        }
+    }
+}
+
+/// Results of a lane-wise operation: up to two registers and two predicates.
+pub struct Out {
+    /// Registers.
+    pub r: [Lanes; 2],
+    /// Predicates.
+    pub p: [u32; 2],
+}
+
+/// What a lane-wise operation sees: sources and predicate masks.
+pub struct In<'a> {
+    /// Sources, as many as the operation has.
+    pub s: [&'a Lanes; 6],
+    /// Predicates with their negation applied.
+    pub p: [u32; 3],
+    /// Lanes that count.
+    pub mask: u32,
+}
+
+/// A lane-wise operation.
+pub type AluFn = Box<dyn Fn(&In<'_>, &mut Out) + Send + Sync>;
+/// Old value and operands of an atomic to its new value.
+pub type AtomFn = Box<dyn Fn(u64, u64, u64) -> u64 + Send + Sync>;
+
+/// State space of an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Space {
+    Generic,
+    Global,
+    Shared,
+    Local,
+}
+
+/// An address: 64-bit `R:R+1` or 32-bit `R`, plus a uniform register, plus an immediate.
+#[derive(Clone, Copy, Debug)]
+pub struct Addr {
+    /// Low word.
+    pub low: Src,
+    /// High word, for 64-bit addresses.
+    pub high: Option<Src>,
+    /// A uniform register that is added.
+    pub uniform: Option<Src>,
+    /// Added bytes.
+    pub offset: i64,
+}
+
+/// Mode of a shuffle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Shuffle {
+    Idx,
+    Up,
+    Down,
+    Bfly,
+}
+
+/// What is synchronised by `WARPSYNC`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meeting {
+    /// All lanes that have not exited.
+    All,
+    /// Those of a mask.
+    Mask(Src),
+}
+
+/// What an atomic gives back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AtomResult {
+    /// The old value.
+    Old,
+    /// 1 if the value was replaced, else 0 (`CAST.SPIN`).
+    Success,
+}
+
+/// What an instruction does.
+#[allow(missing_docs)] // named after the instructions
+pub enum Exec {
+    Nop,
+    Alu { s: [Src; 6], n: u8, pin: [Pred; 3], d: Dst, nd: u8, pout: [Pred; 2], f: AluFn },
+    /// `d` registers of `size` bytes each (or one of less); `sign` extends.
+    Load { space: Space, addr: Addr, size: u8, sign: bool, d: u8 },
+    Store { space: Space, addr: Addr, size: u8, s: SmallVec<[Src; 4]> },
+    LoadConst { bank: u8, index: Src, offset: i64, size: u8, sign: bool, d: Dst },
+    Atom { space: Space, addr: Addr, size: u8, d: u8, p: Pred, b: [Src; 2], c: [Src; 2], f: AtomFn, result: AtomResult },
+    Copy { to: Addr, from: Addr, size: u8, zero: Option<Pred> },
+    Matrix { load: bool, trans: bool, addr: Addr, r: u8, count: u8 },
+    Qspc { addr: Addr, space: u8, p: Pred, d: Dst },
+    Shfl { mode: Shuffle, d: u8, p: Pred, a: Src, b: Src, c: Src },
+    Vote { mode: u8, d: Dst, p: Pred, a: Pred },
+    Match { all: bool, d: u8, p: Pred, a: [Src; 2] },
+    Redux { d: Dst, a: Src, f: fn(u32, u32) -> u32 },
+    Elect { d: Dst, p: Pred, a: Pred },
+    ToUniform { d: Dst, p: Pred, a: Src },
+    /// All predicates into a byte of a register.
+    PredsOut { d: Dst, a: Src, shift: u32, mask: u32, uniform: bool },
+    PredsIn { a: Src, shift: u32, mask: u32, uniform: bool },
+    Special { d: Dst, index: usize, wide: bool },
+    Clock { d: Dst, high: bool, wide: bool },
+    Bra { p: Pred, target: u32 },
+    /// Taken where the active lanes are not those of the mask.
+    BraDiv { mask: Src, inv: bool, target: u32 },
+    /// Jump to a register (pair) plus an offset: BRX, RET, CALL through a register.
+    Jump { p: Pred, low: Src, base: i64 },
+    Exit { p: Pred },
+    Bssy { b: u8, p: Pred },
+    Bsync { b: u8, p: Pred },
+    Break { b: u8, p: Pred },
+    BarrierOut { d: u8, b: u8, clear: bool },
+    BarrierIn { b: u8, s: Src },
+    WarpSync { p: Pred, who: Meeting },
+    Yield,
+    Bar { id: Src, count: Option<Src>, wait: bool, red: Option<(u8, Pred)> },
+    BarResult { d: Dst, p: Pred },
+    ClusterArrive,
+    ClusterWait,
+    Trap,
+    Unsupported(String),
+}
+
+/// A register that an instruction reads or writes, for the hazard check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Number among all registers of a warp, see [`super::hazard::number`].
+    pub reg: u16,
+    /// Slot of the instruction; `None` is its guard.
+    pub slot: Option<u8>,
+    /// Read some time after issue, so that overwriting needs a scoreboard.
+    pub late: bool,
+}
+
+/// A decoded instruction.
+pub struct Ins {
+    /// Its guard.
+    pub guard: Pred,
+    /// What it does.
+    pub exec: Exec,
+    /// As the tables know it.
+    pub inst: Option<Inst>,
+    /// Registers read.
+    pub uses: SmallVec<[Access; 8]>,
+    /// Registers written.
+    pub defs: SmallVec<[Access; 4]>,
+    /// Cycles until the next instruction may issue.
+    pub stall: u8,
+    /// Scoreboards waited for.
+    pub wait: u8,
+    /// Set when results are written, or 7.
+    pub write_sb: u8,
+    /// Set when sources are read, or 7.
+    pub read_sb: u8,
+    /// Results come at a time that only a scoreboard tells.
+    pub variable: bool,
+    /// Expected latency of such results.
+    pub expected: u16,
+    /// The queues that its operands and its results pass, see [`super::hazard::queues`].
+    pub queues: (u8, u8),
+}
+
+/// A kernel ready to run.
+pub struct Program {
+    /// Instructions in the order of the section.
+    pub code: Vec<Ins>,
+    /// Constants.
+    pub consts: Vec<Lanes>,
+    /// Special registers that the code reads.
+    pub specials: Vec<u8>,
+}

@@ -1,0 +1,818 @@
+//! A warp of machine code.
+//!
+//! Lanes run in groups that only the code itself brings together: a divergent branch splits a group, `BSYNC` and
+//! `WARPSYNC` join groups, nothing else does. So code that needs convergence and does not ask for it is seen to fail.
+//! A convergence barrier is held per lane: `BSSY` notes the lanes of the group, `BSYNC` waits for those of them that
+//! have neither left (`BREAK`) nor exited.
+//!
+//! A group runs until it waits, ends, splits (the lanes that do not branch go on first), yields, or has run for long.
+
+use super::hazard::Hazards;
+use super::image::STACK_TOP;
+use super::program::*;
+use crate::fault::{FaultKind, MemFault};
+use crate::memory::{CONST, Global, LOCAL, PARAM, SHARED, Window, check_aligned, get, put};
+
+/// Instructions that a group may issue while another could run.
+const TURN: u32 = 10_000;
+/// What a shuffle gives that reads an inactive lane; also the content of registers at start, with their number.
+const JUNK: u32 = 0xbad0_0000;
+
+/// A fault inside a warp.
+pub struct Stop {
+    /// Kind.
+    pub kind: FaultKind,
+    /// What happened.
+    pub message: String,
+    /// Lane.
+    pub lane: usize,
+    /// Instruction.
+    pub pc: u32,
+    /// A second instruction that is part of it.
+    pub earlier: Option<u32>,
+}
+
+/// What a group waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Nothing.
+    None,
+    /// Convergence barrier.
+    Converge(u8),
+    /// The lanes of a mask.
+    Lanes(u32),
+    /// A barrier of the CTA.
+    Barrier(u8),
+    /// The barrier of the cluster.
+    Cluster,
+}
+
+/// Lanes that run together.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// Which.
+    pub mask: u32,
+    /// Where: the next instruction, or the one that it waits at.
+    pub pc: u32,
+    /// For what.
+    pub wait: Wait,
+}
+
+/// What a warp needs besides its own state.
+pub struct Env<'a> {
+    /// The program.
+    pub p: &'a Program,
+    /// Constant banks.
+    pub banks: &'a [Window],
+    /// Global memory.
+    pub global: &'a mut Global,
+    /// Shared memory of the CTAs of the cluster, by rank.
+    pub shared: &'a mut [Window],
+    /// Constants as generic memory.
+    pub constant: &'a Window,
+    /// Parameters as generic memory.
+    pub param: &'a Window,
+    /// Instructions that may still be issued.
+    pub budget: &'a mut u64,
+    /// Thread instructions so far.
+    pub threads: &'a mut u64,
+    /// Arrivals at barriers: barrier, lanes, thread count, lanes with a true predicate.
+    pub arrivals: &'a mut Vec<(u32, u32, Option<u32>, u32)>,
+    /// Threads that arrived at the barrier of the cluster.
+    pub cluster: &'a mut u32,
+}
+
+/// A warp.
+pub struct Warp {
+    /// Lanes that have not exited.
+    pub alive: u32,
+    /// The groups of living lanes.
+    pub groups: Vec<Group>,
+    r: Vec<Lanes>,
+    u: Vec<Lanes>,
+    preds: [u32; 8],
+    upreds: [u32; 8],
+    b: [Lanes; 16],
+    specials: Vec<Lanes>,
+    local: Vec<Vec<u8>>,
+    hazards: Option<Box<Hazards>>,
+    /// Result of the last barrier reduction.
+    pub bar_result: (u32, bool),
+    /// Which group runs, and for how long it has.
+    current: usize,
+    ran: u32,
+    /// Instructions issued.
+    pub issued: u64,
+    /// Estimated cycles, and when scoreboards are expected to clear.
+    pub time: u64,
+    ready: [u64; 6],
+}
+
+type Res<T> = Result<T, Stop>;
+
+fn lanes(m: u32) -> impl Iterator<Item = usize> {
+    (0..32).filter(move |i| m >> i & 1 != 0)
+}
+
+fn stop(kind: FaultKind, message: impl Into<String>, m: u32, pc: u32) -> Stop {
+    Stop { kind, message: message.into(), lane: m.trailing_zeros().min(31) as usize, pc, earlier: None }
+}
+
+fn memory(e: MemFault, lane: usize, pc: u32) -> Stop {
+    stop(e.kind, e.message, 1 << lane, pc)
+}
+
+impl Warp {
+    /// A warp at the first instruction.
+    pub fn new(exists: u32, specials: Vec<Lanes>, hazards: Option<Hazards>) -> Warp {
+        Warp {
+            alive: exists,
+            groups: vec![Group { mask: exists, pc: 0, wait: Wait::None }],
+            r: (0..256).map(|n| if n == 255 { [0; 32] } else { [JUNK | n; 32] }).collect(),
+            u: (0..64).map(|n| [JUNK | 0x1000 | n; 32]).collect(),
+            preds: [0, 0, 0, 0, 0, 0, 0, u32::MAX],
+            upreds: [0, 0, 0, 0, 0, 0, 0, u32::MAX],
+            b: [[0; 32]; 16],
+            specials,
+            local: vec![Vec::new(); 32],
+            hazards: hazards.map(Box::new),
+            bar_result: (0, false),
+            current: 0,
+            ran: 0,
+            issued: 0,
+            time: 0,
+            ready: [0; 6],
+        }
+    }
+
+    /// True if a group can go on.
+    pub fn runnable(&self) -> bool {
+        self.groups.iter().any(|g| g.wait == Wait::None)
+    }
+
+    #[inline]
+    fn src<'s>(&'s self, p: &'s Program, s: Src) -> &'s Lanes {
+        match s {
+            Src::R(n) => &self.r[n as usize],
+            Src::U(n) => &self.u[(n & 63) as usize],
+            Src::K(n) => &p.consts[n as usize],
+        }
+    }
+
+    #[inline]
+    fn pred(&self, p: Pred) -> u32 {
+        let v = if p.uniform { self.upreds[p.index as usize] } else { self.preds[p.index as usize] };
+        if p.neg { !v } else { v }
+    }
+
+    #[inline]
+    fn put(&mut self, d: Dst, m: u32, out: &Lanes) {
+        match d {
+            Dst::R(255) | Dst::None => {}
+            Dst::R(n) => {
+                let r = &mut self.r[n as usize];
+                if m == u32::MAX {
+                    *r = *out;
+                } else {
+                    for i in 0..32 {
+                        if m >> i & 1 != 0 {
+                            r[i] = out[i];
+                        }
+                    }
+                }
+            }
+            Dst::U(n) => self.u[(n & 63) as usize] = [out[m.trailing_zeros().min(31) as usize]; 32],
+        }
+    }
+
+    #[inline]
+    fn put_pred(&mut self, p: Pred, m: u32, value: u32) {
+        if p.index == 7 {
+            return;
+        }
+        if p.uniform {
+            let bit = value >> m.trailing_zeros().min(31) & 1 != 0;
+            self.upreds[p.index as usize] = if bit { u32::MAX } else { 0 };
+        } else {
+            let v = &mut self.preds[p.index as usize];
+            *v = (*v & !m) | (value & m);
+        }
+    }
+
+    /// Runs until every group waits or has exited, or `slice` instructions were issued.
+    pub fn run(&mut self, env: &mut Env<'_>, slice: u32) -> Res<()> {
+        let mut left = slice;
+        while left > 0 && self.alive != 0 {
+            if self.current >= self.groups.len() || self.groups[self.current].wait != Wait::None || self.ran >= TURN {
+                let n = self.groups.len();
+                let from = self.current + 1;
+                let Some(next) = (0..n).map(|k| (from + k) % n).find(|&k| self.groups[k].wait == Wait::None) else {
+                    return Ok(());
+                };
+                (self.current, self.ran) = (next, 0);
+            }
+            let Group { mask, mut pc, .. } = self.groups[self.current];
+            loop {
+                left -= 1;
+                self.ran += 1;
+                let Some(ins) = env.p.code.get(pc as usize) else {
+                    return Err(stop(FaultKind::OutOfBounds, "control leaves the code of the kernel", mask, pc.saturating_sub(1)));
+                };
+                if *env.budget == 0 {
+                    return Err(stop(FaultKind::Watchdog, "the launch has used up its instructions", mask, pc));
+                }
+                *env.budget -= 1;
+                self.issued += 1;
+                let active = mask & self.pred(ins.guard);
+                *env.threads += active.count_ones() as u64;
+                self.pass_time(ins);
+                if let Some(h) = &mut self.hazards
+                    && let Err(h) = h.issue(&env.p.code, pc, mask, active)
+                {
+                    return Err(Stop { earlier: Some(h.earlier), ..stop(FaultKind::Hazard, h.message, mask, pc) });
+                }
+                if active != 0 && !self.simple(env, pc, &ins.exec, active)? {
+                    self.groups[self.current].pc = pc + 1;
+                    self.control(env, pc, &ins.exec, active)?;
+                    break;
+                }
+                pc += 1;
+                if left == 0 || self.ran >= TURN {
+                    self.groups[self.current].pc = pc;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_time(&mut self, ins: &Ins) {
+        if ins.wait != 0 {
+            for sb in 0..6 {
+                if ins.wait >> sb & 1 != 0 {
+                    self.time = self.time.max(self.ready[sb]);
+                }
+            }
+        }
+        for sb in [ins.write_sb, ins.read_sb] {
+            if sb < 6 {
+                let ready = &mut self.ready[sb as usize];
+                *ready = (*ready).max(self.time + ins.expected as u64);
+            }
+        }
+        self.time += ins.stall as u64;
+    }
+
+    /// Executes an instruction after which its lanes go on together; false for all others.
+    fn simple(&mut self, env: &mut Env<'_>, pc: u32, exec: &Exec, m: u32) -> Res<bool> {
+        match exec {
+            Exec::Nop => {}
+            Exec::Alu { s, n, pin, d, nd, pout, f } => {
+                let mut out = Out { r: [[0; 32]; 2], p: [0; 2] };
+                let zero = &env.p.consts[0];
+                let mut src = [zero; 6];
+                for (to, &from) in src.iter_mut().zip(&s[..*n as usize]) {
+                    *to = self.src(env.p, from);
+                }
+                f(&In { s: src, p: pin.map(|p| self.pred(p)), mask: m }, &mut out);
+                for k in 0..*nd {
+                    self.put(d.next(k), m, &out.r[k as usize]);
+                }
+                self.put_pred(pout[0], m, out.p[0]);
+                self.put_pred(pout[1], m, out.p[1]);
+            }
+            Exec::Load { space, addr, size, sign, d } => {
+                let at = self.address(env.p, addr);
+                let words = (*size).div_ceil(4) as usize;
+                let mut out = [[0u32; 32]; 4];
+                for i in lanes(m) {
+                    let bytes = self.bytes(env, *space, at[i], *size as u32, i).map_err(|e| memory(e, i, pc))?;
+                    if *size < 4 {
+                        let v = get(bytes, 0, *size as u32) as u32;
+                        let unused = 32 - 8 * *size as u32;
+                        out[0][i] = if *sign { ((v << unused) as i32 >> unused) as u32 } else { v };
+                    } else {
+                        for (k, out) in out[..words].iter_mut().enumerate() {
+                            out[i] = get(bytes, 4 * k, 4) as u32;
+                        }
+                    }
+                }
+                for (k, out) in out[..words].iter().enumerate() {
+                    self.put(gpr(*d, k), m, out);
+                }
+            }
+            Exec::Store { space, addr, size, s } => {
+                let at = self.address(env.p, addr);
+                for i in lanes(m) {
+                    let words: [u32; 4] = std::array::from_fn(|k| s.get(k).map_or(0, |&s| self.src(env.p, s)[i]));
+                    let to = self.bytes_mut(env, *space, at[i], *size as u32, i).map_err(|e| memory(e, i, pc))?;
+                    if *size < 4 {
+                        put(to, 0, *size as u32, words[0] as u64);
+                    } else {
+                        for k in 0..s.len() {
+                            put(to, 4 * k, 4, words[k] as u64);
+                        }
+                    }
+                }
+            }
+            Exec::LoadConst { bank, index, offset, size, sign, d } => {
+                let index = *self.src(env.p, *index);
+                let mut out = [[0u32; 32]; 2];
+                for i in lanes(m) {
+                    let at = (index[i] as i32 as i64 + offset) as u64;
+                    let fault = |e| memory(e, i, pc);
+                    check_aligned(at, *size as u32, "constant").map_err(fault)?;
+                    let v = env.banks[*bank as usize & 7].load(at, *size as u32, "constant").map_err(fault)?;
+                    let unused = 64 - 8 * *size as u32;
+                    let v = if *sign { ((v << unused) as i64 >> unused) as u64 } else { v };
+                    (out[0][i], out[1][i]) = (v as u32, (v >> 32) as u32);
+                }
+                self.put(*d, m, &out[0]);
+                if *size == 8 {
+                    self.put(d.next(1), m, &out[1]);
+                }
+            }
+            Exec::Atom { space, addr, size, d, p, b, c, f, result } => {
+                let at = self.address(env.p, addr);
+                let wide = |w: &Warp, s: [Src; 2], i: usize| {
+                    w.src(env.p, s[0])[i] as u64 | (w.src(env.p, s[1])[i] as u64) << 32
+                };
+                let mask = if *size == 8 { u64::MAX } else { u32::MAX as u64 };
+                let mut out = [[0u32; 32]; 2];
+                let mut global = 0;
+                for i in lanes(m) {
+                    let (b, c) = (wide(self, *b, i) & mask, wide(self, *c, i) & mask);
+                    // A generic addition in place works on global memory alone; the predicate tells if it did.
+                    let (sp, a) = resolve(*space, at[i]);
+                    global |= ((sp == Space::Global) as u32) << i;
+                    let to = self.bytes_mut(env, sp, a, *size as u32, i).map_err(|e| memory(e, i, pc))?;
+                    let old = get(to, 0, *size as u32);
+                    let new = f(old, b, c);
+                    put(to, 0, *size as u32, new);
+                    let r = match result {
+                        AtomResult::Old => old,
+                        AtomResult::Success => (old == b) as u64,
+                    };
+                    (out[0][i], out[1][i]) = (r as u32, (r >> 32) as u32);
+                }
+                self.put(gpr(*d, 0), m, &out[0]);
+                if *size == 8 {
+                    self.put(gpr(*d, 1), m, &out[1]);
+                }
+                self.put_pred(*p, m, global);
+            }
+            Exec::Copy { to, from, size, zero } => {
+                let (dst, src) = (self.address(env.p, to), self.address(env.p, from));
+                let zero = zero.map_or(0, |p| !self.pred(p));
+                for i in lanes(m) {
+                    let fault = |e| memory(e, i, pc);
+                    let mut data = [0u8; 16];
+                    let data = &mut data[..*size as usize];
+                    if zero >> i & 1 == 0 {
+                        data.copy_from_slice(self.bytes(env, Space::Global, src[i], *size as u32, i).map_err(fault)?);
+                    }
+                    self.bytes_mut(env, Space::Shared, dst[i], *size as u32, i).map_err(fault)?.copy_from_slice(data);
+                }
+            }
+            Exec::Matrix { load, trans, addr, r, count } => self.matrix(env, pc, (*load, *trans, *r, *count), addr, m)?,
+            Exec::Qspc { addr, space, p, d } => {
+                let at = self.address(env.p, addr);
+                let mut yes = 0;
+                for i in lanes(m) {
+                    let sp = resolve(Space::Generic, at[i]).0;
+                    let hit = match space {
+                        0 => sp == Space::Global,
+                        1 => sp == Space::Local,
+                        // Shared of the own CTA, or of any of the cluster; ranks are not told apart here.
+                        _ => sp == Space::Shared,
+                    };
+                    yes |= (hit as u32) << i;
+                }
+                self.put_pred(*p, m, yes);
+                self.put(*d, m, &std::array::from_fn(|i| yes >> i & 1));
+            }
+            Exec::Shfl { mode, d, p, a, b, c } => {
+                let (a, b, c) = (*self.src(env.p, *a), *self.src(env.p, *b), *self.src(env.p, *c));
+                let mut ok = 0;
+                let out = std::array::from_fn(|i| {
+                    let (j, inside) = source_lane(*mode, i as u32, b[i], c[i]);
+                    ok |= (inside as u32) << i;
+                    if m >> j & 1 != 0 { a[j as usize] } else { JUNK }
+                });
+                self.put(gpr(*d, 0), m, &out);
+                self.put_pred(*p, m, ok);
+            }
+            Exec::Vote { mode, d, p, a } => {
+                let a = self.pred(*a) & m;
+                let r = match mode {
+                    0 => a == m,
+                    1 => a != 0,
+                    _ => a == 0 || a == m,
+                };
+                self.put(*d, m, &[a; 32]);
+                self.put_pred(*p, m, if r { u32::MAX } else { 0 });
+            }
+            Exec::Match { all, d, p, a } => {
+                let (x, y) = (*self.src(env.p, a[0]), *self.src(env.p, a[1]));
+                let same = |i: usize| lanes(m).filter(|&j| x[j] == x[i] && y[j] == y[i]).fold(0, |r, j| r | 1 << j);
+                let masks: Lanes = std::array::from_fn(|i| if m >> i & 1 != 0 { same(i) } else { 0 });
+                let agree = lanes(m).all(|i| masks[i] == m);
+                let out = if *all { [if agree { m } else { 0 }; 32] } else { masks };
+                self.put(gpr(*d, 0), m, &out);
+                self.put_pred(*p, m, if agree { u32::MAX } else { 0 });
+            }
+            Exec::Redux { d, a, f } => {
+                let a = self.src(env.p, *a);
+                let r = lanes(m).map(|i| a[i]).reduce(f).unwrap_or(0);
+                self.put(*d, m, &[r; 32]);
+            }
+            Exec::Elect { d, p, a } => {
+                let leader = (self.pred(*a) & m).trailing_zeros();
+                self.put(*d, m, &[leader; 32]);
+                self.put_pred(*p, m, 1u32.checked_shl(leader).unwrap_or(0));
+            }
+            Exec::ToUniform { d, p, a } => {
+                let a = *self.src(env.p, *a);
+                let first = a[m.trailing_zeros() as usize];
+                self.put(*d, m, &a);
+                let same = lanes(m).all(|i| a[i] == first);
+                self.put_pred(*p, m, if same { u32::MAX } else { 0 });
+            }
+            Exec::PredsOut { d, a, shift, mask, uniform } => {
+                let a = self.src(env.p, *a);
+                let file = if *uniform { &self.upreds } else { &self.preds };
+                let out = std::array::from_fn(|i| {
+                    let bits = (0..7).fold(0, |r, k| r | (file[k] >> i & 1) << k);
+                    (a[i] & !(mask << shift)) | (bits & mask) << shift
+                });
+                self.put(*d, m, &out);
+            }
+            Exec::PredsIn { a, shift, mask, uniform } => {
+                let a = *self.src(env.p, *a);
+                for k in (0..7).filter(|k| mask >> k & 1 != 0) {
+                    let v = (0..32).fold(0, |r, i| r | (a[i] >> (shift + k) & 1) << i);
+                    self.put_pred(Pred { uniform: *uniform, index: k as u8, neg: false }, m, v);
+                }
+            }
+            Exec::Special { d, index, wide } => {
+                let v = self.specials[*index];
+                self.put(*d, m, &v);
+                if *wide {
+                    self.put(d.next(1), m, &[0; 32]);
+                }
+            }
+            Exec::Clock { d, high, wide } => {
+                let t = self.time;
+                self.put(*d, m, &[if *high { (t >> 32) as u32 } else { t as u32 }; 32]);
+                if *wide {
+                    self.put(d.next(1), m, &[(t >> 32) as u32; 32]);
+                }
+            }
+            Exec::BarrierOut { d, b, clear } => {
+                let v = self.b[*b as usize & 15];
+                self.put(gpr(*d, 0), m, &v);
+                if *clear {
+                    lanes(m).for_each(|i| self.b[*b as usize & 15][i] = 0);
+                }
+            }
+            Exec::BarrierIn { b, s } => {
+                let v = *self.src(env.p, *s);
+                lanes(m).for_each(|i| self.b[*b as usize & 15][i] = v[i]);
+            }
+            Exec::BarResult { d, p } => {
+                let (count, r) = self.bar_result;
+                self.put(*d, m, &[count; 32]);
+                self.put_pred(*p, m, if r { u32::MAX } else { 0 });
+            }
+            Exec::Bssy { b, p } => {
+                let m = m & self.pred(*p);
+                lanes(m).for_each(|i| self.b[*b as usize & 15][i] = m);
+            }
+            Exec::Break { b, p } => {
+                let m = m & self.pred(*p);
+                self.b[*b as usize & 15].iter_mut().for_each(|x| *x &= !m);
+                self.join();
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn address(&self, p: &Program, a: &Addr) -> [u64; 32] {
+        let low = self.src(p, a.low);
+        let u = a.uniform.map(|u| self.src(p, u));
+        match a.high {
+            Some(high) => {
+                let high = self.src(p, high);
+                std::array::from_fn(|i| (low[i] as u64 | (high[i] as u64) << 32).wrapping_add(a.offset as u64))
+            }
+            None => std::array::from_fn(|i| {
+                low[i].wrapping_add(u.map_or(0, |u| u[i])).wrapping_add(a.offset as u32) as u64
+            }),
+        }
+    }
+
+    fn bytes<'s>(&'s mut self, env: &'s Env<'_>, space: Space, a: u64, size: u32, lane: usize) -> Result<&'s [u8], MemFault> {
+        let (space, a) = place(space, a)?;
+        check_aligned(a, size, space.name())?;
+        match space {
+            Place::Global => env.global.bytes(a, size),
+            Place::Shared => {
+                let (w, off) = shared(env.shared, a)?;
+                let at = env.shared[w].find(off, size, "shared")?;
+                Ok(&env.shared[w].data[at..at + size as usize])
+            }
+            Place::Local => self.local(a, size, lane).map(|b| &*b),
+            Place::Const => {
+                let at = env.constant.find(a, size, "constant")?;
+                Ok(&env.constant.data[at..at + size as usize])
+            }
+            Place::Param => {
+                let at = env.param.find(a, size, "parameter")?;
+                Ok(&env.param.data[at..at + size as usize])
+            }
+        }
+    }
+
+    fn bytes_mut<'s>(
+        &'s mut self,
+        env: &'s mut Env<'_>,
+        space: Space,
+        a: u64,
+        size: u32,
+        lane: usize,
+    ) -> Result<&'s mut [u8], MemFault> {
+        let (space, a) = place(space, a)?;
+        check_aligned(a, size, space.name())?;
+        match space {
+            Place::Global => env.global.bytes_mut(a, size),
+            Place::Shared => {
+                let (w, off) = shared(env.shared, a)?;
+                let at = env.shared[w].find(off, size, "shared")?;
+                Ok(&mut env.shared[w].data[at..at + size as usize])
+            }
+            Place::Local => self.local(a, size, lane),
+            Place::Const | Place::Param => {
+                let message = format!("a store to {} memory at {a:#x}", space.name());
+                Err(MemFault { kind: FaultKind::ReadOnly, message })
+            }
+        }
+    }
+
+    fn local(&mut self, a: u64, size: u32, lane: usize) -> Result<&mut [u8], MemFault> {
+        if a + size as u64 > STACK_TOP as u64 {
+            let message =
+                format!("local address {a:#x} for an access of {size} bytes; the thread has {STACK_TOP:#x} bytes of local memory");
+            return Err(MemFault { kind: FaultKind::OutOfBounds, message });
+        }
+        let memory = &mut self.local[lane];
+        if memory.is_empty() {
+            memory.resize(STACK_TOP as usize, 0);
+        }
+        Ok(&mut memory[a as usize..a as usize + size as usize])
+    }
+
+    /// `LDSM`, `STSM`: see the PTX instructions `ldmatrix`, `stmatrix`.
+    fn matrix(
+        &mut self,
+        env: &mut Env<'_>,
+        pc: u32,
+        (load, trans, r, count): (bool, bool, u8, u8),
+        addr: &Addr,
+        m: u32,
+    ) -> Res<()> {
+        if m != u32::MAX {
+            return Err(stop(FaultKind::BarrierMisuse, "not all lanes of the warp execute the instruction together", m, pc));
+        }
+        let at = self.address(env.p, addr);
+        for j in 0..count as usize {
+            let mut regs = if load || r == 255 { [0; 32] } else { self.r[r as usize + j] };
+            for lane in 0..32 {
+                for half in 0..2 {
+                    let (a, b) = (lane / 4, 2 * (lane % 4) + half);
+                    let (row, column) = if trans { (b, a) } else { (a, b) };
+                    let from = 8 * j + row;
+                    let fault = |e| memory(e, from, pc);
+                    check_aligned(at[from], 16, "shared").map_err(fault)?;
+                    let place = at[from] + 2 * column as u64;
+                    if load {
+                        let b = self.bytes(env, Space::Shared, place, 2, from).map_err(fault)?;
+                        regs[lane] |= (get(b, 0, 2) as u32) << (16 * half);
+                    } else {
+                        let value = regs[lane] >> (16 * half);
+                        put(self.bytes_mut(env, Space::Shared, place, 2, from).map_err(fault)?, 0, 2, value as u64);
+                    }
+                }
+            }
+            if load {
+                self.put(gpr(r, j), m, &regs);
+            }
+        }
+        Ok(())
+    }
+
+    /// The lanes `m` of the running group go elsewhere; the rest stays the running group.
+    fn split(&mut self, m: u32, pc: u32, wait: Wait) {
+        let g = &mut self.groups[self.current];
+        if g.mask & !m == 0 {
+            (g.pc, g.wait) = (pc, wait);
+        } else {
+            g.mask &= !m;
+            self.groups.push(Group { mask: m, pc, wait });
+        }
+    }
+
+    fn control(&mut self, env: &mut Env<'_>, pc: u32, exec: &Exec, m: u32) -> Res<()> {
+        match exec {
+            Exec::Bra { p, target } => {
+                let m = m & self.pred(*p);
+                if m != 0 {
+                    self.split(m, *target, Wait::None);
+                }
+            }
+            Exec::BraDiv { mask, inv, target } => {
+                let mask = self.src(env.p, *mask)[m.trailing_zeros() as usize];
+                let mask = if *inv { !mask } else { mask };
+                // Lanes that have exited do not make a warp divergent.
+                if mask & self.alive != m {
+                    self.split(m, *target, Wait::None);
+                }
+            }
+            Exec::Jump { p, low, base } => {
+                let mut left = m & self.pred(*p);
+                let to = *self.src(env.p, *low);
+                while left != 0 {
+                    let i = left.trailing_zeros() as usize;
+                    let same = lanes(left).filter(|&j| to[j] == to[i]).fold(0, |r, j| r | 1 << j);
+                    left &= !same;
+                    let byte = base + to[i] as i32 as i64;
+                    if byte < 0 || byte % 16 != 0 || byte / 16 >= env.p.code.len() as i64 {
+                        return Err(stop(FaultKind::OutOfBounds, format!("a jump to {byte:#x}"), same, pc));
+                    }
+                    self.split(same, (byte / 16) as u32, Wait::None);
+                }
+            }
+            Exec::Exit { p } => {
+                let m = m & self.pred(*p);
+                self.alive &= !m;
+                let g = &mut self.groups[self.current];
+                g.mask &= !m;
+                self.join();
+            }
+            Exec::Bsync { b, p } => {
+                let m = m & self.pred(*p);
+                if m != 0 {
+                    self.split(m, pc, Wait::Converge(*b & 15));
+                    self.join();
+                }
+            }
+            Exec::WarpSync { p, who } => {
+                let mut left = m & self.pred(*p);
+                let masks = match who {
+                    Meeting::All => [u32::MAX; 32],
+                    Meeting::Mask(s) => *self.src(env.p, *s),
+                };
+                while left != 0 {
+                    let i = left.trailing_zeros() as usize;
+                    let same = lanes(left).filter(|&j| masks[j] == masks[i]).fold(0, |r, j| r | 1 << j);
+                    left &= !same;
+                    if same & !masks[i] != 0 {
+                        let message = format!("the mask {:#010x} does not name all lanes that wait", masks[i]);
+                        return Err(stop(FaultKind::BarrierMisuse, message, same & !masks[i], pc));
+                    }
+                    self.split(same, pc, Wait::Lanes(masks[i]));
+                }
+                self.join();
+            }
+            Exec::Bar { id, count, wait, red } => {
+                let i = m.trailing_zeros() as usize;
+                let id = self.src(env.p, *id)[i];
+                let count = count.map(|c| self.src(env.p, c)[i]);
+                let bring = red.map_or(0, |(_, p)| self.pred(p) & m);
+                env.arrivals.push((id, m, count, bring));
+                if *wait {
+                    self.split(m, pc, Wait::Barrier(id as u8));
+                }
+            }
+            Exec::ClusterArrive => *env.cluster |= m,
+            Exec::ClusterWait => self.split(m, pc, Wait::Cluster),
+            Exec::Yield => self.ran = TURN,
+            Exec::Trap => return Err(stop(FaultKind::Trap, "the kernel executed a trap", m, pc)),
+            Exec::Unsupported(what) => return Err(stop(FaultKind::Unsupported, what.clone(), m, pc)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Lets every meeting that is complete go on, its lanes together.
+    fn join(&mut self) {
+        let running = self.groups.get(self.current).map(|g| g.mask);
+        self.groups.retain(|g| g.mask != 0);
+        loop {
+            let done = self.groups.iter().find_map(|g| {
+                let first = g.mask.trailing_zeros() as usize;
+                let wanted = match g.wait {
+                    Wait::Converge(b) => self.b[b as usize][first] & self.alive,
+                    Wait::Lanes(mask) => mask & self.alive,
+                    _ => return None,
+                };
+                let come = self.groups.iter().filter(|o| o.wait == g.wait).fold(0, |r, o| r | o.mask);
+                (wanted & !come == 0).then_some((g.wait, wanted | g.mask))
+            });
+            let Some((wait, m)) = done else { break };
+            let mut joined: Vec<Group> = Vec::new();
+            self.groups.retain(|g| {
+                let goes = g.wait == wait && g.mask & m != 0;
+                if goes {
+                    match joined.iter_mut().find(|j| j.pc == g.pc + 1) {
+                        Some(j) => j.mask |= g.mask,
+                        None => joined.push(Group { mask: g.mask, pc: g.pc + 1, wait: Wait::None }),
+                    }
+                }
+                !goes
+            });
+            self.groups.append(&mut joined);
+        }
+        // The running group may have moved in the list.
+        if let Some(mask) = running {
+            self.current = self.groups.iter().position(|g| g.mask & mask != 0).unwrap_or(self.groups.len());
+        }
+    }
+
+    /// Lets the groups that wait for this go on.
+    pub fn release(&mut self, wait: Wait) {
+        for g in &mut self.groups {
+            if g.wait == wait {
+                (g.wait, g.pc) = (Wait::None, g.pc + 1);
+            }
+        }
+    }
+}
+
+fn gpr(d: u8, n: usize) -> Dst {
+    if d == 255 { Dst::None } else { Dst::R(d.wrapping_add(n as u8)) }
+}
+
+fn source_lane(mode: Shuffle, lane: u32, b: u32, c: u32) -> (u32, bool) {
+    let b = b & 31;
+    let (clamp, segment) = (c & 31, c >> 8 & 31);
+    let first = lane & segment;
+    let last = first | (clamp & !segment);
+    let (j, ok) = match mode {
+        Shuffle::Up => (lane as i32 - b as i32, lane as i32 - b as i32 >= last as i32),
+        Shuffle::Down => ((lane + b) as i32, lane + b <= last),
+        Shuffle::Bfly => ((lane ^ b) as i32, lane ^ b <= last),
+        Shuffle::Idx => ((first | (b & !segment)) as i32, first | (b & !segment) <= last),
+    };
+    (if ok { j as u32 & 31 } else { lane }, ok)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Global,
+    Shared,
+    Local,
+    Const,
+    Param,
+}
+
+impl Place {
+    fn name(self) -> &'static str {
+        match self {
+            Place::Global => "global",
+            Place::Shared => "shared",
+            Place::Local => "local",
+            Place::Const => "constant",
+            Place::Param => "parameter",
+        }
+    }
+}
+
+fn resolve(space: Space, a: u64) -> (Space, u64) {
+    match (space, a & !0xffff_ffff) {
+        (Space::Generic, SHARED) => (Space::Shared, a & 0xffff_ffff),
+        (Space::Generic, LOCAL) => (Space::Local, a & 0xffff_ffff),
+        (Space::Generic, CONST | PARAM) => (Space::Generic, a),
+        (Space::Generic, _) => (Space::Global, a),
+        other => (other.0, a),
+    }
+}
+
+fn place(space: Space, a: u64) -> Result<(Place, u64), MemFault> {
+    Ok(match resolve(space, a) {
+        (Space::Global, a) => (Place::Global, a),
+        (Space::Shared, a) => (Place::Shared, a),
+        (Space::Local, a) => (Place::Local, a),
+        (Space::Generic, a) if a & !0xffff_ffff == CONST => (Place::Const, a & 0xffff_ffff),
+        (Space::Generic, a) => (Place::Param, a & 0xffff_ffff),
+    })
+}
+
+fn shared(windows: &[Window], a: u64) -> Result<(usize, u64), MemFault> {
+    let (rank, off) = ((a >> 24) as usize, a & 0xff_ffff);
+    if rank < windows.len() {
+        return Ok((rank, off));
+    }
+    let message = format!("shared address {a:#x} is outside of the cluster");
+    Err(MemFault { kind: FaultKind::OutOfBounds, message })
+}

@@ -1,0 +1,68 @@
+//! Two witnesses: the PTX interpreter and the vendor's machine code in the simulator leave the same memory, bit for bit,
+//! on every launch of the corpus, with the hazard check on.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The vendor's ptxas: `$SASSAFRAS_ORACLE/bin/ptxas`, else below the target directory's `oracle`.
+fn ptxas() -> Option<PathBuf> {
+    let dir = match std::env::var_os("SASSAFRAS_ORACLE") {
+        Some(dir) => PathBuf::from(dir),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle"),
+    };
+    let path = dir.join("bin/ptxas");
+    if path.exists() {
+        return Some(path);
+    }
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "the oracle is missing: {}", path.display());
+    None
+}
+
+/// Kernels whose results PTX leaves open to an error bound (approximate functions): outputs are compared as floats.
+const APPROXIMATE: [&str; 0] = [];
+
+#[test]
+fn ptx_and_vendor_code_agree() {
+    let Some(ptxas) = ptxas() else { return };
+    let scratch = std::env::temp_dir().join(format!("sassafras-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).unwrap();
+    let mut cubins: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+    let (mut bad, mut good) = (Vec::new(), 0);
+    let verbose = std::env::var_os("SIM_VERBOSE").is_some();
+    for c in common::cases() {
+        let text = std::fs::read_to_string(&c.ptx).unwrap();
+        let cubin = cubins.entry(c.ptx.clone()).or_insert_with(|| {
+            let out = scratch.join("k.cubin");
+            let arch = if text.contains(".target sm_90a") { "sm_90a" } else { "sm_90" };
+            let args = [&format!("-arch={arch}"), "-O3", "-fmad=false", "-o"];
+            let run = Command::new(&ptxas).args(args).arg(&out).arg(&c.ptx).output().unwrap();
+            assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+            std::fs::read(&out).unwrap()
+        });
+        let (module, _) = ptx::parse(&text);
+        let want = sim::run_ptx(&module, &c.launch, &sim::Config::default()).unwrap_or_else(|f| panic!("{}: {f}", c.name));
+        let config = sim::Config { check_hazards: std::env::var_os("SIM_NO_HAZARDS").is_none(), ..sim::Config::default() };
+        match sim::run_sass(cubin, &c.launch, &config) {
+            Err(f) => bad.push(format!("{}: {f}", c.name)),
+            Ok(got) => {
+                let before = bad.len();
+                for (i, (g, w)) in got.buffers.iter().zip(&want.buffers).enumerate() {
+                    if let Some(d) = common::difference(g, w)
+                        && !APPROXIMATE.contains(&c.name.as_str())
+                    {
+                        bad.push(format!("{}: buffer {i} {d}", c.name));
+                    }
+                }
+                good += (bad.len() == before) as usize;
+                if verbose {
+                    eprintln!("{} {:?} {:?}", c.name, want.stats, got.stats);
+                }
+            }
+        }
+    }
+    std::fs::remove_dir_all(&scratch).unwrap();
+    assert!(bad.is_empty(), "{good} agree, {} do not:\n{}", bad.len(), bad.join("\n"));
+}
