@@ -21,8 +21,40 @@ fn ptxas() -> Option<PathBuf> {
     None
 }
 
-/// Kernels whose results PTX leaves open to an error bound (approximate functions): outputs are compared as floats.
-const APPROXIMATE: [&str; 0] = [];
+/// Kernels with approximate functions, whose results PTX bounds but does not define: single-precision outputs may differ
+/// by this relative error, and by this absolute one.
+const APPROXIMATE: [(&str, f32, f32); 3] = [
+    // sin.approx and cos.approx are bounded by an absolute error, ex2.approx of large arguments by 2^-22 times 2 ulp.
+    ("approx", 1e-6, 1e-6),
+    ("triton_dropout", 5e-7, 0.0),
+    ("triton_softmax", 1e-6, 0.0),
+];
+
+/// In double precision PTX leaves the payload of a NaN open.
+fn same_doubles(got: &[u8], want: &[u8]) -> bool {
+    got.len() == want.len()
+        && got.chunks(8).zip(want.chunks(8)).all(|(g, w)| {
+            let nan = |b: &[u8]| b.try_into().map(f64::from_le_bytes).is_ok_and(f64::is_nan);
+            g == w || nan(g) && nan(w)
+        })
+}
+
+fn close(name: &str, got: &[u8], want: &[u8]) -> bool {
+    if name.starts_with("doubles.") {
+        return same_doubles(got, want);
+    }
+    let Some(&(_, relative, absolute)) = APPROXIMATE.iter().find(|a| name.starts_with(a.0)) else { return false };
+    got.len() == want.len()
+        && got.chunks(4).zip(want.chunks(4)).all(|(g, w)| {
+            let value = |b: &[u8]| b.try_into().map(f32::from_le_bytes).ok();
+            let (Some(x), Some(y)) = (value(g), value(w)) else { return g == w };
+            let good = g == w || (x.is_nan() && y.is_nan()) || (x - y).abs() <= absolute.max(relative * y.abs());
+            if !good && std::env::var_os("SIM_VERBOSE").is_some() {
+                eprintln!("{name}: {x:e} {y:e}");
+            }
+            good
+        })
+}
 
 #[test]
 fn ptx_and_vendor_code_agree() {
@@ -51,7 +83,7 @@ fn ptx_and_vendor_code_agree() {
                 let before = bad.len();
                 for (i, (g, w)) in got.buffers.iter().zip(&want.buffers).enumerate() {
                     if let Some(d) = common::difference(g, w)
-                        && !APPROXIMATE.contains(&c.name.as_str())
+                        && !close(&c.name, g, w)
                     {
                         bad.push(format!("{}: buffer {i} {d}", c.name));
                     }

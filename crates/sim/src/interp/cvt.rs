@@ -113,7 +113,9 @@ pub fn alu(inst: &Inst, width: u32) -> Option<(usize, AluFn)> {
                     // .ftz concerns single precision only, on either side.
                     let mut r = if ftz && from == &F32 { from.flush(a & m) } else { a & m };
                     if integral {
-                        r = soft::round_to_integral(from, r, mode);
+                        // A double keeps the payload of its NaN.
+                        let double = from.width() == 63 && from.is_nan(r);
+                        r = if double { r | 1 << 51 } else { soft::round_to_integral(from, r, mode) };
                     }
                     if to != from {
                         let mode = if integral { Round::Rn } else { mode };

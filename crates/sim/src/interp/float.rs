@@ -98,6 +98,12 @@ fn canon(a: u32, ftz: bool) -> u64 {
     fp::canon32(f32::from_bits(a)) as u64
 }
 
+/// The same for halves.
+fn sign_only(f: &Format, a: u16, ftz: bool) -> u16 {
+    let a = if ftz { f.flush(a as u64) } else { a as u64 };
+    (if f.is_nan(a) { f.nan } else { a }) as u16
+}
+
 /// `min`, `max` with two or three operands, `.NaN`, `.xorsign.abs`.
 fn extremum(inst: &Inst, f: &'static Format, ftz: bool) -> Option<(usize, AluFn)> {
     let (max, nan, xorsign) = (inst.op == Op::Max, inst.has(Mod::NaN), inst.has(Mod::Xorsign));
@@ -203,8 +209,8 @@ fn half(inst: &Inst) -> Option<(usize, AluFn)> {
         Op::Mul => h2(pair, move |a, b| h.mul(a, b)),
         Op::Fma if inst.has(Mod::Oob) => return None,
         Op::Fma => h3(pair, move |a, b, c| h.fma(a, b, c)),
-        Op::Abs => h1(pair, move |a| if h.ftz { f.flush(a as u64 & 0x7fff) as u16 } else { a & 0x7fff }),
-        Op::Neg => h1(pair, move |a| if h.ftz { f.flush(a as u64 ^ 0x8000) as u16 } else { a ^ 0x8000 }),
+        Op::Abs => h1(pair, move |a| sign_only(f, a & 0x7fff, h.ftz)),
+        Op::Neg => h1(pair, move |a| sign_only(f, a ^ 0x8000, h.ftz)),
         Op::Min | Op::Max => {
             let (max, nan, xorsign) = (inst.op == Op::Max, inst.has(Mod::NaN), inst.has(Mod::Xorsign));
             let two = move |a: u16, b: u16| {

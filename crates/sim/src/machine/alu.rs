@@ -349,6 +349,16 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
             });
             Op { fetch: vec![], pin: vec![S::Pp, S::Pq, S::Pr], nd: 0, pout: vec![S::Pu, S::Pv], f }
         }
+        "PLOP3_SIGN" => {
+            let (lut, lut2) = (imm(inst, S::Lut) as u8, imm(inst, S::LutB) as u8);
+            let f = all(move |i, o, l| {
+                let sign = |n: usize| ((i.s[n][l] as i32) >> 31) as u32;
+                let (a, b, c) = (sign(0), sign(1), sign(2));
+                set(o, 0, l, lut3(lut, a, b, c) & 1 != 0);
+                set(o, 1, l, lut3(lut2, a, b, c) & 1 != 0);
+            });
+            Op { fetch: vec![ra, rb, rc], pin: vec![], nd: 0, pout: vec![S::Pu, S::Pv], f }
+        }
         "PRMT" => {
             let mode = inst.modifier(M::Mode);
             plain(vec![ra, rb, rc], three(move |a, b, c| permute(a, c, b, mode)))
@@ -702,7 +712,7 @@ fn float_op(stem: &str, inst: &Inst) -> Option<Op> {
         "I2F" | "I2F_64" => {
             let to = format(inst.modifier(M::Dst))?;
             let (bits, s) = itype(inst.modifier(M::Src));
-            let shift = 8 * inst.modifier(M::Part) as u32;
+            let shift = bits.min(16) * inst.modifier(M::Part) as u32;
             let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
                 let x = if bits == 64 { pair(i, 0, l) } else { (i.s[0][l] >> shift) as u64 };
                 let v = if s { (((x << (64 - bits)) as i64) >> (64 - bits)) as i128 } else { (x << (64 - bits) >> (64 - bits)) as i128 };
@@ -748,7 +758,7 @@ fn float_op(stem: &str, inst: &Inst) -> Option<Op> {
             let fun = some(move |i: &In<'_>, o: &mut Out, l: usize| {
                 let x = if f == &F64 { mb.f64(pair(i, 0, l)) } else { narrow_source(f, mb, i.s[0][l], shift) };
                 let x = if ftz { f.flush(x) } else { x };
-                let r = if f == &F64 && f.is_nan(x) { x } else { soft::round_to_integral(f, x, mode) };
+                let r = if f == &F64 && f.is_nan(x) { x | 1 << 51 } else { soft::round_to_integral(f, x, mode) };
                 put_pair(o, l, r);
             });
             let (fetch, nd) = if f == &F64 { (db, 2) } else { (rb, 1) };

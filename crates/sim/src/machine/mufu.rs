@@ -40,7 +40,7 @@ pub fn single(f: Func, a: u32) -> u32 {
 
 /// Turns to radians, after taking whole turns away (exactly).
 fn turns(x: f64) -> f64 {
-    (x - x.trunc()) * std::f64::consts::TAU
+    x % 1.0 * std::f64::consts::TAU
 }
 
 /// `RCP64H`: upper word of the reciprocal of the double with this upper word.
@@ -86,6 +86,7 @@ mod tests {
         assert_eq!(f(Func::Rcp, 1e-40), f32::INFINITY);
         assert_eq!(f(Func::Rcp, 2f32.powi(127)), 0.0);
         assert_eq!(f(Func::Sin, 0.25), 1.0);
+        assert_eq!(single(Func::Sin, 0x8000_0000), 0x8000_0000);
         assert_eq!(f(Func::Cos, 1024.5), -1.0);
         assert_eq!(f(Func::Rsq, 4.0), 0.5);
         assert_eq!(f(Func::Ex2, -3.0), 0.125);
