@@ -2,10 +2,13 @@
 //! on every host) and rounded to nearest single precision. PTX allows an error of 1 to 2 units in the last place, or
 //! 2^-20.9 to 2^-22 absolute for `sin`, `cos`, `lg2`; rounding the double result is far inside all of these.
 //!
+//! `sin` and `cos` are exact functions of an angle that is reduced as the hardware does it, see `angle`.
+//!
 //! With `.ftz` the caller flushes operand and result. Without it, PTX says that these functions take denormals as they
-//! are; `sin`, `cos` flush nothing.
+//! are.
 
-use crate::num::fp::canon32;
+use crate::num::fp::{canon32, ftz32, mul32};
+use crate::num::soft::Round;
 
 fn f32_of(x: f64) -> u32 {
     canon32(x as f32)
@@ -26,14 +29,23 @@ pub fn rsqrt(a: f32) -> u32 {
     f32_of(1.0 / (a as f64).sqrt())
 }
 
+/// The angle as the hardware reduces it: in turns, a single-precision number rounded towards zero, denormals zero; then
+/// whole turns are taken away and the rest is an angle again. For small angles the error stays within what PTX allows;
+/// for large ones PTX allows any, and code for the GPU sees just this loss.
+fn angle(a: f32) -> f64 {
+    let per_turn = 0.159_154_94_f32.to_bits();
+    let t = mul32(a.to_bits(), per_turn, Round::Rz, false);
+    (f32::from_bits(ftz32(t)) as f64 % 1.0) * std::f64::consts::TAU
+}
+
 /// Sine.
 pub fn sin(a: f32) -> u32 {
-    f32_of(libm::sin(a as f64))
+    f32_of(libm::sin(angle(a)))
 }
 
 /// Cosine.
 pub fn cos(a: f32) -> u32 {
-    f32_of(libm::cos(a as f64))
+    f32_of(libm::cos(angle(a)))
 }
 
 /// Binary logarithm.

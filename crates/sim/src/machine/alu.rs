@@ -279,10 +279,7 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
                         o.r[0][l] = pick(a, mc.int(i.s[2][l]), i.p[0] >> l & 1 != 0);
                     }),
                 ),
-                _ => (
-                    vec![ra, rb],
-                    all(move |i, o, l| o.r[0][l] = pick(i.s[0][l], i.s[1][l], i.p[0] >> l & 1 != 0)),
-                ),
+                _ => (vec![ra, rb], all(move |i, o, l| o.r[0][l] = pick(i.s[0][l], i.s[1][l], i.p[0] >> l & 1 != 0))),
             };
             Op { fetch, pin: vec![S::Pp], nd: 1, pout: vec![], f }
         }
@@ -299,9 +296,14 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
             plain(
                 vec![ra, rb, rc],
                 three(move |a, b, c| {
-                    let part = |x: u32, k: u32| if s { (x >> (8 * k)) as i8 as i32 } else { (x >> (8 * k)) as u8 as i32 };
+                    let part =
+                        |x: u32, k: u32| if s { (x >> (8 * k)) as i8 as i32 } else { (x >> (8 * k)) as u8 as i32 };
                     let d = |k| part(a, k).abs_diff(part(b, k));
-                    if acc { (0..4).map(d).sum::<u32>().wrapping_add(c) } else { (0..4).fold(0, |r, k| r | d(k) << (8 * k)) }
+                    if acc {
+                        (0..4).map(d).sum::<u32>().wrapping_add(c)
+                    } else {
+                        (0..4).fold(0, |r, k| r | d(k) << (8 * k))
+                    }
                 }),
             )
         }
@@ -487,7 +489,9 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
             plain(
                 vec![ra, rb, rc],
                 three(move |a, b, c| {
-                    let part = |x: u32, k: u32, s: bool| if s { (x >> (8 * k)) as i8 as i32 } else { (x >> (8 * k)) as u8 as i32 };
+                    let part = |x: u32, k: u32, s: bool| {
+                        if s { (x >> (8 * k)) as i8 as i32 } else { (x >> (8 * k)) as u8 as i32 }
+                    };
                     (0..4).fold(mc.int(c), |s, k| s.wrapping_add((part(a, k, sa) * part(b, k, sb)) as u32))
                 }),
             )
@@ -513,7 +517,13 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
                     let x = if signed && (b as i32) < 0 { !b } else { b };
                     match x.checked_ilog2() {
                         None => u32::MAX,
-                        Some(p) => if sh { 31 - p } else { p },
+                        Some(p) => {
+                            if sh {
+                                31 - p
+                            } else {
+                                p
+                            }
+                        }
                     }
                 }),
             )
@@ -715,7 +725,11 @@ fn float_op(stem: &str, inst: &Inst) -> Option<Op> {
             let shift = bits.min(16) * inst.modifier(M::Part) as u32;
             let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
                 let x = if bits == 64 { pair(i, 0, l) } else { (i.s[0][l] >> shift) as u64 };
-                let v = if s { (((x << (64 - bits)) as i64) >> (64 - bits)) as i128 } else { (x << (64 - bits) >> (64 - bits)) as i128 };
+                let v = if s {
+                    (((x << (64 - bits)) as i64) >> (64 - bits)) as i128
+                } else {
+                    (x << (64 - bits) >> (64 - bits)) as i128
+                };
                 put_pair(o, l, from_int(to, v, mode));
             });
             let fetch = if bits == 64 { db } else { rb };
@@ -753,7 +767,7 @@ fn float_op(stem: &str, inst: &Inst) -> Option<Op> {
         }
         "FRND" | "FRND_64" => {
             // The field holds source and destination, which are the same.
-            let f = format(inst.modifier(M::Fmt) & 7).filter(|_| inst.modifier(M::Fmt) % 9 == 0)?;
+            let f = format(inst.modifier(M::Fmt) & 7).filter(|_| inst.modifier(M::Fmt).is_multiple_of(9))?;
             let shift = 16 * inst.modifier(M::Half) as u32;
             let fun = some(move |i: &In<'_>, o: &mut Out, l: usize| {
                 let x = if f == &F64 { mb.f64(pair(i, 0, l)) } else { narrow_source(f, mb, i.s[0][l], shift) };
@@ -769,10 +783,14 @@ fn float_op(stem: &str, inst: &Inst) -> Option<Op> {
             if stem == "I2IP" && inst.modifier(M::Sat) == 0 {
                 return None;
             }
-            let (min, max) = if s { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };
+            let (min, max) =
+                if s { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };
             let clamp = move |x: u32| (x as i32 as i64).clamp(min, max) as u32 & (((1u64 << bits) - 1) as u32);
             if stem == "I2I" {
-                return Some(plain(vec![rb], one(move |b| if s { ((clamp(b) << (32 - bits)) as i32 >> (32 - bits)) as u32 } else { clamp(b) })));
+                return Some(plain(
+                    vec![rb],
+                    one(move |b| if s { ((clamp(b) << (32 - bits)) as i32 >> (32 - bits)) as u32 } else { clamp(b) }),
+                ));
             }
             plain(
                 vec![ra, rb, rc],
@@ -797,6 +815,9 @@ fn swizzle(x: u32, mode: u8, half: u32) -> u16 {
     (x >> (16 * h)) as u16
 }
 
+/// One half of a result: sources, lane, which half.
+type HalfFn = Box<dyn Fn(&In<'_>, usize, u32) -> u16 + Send + Sync>;
+
 fn half_op(stem: &str, inst: &Inst) -> Option<Op> {
     use Fetch::One;
     let (ma, mb, mc) = (Md::of(inst, S::Ra), Md::of(inst, S::Rb), Md::of(inst, S::Rc));
@@ -815,9 +836,7 @@ fn half_op(stem: &str, inst: &Inst) -> Option<Op> {
     let a = move |i: &In<'_>, l: usize, k: u32| ma.f16(swizzle(i.s[0][l], ha, k));
     let b = move |i: &In<'_>, l: usize, k: u32| mb.f16(swizzle(i.s[1][l], hb, k));
     let c = move |i: &In<'_>, l: usize, k: u32| mc.f16(swizzle(i.s[2][l], hc, k));
-    let both = |f: Box<dyn Fn(&In<'_>, usize, u32) -> u16 + Send + Sync>| -> AluFn {
-        some(move |i, o, l| o.r[0][l] = f(i, l, 0) as u32 | (f(i, l, 1) as u32) << 16)
-    };
+    let both = |f: HalfFn| -> AluFn { some(move |i, o, l| o.r[0][l] = f(i, l, 0) as u32 | (f(i, l, 1) as u32) << 16) };
     let cmp = inst.modifier(M::Cmp);
     let bop = inst.modifier(M::Bool);
     let f = h.format();
@@ -868,7 +887,7 @@ fn half_op(stem: &str, inst: &Inst) -> Option<Op> {
             let fun = all(move |i, o, l| {
                 let pp = i.p[0] >> l & 1;
                 let test = |k| combine(bop, (cmp & order(f, fl(a(i, l, k)), fl(b(i, l, k))) != 0) as u32, pp) & 1;
-                o.r[0][l] = test(0) * one | (test(1) * one) << 16;
+                o.r[0][l] = (test(0) * one) | ((test(1) * one) << 16);
             });
             Op { fetch: vec![ra, rb], pin: vec![S::Pp], nd: 1, pout: vec![], f: fun }
         }

@@ -94,7 +94,8 @@ impl Decoder<'_> {
             for k in 0..r.width as u32 {
                 let reg = r.reg.offset(k);
                 if let Some(n) = hazard::number(reg) {
-                    let late = !r.def && latency::war(&inst, r.slot, &inst, 0, self.image.sm) == latency::Latency::Scoreboard;
+                    let late =
+                        !r.def && latency::war(&inst, r.slot, &inst, 0, self.image.sm) == latency::Latency::Scoreboard;
                     let access = Access { reg: n, slot: r.slot, late };
                     if r.def { defs.push(access) } else { uses.push(access) }
                 }
@@ -240,8 +241,8 @@ impl Decoder<'_> {
         let pp = Self::p(inst, S::Pp);
         let wide = inst.modifier(M::E) != 0;
         Ok(match name {
-            "NOP" | "MEMBAR" | "ERRBAR" | "CGAERRBAR" | "CCTL_IVALL" | "CCTL" | "FENCE_VIEW" | "LDGDEPBAR" | "DEPBAR_LE"
-            | "PMTRIG" | "PREEXIT" | "ACQBULK" | "ENDCOLLECTIVE" => Exec::Nop,
+            "NOP" | "MEMBAR" | "ERRBAR" | "CGAERRBAR" | "CCTL_IVALL" | "CCTL" | "FENCE_VIEW" | "LDGDEPBAR"
+            | "DEPBAR_LE" | "PMTRIG" | "PREEXIT" | "ACQBULK" | "ENDCOLLECTIVE" => Exec::Nop,
             "NANOSLEEP_I" | "NANOSLEEP_R" | "NANOSLEEP_U" | "YIELD" => Exec::Yield,
             "EXIT" => Exec::Exit { p: pp },
             "BRA" => Exec::Bra { p: pp, target: self.target(inst, S::Target)? },
@@ -269,9 +270,11 @@ impl Decoder<'_> {
             "BSSY" => Exec::Bssy { b: Self::gpr(inst, S::Bd), p: pp },
             "BSYNC" => Exec::Bsync { b: Self::gpr(inst, S::Bb), p: pp },
             "BREAK" => Exec::Break { b: Self::gpr(inst, S::Bb), p: pp },
-            "BMOV_RB" => {
-                Exec::BarrierOut { d: Self::gpr(inst, S::Rd), b: Self::gpr(inst, S::Bb), clear: inst.modifier(M::Clear) != 0 }
-            }
+            "BMOV_RB" => Exec::BarrierOut {
+                d: Self::gpr(inst, S::Rd),
+                b: Self::gpr(inst, S::Bb),
+                clear: inst.modifier(M::Clear) != 0,
+            },
             "BMOV_BR" => Exec::BarrierIn { b: Self::gpr(inst, S::Bd), s: self.src(inst, S::Rb)? },
             "WARPSYNC" | "WARPSYNC_EXCLUSIVE" | "WARPSYNC_COLLECTIVE" => {
                 Exec::WarpSync { p: pp, who: Meeting::Mask(self.src(inst, S::Ra)?) }

@@ -111,15 +111,12 @@ impl Elf {
         let Elf { sections, symbols, relocations, .. } = &mut elf;
         for s in sections.iter() {
             let table = Bytes(&s.data);
-            let rows = if s.entsize > 0 { s.data.len() as u64 / s.entsize } else { 0 };
+            let rows = (s.data.len() as u64).checked_div(s.entsize).unwrap_or(0);
             match s.kind {
                 2 => {
                     for i in 0..rows {
                         let at = i * s.entsize;
-                        symbols.push(Symbol {
-                            section: table.int(at + 6, 2)? as u16,
-                            value: table.int(at + 8, 8)?,
-                        });
+                        symbols.push(Symbol { section: table.int(at + 6, 2)? as u16, value: table.int(at + 8, 8)? });
                     }
                 }
                 4 | 9 => {
@@ -127,7 +124,12 @@ impl Elf {
                         let at = i * s.entsize;
                         let info = table.int(at + 8, 8)?;
                         let addend = if s.kind == 4 { Some(table.int(at + 16, 8)? as i64) } else { None };
-                        let r = Relocation { offset: table.int(at, 8)?, kind: info as u32, symbol: (info >> 32) as u32, addend };
+                        let r = Relocation {
+                            offset: table.int(at, 8)?,
+                            kind: info as u32,
+                            symbol: (info >> 32) as u32,
+                            addend,
+                        };
                         relocations.push((s.info as usize, r));
                     }
                 }

@@ -15,9 +15,6 @@ const SLICE: u32 = 4096;
 const QUANTUM: u64 = 4_000_000;
 const RESIDENT: usize = 256;
 
-
-
-
 /// Runs a kernel of a cubin for sm_90. CTAs run in the order of their number, as in [`crate::run_ptx`].
 ///
 /// # Errors
@@ -234,7 +231,13 @@ impl Grid<'_> {
         for (id, lanes, count, brought) in arrivals {
             let pc = cta.warps[w].groups.first().map_or(0, |g| g.pc);
             let misuse = |message: String| {
-                let stop = Stop { kind: FaultKind::BarrierMisuse, message, lane: lanes.trailing_zeros() as usize, pc, earlier: None };
+                let stop = Stop {
+                    kind: FaultKind::BarrierMisuse,
+                    message,
+                    lane: lanes.trailing_zeros() as usize,
+                    pc,
+                    earlier: None,
+                };
                 self.fault(stop, cta.index, w)
             };
             let Some(b) = cta.barriers.get_mut(id as usize) else {
@@ -322,7 +325,11 @@ impl Grid<'_> {
                         Wait::None => "for nothing".into(),
                     };
                     let [x, y, z] = cta.index;
-                    list.push(format!("CTA ({x},{y},{z}) warp {n} lanes {:#010x} wait {what} at {:#06x}", g.mask, 16 * g.pc));
+                    list.push(format!(
+                        "CTA ({x},{y},{z}) warp {n} lanes {:#010x} wait {what} at {:#06x}",
+                        g.mask,
+                        16 * g.pc
+                    ));
                 }
             }
         }

@@ -240,7 +240,8 @@ impl Hazards {
             }
             let wanted = self.distance(code, (w.pc, w.slot), (pc, a.slot), again);
             if passed < wanted {
-                let message = format!("{} is {verb} {passed} cycles after it was written, {wanted} are needed", name(a.reg));
+                let message =
+                    format!("{} is {verb} {passed} cycles after it was written, {wanted} are needed", name(a.reg));
                 return Err(Hazard { message, earlier: w.pc });
             }
         } else if self.pending(&w) && !(again && code[pc as usize].queues.1 == w.queue) {

@@ -69,11 +69,16 @@ impl Image {
             return Err(format!("the simulator runs code for sm_90, not sm_{sm}"));
         }
         let name = &launch.kernel;
-        let text = elf.section(&format!(".text.{name}")).ok_or_else(|| format!("there is no kernel '{name}' in the cubin"))?;
+        let text =
+            elf.section(&format!(".text.{name}")).ok_or_else(|| format!("there is no kernel '{name}' in the cubin"))?;
         let code = text.data.chunks_exact(16).map(|w| u128::from_le_bytes(w.try_into().unwrap())).collect();
         let params = parameters(&elf, name).ok_or("the parameter description of the kernel is damaged")?;
         if params.len() != launch.args.len() {
-            return Err(format!("the kernel has {} parameters, the launch {} arguments", params.len(), launch.args.len()));
+            return Err(format!(
+                "the kernel has {} parameters, the launch {} arguments",
+                params.len(),
+                launch.args.len()
+            ));
         }
         let mut bank0 = elf.section(&format!(".nv.constant0.{name}")).map(|s| s.data.clone()).unwrap_or_default();
         bank0.resize(bank0.len().max(bank0::PARAMS), 0);
@@ -107,11 +112,8 @@ impl Image {
                 sections[i] = Some(global.alloc(s.data.clone(), s.align, format!("section {}", s.name)));
             }
         }
-        let mut data: Vec<Option<Vec<u8>>> = elf
-            .sections
-            .iter()
-            .map(|s| s.name.starts_with(".nv.constant").then(|| s.data.clone()))
-            .collect();
+        let mut data: Vec<Option<Vec<u8>>> =
+            elf.sections.iter().map(|s| s.name.starts_with(".nv.constant").then(|| s.data.clone())).collect();
         for (target, r) in &elf.relocations {
             let Some(symbol) = elf.symbols.get(r.symbol as usize) else { continue };
             // Type 2 is a 64-bit address; others concern code, debugging, or functions.

@@ -2,7 +2,7 @@
 //!
 //! The hardware's bits are not public. Here a function is computed in double precision (the `libm` crate) and rounded
 //! to nearest single precision; operands and results that are denormal become zero, which the vendor's code counts on:
-//! it scales such operands before and after. `SIN` and `COS` take turns (the angle divided by two pi). `RCP64H` and
+//! it scales such operands before and after. `TANH`, which the vendor never scales, takes and gives denormals. `SIN` and `COS` take turns (the angle divided by two pi). `RCP64H` and
 //! `RSQ64H` take and give the upper word of a double. Division and square root sequences built on these converge to
 //! the same bits for any seed of this quality.
 
@@ -24,6 +24,9 @@ pub enum Func {
 
 /// The function of single-precision bits.
 pub fn single(f: Func, a: u32) -> u32 {
+    if f == Func::Tanh {
+        return canon32(libm::tanh(f32::from_bits(a) as f64) as f32);
+    }
     let x = f32::from_bits(ftz32(a)) as f64;
     let r = match f {
         Func::Cos => libm::cos(turns(x)),
@@ -32,8 +35,8 @@ pub fn single(f: Func, a: u32) -> u32 {
         Func::Lg2 => libm::log2(x),
         Func::Rcp => 1.0 / x,
         Func::Rsq => 1.0 / x.sqrt(),
-        Func::Sqrt => x.sqrt(),
-        Func::Tanh => libm::tanh(x),
+
+        Func::Sqrt | Func::Tanh => x.sqrt(),
     };
     ftz32(canon32(r as f32))
 }

@@ -216,7 +216,12 @@ impl Warp {
                 left -= 1;
                 self.ran += 1;
                 let Some(ins) = env.p.code.get(pc as usize) else {
-                    return Err(stop(FaultKind::OutOfBounds, "control leaves the code of the kernel", mask, pc.saturating_sub(1)));
+                    return Err(stop(
+                        FaultKind::OutOfBounds,
+                        "control leaves the code of the kernel",
+                        mask,
+                        pc.saturating_sub(1),
+                    ));
                 };
                 if *env.budget == 0 {
                     return Err(stop(FaultKind::Watchdog, "the launch has used up its instructions", mask, pc));
@@ -374,7 +379,9 @@ impl Warp {
                     self.bytes_mut(env, Space::Shared, dst[i], *size as u32, i).map_err(fault)?.copy_from_slice(data);
                 }
             }
-            Exec::Matrix { load, trans, addr, r, count } => self.matrix(env, pc, (*load, *trans, *r, *count), addr, m)?,
+            Exec::Matrix { load, trans, addr, r, count } => {
+                self.matrix(env, pc, (*load, *trans, *r, *count), addr, m)?
+            }
             Exec::Qspc { addr, space, p, d } => {
                 let at = self.address(env.p, addr);
                 let mut yes = 0;
@@ -506,13 +513,20 @@ impl Warp {
                 let high = self.src(p, high);
                 std::array::from_fn(|i| (low[i] as u64 | (high[i] as u64) << 32).wrapping_add(a.offset as u64))
             }
-            None => std::array::from_fn(|i| {
-                low[i].wrapping_add(u.map_or(0, |u| u[i])).wrapping_add(a.offset as u32) as u64
-            }),
+            None => {
+                std::array::from_fn(|i| low[i].wrapping_add(u.map_or(0, |u| u[i])).wrapping_add(a.offset as u32) as u64)
+            }
         }
     }
 
-    fn bytes<'s>(&'s mut self, env: &'s Env<'_>, space: Space, a: u64, size: u32, lane: usize) -> Result<&'s [u8], MemFault> {
+    fn bytes<'s>(
+        &'s mut self,
+        env: &'s Env<'_>,
+        space: Space,
+        a: u64,
+        size: u32,
+        lane: usize,
+    ) -> Result<&'s [u8], MemFault> {
         let (space, a) = place(space, a)?;
         check_aligned(a, size, space.name())?;
         match space {
@@ -561,8 +575,9 @@ impl Warp {
 
     fn local(&mut self, a: u64, size: u32, lane: usize) -> Result<&mut [u8], MemFault> {
         if a + size as u64 > STACK_TOP as u64 {
-            let message =
-                format!("local address {a:#x} for an access of {size} bytes; the thread has {STACK_TOP:#x} bytes of local memory");
+            let message = format!(
+                "local address {a:#x} for an access of {size} bytes; the thread has {STACK_TOP:#x} bytes of local memory"
+            );
             return Err(MemFault { kind: FaultKind::OutOfBounds, message });
         }
         let memory = &mut self.local[lane];
@@ -582,7 +597,12 @@ impl Warp {
         m: u32,
     ) -> Res<()> {
         if m != u32::MAX {
-            return Err(stop(FaultKind::BarrierMisuse, "not all lanes of the warp execute the instruction together", m, pc));
+            return Err(stop(
+                FaultKind::BarrierMisuse,
+                "not all lanes of the warp execute the instruction together",
+                m,
+                pc,
+            ));
         }
         let at = self.address(env.p, addr);
         for j in 0..count as usize {
