@@ -1,0 +1,307 @@
+//! Writes the tables as Rust source.
+
+use super::{FormDef, Isa, SlotDef, bad, mask};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::{env, fs, path::Path};
+
+/// `"FADD{Ftz} Rd, <Pu:Pu, >Ra"` as the pieces of `form::Piece`.
+fn pieces(form: &FormDef) -> String {
+    let at = format!("{} ({})", form.at, form.name);
+    let slot = |name: &str| form.slots.iter().position(|s| s.name == name);
+    let chars: Vec<char> = form.text.chars().collect();
+    let mut out = String::from("&[");
+    let mut plain = String::new();
+    let flush = |plain: &mut String, out: &mut String| {
+        if !plain.is_empty() {
+            let _ = write!(out, "Piece::Text({plain:?}), ");
+            plain.clear();
+        }
+    };
+    let mut i = 0;
+    while i < chars.len() {
+        let word_at = |from: usize| -> String {
+            chars[from..].iter().take_while(|c| c.is_ascii_alphanumeric() || **c == '_').collect()
+        };
+        match chars[i] {
+            '{' => {
+                let end = (i..chars.len()).find(|&j| chars[j] == '}').unwrap_or_else(|| bad(&at, "{ without }"));
+                let name: String = chars[i + 1..end].iter().collect();
+                flush(&mut plain, &mut out);
+                if let Some(alias) = name.strip_prefix('=') {
+                    let mut words = alias.split(' ');
+                    let alias = words.next().unwrap_or("");
+                    let slots: Vec<u8> =
+                        words.map(|w| slot(w).unwrap_or_else(|| bad(&at, format!("no slot {w}"))) as u8).collect();
+                    let _ = write!(out, "Piece::Alias(Alias::{alias}, &{slots:?}), ");
+                } else {
+                    match form.mods.iter().position(|m| m.name == name) {
+                        Some(n) => {
+                            let _ = write!(out, "Piece::Mod({n}), ");
+                        }
+                        None => bad(&at, format!("no modifier {name}")),
+                    }
+                }
+                i = end + 1;
+            }
+            '<' => {
+                flush(&mut plain, &mut out);
+                let mut name = word_at(i + 1);
+                if let Some(n) = slot(&name) {
+                    let _ = write!(out, "Piece::If({n}), ");
+                    i += name.len() + 2;
+                } else {
+                    bad(&at, format!("no slot {name}"));
+                }
+                name.clear();
+            }
+            '>' => {
+                flush(&mut plain, &mut out);
+                out.push_str("Piece::End, ");
+                i += 1;
+            }
+            c if c.is_ascii_alphabetic() => {
+                let word = word_at(i);
+                match slot(&word) {
+                    Some(n) => {
+                        flush(&mut plain, &mut out);
+                        i += word.len();
+                        // A modifier that belongs to the operand: printed inside of its bars.
+                        if chars.get(i) == Some(&'{') && chars.get(i + 1) == Some(&'.') {
+                            let end =
+                                (i..chars.len()).find(|&j| chars[j] == '}').unwrap_or_else(|| bad(&at, "{ without }"));
+                            let name: String = chars[i + 2..end].iter().collect();
+                            match form.mods.iter().position(|m| m.name == name) {
+                                Some(m) => {
+                                    let _ = write!(out, "Piece::SlotMod({n}, {m}), ");
+                                }
+                                None => bad(&at, format!("no modifier {name}")),
+                            }
+                            i = end + 1;
+                            continue;
+                        }
+                        let suffix: String = if chars.get(i) == Some(&'.') {
+                            chars[i..].iter().take_while(|c| **c == '.' || c.is_ascii_alphanumeric()).collect()
+                        } else {
+                            String::new()
+                        };
+                        if suffix.is_empty() {
+                            let _ = write!(out, "Piece::Slot({n}), ");
+                        } else {
+                            let _ = write!(out, "Piece::SlotSuffix({n}, {suffix:?}), ");
+                            i += suffix.len();
+                        }
+                    }
+                    None => {
+                        plain.push_str(&word);
+                        i += word.len();
+                    }
+                }
+            }
+            c => {
+                plain.push(c);
+                i += 1;
+            }
+        }
+    }
+    flush(&mut plain, &mut out);
+    out.push(']');
+    out
+}
+
+fn option(o: Option<u8>) -> String {
+    match o {
+        Some(n) => format!("Some({n})"),
+        None => "None".into(),
+    }
+}
+
+fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
+    let total: u8 = slot.bits.iter().map(|b| b.1).sum();
+    let imm = |signed: bool, print: &str| {
+        format!(
+            "SlotKind::Imm {{ bits: {}, signed: {signed}, shift: {}, print: ImmPrint::{print} }}",
+            total + slot.shift,
+            slot.shift
+        )
+    };
+    let kind = match slot.kind.as_str() {
+        "r" => "SlotKind::Reg(File::Gpr)".into(),
+        "u" => "SlotKind::Reg(File::Ugpr)".into(),
+        "p" => "SlotKind::Reg(File::Pred)".into(),
+        "up" => "SlotKind::Reg(File::Upred)".into(),
+        "b" => "SlotKind::Reg(File::Bar)".into(),
+        "const" => "SlotKind::Const".into(),
+        "target" => "SlotKind::Target".into(),
+        "hex" => imm(false, "Hex"),
+        "shex" => imm(true, "Hex"),
+        "dec" => imm(false, "Decimal"),
+        "f32" => imm(false, "F32"),
+        "f64" => imm(false, "F64High"),
+        "f16" => imm(false, "F16x2"),
+        "sr" => imm(false, "SpecialReg"),
+        "swz" => imm(false, "Swizzle"),
+        "sb" => imm(false, "Scoreboard"),
+        other => bad(at, format!("slot {} has no kind ({other})", slot.name)),
+    };
+    let role = match slot.role.as_str() {
+        "def" => "Def",
+        "usedef" => "UseDef",
+        _ => "Use",
+    };
+    let width = match slot.width.split_once(':') {
+        Some((name, table)) => match isa.widths.get(table) {
+            Some(counts) => format!("Width::By(ModName::{name}, {counts})"),
+            None => bad(at, format!("unknown width table {table}")),
+        },
+        None => format!("Width::Fixed({})", slot.width),
+    };
+    format!(
+        "Slot {{ name: SlotName::{}, kind: {kind}, role: Role::{role}, bits: &{:?}, width: {width}, neg: {}, abs: {}, inv: {}, reuse: {}, default_inv: {}, default_reg: {}, shift: {} }}",
+        slot.name,
+        slot.bits,
+        option(slot.neg),
+        option(slot.abs),
+        option(slot.inv),
+        option(slot.reuse),
+        slot.default_inv,
+        option(slot.default_reg),
+        slot.shift
+    )
+}
+
+/// All tables, into files of the folder for build outputs.
+pub(crate) fn write(isa: &Isa) {
+    let slot_names: BTreeSet<&str> = isa.forms.iter().flat_map(|f| &f.slots).map(|s| s.name.as_str()).collect();
+    let mod_names: BTreeSet<&str> = isa.forms.iter().flat_map(|f| &f.mods).map(|m| m.name.as_str()).collect();
+
+    let mut out = String::new();
+    let names = |out: &mut String, doc: &str, name: &str, list: &BTreeSet<&str>| {
+        let _ = writeln!(
+            out,
+            "/// {doc}\n#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]\n#[repr(u8)]\n#[allow(missing_docs)]\npub enum {name} {{"
+        );
+        for n in list {
+            let _ = writeln!(out, "    {n},");
+        }
+        out.push_str("}\n");
+        let _ = writeln!(
+            out,
+            "impl {name} {{\n    /// The name as text.\n    pub const fn name(self) -> &'static str {{\n        match self {{"
+        );
+        for n in list {
+            let _ = writeln!(out, "            {name}::{n} => {n:?},");
+        }
+        out.push_str("        }\n    }\n}\n");
+    };
+    names(&mut out, "Name of an operand slot.", "SlotName", &slot_names);
+    names(&mut out, "Name of a modifier field.", "ModName", &mod_names);
+    out.push_str("use crate::enums::*;\n");
+    out.push_str("/// Every form.\npub static FORMS: &[Form] = &[\n");
+    for form in &isa.forms {
+        let slots: Vec<String> = form.slots.iter().map(|s| slot_source(isa, &form.at, s)).collect();
+        let mods: Vec<String> = form
+            .mods
+            .iter()
+            .map(|m| {
+                format!(
+                    "ModField {{ name: ModName::{}, bits: &{:?}, values: {}, default: {} }}",
+                    m.name, m.bits, m.values, m.default
+                )
+            })
+            .collect();
+        let effects: Vec<String> = form.effects.iter().map(|e| format!("{e}: true")).collect();
+        let rest = if effects.len() == 5 { "" } else { "..NO_EFFECTS" };
+        let _ = writeln!(
+            out,
+            "    Form {{ name: {:?}, mnemonic: {:?}, sm: {:?}, fixed: {:#x}, mask: {:#x}, uniform_guard: {}, slots: &[{}], mods: &[{}], syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }} }},",
+            form.name,
+            form.mnemonic,
+            form.sm,
+            form.fixed,
+            form.fixed_mask,
+            form.uniform,
+            slots.join(", "),
+            mods.join(", "),
+            pieces(form),
+            form.class,
+            effects.join(", "),
+            if effects.is_empty() || rest.is_empty() { "" } else { ", " }
+        );
+    }
+    out.push_str("];\n");
+
+    // Decode index: opcode bits 11:0 and bit 91 -> a run of forms, those with more fixed bits first.
+    let mut by_opcode: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (n, form) in isa.forms.iter().enumerate() {
+        let key = (form.fixed & 0xfff) as usize | ((form.fixed >> 91 & 1) as usize) << 12;
+        by_opcode.entry(key).or_default().push(n);
+    }
+    let mut index = vec![(0u16, 0u8); 8192];
+    let mut list: Vec<usize> = Vec::new();
+    for (key, mut forms) in by_opcode {
+        forms.sort_by_key(|&n| (std::cmp::Reverse(isa.forms[n].fixed_mask.count_ones()), n));
+        for (i, &a) in forms.iter().enumerate() {
+            for &b in &forms[i + 1..] {
+                let (fa, fb) = (&isa.forms[a], &isa.forms[b]);
+                let both = fa.fixed_mask & fb.fixed_mask;
+                let sm_apart = fa.sm.1 < fb.sm.0 || fb.sm.1 < fa.sm.0;
+                // Apart too if the one fixes a modifier of the other to a value that this other does not have.
+                let excluded = |one: &FormDef, other: &FormDef| {
+                    other.mods.iter().any(|m| {
+                        let place = mask(&other.at, &m.bits);
+                        let values = isa.enums.get(m.values.trim_end_matches("::VALUES"));
+                        let value = m.bits.iter().rev().fold(0, |v, b| v << b.1 | one.fixed >> b.0 & ((1 << b.1) - 1));
+                        one.fixed_mask & place == place
+                            && values.is_some_and(|e| e.values.get(value as usize).is_none_or(|v| v.is_none()))
+                    })
+                };
+                if fa.fixed & both == fb.fixed & both && !sm_apart && !excluded(fa, fb) && !excluded(fb, fa) {
+                    bad(&fa.at, format!("{} and {} can be the same word", fa.name, fb.name));
+                }
+            }
+        }
+        index[key] = (list.len() as u16, forms.len() as u8);
+        list.extend(forms);
+    }
+    let _ = writeln!(
+        out,
+        "/// For each opcode (bits 11:0, bit 91 above them): where its forms begin in [`DECODE_LIST`], and how many.\npub static DECODE_INDEX: &[(u16, u8); 8192] = &{index:?};"
+    );
+    let _ = writeln!(out, "/// Form numbers, grouped by opcode.\npub static DECODE_LIST: &[u16] = &{list:?};");
+    let mut by_mnemonic: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (n, form) in isa.forms.iter().enumerate() {
+        by_mnemonic.entry(&form.mnemonic).or_default().push(n);
+    }
+    let list: Vec<String> = by_mnemonic.iter().map(|(name, forms)| format!("({name:?}, &{forms:?})")).collect();
+    let _ = writeln!(
+        out,
+        "/// Form numbers by mnemonic, sorted.\npub static BY_MNEMONIC: &[(&str, &[u16])] = &[{}];",
+        list.join(", ")
+    );
+    let dir = env::var("OUT_DIR").expect("OUT_DIR");
+    fs::write(Path::new(&dir).join("tables.rs"), out).expect("writing tables");
+
+    let mut out = String::new();
+    for (n, form) in isa.forms.iter().enumerate() {
+        let doc = form.text.replace('[', "\\[").replace('<', "\\<");
+        let _ = writeln!(out, "/// `{}`\npub const {}: FormId = FormId({n});", doc.replace('\\', ""), form.name);
+    }
+    fs::write(Path::new(&dir).join("forms.rs"), out).expect("writing forms");
+
+    let mut out = String::new();
+    for (name, def) in &isa.enums {
+        let _ = writeln!(out, "/// Values of the enumeration `{name}`.\n#[allow(missing_docs)]\npub mod {name} {{");
+        for (ident, n) in &def.idents {
+            let ident = ident.to_uppercase();
+            let ident = if ident.starts_with(|c: char| c.is_ascii_digit()) { format!("_{ident}") } else { ident };
+            let _ = writeln!(out, "    pub const {ident}: u8 = {n};");
+        }
+        let _ = writeln!(
+            out,
+            "    /// The text of each value.\n    pub static VALUES: &[Option<&str>] = &{:?};\n}}",
+            def.values
+        );
+    }
+    fs::write(Path::new(&dir).join("enums.rs"), out).expect("writing enums");
+}
