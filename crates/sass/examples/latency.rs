@@ -7,7 +7,7 @@ use sass::codec::decode;
 use sass::form::Role;
 use sass::inst::Inst;
 use sass::latency::{self, Latency};
-use sass::reg::Reg;
+use sass::reg::{File, Reg};
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
@@ -113,6 +113,15 @@ fn main() {
                                 );
                             }
                             break 'back;
+                        }
+                        (false, true) if slack && r.reg.file() != File::Gpr => {
+                            if let Some(second) = r.slot {
+                                let file = format!("{:?}", r.reg.file());
+                                let (a, b) = (p.form().class, inst.form().class);
+                                let table = latency::war(p, d.slot, &inst, second, 90);
+                                let how = if d.slot.is_none() { "guard" } else { "" };
+                                note("WAR", format!("{file} {a:?} {how} -> {b:?} {table:?}"), time - at, text);
+                            }
                         }
                         (false, true) if p.ctrl.read_sb.is_none() && p.ctrl.write_sb.is_none() => {
                             note("WAR", format!("{:?} {} -> {}", r.reg.file(), name(p), name(&inst)), time - at, text);

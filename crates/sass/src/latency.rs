@@ -365,7 +365,7 @@ pub fn war(first: &Inst, used: Option<u8>, second: &Inst, def: u8, sm: u16) -> L
     Latency::Fixed(match (class, later) {
         (Class::Double, Class::Double) => 2,
         (Class::Double, _) => 1,
-        (Class::Uniform, Class::UniformConst | Class::UniformMove) => 2,
+        (Class::Uniform, Class::UniformConst | Class::UniformMove) => 3,
         (c, l) if c.is_fixed() && !l.is_fixed() && file == Some(File::Gpr) => 2,
         _ => 1,
     })
@@ -376,7 +376,7 @@ fn keeps_reading(inst: &Inst, used: Option<u8>) -> bool {
     match inst.form().class {
         // Branch targets in registers are read at issue.
         Class::Branch | Class::Convergence => false,
-        // A descriptor or a uniform register of the address is read at issue.
+        // A descriptor or a uniform register of the address is read at issue: the vendor overwrites it one cycle later.
         _ => used.is_some() && reg_of(inst, used).is_some_and(|r| r.0.file() == File::Gpr),
     }
 }

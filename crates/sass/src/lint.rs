@@ -400,7 +400,7 @@ impl Checker<'_> {
                 let lasting = !class.is_fixed()
                     && f.unit >> 8 == File::Gpr as u16
                     && !matches!(class, Class::Branch | Class::Convergence);
-                !lasting && f.age >= 2
+                !lasting && f.age >= 3
             }
         };
         facts.retain(|f| !done(f));
