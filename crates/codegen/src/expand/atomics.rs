@@ -1,9 +1,7 @@
 //! Atomics that the memory system does not do: loops of compare-and-swap, and a branch on the kind of a generic address.
 
 use super::{Cx, Step};
-use crate::ir::{
-    AtomOp, Attr, Block, Builder, Cmp, Edge, Fmt, Inst, Mem, MemSpace, Op, Term, Ty, Value,
-};
+use crate::ir::{AtomOp, Attr, Block, Builder, Cmp, Edge, Fmt, Inst, Mem, MemSpace, Op, Term, Ty, Value};
 
 pub(super) fn expand(cx: &mut Cx) -> Step {
     let inst = cx.inst;

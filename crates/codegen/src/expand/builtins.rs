@@ -34,15 +34,9 @@ const SOURCES: [Source; 4] = [
 /// How double division rounds a magnitude in integers (`w10` mantissa, `w11` next and sticky bit, `p1` inexact, `p2`
 /// positive), and what it gives where that is too large.
 const ROUND: [(&str, &str); 4] = [
-    (
-        "and.b64 w12, w10, 1; add.u64 w12, w12, w11; setp.gt.u64 p3, w12, 2;",
-        "mov.b64 w15, 0x7ff0000000000000;",
-    ),
+    ("and.b64 w12, w10, 1; add.u64 w12, w12, w11; setp.gt.u64 p3, w12, 2;", "mov.b64 w15, 0x7ff0000000000000;"),
     ("setp.ne.u64 p3, w10, w10;", "mov.b64 w15, 0x7fefffffffffffff;"),
-    (
-        "not.pred p3, p2; and.pred p3, p3, p1;",
-        "selp.b64 w15, 0x7fefffffffffffff, 0x7ff0000000000000, p2;",
-    ),
+    ("not.pred p3, p2; and.pred p3, p3, p1;", "selp.b64 w15, 0x7fefffffffffffff, 0x7ff0000000000000, p2;"),
     ("and.pred p3, p1, p2;", "selp.b64 w15, 0x7ff0000000000000, 0x7fefffffffffffff, p2;"),
 ];
 
@@ -51,11 +45,7 @@ const ROUNDINGS: [&str; 4] = ["rn", "rz", "rm", "rp"];
 /// The text of a file for one rounding.
 pub fn text(file: usize, rnd: Rnd) -> String {
     let r = rnd as usize;
-    SOURCES[file]
-        .text
-        .replace("@RND", ROUNDINGS[r])
-        .replace("@ROUND", ROUND[r].0)
-        .replace("@OVERFLOW", ROUND[r].1)
+    SOURCES[file].text.replace("@RND", ROUNDINGS[r]).replace("@ROUND", ROUND[r].0).replace("@OVERFLOW", ROUND[r].1)
 }
 
 /// The IR of a routine: parameters and results are 32-bit words.

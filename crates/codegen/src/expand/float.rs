@@ -6,16 +6,8 @@ use super::builtins::Routine;
 use super::{Cx, Step};
 use crate::ir::{Attr, Cmp, Fmt, Op, Rnd, Ty, Value};
 
-const F32: Attr = Attr {
-    fmt: Fmt::F32,
-    fmt2: Fmt::None,
-    rnd: Rnd::Rn,
-    cmp: Cmp::Eq,
-    ftz: false,
-    sat: false,
-    signed: false,
-    sub: 0,
-};
+const F32: Attr =
+    Attr { fmt: Fmt::F32, fmt2: Fmt::None, rnd: Rnd::Rn, cmp: Cmp::Eq, ftz: false, sat: false, signed: false, sub: 0 };
 const APPROX: u8 = 1;
 const FULL: u8 = 2;
 

@@ -136,9 +136,7 @@ fn expand(cx: &mut Cx) -> Step {
         Op::Bfe if cx.result_ty() == Ty::B64 => bits::extract64(cx),
         Op::Bfi => bits::insert(cx),
         Op::Brev | Op::Popc | Op::Clz if cx.ty(inst.args[0]) == Ty::B16 => Step::Keep,
-        Op::FDiv | Op::FRcp | Op::FSqrt | Op::FRsqrt | Op::FEx2 | Op::FLg2 | Op::FSin | Op::FCos
-            if fmt == Fmt::F32 =>
-        {
+        Op::FDiv | Op::FRcp | Op::FSqrt | Op::FRsqrt | Op::FEx2 | Op::FLg2 | Op::FSin | Op::FCos if fmt == Fmt::F32 => {
             float::single(cx)
         }
         Op::FDiv | Op::FRcp | Op::FSqrt | Op::FRsqrt | Op::FMin | Op::FMax | Op::FSat if fmt == Fmt::F64 => {

@@ -56,7 +56,6 @@ shapes2! {
     FADD: FADD_RR FADD_RI;
     FMUL: FMUL_RR FMUL_RI;
     FMNMX: FMNMX_RR FMNMX_RI;
-    FSEL: FSEL_RR FSEL_RI;
     SEL: SEL_RR SEL_RI;
     ISETP: ISETP_RR ISETP_RI;
     ISETPX: ISETPX_RR ISETPX_RI;
@@ -66,7 +65,6 @@ shapes2! {
     DMUL: DMUL_RR DMUL_RI;
     VIMNMX: VIMNMX_RR VIMNMX_RI;
     SGXT: SGXT_RR SGXT_RI;
-    BMSK: BMSK_RR BMSK_RI;
     LEA: LEA_RR LEA_RI;
     HADD2: HADD2_RR HADD2_RI;
     HMUL2: HMUL2_RR HMUL2_RI;
@@ -292,11 +290,6 @@ impl Sel<'_> {
 
     pub(super) fn sgxt(&mut self, signed: bool, a: Operand, bits: Operand) -> Operand {
         let inst = self.shape2(SGXT, Fold::Int, a, bits).with_mod(M::Sign, signed as u8);
-        self.finish(inst)
-    }
-
-    pub(super) fn bmsk(&mut self, at: Operand, bits: Operand) -> Operand {
-        let inst = self.shape2(BMSK, Fold::Int, at, bits);
         self.finish(inst)
     }
 

@@ -18,7 +18,8 @@ pub fn eval(op: Op, attr: Attr, tys: &[Ty], args: &[u64], ty: Ty) -> Option<u64>
         Op::IMul => cut(a.wrapping_mul(b)),
         Op::IMad => cut(a.wrapping_mul(b).wrapping_add(c)),
         Op::IMulWide | Op::IMadWide | Op::IMulHi => {
-            let product = if attr.signed { (sx(0) as i128).wrapping_mul(sx(1) as i128) as u128 } else { a as u128 * b as u128 };
+            let product =
+                if attr.signed { (sx(0) as i128).wrapping_mul(sx(1) as i128) as u128 } else { a as u128 * b as u128 };
             match op {
                 Op::IMulHi => cut((product >> bits) as u64),
                 Op::IMulWide => cut(product as u64),
@@ -54,13 +55,31 @@ pub fn eval(op: Op, attr: Attr, tys: &[Ty], args: &[u64], ty: Ty) -> Option<u64>
             }
             out
         }
-        Op::Shl => if b >= bits as u64 { 0 } else { cut(a << b) },
+        Op::Shl => {
+            if b >= bits as u64 {
+                0
+            } else {
+                cut(a << b)
+            }
+        }
         Op::Shr if attr.signed => cut((sx(0) >> b.min(63).min(bits as u64 - 1)) as u64),
-        Op::Shr => if b >= bits as u64 { 0 } else { a >> b },
+        Op::Shr => {
+            if b >= bits as u64 {
+                0
+            } else {
+                a >> b
+            }
+        }
         Op::Shf => {
             let n = if attr.sub & 1 == 0 { c & 31 } else { c.min(32) };
             let both = b << 32 | a;
-            if attr.sub < 2 { if n == 32 { a } else { both << n >> 32 } } else if n == 32 { b } else { cut(both >> n) }
+            if attr.sub < 2 {
+                if n == 32 { a } else { both << n >> 32 }
+            } else if n == 32 {
+                b
+            } else {
+                cut(both >> n)
+            }
         }
         Op::ICmp => {
             let order = if attr.signed { sx(0).cmp(&sx(1)) } else { a.cmp(&b) };
@@ -75,7 +94,13 @@ pub fn eval(op: Op, attr: Attr, tys: &[Ty], args: &[u64], ty: Ty) -> Option<u64>
             };
             holds as u64
         }
-        Op::Select => if c & 1 != 0 { a } else { b },
+        Op::Select => {
+            if c & 1 != 0 {
+                a
+            } else {
+                b
+            }
+        }
         Op::Popc => a.count_ones() as u64,
         Op::Clz => (a.leading_zeros() - (64 - bits)) as u64,
         Op::Brev => a.reverse_bits() >> (64 - bits),

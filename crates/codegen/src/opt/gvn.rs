@@ -98,14 +98,8 @@ fn block(
             if commutes && args[0] > args[1] {
                 args.swap(0, 1);
             }
-            let key = Key {
-                op: inst.op,
-                attr: inst.attr,
-                mem: inst.mem,
-                imm: inst.imm,
-                args,
-                ty: f.ty(inst.results[0]),
-            };
+            let key =
+                Key { op: inst.op, attr: inst.attr, mem: inst.mem, imm: inst.imm, args, ty: f.ty(inst.results[0]) };
             if let Some(&first) = table.get(&key) {
                 for n in 0..inst.results.len() {
                     let (mine, its) = (f.inst(id).results[n], f.inst(first).results[n]);
@@ -139,7 +133,9 @@ mod tests {
 
     #[test]
     fn equal_values_are_computed_once() {
-        let t = after("blk0():\nv0:b32 = sreg\nv1:b32 = iadd v0, v0\nbr blk1()\nblk1():\nv2:b32 = iadd v0, v0\nv3:b32 = imul v2, v1\nret v3");
+        let t = after(
+            "blk0():\nv0:b32 = sreg\nv1:b32 = iadd v0, v0\nbr blk1()\nblk1():\nv2:b32 = iadd v0, v0\nv3:b32 = imul v2, v1\nret v3",
+        );
         assert!(t.contains("imul v1, v1") && t.matches("iadd").count() == 1, "{t}");
     }
 

@@ -65,7 +65,9 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
         Op::IMad if k(1) == Some(1) => with(Op::IAdd, Attr::default(), &[args[0], args[2]]),
         Op::IMad if k(0) == Some(1) => with(Op::IAdd, Attr::default(), &[args[1], args[2]]),
         Op::IMad if k(0).is_some() && k(1).is_none() => with(Op::IMad, inst.attr, &[args[1], args[0], args[2]]),
-        Op::Shl | Op::Shr if k(1).is_some_and(|n| n >= ty.bits() as u64) && !inst.attr.signed => Some(Simpler::Const(0)),
+        Op::Shl | Op::Shr if k(1).is_some_and(|n| n >= ty.bits() as u64) && !inst.attr.signed => {
+            Some(Simpler::Const(0))
+        }
         Op::Select if args[0] == args[1] => same(0),
         Op::Select if k(2).is_some() => same(if k(2) == Some(0) { 1 } else { 0 }),
         // A register that was never written may hold anything.
@@ -132,7 +134,9 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
             let n = k(2)?;
             if signed && bits as u64 <= n || !signed && (bits as u64) < n { same(0) } else { None }
         }
-        Op::FNeg if def(0)?.op == Op::FNeg && !inst.attr.ftz && !def(0)?.attr.ftz && def(0)?.attr.fmt == inst.attr.fmt => {
+        Op::FNeg
+            if def(0)?.op == Op::FNeg && !inst.attr.ftz && !def(0)?.attr.ftz && def(0)?.attr.fmt == inst.attr.fmt =>
+        {
             Some(Simpler::Value(def(0)?.args[0]))
         }
         _ => None,
