@@ -3,7 +3,8 @@
 /// Scheduling control of one instruction. Bit positions were read off words that the vendor's assembler emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Control {
-    /// Cycles until the next instruction of the warp may issue, 0..15 (bits 108:105; 0 drains).
+    /// Cycles until the next instruction of the warp may issue, 0..15 (bits 108:105). 0 waits until all that was issued
+    /// is done: the vendor's release 13.5 relies on it in unoptimized code, which sets no scoreboards.
     pub stall: u8,
     /// Bit 109 as it stands in the word: set lets the warp keep issuing, clear invites a switch of warps. The printed
     /// form shows `Y` where it is clear.

@@ -45,6 +45,14 @@ fn fixed_latency() {
 }
 
 #[test]
+fn a_stall_of_none_waits_for_all() {
+    let program = "[B------:R-:W-:Y:S00] LDG.E R0, desc[UR4][R2.64]
+                   [B------:R-:W-:-:S04] IADD3 R4, R0, R1, RZ
+                   [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(program), []);
+}
+
+#[test]
 fn stalls_add_up() {
     assert_eq!(
         kinds(
