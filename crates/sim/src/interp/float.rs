@@ -314,7 +314,8 @@ pub fn test(inst: &Inst) -> Option<CmpFn> {
         Mod::Infinite => c2(move |a, _| magnitude(a) == f.inf()),
         Mod::Number => c2(move |a, _| !f.is_nan(a)),
         Mod::Notanumber => c2(move |a, _| f.is_nan(a)),
-        Mod::Normal => c2(move |a, _| magnitude(a) < f.inf() && magnitude(a) >> f.man_bits != 0),
+        // Zeros count as normal.
+        Mod::Normal => c2(move |a, _| magnitude(a) < f.inf() && !f.is_denormal(a)),
         Mod::Subnormal => c2(move |a, _| f.is_denormal(a)),
         _ => return None,
     })

@@ -255,15 +255,24 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
         "VIADD" if inst.modifier(M::X2) == 0 => plain(vec![ra, rb], two(move |a, b| a.wrapping_add(mb.int(b)))),
         "VIMNMX" | "IMNMX" | "VIMNMX3" | "VIADDMNMX" => {
             let t = if stem == "IMNMX" { inst.modifier(M::Sign) } else { inst.modifier(M::Type) };
-            if t > 1 {
+            // 16-bit pairs (2, 3) are compared half by half.
+            let (s, relu, halves) = (t & 1 == 1, inst.modifier(M::Relu) != 0, t > 1);
+            let word = move |a: i64, b: i64, min: bool| {
+                let r = if (a < b) == min { a } else { b };
+                if relu { r.max(0) } else { r }
+            };
+            let pick = move |a: u32, b: u32, min: bool| -> u32 {
+                let half = |x: u32, k: u32| if s { (x >> k) as i16 as i64 } else { (x >> k) as u16 as i64 };
+                let whole = |x: u32| if s { x as i32 as i64 } else { x as i64 };
+                if halves {
+                    let one = |k| word(half(a, k), half(b, k), min) as u16 as u32;
+                    return one(0) | one(16) << 16;
+                }
+                word(whole(a), whole(b), min) as u32
+            };
+            if halves && stem == "VIADDMNMX" {
                 return None;
             }
-            let (s, relu) = (t == 1, inst.modifier(M::Relu) != 0);
-            let pick = move |a: u32, b: u32, min: bool| {
-                let less = if s { (a as i32) < b as i32 } else { a < b };
-                let r = if less == min { a } else { b };
-                if relu && (r as i32) < 0 { 0 } else { r }
-            };
             let (fetch, f): (Vec<Fetch>, AluFn) = match stem {
                 "VIMNMX3" => (
                     vec![ra, rb, rc],

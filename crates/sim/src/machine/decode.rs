@@ -510,18 +510,20 @@ impl Decoder<'_> {
     }
 
     fn barrier(&mut self, inst: &Inst, name: &str) -> Result<Exec> {
-        // With the number in a register the packing of number and count is not known yet.
-        let id = match Self::imm(inst, S::Bar) {
-            Some(n) => self.k(n as u32),
-            None => return gap("the number in a register"),
+        // The vendor's code packs number and count into one register where both are variable.
+        let packed = name.ends_with("_RR");
+        let (id, in_register) = match Self::imm(inst, S::Bar) {
+            Some(n) => (self.k(n as u32), false),
+            None => (self.src(inst, S::Rb)?, true),
         };
-        let count = match (Self::imm(inst, S::Count), inst.slot(S::Rb).is_some()) {
-            (Some(0), _) | (None, false) => None,
-            (Some(n), _) => Some(self.k(n as u32)),
-            (None, true) => Some(self.src(inst, S::Rb)?),
+        let count = match Self::imm(inst, S::Count) {
+            Some(0) => None,
+            Some(n) => Some(self.k(n as u32)),
+            None if !in_register && inst.slot(S::Rb).is_some() => Some(self.src(inst, S::Rb)?),
+            None => None,
         };
         let red = name.starts_with("BAR_RED").then(|| (inst.modifier(M::Op), Self::p(inst, S::Pp)));
-        Ok(Exec::Bar { id, count, wait: !name.starts_with("BAR_ARV"), red })
+        Ok(Exec::Bar { id, packed, count, wait: !name.starts_with("BAR_ARV"), red })
     }
 
     fn special(&mut self, inst: &Inst, name: &str) -> Result<Exec> {

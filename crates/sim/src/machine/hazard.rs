@@ -19,8 +19,6 @@ use smallvec::SmallVec;
 const COUNT: usize = 336;
 /// No fixed latency is longer.
 const LONGEST: u64 = 40;
-/// Cycles that a stall count of 0 (drain) stands for.
-const DRAIN: u64 = 40;
 
 /// The number of a register among all registers of a warp; `None` for those that hold no value or are not tracked.
 pub fn number(reg: Reg) -> Option<u16> {
@@ -222,7 +220,15 @@ impl Hazards {
             }
         }
         self.record(ins, pc, active);
-        self.clock += if ins.stall == 0 { DRAIN } else { ins.stall as u64 };
+        if ins.stall == 0 {
+            // Drain: the next instruction waits for all that is under way (the vendor's -O0 has nothing else).
+            (0..6).for_each(|sb| self.wait(sb));
+            self.read_done = [self.seq; QUEUES];
+            self.result_done = [self.seq; QUEUES];
+            self.clock += LONGEST;
+        } else {
+            self.clock += ins.stall as u64;
+        }
         Ok(())
     }
 

@@ -298,8 +298,10 @@ pub enum Exec {
         who: Meeting,
     },
     Yield,
+    /// With `packed`, `id` holds the number in bits 3:0 and the count in bits 31:16.
     Bar {
         id: Src,
+        packed: bool,
         count: Option<Src>,
         wait: bool,
         red: Option<(u8, Pred)>,

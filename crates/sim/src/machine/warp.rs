@@ -704,10 +704,14 @@ impl Warp {
                 }
                 self.join();
             }
-            Exec::Bar { id, count, wait, red } => {
+            Exec::Bar { id, packed, count, wait, red } => {
                 let i = m.trailing_zeros() as usize;
                 let id = self.src(env.p, *id)[i];
-                let count = count.map(|c| self.src(env.p, c)[i]);
+                let (id, count) = match packed {
+                    true => (id & 15, Some(id >> 16)),
+                    false => (id, count.map(|c| self.src(env.p, c)[i])),
+                };
+                let count = count.filter(|&n| n != 0);
                 let bring = red.map_or(0, |(_, p)| self.pred(p) & m);
                 env.arrivals.push((id, m, count, bring));
                 if *wait {
