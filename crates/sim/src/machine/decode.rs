@@ -252,7 +252,8 @@ impl Decoder<'_> {
                 }
                 Exec::Bra { p: Self::p(inst, S::Pq), target: self.target(inst, S::Target)? }
             }
-            "BRA_DIV" => Exec::BraDiv {
+            "BRA_DIV" | "BRA_CONV" => Exec::BraDiv {
+                converged: name == "BRA_CONV",
                 mask: self.word(inst, S::UR, 0)?,
                 inv: inst.get(S::UR).is_some_and(|o| o.inv),
                 target: self.target(inst, S::Target)?,

@@ -257,8 +257,9 @@ pub enum Exec {
         p: Pred,
         target: u32,
     },
-    /// Taken where the active lanes are not those of the mask.
+    /// Taken where the active lanes are not those of the mask; with `converged`, where they are.
     BraDiv {
+        converged: bool,
         mask: Src,
         inv: bool,
         target: u32,

@@ -650,11 +650,11 @@ impl Warp {
                     self.split(m, *target, Wait::None);
                 }
             }
-            Exec::BraDiv { mask, inv, target } => {
+            Exec::BraDiv { converged, mask, inv, target } => {
                 let mask = self.src(env.p, *mask)[m.trailing_zeros() as usize];
                 let mask = if *inv { !mask } else { mask };
                 // Lanes that have exited do not make a warp divergent.
-                if mask & self.alive != m {
+                if (mask & self.alive == m) == *converged {
                     self.split(m, *target, Wait::None);
                 }
             }
