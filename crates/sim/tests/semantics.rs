@@ -2,6 +2,9 @@
 //! the host's correctly rounded operations. Where the oracle is there, the vendor's machine code of the same kernels must
 //! agree in the simulator.
 
+// The truths are written as short as they can be.
+#![allow(clippy::precedence, clippy::neg_cmp_op_on_partial_ord)]
+
 use sim::{Arg, Config, Launch};
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! From a launch of machine code to its outcome: the grid, cluster by cluster.
 
 use super::decode::decode;
-use super::hazard::Hazards;
+use super::hazard::{Distances, Hazards};
 use super::image::Image;
 use super::program::{Lanes, Program};
 use super::warp::{Env, Stop, Wait, Warp};
@@ -29,6 +29,7 @@ pub fn run_sass(cubin: &[u8], launch: &Launch, config: &Config) -> Result<Outcom
     let p = decode(&image);
     let buffers = image.buffers.clone();
     let mut grid = Grid {
+        distances: Distances::new(image.sm),
         p,
         image,
         launch,
@@ -59,6 +60,7 @@ struct Grid<'a> {
     budget: u64,
     threads: u64,
     cycles: u64,
+    distances: Distances,
 }
 
 /// Lanes that have arrived at a barrier, by warp.
@@ -134,7 +136,7 @@ impl Grid<'_> {
                 let count = (threads - 32 * w).min(32);
                 let exists = if count == 32 { u32::MAX } else { (1 << count) - 1 };
                 let specials = self.p.specials.iter().map(|&s| self.special(s, index, rank, w)).collect();
-                let hazards = self.config.check_hazards.then(|| Hazards::new(self.image.sm));
+                let hazards = self.config.check_hazards.then(Hazards::new);
                 Warp::new(exists, specials, hazards)
             })
             .collect();
@@ -225,6 +227,7 @@ impl Grid<'_> {
             budget: &mut self.budget,
             threads: &mut self.threads,
             arrivals: &mut arrivals,
+            distances: &mut self.distances,
             cluster: &mut cta.cluster[w],
         };
         let result = cta.warps[w].run(&mut env, SLICE);

@@ -10,7 +10,6 @@
 //! memory and shuffles come in order, too, and may do without an own scoreboard.
 
 use super::program::{Access, Ins};
-use rustc_hash::FxHashMap;
 use sass::latency::{self, Class, Latency, SCOREBOARD_SET};
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
@@ -93,8 +92,47 @@ pub struct Hazards {
     result_done: [u64; QUEUES],
     seq: u64,
     clock: u64,
+}
+
+/// What the tables say about pairs of instructions of one program, once looked up: a small direct-mapped cache.
+pub struct Distances {
     sm: u16,
-    known: FxHashMap<(u32, u8, u32, u8, bool), u8>,
+    known: Vec<(u64, u8)>,
+}
+
+impl Distances {
+    const SIZE: usize = 4096;
+
+    /// For a chip.
+    pub fn new(sm: u16) -> Distances {
+        Distances { sm, known: vec![(u64::MAX, 0); Self::SIZE] }
+    }
+
+    /// Cycles that the tables want between two instructions, for a read or an overwrite.
+    fn between(&mut self, code: &[Ins], first: (u32, u8), second: (u32, Option<u8>), again: bool) -> u64 {
+        let used = second.1.map_or(15, |s| s & 15) as u64;
+        let key =
+            (first.0 as u64) << 36 | (second.0 as u64) << 10 | ((first.1 & 15) as u64) << 5 | used << 1 | again as u64;
+        let place = (key ^ key >> 17 ^ key >> 33) as usize % Self::SIZE;
+        if self.known[place].0 == key {
+            return self.known[place].1 as u64;
+        }
+        let n = match (&code[first.0 as usize].inst, &code[second.0 as usize].inst) {
+            (Some(a), Some(b)) => {
+                let l = match (again, second.1) {
+                    (true, Some(slot)) => latency::waw(a, first.1, b, slot, self.sm),
+                    (_, used) => latency::raw(a, first.1, b, used, self.sm),
+                };
+                match l {
+                    Latency::Fixed(n) => n,
+                    Latency::Scoreboard => 0,
+                }
+            }
+            _ => 0,
+        };
+        self.known[place] = (key, n);
+        n as u64
+    }
 }
 
 /// The queue that an instruction's operands and results pass, in this order.
@@ -120,7 +158,8 @@ pub struct Hazard {
 
 impl Hazards {
     /// Nothing is under way.
-    pub fn new(sm: u16) -> Hazards {
+    #[allow(clippy::new_without_default)] // there is one place that makes them
+    pub fn new() -> Hazards {
         let idle = Write { until: Until::Done, pc: 0, slot: 0, queue: 0, mask: 0, clock: 0, seq: 0 };
         Hazards {
             written: vec![idle; COUNT],
@@ -132,8 +171,6 @@ impl Hazards {
             result_done: [0; QUEUES],
             seq: 0,
             clock: 1000,
-            sm,
-            known: FxHashMap::default(),
         }
     }
 
@@ -162,34 +199,18 @@ impl Hazards {
         self.holders[sb] = holders;
     }
 
-    /// Cycles that the tables want between two instructions, for a read or an overwrite.
-    fn distance(&mut self, code: &[Ins], first: (u32, u8), second: (u32, Option<u8>), again: bool) -> u64 {
-        let key = (first.0, first.1, second.0, second.1.unwrap_or(255), again);
-        if let Some(&n) = self.known.get(&key) {
-            return n as u64;
-        }
-        let n = match (&code[first.0 as usize].inst, &code[second.0 as usize].inst) {
-            (Some(a), Some(b)) => {
-                let l = match (again, second.1) {
-                    (true, Some(slot)) => latency::waw(a, first.1, b, slot, self.sm),
-                    (_, used) => latency::raw(a, first.1, b, used, self.sm),
-                };
-                match l {
-                    Latency::Fixed(n) => n,
-                    Latency::Scoreboard => 0,
-                }
-            }
-            _ => 0,
-        };
-        self.known.insert(key, n);
-        n as u64
-    }
-
     /// An instruction issues for the lanes `group`, of which `active` execute it.
     ///
     /// # Errors
     /// A register that is not ready, or is still being read.
-    pub fn issue(&mut self, code: &[Ins], pc: u32, group: u32, active: u32) -> Result<(), Hazard> {
+    pub fn issue(
+        &mut self,
+        table: &mut Distances,
+        code: &[Ins],
+        pc: u32,
+        group: u32,
+        active: u32,
+    ) -> Result<(), Hazard> {
         let ins = &code[pc as usize];
         for sb in 0..6 {
             if ins.wait >> sb & 1 != 0 {
@@ -203,11 +224,11 @@ impl Hazards {
         self.seq += 1;
         for u in &ins.uses {
             let m = if u.slot.is_none() { group } else { active };
-            self.check(code, pc, *u, m, false)?;
+            self.check(table, code, pc, *u, m, false)?;
         }
         if active != 0 {
             for d in &ins.defs {
-                self.check(code, pc, *d, active, true)?;
+                self.check(table, code, pc, *d, active, true)?;
                 let reads = &self.reads[d.reg as usize];
                 let busy = |r: &&Read| {
                     r.mask & active != 0 && r.queue != ins.queues.0 && r.seq > self.read_done[r.queue as usize]
@@ -232,7 +253,15 @@ impl Hazards {
         Ok(())
     }
 
-    fn check(&mut self, code: &[Ins], pc: u32, a: Access, m: u32, again: bool) -> Result<(), Hazard> {
+    fn check(
+        &self,
+        table: &mut Distances,
+        code: &[Ins],
+        pc: u32,
+        a: Access,
+        m: u32,
+        again: bool,
+    ) -> Result<(), Hazard> {
         let w = self.written[a.reg as usize];
         // Uniform registers belong to all lanes.
         if w.until == Until::Done || (a.reg < 256 || (320..328).contains(&a.reg)) && w.mask & m == 0 || m == 0 {
@@ -244,7 +273,7 @@ impl Hazards {
             if passed >= LONGEST {
                 return Ok(());
             }
-            let wanted = self.distance(code, (w.pc, w.slot), (pc, a.slot), again);
+            let wanted = table.between(code, (w.pc, w.slot), (pc, a.slot), again);
             if passed < wanted {
                 let message =
                     format!("{} is {verb} {passed} cycles after it was written, {wanted} are needed", name(a.reg));

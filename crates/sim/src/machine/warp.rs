@@ -7,7 +7,7 @@
 //!
 //! A group runs until it waits, ends, splits (the lanes that do not branch go on first), yields, or has run for long.
 
-use super::hazard::Hazards;
+use super::hazard::{Distances, Hazards};
 use super::image::STACK_TOP;
 use super::program::*;
 use crate::fault::{FaultKind, MemFault};
@@ -78,6 +78,8 @@ pub struct Env<'a> {
     pub threads: &'a mut u64,
     /// Arrivals at barriers: barrier, lanes, thread count, lanes with a true predicate.
     pub arrivals: &'a mut Vec<(u32, u32, Option<u32>, u32)>,
+    /// Latencies looked up so far.
+    pub distances: &'a mut Distances,
     /// Threads that arrived at the barrier of the cluster.
     pub cluster: &'a mut u32,
 }
@@ -232,7 +234,7 @@ impl Warp {
                 *env.threads += active.count_ones() as u64;
                 self.pass_time(ins);
                 if let Some(h) = &mut self.hazards
-                    && let Err(h) = h.issue(&env.p.code, pc, mask, active)
+                    && let Err(h) = h.issue(env.distances, &env.p.code, pc, mask, active)
                 {
                     return Err(Stop { earlier: Some(h.earlier), ..stop(FaultKind::Hazard, h.message, mask, pc) });
                 }
