@@ -735,15 +735,18 @@ impl<'a> Decoder<'a> {
         }
         let ops = &inst.operands;
         let Some(Operand::Int(size @ (4 | 8 | 16))) = ops.get(2) else { return gap("this size") };
+        let is_pred = |r: &RegId| self.m.funcs[self.func.index()].regs[r.index()].ty == T::Pred;
+        let mut ignore = PRef { slot: 0, neg: true };
         let read = match ops.get(3) {
             None => self.constant(*size as u64),
-            Some(Operand::Reg { reg, .. }) if self.m.funcs[self.func.index()].regs[reg.index()].ty == T::Pred => {
-                return gap("ignore-src");
+            Some(o @ (Operand::Reg { reg, .. } | Operand::NotReg(reg))) if is_pred(reg) => {
+                ignore = self.psrc(o)?;
+                self.constant(*size as u64)
             }
             Some(_) if inst.has(Mod::L2CacheHint) && ops.len() == 4 => self.constant(*size as u64),
             Some(n) => self.src(n, T::U32)?,
         };
-        Ok(Exec::Copy { to: self.addr(&ops[0])?, from: self.addr(&ops[1])?, size: *size as u8, read })
+        Ok(Exec::Copy { to: self.addr(&ops[0])?, from: self.addr(&ops[1])?, size: *size as u8, read, ignore })
     }
 
     fn barrier(&mut self, inst: &Inst) -> Result<Exec> {

@@ -200,8 +200,8 @@ pub enum Exec {
     /// Atomic; `d` may be [`Slot::NONE`].
     /// `shared` replaces `f` for addresses of shared memory, where it differs.
     Atom { space: Space, addr: Addr, size: u8, d: Slot, b: Slot, c: Slot, f: AtomFn, shared: Option<AtomFn> },
-    /// `cp.async`: copies at once; `from` tells how many bytes are read, the rest is zero.
-    Copy { to: Addr, from: Addr, size: u8, read: Slot },
+    /// `cp.async`: copies at once; `read` tells how many bytes are read, the rest is zero, and all of it if `ignore`.
+    Copy { to: Addr, from: Addr, size: u8, read: Slot, ignore: PRef },
     /// Branch.
     Bra { target: u32 },
     /// Branch by index.

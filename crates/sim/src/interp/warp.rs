@@ -414,7 +414,9 @@ impl Warp {
                 }
                 self.put(depth, *d, m, &out);
             }
-            Exec::Copy { to, from, size, read } => {
+            Exec::Copy { to, from, size, read, ignore } => {
+                self.need_pred(env, depth, *ignore, m, pc)?;
+                let ignore = self.pred(depth, *ignore);
                 let (dst, src) = (self.address(env, depth, pc, to, m)?, self.address(env, depth, pc, from, m)?);
                 self.need(env, depth, &[*read], m, pc)?;
                 let read = *self.values(env.p, depth, *read);
@@ -424,8 +426,11 @@ impl Warp {
                     check_aligned(src[i], *size as u32, "global").map_err(fault)?;
                     for k in 0..*size as u64 {
                         let (sp, a) = resolve(Space::Generic, src[i] + k);
-                        let byte =
-                            if k < read[i] { self.load_lane(env, depth, sp, a, 1, 1, i).map_err(fault)? } else { 0 };
+                        let byte = if k < read[i] && ignore >> i & 1 == 0 {
+                            self.load_lane(env, depth, sp, a, 1, 1, i).map_err(fault)?
+                        } else {
+                            0
+                        };
                         self.store_lane(env, depth, (Space::Shared, dst[i] + k), 1, 1, i, byte).map_err(fault)?;
                     }
                 }

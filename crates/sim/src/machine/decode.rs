@@ -374,11 +374,8 @@ impl Decoder<'_> {
                 let to = self.addr(inst, S::Rd, S::Imm, false)?;
                 let from = self.addr(inst, S::Ra, S::ImmB, true)?;
                 let size = [4, 8, 16][inst.modifier(M::Size).saturating_sub(4).min(2) as usize];
-                let zero = (inst.modifier(M::Zfill) != 0).then_some(pp);
-                if zero.is_none() && pp != Pred::TRUE {
-                    return gap("a predicate");
-                }
-                Exec::Copy { to, from, size, zero }
+                let partial = inst.modifier(M::Zfill) != 0;
+                Exec::Copy { to, from, size, partial, p: pp }
             }
             "LDSM" | "LDSM_U" | "STSM" | "STSM_U" => {
                 let load = name.starts_with("LDSM");

@@ -175,11 +175,14 @@ pub enum Exec {
         f: AtomFn,
         result: AtomResult,
     },
+    /// Copies to shared memory; zeros where `p` is false. With `partial` the source address is moved up by the bytes at
+    /// the end that are zero instead.
     Copy {
         to: Addr,
         from: Addr,
         size: u8,
-        zero: Option<Pred>,
+        partial: bool,
+        p: Pred,
     },
     Matrix {
         load: bool,

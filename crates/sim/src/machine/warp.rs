@@ -368,15 +368,19 @@ impl Warp {
                 }
                 self.put_pred(*p, m, global);
             }
-            Exec::Copy { to, from, size, zero } => {
+            Exec::Copy { to, from, size, partial, p } => {
                 let (dst, src) = (self.address(env.p, to), self.address(env.p, from));
-                let zero = zero.map_or(0, |p| !self.pred(p));
+                let read = self.pred(*p);
                 for i in lanes(m) {
                     let fault = |e| memory(e, i, pc);
                     let mut data = [0u8; 16];
                     let data = &mut data[..*size as usize];
-                    if zero >> i & 1 == 0 {
-                        data.copy_from_slice(self.bytes(env, Space::Global, src[i], *size as u32, i).map_err(fault)?);
+                    if read >> i & 1 != 0 {
+                        let missing = if *partial { src[i] & (*size as u64 - 1) } else { 0 };
+                        let start = src[i] - missing;
+                        check_aligned(start, *size as u32, "global").map_err(fault)?;
+                        let kept = *size as usize - missing as usize;
+                        data[..kept].copy_from_slice(env.global.bytes(start, kept as u32).map_err(fault)?);
                     }
                     self.bytes_mut(env, Space::Shared, dst[i], *size as u32, i).map_err(fault)?.copy_from_slice(data);
                 }
