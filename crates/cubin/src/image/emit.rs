@@ -1,0 +1,535 @@
+//! Image -> file: sections, symbols, attributes and program headers in the vendor's order.
+
+use super::frame::{Fixup, frames};
+use super::group::{Group, group};
+use super::info;
+use super::{Binding, CONSTANT3, CONSTANT4, GLOBAL, GLOBAL_INIT, Image, Kernel, Layout, Tool, Variable};
+use crate::attr;
+use crate::elf::{
+    EM_CUDA, ET_EXEC, Elf, Header, Reloc, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, Section,
+    Segment, Symbol,
+};
+use diag::Diagnostic;
+
+const WRITE: u64 = 1;
+const ALLOC: u64 = 2;
+const EXEC: u64 = 4;
+const INFO: u64 = 0x40;
+const PROGBITS: u32 = 1;
+
+/// Largest memory of a module, in bytes.
+const MAX_MEMORY: u64 = 1 << 32;
+/// `st_other` of an entry.
+const ENTRY: u8 = 0x10;
+/// `st_other` of a managed variable.
+const MANAGED: u8 = 4;
+
+/// A section before its number is known. `class` orders sections; those of one class keep the order of their making.
+struct Part {
+    class: u8,
+    section: Section,
+    /// Section to link to, by name.
+    link: &'static str,
+    info: Info,
+}
+
+enum Info {
+    Value(u32),
+    /// Index of the section of this name.
+    Section(String),
+    /// Index of a symbol, as its place in the list of its kind.
+    Symbol(SymbolId),
+}
+
+/// A symbol that has no final index yet: its list, and its place there.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum SymbolId {
+    Local(usize),
+    Other(usize),
+}
+
+struct Draft {
+    parts: Vec<Part>,
+    /// Local symbols, each with the name of its section.
+    locals: Vec<(Symbol, String)>,
+    /// Symbols behind them: global, weak, and those local ones that the vendor puts there.
+    others: Vec<(Symbol, String)>,
+    /// Names of the constant banks that close the symbol table.
+    tail: Vec<String>,
+}
+
+impl Draft {
+    fn add(&mut self, class: u8, name: &str, kind: u32, flags: u64, align: u64, data: Vec<u8>) -> &mut Part {
+        let size = data.len() as u64;
+        let section = Section { name: name.to_string(), kind, flags, align, data, size, ..Section::default() };
+        self.parts.push(Part { class, section, link: "", info: Info::Value(0) });
+        let last = self.parts.len() - 1;
+        &mut self.parts[last]
+    }
+
+    fn part(&mut self, name: &str) -> Option<&mut Part> {
+        self.parts.iter_mut().find(|p| p.section.name == name)
+    }
+
+    fn local(&mut self, symbol: Symbol, section: &str) -> SymbolId {
+        self.locals.push((symbol, section.to_string()));
+        SymbolId::Local(self.locals.len() - 1)
+    }
+
+    fn other(&mut self, symbol: Symbol, section: &str) -> SymbolId {
+        self.others.push((symbol, section.to_string()));
+        SymbolId::Other(self.others.len() - 1)
+    }
+
+    /// The symbol of a section; `name` where it differs from the section's.
+    fn section_symbol(&mut self, section: &str, name: &str) {
+        self.local(Symbol { name: name.to_string(), kind: 3, ..Symbol::default() }, section);
+    }
+
+    fn index(&self, id: SymbolId) -> u32 {
+        1 + match id {
+            SymbolId::Local(i) => i as u32,
+            SymbolId::Other(i) => (self.locals.len() + i) as u32,
+        }
+    }
+
+    fn section_index(&self, name: &str) -> u32 {
+        self.parts.iter().position(|p| p.section.name == name).map_or(0, |i| i as u32 + 1)
+    }
+}
+
+impl Image {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// For a target whose files cannot be written yet, and for an address of a name that the image does not have.
+    pub fn emit(&self) -> Result<Elf, Diagnostic> {
+        let Some(group) = group(self.target) else {
+            return Err(Diagnostic::error(format!("cubins for {} cannot be written yet", self.target)));
+        };
+        let mut draft = Draft { parts: Vec::new(), locals: Vec::new(), others: Vec::new(), tail: Vec::new() };
+        let d = &mut draft;
+        for (i, name) in [".shstrtab", ".strtab"].into_iter().enumerate() {
+            d.add(i as u8, name, SHT_STRTAB, 0, 1, Vec::new());
+        }
+        let symtab = d.add(2, ".symtab", SHT_SYMTAB, 0, 8, Vec::new());
+        (symtab.section.entsize, symtab.link) = (24, ".strtab");
+        d.add(3, ".debug_frame", PROGBITS, 0, 1, Vec::new());
+        d.add(4, ".note.nv.tkinfo", SHT_NOTE, 0x200_0000, 4, tool_note(&self.tool));
+        let mut info = 2u16.to_le_bytes().to_vec();
+        info.extend(self.ptx_sm.to_le_bytes());
+        info.extend((self.tool.toolkit as u32).to_le_bytes());
+        let cuinfo = d.add(5, ".note.nv.cuinfo", SHT_NOTE, 0x100_0000 | INFO, 4, note(1000, &info));
+        (cuinfo.link, cuinfo.info) = (".note.nv.tkinfo", Info::Section(".nv.compat".into()));
+        d.section_symbol(".note.nv.tkinfo", ".note.nv.tkinfo");
+        d.section_symbol(".note.nv.cuinfo", ".note.nv.cuinfo");
+        d.add(6, ".nv.info", SHT_LOPROC, 0, 4, Vec::new()).link = ".symtab";
+        d.add(7, ".nv.compat", SHT_LOPROC + 0x86, 0, 4, group.compat.clone());
+
+        let layout = Layout::of(&self.variables);
+        for (v, at) in self.variables.iter().zip(&layout.offsets) {
+            if at.checked_add(v.size).is_none_or(|end| end > MAX_MEMORY) || !v.align.is_power_of_two() {
+                return Err(Diagnostic::error(format!(
+                    "the variables do not fit into memory, '{}' is too far",
+                    v.name
+                )));
+            }
+        }
+        let mut entries = vec![SymbolId::Local(0); self.kernels.len()];
+        let mut functions = vec![Vec::new(); self.kernels.len()];
+        let mut variables = vec![SymbolId::Local(0); self.variables.len()];
+        let mut cap = false;
+        // The vendor's tool begins with the last entry, then takes the variables, then the other entries.
+        let mut rest = self.kernels.iter().enumerate().rev();
+        if let Some((i, kernel)) = rest.next() {
+            entries[i] = entry(d, kernel);
+            shared(d, kernel, &group);
+            reserved(d, &group, &mut cap, kernel);
+            module_variables(d, self, &layout, &mut variables);
+            functions[i] = device_functions(d, kernel);
+        } else {
+            reserved(d, &group, &mut cap, &Kernel::default());
+            module_variables(d, self, &layout, &mut variables);
+        }
+        for (i, kernel) in rest {
+            entries[i] = entry(d, kernel);
+            use_cap(d, &mut cap, kernel);
+            shared(d, kernel, &group);
+            functions[i] = device_functions(d, kernel);
+        }
+        if !self.kernels.is_empty() {
+            d.section_symbol(".debug_frame", ".debug_frame");
+        }
+        d.section_symbol(".nv.callgraph", ".nv.callgraph");
+        for kernel in self.kernels.iter().rev() {
+            let name = format!(".nv.constant0.{}", kernel.name);
+            let bank = vec![0; (group.param_base + kernel.param_bytes) as usize];
+            d.add(19, &name, PROGBITS, ALLOC | INFO, 4, bank).info = Info::Section(text(kernel));
+            d.tail.push(name);
+        }
+        let lists: Vec<u8> = (1..=4i32).flat_map(|n| [0, -n]).flat_map(i32::to_le_bytes).collect();
+        let calls = d.add(9, ".nv.callgraph", SHT_LOPROC + 1, 0, 4, lists);
+        (calls.section.entsize, calls.link) = (8, ".symtab");
+
+        self.relocations(d, &layout, &entries, &variables)?;
+        d.parts.sort_by_key(|p| p.class);
+        let own: Vec<u32> = entries.iter().map(|&e| d.index(e)).collect();
+        let inner: Vec<Vec<u32>> = functions.iter().map(|l| l.iter().map(|&f| d.index(f)).collect()).collect();
+        let first_bank = (1 + d.locals.len() + d.others.len()) as u32;
+        for (name, list) in info::attributes(self, &group, &own, &inner, first_bank) {
+            if let Some(part) = d.part(&name) {
+                part.section.data = attr::write(&list);
+            }
+        }
+        let mut elf = finish(draft);
+        elf.header.flags |= (self.target.sm as u32) << 8 | group.flags;
+        // The pages of a segment follow from the places of its sections.
+        let count = segments(&elf).len() + 2;
+        elf.lay_out(count);
+        let table = Segment {
+            flags: 4,
+            offset: elf.header.phoff,
+            filesz: 0x38 * count as u64,
+            memsz: 0x38 * count as u64,
+            align: 8,
+            ..Segment::default()
+        };
+        elf.segments = vec![Segment { kind: 6, ..table }, Segment { kind: 1, ..table }];
+        let rest = segments(&elf);
+        elf.segments.extend(rest);
+        Ok(elf)
+    }
+
+    /// The relocation sections, all of class 11 in their order.
+    fn relocations(
+        &self,
+        d: &mut Draft,
+        layout: &Layout,
+        entries: &[SymbolId],
+        variables: &[SymbolId],
+    ) -> Result<(), Diagnostic> {
+        for kernel in self.kernels.iter().rev() {
+            if !kernel.functions.is_empty() || kernel.shared.is_some_and(|s| s.used) {
+                rela(d, &text(kernel), Vec::new());
+            }
+        }
+        let find = |name: &str| -> Result<SymbolId, Diagnostic> {
+            let place = self.variables.iter().position(|v| v.name == name).map(|i| variables[i]);
+            let place = place.or_else(|| self.kernels.iter().position(|k| k.name == name).map(|i| entries[i]));
+            place.ok_or_else(|| Diagnostic::error(format!("a variable has the address of the unknown name '{name}'")))
+        };
+        let mut slots: Vec<(u32, SymbolId)> = Vec::new();
+        for &i in &layout.order {
+            slots.extend(layout.slots[i].map(|at| (at, variables[i])));
+        }
+        if !slots.is_empty() {
+            let list = slots.iter().rev().map(|&(at, s)| reloc(d, at as u64, 2, s, 0)).collect();
+            rela(d, CONSTANT4, list);
+        }
+        for kernel in self.kernels.iter().rev().filter(|k| !k.const2.is_empty()) {
+            rela(d, &format!(".nv.constant2.{}", kernel.name), Vec::new());
+        }
+        for section in [CONSTANT3, GLOBAL_INIT] {
+            let mut list = Vec::new();
+            let mut any = false;
+            for (i, v) in self.variables.iter().enumerate().filter(|(_, v)| v.section() == section) {
+                any |= v.resolved;
+                for r in &v.relocs {
+                    let at = layout.offsets[i] + r.offset;
+                    list.push(reloc(d, at, r.kind as u32, find(&r.symbol)?, r.addend));
+                }
+            }
+            list.sort_by_key(|r| std::cmp::Reverse(r.offset));
+            if any || !list.is_empty() {
+                rela(d, section, list);
+            }
+        }
+        if self.kernels.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        let mut lists = Vec::new();
+        for (i, kernel) in self.kernels.iter().enumerate().rev() {
+            let mut fixups: Vec<Fixup> = frames(&mut bytes, kernel);
+            fixups.sort_by_key(|f| (f.in_cie, std::cmp::Reverse(f.offset)));
+            let list: Vec<Reloc> = fixups.iter().map(|f| reloc(d, f.offset, 2, entries[i], f.addend)).collect();
+            lists.push(list);
+        }
+        if let Some(part) = d.part(".debug_frame") {
+            part.section.data = bytes;
+        }
+        rela(d, ".debug_frame", lists.into_iter().rev().flatten().collect());
+        Ok(())
+    }
+}
+
+fn text(kernel: &Kernel) -> String {
+    format!(".text.{}", kernel.name)
+}
+
+fn reloc(d: &Draft, offset: u64, kind: u32, symbol: SymbolId, addend: i64) -> Reloc {
+    Reloc { offset, kind, symbol: d.index(symbol), addend }
+}
+
+fn rela(d: &mut Draft, target: &str, list: Vec<Reloc>) {
+    let data = list.iter().flat_map(Reloc::bytes).collect();
+    let part = d.add(11, &format!(".rela{target}"), SHT_RELA, INFO, 8, data);
+    part.section.entsize = 24;
+    (part.link, part.info) = (".symtab", Info::Section(target.to_string()));
+}
+
+fn note(kind: u32, desc: &[u8]) -> Vec<u8> {
+    let owner = b"NVIDIA Corp\0";
+    let size = desc.len().next_multiple_of(4);
+    let mut out: Vec<u8> = [owner.len() as u32, size as u32, kind].into_iter().flat_map(u32::to_le_bytes).collect();
+    out.extend(owner);
+    out.extend(desc);
+    out.resize(12 + owner.len() + size, 0);
+    out
+}
+
+fn tool_note(tool: &Tool) -> Vec<u8> {
+    let mut strings = vec![0u8];
+    let mut words = vec![2u32, 0];
+    for text in [&tool.name, &tool.version, &tool.branch, &tool.options] {
+        words.push(strings.len() as u32);
+        strings.extend(text.as_bytes());
+        strings.push(0);
+    }
+    let mut desc: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+    desc.extend(strings);
+    note(2000, &desc)
+}
+
+/// The code of an entry: section, section symbol, symbol; its table bank.
+fn entry(d: &mut Draft, kernel: &Kernel) -> SymbolId {
+    let name = text(kernel);
+    d.add(8, &format!(".nv.info.{}", kernel.name), SHT_LOPROC, INFO, 4, Vec::new());
+    if let Some(part) = d.parts.last_mut() {
+        (part.link, part.info) = (".symtab", Info::Section(name.clone()));
+    }
+    d.section_symbol(&name, &name);
+    if !kernel.const2.is_empty() {
+        let bank = format!(".nv.constant2.{}", kernel.name);
+        d.add(13, &bank, PROGBITS, ALLOC | INFO, kernel.const2_align.max(4) as u64, kernel.const2.clone()).info =
+            Info::Section(name.clone());
+        d.section_symbol(&bank, &format!(".nv.constant.optimizer.{}", kernel.name));
+    }
+    let symbol = Symbol {
+        name: kernel.name.clone(),
+        bind: if kernel.weak { 2 } else { 1 },
+        kind: 2,
+        other: ENTRY,
+        size: kernel.code.len() as u64,
+        ..Symbol::default()
+    };
+    let id = d.other(symbol, &name);
+    let part = d.add(15, &name, PROGBITS, ALLOC | EXEC, 128, kernel.code.clone());
+    (part.link, part.info) = (".symtab", Info::Symbol(id));
+    id
+}
+
+/// The shared memory of an entry; that of the first entry takes its place before the variables of the module.
+fn shared(d: &mut Draft, kernel: &Kernel, group: &Group) {
+    let Some(shared) = kernel.shared else { return };
+    let name = format!(".nv.shared.{}", kernel.name);
+    let part = d.add(17, &name, SHT_NOBITS, WRITE | ALLOC | INFO, shared.align.max(1) as u64, Vec::new());
+    part.section.size = (group.reserved_shared + shared.size) as u64;
+    part.info = Info::Section(text(kernel));
+    if shared.used && shared.size > 0 {
+        d.section_symbol(&name, &name);
+    }
+}
+
+/// Where the symbol that marks the use of shared memory stood, a nameless one stays behind.
+fn use_cap(d: &mut Draft, cap: &mut bool, kernel: &Kernel) {
+    if !*cap && kernel.shared.is_some_and(|s| s.used) {
+        *cap = true;
+        d.other(Symbol { name: CAP.into(), other: 1, ..Symbol::default() }, "");
+    }
+}
+
+/// The name is in the string table, but the symbol does not refer to it.
+const CAP: &str = ".nv.reservedSmem.cap";
+
+fn device_functions(d: &mut Draft, kernel: &Kernel) -> Vec<SymbolId> {
+    let section = text(kernel);
+    let list = kernel.functions.iter().map(|f| {
+        let symbol = Symbol {
+            name: f.symbol.clone(),
+            bind: bind(f.binding),
+            kind: 2,
+            value: f.offset as u64,
+            size: f.size as u64,
+            ..Symbol::default()
+        };
+        match f.binding {
+            Binding::Local => d.local(symbol, &section),
+            _ => d.other(symbol, &section),
+        }
+    });
+    list.collect()
+}
+
+fn bind(binding: Binding) -> u8 {
+    match binding {
+        Binding::Local => 0,
+        Binding::Global => 1,
+        Binding::Weak => 2,
+    }
+}
+
+/// The memory that the system reserves in front of every entry's own.
+fn reserved(d: &mut Draft, group: &Group, cap: &mut bool, kernel: &Kernel) {
+    let name = ".nv.shared.reserved.0";
+    d.add(17, name, SHT_NOBITS, WRITE | ALLOC, 1, Vec::new());
+    let value = group.reserved_address;
+    let offset =
+        Symbol { name: ".nv.reservedSmem.offset0".into(), bind: 2, kind: 1, size: 4, value, ..Symbol::default() };
+    d.other(offset, "");
+    let alias = "__nv_reservedSMEM_offset_0_alias".into();
+    d.other(Symbol { name: alias, bind: 2, other: 0xa0, value, ..Symbol::default() }, name);
+    use_cap(d, cap, kernel);
+}
+
+fn module_variables(d: &mut Draft, image: &Image, layout: &Layout, ids: &mut [SymbolId]) {
+    for &i in &layout.order {
+        let v: &Variable = &image.variables[i];
+        let section = v.section();
+        if d.part(section).is_none() {
+            let (class, kind, flags) = match section {
+                CONSTANT3 => (13, PROGBITS, ALLOC),
+                GLOBAL => (17, SHT_NOBITS, WRITE | ALLOC),
+                _ => (16, PROGBITS, WRITE | ALLOC),
+            };
+            d.add(class, section, kind, flags, 1, Vec::new());
+            d.section_symbol(section, section);
+        }
+        let at = layout.offsets[i];
+        if let Some(part) = d.part(section) {
+            let s = &mut part.section;
+            s.align = s.align.max(v.align);
+            s.size = s.size.max(at + v.size);
+            if s.kind != SHT_NOBITS {
+                s.data.resize(s.size as usize, 0);
+                if let Some(init) = &v.init {
+                    let n = init.len().min(v.size as usize);
+                    s.data[at as usize..][..n].copy_from_slice(&init[..n]);
+                }
+            }
+        }
+        let symbol = Symbol {
+            name: v.name.clone(),
+            bind: bind(v.binding),
+            kind: 1,
+            other: if v.managed { MANAGED } else { 0 },
+            value: at,
+            size: v.size,
+            ..Symbol::default()
+        };
+        ids[i] = match v.binding {
+            Binding::Local => d.local(symbol, section),
+            _ => d.other(symbol, section),
+        };
+        if layout.slots[i].is_some() {
+            if d.part(CONSTANT4).is_none() {
+                d.add(13, CONSTANT4, PROGBITS, ALLOC, 8, Vec::new());
+                d.section_symbol(CONSTANT4, CONSTANT4);
+            }
+            if let Some(part) = d.part(CONSTANT4) {
+                part.section.data.extend([0; 8]);
+            }
+        }
+    }
+}
+
+/// Numbers sections and symbols, and writes the tables.
+fn finish(mut d: Draft) -> Elf {
+    let mut names = vec![0u8];
+    for i in 0..d.parts.len() {
+        d.parts[i].section.name_offset = names.len() as u32;
+        names.extend(d.parts[i].section.name.as_bytes());
+        names.push(0);
+        let link = d.section_index(d.parts[i].link);
+        let info = match &d.parts[i].info {
+            Info::Value(n) => *n,
+            Info::Section(name) => d.section_index(name),
+            Info::Symbol(id) => d.index(*id),
+        };
+        (d.parts[i].section.link, d.parts[i].section.info) = (link, info);
+    }
+    // Room for the name of a table of extended section numbers that is not there.
+    names.extend([0; ".symtab_shndx".len() + 1]);
+    let mut strings = vec![0u8];
+    let mut symbols = vec![0u8; 24];
+    let tail: Vec<(Symbol, String)> = std::mem::take(&mut d.tail)
+        .into_iter()
+        .map(|name| (Symbol { name: name.clone(), kind: 3, ..Symbol::default() }, name))
+        .collect();
+    let mut last_local = 0;
+    for (i, (symbol, section)) in d.locals.iter().chain(&d.others).chain(&tail).enumerate() {
+        let name_offset = if symbol.name == CAP { 0 } else { strings.len() as u32 };
+        strings.extend(symbol.name.as_bytes());
+        strings.push(0);
+        let shndx = if section.is_empty() { 0 } else { d.section_index(section) as u16 };
+        symbols.extend(Symbol { name_offset, shndx, ..symbol.clone() }.bytes());
+        if symbol.bind == 0 {
+            last_local = i as u32 + 1;
+        }
+    }
+    for (name, data) in [(".shstrtab", names), (".strtab", strings), (".symtab", symbols)] {
+        if let Some(part) = d.part(name) {
+            part.section.data = data;
+        }
+    }
+    if let Some(part) = d.part(".symtab") {
+        part.section.info = last_local + 1;
+    }
+    let cuinfo = d.section_index(".note.nv.cuinfo");
+    let mut sections = vec![Section::default()];
+    sections.extend(d.parts.into_iter().map(|p| p.section));
+    let mut ident = [0; 16];
+    ident[..9].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0x41, 8]);
+    let header = Header {
+        ident,
+        kind: ET_EXEC,
+        machine: EM_CUDA,
+        version: 1,
+        entry: 0,
+        phoff: 0,
+        shoff: 0,
+        flags: cuinfo << 24,
+        sizes: [0x40, 0x38, 0x40],
+        shstrndx: 1,
+    };
+    let mut elf = Elf { header, sections, segments: Vec::new(), gaps: Vec::new(), len: 0 };
+    elf.lay_out(0);
+    elf
+}
+
+/// One segment a run of loaded sections of equal permission.
+fn segments(elf: &Elf) -> Vec<Segment> {
+    let mut out: Vec<Segment> = Vec::new();
+    let mut end = 0;
+    for s in elf.sections.iter().filter(|s| s.flags & ALLOC != 0) {
+        let flags = 4 | (if s.flags & WRITE != 0 { 2 } else { 0 }) | (s.flags & EXEC != 0) as u32;
+        if out.last().is_none_or(|l| l.flags != flags) {
+            out.push(Segment { kind: 1, flags, offset: s.offset, align: 8, ..Segment::default() });
+            end = s.offset;
+        }
+        let Some(segment) = out.last_mut() else { continue };
+        // Sections without bytes follow one another in memory only.
+        end = end.next_multiple_of(s.align.max(1));
+        if s.kind == SHT_NOBITS {
+            if segment.filesz == segment.memsz {
+                segment.filesz = s.offset - segment.offset;
+            }
+            end += s.size;
+        } else {
+            end = s.offset + s.size;
+            segment.filesz = end - segment.offset;
+        }
+        segment.memsz = end - segment.offset;
+    }
+    out
+}

@@ -1,0 +1,87 @@
+//! `.debug_frame`: how to find the caller's frame, in the DWARF-64 form that the vendor writes, one CIE a function.
+
+use super::Kernel;
+
+/// DWARF numbers of registers are `0x0500_0000 | n`, as ULEB128.
+fn register(n: u8) -> [u8; 4] {
+    [0x80 | n & 0x7f, 0x80 | n >> 7, 0x80, 0x28]
+}
+
+const R1: u8 = 1;
+const RZ: u8 = 255;
+
+fn uleb(mut n: u32, out: &mut Vec<u8>) {
+    loop {
+        let byte = n as u8 & 0x7f;
+        n >>= 7;
+        out.push(byte | ((n != 0) as u8) << 7);
+        if n == 0 {
+            return;
+        }
+    }
+}
+
+/// An entry of the section: its length is filled in here, its end is padded to 8 bytes.
+fn entry(out: &mut Vec<u8>, body: &[u8]) {
+    let size = (12 + body.len()).next_multiple_of(8) - 12;
+    out.extend([0xff; 4]);
+    out.extend((size as u64).to_le_bytes());
+    out.extend(body);
+    out.resize(out.len() + size - body.len(), 0);
+}
+
+/// A place in the section that takes the address of the entry plus an addend.
+pub(super) struct Fixup {
+    pub offset: u64,
+    pub addend: i64,
+    /// True in a CIE, false for the start of a function: the file lists the latter first.
+    pub in_cie: bool,
+}
+
+/// Appends the frames of an entry and its device functions; gives the places that need the entry's address.
+pub(super) fn frames(out: &mut Vec<u8>, kernel: &Kernel) -> Vec<Fixup> {
+    let mut fixups = Vec::new();
+    let own = kernel.functions.iter().map(|f| f.offset).min().unwrap_or(kernel.code.len() as u32);
+    let mut all = vec![(0, own, None)];
+    all.extend(kernel.functions.iter().map(|f| (f.offset, f.size, Some(f.return_register))));
+    for (offset, size, return_register) in all {
+        let cie = out.len() as u64;
+        let mut body = vec![0xff; 8];
+        body.extend([3, 0, 4, 0x7c]);
+        match return_register {
+            None => body.extend([0xff, 0xff, 0xff, 0xff, 0x0f]),
+            // The pseudo-register that the expression below computes.
+            Some(_) => body.extend([0x80, 0x82, 0x80, 0x28]),
+        }
+        body.push(0xc);
+        body.extend(register(R1));
+        body.extend([0, 8]);
+        body.extend(register(RZ));
+        body.push(8);
+        body.extend(register(R1));
+        if let Some(n) = return_register {
+            body.push(8);
+            body.extend(register(n));
+            body.extend([0x16, 0x80, 0x82, 0x80, 0x28, 0x10, 3]);
+            fixups.push(Fixup { offset: cie + 12 + body.len() as u64, addend: 0, in_cie: true });
+            body.extend([0; 8]);
+            body.push(0x92);
+            body.extend(register(n));
+            body.extend([0, 0x22]);
+        }
+        entry(out, &body);
+        let mut body = cie.to_le_bytes().to_vec();
+        fixups.push(Fixup { offset: out.len() as u64 + 12 + 8, addend: offset as i64, in_cie: false });
+        body.extend([0; 8]);
+        body.extend((size as u64).to_le_bytes());
+        if return_register.is_none() {
+            body.push(4);
+            body.extend((kernel.frame_offset / 4).to_le_bytes());
+            body.push(0xc);
+            body.extend(register(R1));
+            uleb(kernel.frame, &mut body);
+        }
+        entry(out, &body);
+    }
+    fixups
+}

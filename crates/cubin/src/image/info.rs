@@ -1,0 +1,160 @@
+//! The attributes of a module and of its entries, in the vendor's order.
+
+use super::group::Group;
+use super::{Image, Kernel};
+use crate::attr::{self, Attr};
+
+/// The attributes of `.nv.info` and of every entry's section, each list with the section's name. `entries` and `functions` are
+/// indices of symbols, `first_bank` that of the parameter bank of the last entry; those of the others follow.
+pub(super) fn attributes(
+    image: &Image,
+    group: &Group,
+    entries: &[u32],
+    functions: &[Vec<u32>],
+    first_bank: u32,
+) -> Vec<(String, Vec<Attr>)> {
+    let mut all = Vec::new();
+    for (i, kernel) in image.kernels.iter().enumerate() {
+        all.push(Attr::words(attr::REGCOUNT, [entries[i], kernel.regs]));
+        for (f, &symbol) in kernel.functions.iter().zip(&functions[i]).rev() {
+            all.push(Attr::words(attr::FRAME_SIZE, [symbol, f.frame]));
+        }
+        all.push(Attr::words(attr::FRAME_SIZE, [entries[i], kernel.frame]));
+    }
+    for (i, kernel) in image.kernels.iter().enumerate().rev() {
+        all.push(Attr::words(attr::MIN_STACK_SIZE, [entries[i], kernel.min_stack.unwrap_or(u32::MAX)]));
+    }
+    if image.kernels.is_empty() {
+        all.push(Attr::half(attr::MERCURY_ISA_VERSION, 0x101));
+    }
+    let mut out = vec![(".nv.info".to_string(), all)];
+    for (n, kernel) in image.kernels.iter().rev().enumerate() {
+        let list = kernel_attributes(kernel, image, group, first_bank + n as u32);
+        out.push((format!(".nv.info.{}", kernel.name), list));
+    }
+    out
+}
+
+/// The order of attributes of an entry from sm_90 on.
+const ORDER: [u8; 42] = [
+    attr::LANGUAGE,
+    attr::BLOCKS_ARE_CLUSTERS,
+    attr::CUDA_API_VERSION,
+    attr::KPARAM_INFO,
+    attr::KPARAM_INFO_V2,
+    attr::CTA_PER_CLUSTER,
+    attr::MAX_CLUSTER_RANK,
+    attr::EXPLICIT_CLUSTER,
+    attr::AT_ENTRY_FRAGMENTS,
+    attr::RESERVED_SMEM_USED,
+    attr::SPARSE_MMA_MASK,
+    attr::TCGEN05_1CTA_USED,
+    attr::TCGEN05_2CTA_USED,
+    attr::CLUSTER_LAUNCH_CONTROL_USED,
+    attr::MAXREG_COUNT,
+    attr::REG_RECONFIG,
+    attr::NUM_BARRIERS,
+    attr::EXTERNS,
+    attr::MERCURY_ISA_VERSION,
+    attr::UNUSED_LOAD_BYTE_OFFSET,
+    attr::INT_WARP_WIDE_INSTR_OFFSETS,
+    attr::ATOM16_EMUL_INSTR_REG_MAP,
+    attr::COOP_GROUP_MASK_REGIDS,
+    attr::COOP_GROUP_INSTR_OFFSETS,
+    attr::VRC_CTA_INIT_COUNT,
+    attr::SYSCALL_OFFSETS,
+    attr::MBARRIER_INSTR_OFFSETS,
+    attr::NUM_MBARRIERS,
+    attr::EXIT_INSTR_OFFSETS,
+    attr::REQNTID,
+    attr::MAX_THREADS,
+    attr::INDIRECT_BRANCH_TARGETS,
+    attr::CRS_STACK_SIZE,
+    attr::CBANK_PARAM_SIZE,
+    attr::PARAM_CBANK,
+    attr::SW_WAR,
+    attr::NVSAL_SW_WAR,
+    attr::PREEXIT_USED,
+    attr::BINDLESS_TEXTURE_BANK,
+    attr::BINDLESS_SURFACE_BANK,
+    attr::ANNOTATIONS,
+    attr::SANITIZE,
+];
+
+/// Parameters of more bytes than this are described by the second form of their attribute.
+const KPARAM_V1_LIMIT: u32 = 4352;
+
+fn kernel_attributes(kernel: &Kernel, image: &Image, group: &Group, bank: u32) -> Vec<Attr> {
+    let mut out = kernel.others.clone();
+    let mut push = |a: Attr| {
+        if !out.iter().any(|o| o.code == a.code && !matches!(a.code, attr::KPARAM_INFO | attr::KPARAM_INFO_V2)) {
+            out.push(a);
+        }
+    };
+    if image.tool.toolkit >= 135 {
+        push(Attr::words(attr::LANGUAGE, [3]));
+        push(Attr::half(attr::NVSAL_SW_WAR, 1));
+        push(Attr::byte(attr::PREEXIT_USED, 0));
+    }
+    if kernel.blocks_are_clusters {
+        push(Attr::none(attr::BLOCKS_ARE_CLUSTERS));
+    }
+    push(Attr::words(attr::CUDA_API_VERSION, [image.tool.toolkit as u32]));
+    for (ordinal, p) in kernel.params.iter().enumerate().rev() {
+        let place = ordinal as u32 | (p.offset as u32) << 16;
+        if kernel.param_bytes > KPARAM_V1_LIMIT {
+            let word = p.size as u32 | (p.log_align as u32) << 16 | (p.space as u32 & 15) << 24;
+            push(Attr::words(attr::KPARAM_INFO_V2, [0, place, word]));
+        } else {
+            let word = (p.size as u32) << 18 | 0x1f << 12 | (p.space as u32 & 15) << 8 | p.log_align as u32;
+            push(Attr::words(attr::KPARAM_INFO, [0, place, word]));
+        }
+    }
+    if let Some(c) = kernel.cluster {
+        push(Attr::words(attr::CTA_PER_CLUSTER, c));
+    }
+    if let Some(n) = kernel.max_cluster_rank {
+        push(Attr::words(attr::MAX_CLUSTER_RANK, [n]));
+    }
+    if kernel.explicit_cluster {
+        push(Attr::none(attr::EXPLICIT_CLUSTER));
+    }
+    push(Attr::half(attr::SPARSE_MMA_MASK, 0));
+    push(Attr::half(attr::MAXREG_COUNT, kernel.maxreg));
+    if kernel.barriers > 0 {
+        push(Attr::byte(attr::NUM_BARRIERS, kernel.barriers));
+    }
+    push(Attr::half(attr::MERCURY_ISA_VERSION, 0x101));
+    if !kernel.warp_wide_offsets.is_empty() {
+        push(Attr::words(attr::INT_WARP_WIDE_INSTR_OFFSETS, kernel.warp_wide_offsets.iter().copied()));
+    }
+    if !kernel.coop_offsets.is_empty() {
+        push(Attr::words(attr::COOP_GROUP_MASK_REGIDS, kernel.coop_offsets.iter().map(|c| c.1)));
+        push(Attr::words(attr::COOP_GROUP_INSTR_OFFSETS, kernel.coop_offsets.iter().map(|c| c.0)));
+    }
+    push(Attr::words(attr::EXIT_INSTR_OFFSETS, kernel.exit_offsets.iter().copied()));
+    if let Some(n) = kernel.req_threads {
+        push(Attr::words(attr::REQNTID, n));
+    }
+    if let Some(n) = kernel.max_threads {
+        push(Attr::words(attr::MAX_THREADS, n));
+    }
+    if kernel.convergence {
+        let size = if kernel.min_stack.is_none() { u32::MAX } else { 0 };
+        push(Attr::words(attr::CRS_STACK_SIZE, [size]));
+    }
+    if !kernel.indirect_branches.is_empty() {
+        let list = kernel.indirect_branches.iter();
+        let words = list.flat_map(|(at, to)| [*at, 0, to.len() as u32].into_iter().chain(to.iter().copied()));
+        push(Attr::words(attr::INDIRECT_BRANCH_TARGETS, words));
+    }
+    if !kernel.params.is_empty() {
+        push(Attr::half(attr::CBANK_PARAM_SIZE, kernel.param_bytes as u16));
+        push(Attr::words(attr::PARAM_CBANK, [bank, group.param_base | kernel.param_bytes << 16]));
+    }
+    if let Some(n) = group.sw_war {
+        push(Attr::words(attr::SW_WAR, [n]));
+    }
+    out.sort_by_key(|a| ORDER.iter().position(|&o| o == a.code).unwrap_or(ORDER.len()));
+    out
+}
