@@ -4,9 +4,11 @@
 //! ptx::Module -> lower -> ir (SSA) -> expand -> opt -> isel -> mir -> sched::prepass -> regalloc -> sched::postpass -> emit -> Cubin
 //! ```
 
+pub mod backend;
 pub mod bitset;
 pub mod cfg;
 pub mod converge;
+pub mod emit;
 pub mod expand;
 pub mod inline;
 pub mod ir;
@@ -16,3 +18,5 @@ pub mod lower;
 pub mod mir;
 pub mod opt;
 pub mod pipeline;
+pub mod regalloc;
+pub mod sched;

@@ -12,12 +12,27 @@
 //! After register assignment every operand is physical, block parameters and edge arguments are empty, and
 //! [`Op::Copy`] is gone.
 
+pub mod liveness;
+pub mod operands;
+pub mod text;
+pub mod verify;
+
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
 /// One scalar virtual register: index into [`Func::vregs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Vreg(pub u32);
+
+impl Vreg {
+    /// No value.
+    pub const NONE: Vreg = Vreg(u32::MAX);
+
+    /// The number as an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A block: index into [`Func::blocks`]; block 0 is the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,7 +132,8 @@ pub struct Call {
 pub enum CallTarget {
     /// Function number in the kernel's list.
     Func(u32),
-    /// Indirect: byte offset of the function from the start of the kernel's text, in this 32-bit value.
+    /// Indirect: byte offset of the function from the start of the kernel's text, in this 32-bit value. After register
+    /// assignment the number is that of the first of a free even register pair, whose second word emission clears.
     Indirect(Vreg),
 }
 
@@ -144,7 +160,8 @@ pub enum Term {
         /// Taken when false.
         els: Edge,
     },
-    /// Indexed branch: `index` (a GPR scalar, in range) selects the target; edges carry no arguments.
+    /// Indexed branch: `index` (a GPR scalar, in range) selects the target; edges carry no arguments. Register
+    /// allocation replaces it by code that ends with BRX; the index is then [`Vreg::NONE`].
     Switch {
         /// 0-based index.
         index: Vreg,
@@ -194,7 +211,32 @@ impl Func {
     }
 }
 
+impl Func {
+    /// The control-flow graph.
+    pub fn cfg(&self) -> crate::cfg::Cfg {
+        let succs = self.blocks.iter().map(|b| b.term.successors().into_iter().map(|s| s.0).collect()).collect();
+        crate::cfg::Cfg::new(succs)
+    }
+}
+
 impl Term {
+    /// The edges, to be changed.
+    pub fn edges_mut(&mut self) -> SmallVec<[&mut Edge; 2]> {
+        match self {
+            Term::Br(e) => smallvec::smallvec![e],
+            Term::CondBr { then, els, .. } => smallvec::smallvec![then, els],
+            _ => SmallVec::new(),
+        }
+    }
+
+    /// Changes every target.
+    pub fn retarget(&mut self, mut to: impl FnMut(BlockId) -> BlockId) {
+        match self {
+            Term::Switch { targets, .. } => targets.iter_mut().for_each(|t| *t = to(*t)),
+            _ => self.edges_mut().into_iter().for_each(|e| e.block = to(e.block)),
+        }
+    }
+
     /// The edges in order, arguments included.
     pub fn edges(&self) -> SmallVec<[&Edge; 2]> {
         match self {

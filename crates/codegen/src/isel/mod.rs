@@ -199,14 +199,13 @@ impl Sel<'_> {
         let Some(want) = self.regs[v.index()] else { return };
         // The instruction that defines `r` was just emitted, and nothing else can know `r`: rename instead of copying,
         // unless it is an older value handed through.
-        if self.rename(want.lo, r.lo) && want.hi.zip(r.hi).is_none_or(|(w, h)| w == h || self.rename(w, h)) {
-            return;
+        let halves = std::iter::once((want.lo, r.lo)).chain(want.hi.zip(r.hi));
+        let mut pairs = Vec::new();
+        for (w, fresh) in halves {
+            if !self.rename(w, fresh) {
+                pairs.push((self.m.reg(w), self.m.reg(fresh)));
+            }
         }
-        let mut pairs = vec![(self.m.reg(want.lo), self.m.reg(r.lo))];
-        if let (Some(w), Some(h)) = (want.hi, r.hi) {
-            pairs.push((self.m.reg(w), self.m.reg(h)));
-        }
-        pairs.retain(|(a, b)| a != b);
         if !pairs.is_empty() {
             self.push_op(mir::Op::Copy(pairs));
         }

@@ -1,0 +1,98 @@
+//! The back end: a kernel in machine form, with the device functions it reaches, to code.
+
+use crate::emit::{self, Code, Ready};
+use crate::mir::{Func, Op, text, verify};
+use crate::regalloc::{self, frame};
+use crate::sched::branches::{self, uses_descriptor};
+use crate::sched::{control, postpass, prepass};
+use arch::Target;
+use diag::Diagnostic;
+use sass::lint;
+
+/// What to compile.
+#[derive(Clone, Debug, Default)]
+pub struct BackendInput {
+    /// The kernel, then the device functions it reaches; a function's number is its place here.
+    pub functions: Vec<Func>,
+    /// Numbers of the functions that are called through pointers: their offsets are words 1, 2, ... of the table at the start of bank 2.
+    pub table: Vec<u32>,
+}
+
+/// How.
+#[derive(Clone, Debug, Default)]
+pub struct BackendOptions {
+    /// Run every verifier after every pass.
+    pub verify: bool,
+    /// Keep the text form after this pass (`isel`, `prepass`, `regalloc`, `postpass`) in [`Code::dumps`].
+    pub print_after: Option<String>,
+}
+
+/// Compiles a kernel.
+///
+/// # Errors
+/// Where something does not fit into the registers there may be; with `verify`, where a pass has made a mistake.
+pub fn compile(input: BackendInput, target: Target, options: &BackendOptions) -> Result<Code, Vec<Diagnostic>> {
+    one(input, target, options).map_err(|d| vec![d])
+}
+
+fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<Code, Diagnostic> {
+    let sm = target.sm;
+    let Some(bank0) = arch::bank0(sm) else {
+        return Err(Diagnostic::error(format!("no code can be made for sm_{sm} yet")));
+    };
+    let mut dumps = Vec::new();
+    let mut spills = (0, 0);
+    let needs_descriptor =
+        |f: &Func| f.blocks.iter().flat_map(|b| &b.insts).any(|i| matches!(&i.op, Op::Sass(s) if uses_descriptor(s)));
+    let descriptor = input.functions.iter().any(needs_descriptor);
+    let descriptor = if descriptor { bank0.descriptor } else { None };
+    let mut ready = Vec::with_capacity(input.functions.len());
+    for mut f in input.functions {
+        let mut after = |pass: &str, f: &Func, ssa: bool| -> Result<(), Diagnostic> {
+            if options.print_after.as_deref() == Some(pass) {
+                dumps.push((format!("{pass}: {}", f.name), text::print(f)));
+            }
+            if options.verify {
+                let check = if ssa { verify::ssa(f) } else { verify::physical(f) };
+                check.map_err(|m| Diagnostic::error(format!("internal error in '{}' after {pass}: {m}", f.name)))?;
+            }
+            Ok(())
+        };
+        after("isel", &f, true)?;
+        prepass::run(&mut f, sm);
+        after("prepass", &f, true)?;
+        let stats = regalloc::run(&mut f, options.verify)?;
+        spills.0 += stats.spill_loads;
+        spills.1 += stats.spill_stores;
+        if f.entry {
+            frame::begin_entry(&mut f, bank0.stack, descriptor);
+        }
+        after("regalloc", &f, false)?;
+        let mut scheduler = postpass::Scheduler::new(sm);
+        f.blocks.iter_mut().for_each(|b| scheduler.block(&mut b.insts));
+        after("postpass", &f, false)?;
+        let (name, frame) = (f.name.clone(), f.frame.size);
+        let mut blocks = branches::run(f);
+        let calls = emit::expand_calls(&mut blocks);
+        control::run(&mut blocks, sm);
+        ready.push(Ready { name, frame, blocks, calls });
+    }
+    let mut code = emit::run(ready, &input.table, sm)?;
+    if options.verify {
+        let hints = lint::CfgHints {
+            entries: Vec::new(),
+            indirect: code
+                .indirect_branches
+                .iter()
+                .map(|(at, to)| (*at as u64, to.iter().map(|&t| t as u64).collect()))
+                .collect(),
+        };
+        if let Some(h) = lint::check(&code.words, sm, &hints).first() {
+            let name = &code.functions[0].name;
+            return Err(Diagnostic::error(format!("internal error: hazard in the code of '{name}': {h}")));
+        }
+    }
+    code.dumps = dumps;
+    code.spill_bytes = spills;
+    Ok(code)
+}

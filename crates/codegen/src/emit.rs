@@ -1,0 +1,315 @@
+//! Emission: a kernel and the device functions it reaches, laid out in one text, as words.
+//!
+//! Needs scheduled functions whose targets are still block and function numbers. The kernel comes first, then the
+//! functions in order, then a branch to itself and NOPs. Constant bank 2 holds the table of functions that are called
+//! through pointers, then the tables of indexed branches.
+
+use crate::mir::operands::{sass_defs, sass_uses};
+use crate::mir::{CallTarget, Inst, Op};
+use crate::sched::branches::LinearBlock;
+use diag::Diagnostic;
+use sass::control::Control;
+use sass::form::SlotName as S;
+use sass::forms as F;
+use sass::inst::{Inst as Sass, Operand, Value};
+use sass::reg::{File, Reg};
+
+/// Added to the number of a function where it stands as the target of a call.
+const FUNCTION: i64 = 1 << 40;
+
+/// The code of a kernel and what its container says about it. All offsets are bytes from the start of the text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Code {
+    /// The text: words of 128 bits, padded as the vendor's tool pads it.
+    pub words: Vec<u128>,
+    /// Bytes up to the end of the code itself, self-branch included, padding left out.
+    pub code_size: u32,
+    /// Highest general register used, plus one, over all functions.
+    pub gprs_used: u32,
+    /// Stack frame of the kernel itself, in bytes.
+    pub frame: u32,
+    /// Stack frames along the deepest chain of calls, the kernel's included; `None` if calls recur.
+    pub stack: Option<u32>,
+    /// Every `EXIT`.
+    pub exit_offsets: Vec<u32>,
+    /// Every instruction that works across the lanes of a warp.
+    pub coop_group_offsets: Vec<u32>,
+    /// Indexed branches: where they stand, where they may go.
+    pub indirect_branches: Vec<(u32, Vec<u32>)>,
+    /// Contents of constant bank 2.
+    pub const2: Vec<u8>,
+    /// The kernel and its functions: name, offset, size.
+    pub functions: Vec<Function>,
+    /// Number of CTA barriers used.
+    pub num_barriers: u32,
+    /// Where in the PTX text code comes from: offset, byte offset in the text; one entry a change.
+    pub lines: Vec<(u32, u32)>,
+    /// There is a BSSY or a CALL: threads may wait for each other on a stack.
+    pub has_bssy_or_call: bool,
+    /// There are calls through pointers.
+    pub has_indirect_calls: bool,
+    /// Bytes of spill code: loads, stores.
+    pub spill_bytes: (u32, u32),
+    /// Text forms asked for: pass and function, text.
+    pub dumps: Vec<(String, String)>,
+}
+
+/// A function in the text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// First byte.
+    pub offset: u32,
+    /// Bytes.
+    pub size: u32,
+    /// Its own stack frame, in bytes.
+    pub frame: u32,
+}
+
+/// A function ready for emission.
+#[derive(Clone, Debug, Default)]
+pub struct Ready {
+    /// Its name.
+    pub name: String,
+    /// Its stack frame in bytes.
+    pub frame: u32,
+    /// Blocks in their final order.
+    pub blocks: Vec<LinearBlock>,
+    /// Functions that it calls.
+    pub calls: Vec<CallTarget>,
+}
+
+/// Replaces calls by instructions; offsets are filled in by [`run`].
+pub fn expand_calls(blocks: &mut [LinearBlock]) -> Vec<CallTarget> {
+    let mut calls = Vec::new();
+    for b in blocks {
+        if !b.insts.iter().any(|i| matches!(i.op, Op::Call(_))) {
+            continue;
+        }
+        let mut out = Vec::with_capacity(b.insts.len() + 8);
+        for inst in b.insts.drain(..) {
+            let Op::Call(call) = &inst.op else {
+                out.push(inst);
+                continue;
+            };
+            let loc = inst.loc;
+            let mut push = |s: Sass| out.push(Inst { op: Op::Sass(s), loc });
+            let last = match call.target {
+                CallTarget::Func(n) => {
+                    let to = Operand { value: Value::Target(FUNCTION + n as i64), ..Operand::imm(0) };
+                    Sass::new(F::CALL_REL).with(S::Target, to)
+                }
+                CallTarget::Indirect(r) => {
+                    push(Sass::new(F::MOV_R).with(S::Rd, Reg::r(r.0 as u8 + 1)).with(S::Rb, Reg::RZ));
+                    Sass::new(F::CALL_REL_R).with(S::Ra, Reg::r(r.0 as u8))
+                }
+            };
+            push(Sass::new(F::MOV_I).with(S::Rd, Reg::r(20)).with(S::Rb, Operand::imm(0)));
+            push(Sass::new(F::MOV_R).with(S::Rd, Reg::r(21)).with(S::Rb, Reg::RZ));
+            push(last);
+            calls.push(call.target);
+        }
+        b.insts = out;
+    }
+    calls
+}
+
+/// Lays out and encodes; `functions[0]` is the kernel; `table` lists the numbers of the
+/// functions that may be called through pointers.
+///
+/// # Errors
+/// For an instruction that has no encoding: a mistake of the compiler.
+pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagnostic> {
+    let mut code = Code { stack: deepest(&functions, table), frame: functions[0].frame, ..Code::default() };
+    code.has_indirect_calls = functions.iter().any(|f| f.calls.iter().any(|c| matches!(c, CallTarget::Indirect(_))));
+    let mut at = 0u32;
+    let mut block_at: Vec<Vec<u32>> = Vec::new();
+    for f in &functions {
+        let begin = at;
+        let ids = f.blocks.iter().map(|b| b.id as usize + 1).max().unwrap_or(0);
+        let mut offsets = vec![u32::MAX; ids];
+        for b in &f.blocks {
+            offsets[b.id as usize] = at;
+            at += 16 * b.insts.len() as u32;
+        }
+        block_at.push(offsets);
+        code.functions.push(Function { name: f.name.clone(), offset: begin, size: at - begin, frame: f.frame });
+    }
+    let end = at;
+    if !table.is_empty() || code.has_indirect_calls {
+        code.const2.extend(1u64.to_le_bytes());
+        for &n in table {
+            let offset = code.functions.get(n as usize).map_or(0, |f| f.offset);
+            code.const2.extend((offset as u64).to_le_bytes());
+        }
+    }
+    let mut last_loc = u32::MAX;
+    let mut highest = 1;
+    for (fi, f) in functions.into_iter().enumerate() {
+        let offsets = &block_at[fi];
+        let after_sync = sync_points(&f, offsets);
+        for mut b in f.blocks {
+            let mut pc = offsets[b.id as usize];
+            let table_base = code.const2.len() as i32;
+            let table: Vec<u32> = b.table.iter().map(|&t| offsets[t as usize]).collect();
+            table.iter().for_each(|t| code.const2.extend(t.to_le_bytes()));
+            // Return offsets stand two instructions before their calls.
+            for k in 2..b.insts.len() {
+                let is_call = matches!(&b.insts[k].op, Op::Sass(s) if s.form == F::CALL_REL || s.form == F::CALL_REL_R);
+                if let (true, Op::Sass(s)) = (is_call, &mut b.insts[k - 2].op)
+                    && let Some(i) = s.slot(S::Rb)
+                {
+                    s.operands[i] = Operand::imm(pc as i64 + 16 * (k as i64 + 1));
+                }
+            }
+            for inst in b.insts {
+                let Op::Sass(mut s) = inst.op else {
+                    return Err(internal(&f.name, "an instruction was left for emission to expand"));
+                };
+                if inst.loc != last_loc && inst.loc != u32::MAX {
+                    code.lines.push((pc, inst.loc));
+                    last_loc = inst.loc;
+                }
+                resolve(&mut s, pc, table_base, &code.functions, |block, bar| match bar {
+                    Some(r) => after_sync.iter().find(|x| x.0 == block && x.1 == r).map_or(offsets[block], |x| x.2),
+                    None => offsets[block],
+                });
+                note(&mut code, &s, pc, &table, &mut highest);
+                match sass::codec::encode(&s, sm) {
+                    Ok(word) => code.words.push(word),
+                    Err(e) => return Err(internal(&f.name, &e.message)),
+                }
+                pc += 16;
+            }
+        }
+    }
+    code.gprs_used = highest + 1;
+    let idle = Control { stall: 0, bit109: false, ..Control::default() };
+    let pad = |mut s: Sass, code: &mut Code| {
+        s.ctrl = idle;
+        match sass::codec::encode(&s, sm) {
+            Ok(word) => {
+                code.words.push(word);
+                Ok(())
+            }
+            Err(e) => Err(internal("padding", &e.message)),
+        }
+    };
+    let itself = Operand { value: Value::Target(-16), ..Operand::imm(0) };
+    pad(Sass::new(F::BRA).with(S::Target, itself), &mut code)?;
+    code.code_size = end + 16;
+    let total = code.code_size.next_multiple_of(128) + if sm >= FIRST_WITH_TAIL { 128 } else { 0 };
+    while (code.words.len() as u32) < total / 16 {
+        pad(Sass::new(F::NOP), &mut code)?;
+    }
+    Ok(code)
+}
+
+/// From this chip on the vendor's tool always leaves 128 bytes of NOPs behind the code (the fetcher runs ahead).
+const FIRST_WITH_TAIL: u16 = 80;
+
+fn internal(function: &str, message: &str) -> Diagnostic {
+    Diagnostic::error(format!("internal error while emitting '{function}': {message}"))
+}
+
+/// Where BSYNCs stand: block, barrier, the offset behind.
+fn sync_points(f: &Ready, offsets: &[u32]) -> Vec<(usize, Reg, u32)> {
+    let mut out = Vec::new();
+    for b in &f.blocks {
+        for (k, inst) in b.insts.iter().enumerate() {
+            if let Op::Sass(s) = &inst.op
+                && s.form == F::BSYNC
+                && let Some(bar) = s.get(S::Bb).and_then(Operand::as_reg)
+            {
+                out.push((b.id as usize, bar, offsets[b.id as usize] + 16 * (k as u32 + 1)));
+            }
+        }
+    }
+    out
+}
+
+/// Replaces block and function numbers by distances, and places of tables by their offsets.
+fn resolve(s: &mut Sass, pc: u32, table: i32, functions: &[Function], block: impl Fn(usize, Option<Reg>) -> u32) {
+    let next = pc as i64 + 16;
+    let form = s.form;
+    let bar = (form == F::BSSY).then(|| s.get(S::Bd).and_then(Operand::as_reg)).flatten();
+    for o in &mut s.operands {
+        match &mut o.value {
+            // The register holds the offset from the start of the text.
+            Value::Target(t) if form == F::RET_REL || form == F::CALL_REL_R => *t = -next,
+            Value::Target(t) if *t >= FUNCTION => {
+                let n = (*t - FUNCTION) as usize;
+                *t = functions.get(n).map_or(0, |f| f.offset as i64) - next;
+            }
+            Value::Target(t) => *t = block(*t as usize, bar) as i64 - next,
+            Value::Const { bank: 2, offset } if *offset < 0 => *offset = table,
+            _ => {}
+        }
+    }
+    if form == F::BRX
+        && let Some(i) = s.slot(S::Offset)
+    {
+        s.operands[i] = Operand::imm(-next);
+    }
+}
+
+/// Collects what the container wants to know.
+fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32) {
+    let mut look = |p: crate::mir::operands::Place| {
+        if p.reg.file() == File::Gpr && !p.reg.is_const() {
+            *highest = (*highest).max(p.reg.index() + p.width as u32 - 1);
+        }
+    };
+    sass_uses(s, &mut look);
+    sass_defs(s, &mut look);
+    let form = s.form();
+    if s.form == F::EXIT {
+        code.exit_offsets.push(pc);
+    }
+    if form.effects.cross_lane || form.mnemonic.starts_with("WARPSYNC") {
+        code.coop_group_offsets.push(pc);
+    }
+    match s.form {
+        F::BRX | F::BRXU => code.indirect_branches.push((pc, table.to_vec())),
+        F::BSSY | F::CALL_REL | F::CALL_REL_R => code.has_bssy_or_call = true,
+        _ => {}
+    }
+    if form.mnemonic.starts_with("BAR") {
+        let used = match s.get(S::Bar).map(|o| o.value) {
+            Some(Value::Imm(n)) => n as u32 + 1,
+            _ => 16,
+        };
+        code.num_barriers = code.num_barriers.max(used);
+    }
+}
+
+/// The frames along the deepest chain of calls from the kernel; `None` if some function can call itself.
+fn deepest(functions: &[Ready], table: &[u32]) -> Option<u32> {
+    // 0 unseen, 1 on the way, 2 done.
+    fn depth(at: usize, f: &[Ready], table: &[u32], state: &mut [u8], memo: &mut [u32]) -> Option<u32> {
+        match state[at] {
+            1 => return None,
+            2 => return Some(memo[at]),
+            _ => {}
+        }
+        state[at] = 1;
+        let mut below = 0;
+        for c in &f[at].calls {
+            let list: &[u32] = match c {
+                CallTarget::Func(n) => std::slice::from_ref(n),
+                CallTarget::Indirect(_) => table,
+            };
+            for &n in list {
+                if (n as usize) < f.len() {
+                    below = below.max(depth(n as usize, f, table, state, memo)?);
+                }
+            }
+        }
+        state[at] = 2;
+        memo[at] = f[at].frame + below;
+        Some(memo[at])
+    }
+    let n = functions.len();
+    depth(0, functions, table, &mut vec![0; n], &mut vec![0; n])
+}

@@ -1,0 +1,1008 @@
+//! Register assignment: a walk over the blocks in reverse postorder, one scan each.
+//!
+//! Needs a prepared function whose register pressure fits ([`super::spill`]). Every value gets a register where it is
+//! defined; hints make values that should meet (block parameters and their arguments, components of a vector, arguments
+//! of calls) meet in one register. Where an instruction wants registers that are not in place (aligned vectors, calls,
+//! returns), the values in the way are moved by a parallel copy before it; that always succeeds while there are enough
+//! registers. Values that sit in different registers at the two ends of an edge are moved on the edge.
+//!
+//! Uniform registers are never moved in blocks where part of a warp may be away: that would be an error of this pass, and
+//! is reported as one.
+
+use super::parcopy::{Step, sequence};
+use super::{Banks, INCOMING, Note};
+use crate::cfg::Cfg;
+use crate::mir::liveness::Liveness;
+use crate::mir::operands::{Place, sass_defs, sass_uses};
+use crate::mir::{CallTarget, Func, Inst, Op, Term, Vreg, callee_saved};
+use diag::Diagnostic;
+use sass::form::SlotName as S;
+use sass::forms as F;
+use sass::inst::{Inst as Sass, Operand, Value};
+use sass::reg::{File, Reg};
+use smallvec::SmallVec;
+
+const FREE: u32 = u32::MAX;
+/// Held for a vector that is about to be defined.
+const HELD: u32 = u32::MAX - 1;
+const NOWHERE: u8 = 255;
+
+/// The registers of one file.
+struct Bank {
+    file: File,
+    usable: [bool; 256],
+    /// Exclusive bound of the registers that are tried first.
+    budget: usize,
+    limit: usize,
+    occ: [u32; 256],
+    cursor: usize,
+}
+
+impl Bank {
+    fn free(&self, r: usize) -> bool {
+        r < 256 && self.usable[r] && self.occ[r] == FREE
+    }
+
+    fn window_free(&self, base: usize, size: usize) -> bool {
+        (base..base + size).all(|r| self.free(r))
+    }
+}
+
+/// The assignment under way.
+pub struct Assign<'a> {
+    f: &'a mut Func,
+    cfg: &'a Cfg,
+    live: &'a Liveness,
+    banks: [Bank; 4],
+    loc: Vec<u8>,
+    end: Vec<u32>,
+    vec_hint: Vec<(u32, u8)>,
+    vec_base: Vec<u8>,
+    web: Vec<u32>,
+    web_reg: Vec<u8>,
+    fixed_hint: Vec<u8>,
+    has_calls: bool,
+    next_call: u32,
+    divergent: bool,
+    out: Vec<Inst>,
+    notes: Vec<Note>,
+    exit_loc: Vec<Vec<u8>>,
+    arg_loc: Vec<Vec<Vec<u8>>>,
+    entry_loc: Vec<Vec<u8>>,
+    param_loc: Vec<Vec<u8>>,
+    error: Option<Diagnostic>,
+}
+
+/// Assigns registers: `notes` has one note for each instruction, and gets those of the moves.
+///
+/// # Errors
+/// Where the register limit is too small for an instruction, or uniform registers would have to be moved in divergent
+/// code.
+pub fn run(
+    f: &mut Func,
+    cfg: &Cfg,
+    live: &Liveness,
+    banks: &Banks,
+    pressure: [u32; 4],
+    notes: &mut [Vec<Note>],
+) -> Result<(), Diagnostic> {
+    let n = f.vregs.len();
+    let has_calls = f.blocks.iter().any(|b| b.insts.iter().any(|i| matches!(i.op, Op::Call(_))));
+    let make = |file: File| {
+        let usable = banks.usable(file);
+        let limit = usable.iter().rposition(|&u| u).map_or(0, |r| r + 1);
+        let want = pressure[file as usize] as usize + 5;
+        let budget = match file {
+            File::Gpr => (want.next_multiple_of(8) - 2).max(30).min(limit),
+            _ => limit,
+        };
+        Bank { file, usable, budget, limit, occ: [FREE; 256], cursor: 0 }
+    };
+    let blocks = f.blocks.len();
+    let mut a = Assign {
+        cfg,
+        live,
+        banks: [make(File::Gpr), make(File::Ugpr), make(File::Pred), make(File::Upred)],
+        loc: vec![NOWHERE; n],
+        end: vec![0; n],
+        vec_hint: vec![(FREE, 0); n],
+        vec_base: vec![NOWHERE; f.vecs.len()],
+        web: (0..n as u32).collect(),
+        web_reg: vec![NOWHERE; n],
+        fixed_hint: vec![NOWHERE; n],
+        has_calls,
+        next_call: u32::MAX,
+        divergent: false,
+        out: Vec::new(),
+        notes: Vec::new(),
+        exit_loc: vec![Vec::new(); blocks],
+        arg_loc: vec![Vec::new(); blocks],
+        entry_loc: vec![Vec::new(); blocks],
+        param_loc: vec![Vec::new(); blocks],
+        error: None,
+        f,
+    };
+    a.hints();
+    for i in 0..cfg.rpo.len() {
+        a.block(cfg.rpo[i], notes);
+    }
+    a.edges(notes);
+    for (b, block) in a.f.blocks.iter_mut().enumerate() {
+        block.params.clear();
+        block.term.edges_mut().into_iter().for_each(|e| e.args.clear());
+        if !cfg.reachable(b as u32) {
+            block.insts.clear();
+            notes[b].clear();
+            block.term = Term::Unreachable;
+        }
+    }
+    a.f.live_in.clear();
+    match a.error {
+        Some(e) => Err(e),
+        None => Ok(()),
+    }
+}
+
+impl Assign<'_> {
+    fn file(&self, v: Vreg) -> usize {
+        self.f.vregs[v.index()] as usize
+    }
+
+    fn rep(&mut self, v: Vreg) -> usize {
+        let mut x = v.0;
+        while self.web[x as usize] != x {
+            let up = self.web[self.web[x as usize] as usize];
+            self.web[x as usize] = up;
+            x = up;
+        }
+        x as usize
+    }
+
+    fn hints(&mut self) {
+        for &b in self.cfg.rpo.iter().rev() {
+            let block = &self.f.blocks[b as usize];
+            if let Term::Ret(values) = &block.term {
+                values.iter().for_each(|&(v, r)| self.fixed_hint[v.index()] = r.index() as u8);
+            }
+            for inst in block.insts.iter().rev() {
+                match &inst.op {
+                    Op::Sass(s) => {
+                        let (vecs, hint) = (&self.f.vecs, &mut self.vec_hint);
+                        sass_uses(s, |p| {
+                            if p.reg.is_virtual() && p.width > 1 {
+                                for (n, v) in vecs[p.reg.index() as usize].iter().enumerate() {
+                                    hint[v.index()] = (p.reg.index(), n as u8);
+                                }
+                            }
+                        });
+                    }
+                    Op::Call(c) => c.args.iter().for_each(|&(v, r)| self.fixed_hint[v.index()] = r.index() as u8),
+                    _ => {}
+                }
+            }
+        }
+        for b in 0..self.f.blocks.len() {
+            let pairs: Vec<(Vreg, Vreg)> = self.f.blocks[b]
+                .term
+                .edges()
+                .iter()
+                .flat_map(|e| self.f.blocks[e.block.0 as usize].params.iter().copied().zip(e.args.iter().copied()))
+                .collect();
+            for (p, v) in pairs {
+                let (p, v) = (self.rep(p), self.rep(v));
+                self.web[v] = p as u32;
+            }
+        }
+    }
+
+    fn fail(&mut self, message: impl Into<String>) {
+        if self.error.is_none() {
+            let name = self.f.name.clone();
+            self.error = Some(Diagnostic::error(message).note(format!("in function '{name}'")));
+        }
+    }
+
+    // ---- choosing ---------------------------------------------------------------------------------------------------
+
+    fn occupy(&mut self, v: Vreg, r: usize) {
+        let file = self.file(v);
+        self.banks[file].occ[r] = v.0;
+        self.loc[v.index()] = r as u8;
+        let rep = self.rep(v);
+        if self.web_reg[rep] == NOWHERE {
+            self.web_reg[rep] = r as u8;
+        }
+    }
+
+    fn release(&mut self, v: Vreg) {
+        let r = self.loc[v.index()];
+        let file = self.file(v);
+        let occ = &mut self.banks[file].occ[r as usize];
+        if *occ == v.0 {
+            *occ = FREE;
+        }
+    }
+
+    /// An aligned free window for the vector `vec`, kept for its other components.
+    fn window(&mut self, file: usize, vec: usize, size: usize) -> Option<usize> {
+        let known = self.vec_base[vec];
+        if known != NOWHERE {
+            return Some(known as usize);
+        }
+        let base = find_window(&mut self.banks[file], size, true)?;
+        self.vec_base[vec] = base as u8;
+        Some(base)
+    }
+
+    /// A free register for a new value.
+    fn pick(&mut self, v: Vreg) -> Option<usize> {
+        let file = self.file(v);
+        let fixed = self.fixed_hint[v.index()] as usize;
+        let crosses = self.end[v.index()] > self.next_call && self.next_call != u32::MAX
+            || self.end[v.index()] == u32::MAX && self.has_calls;
+        let gpr = file == File::Gpr as usize;
+        if !crosses && self.banks[file].free(fixed) {
+            return Some(fixed);
+        }
+        let rep = self.rep(v);
+        let web = self.web_reg[rep] as usize;
+        if self.banks[file].free(web) && !(gpr && crosses && !callee_saved(web as u32)) {
+            return Some(web);
+        }
+        let (vec, nth) = self.vec_hint[v.index()];
+        if vec != FREE {
+            let size = self.f.vecs[vec as usize].len();
+            let base = self.vec_base[vec as usize] as usize;
+            if base != NOWHERE as usize && !self.banks[file].free(base + nth as usize) {
+                // The place is taken: another one, unless a sibling is already there.
+                let list = &self.f.vecs[vec as usize];
+                let occ = &self.banks[file].occ;
+                if !list.iter().enumerate().any(|(k, v)| occ.get(base + k) == Some(&v.0)) {
+                    self.vec_base[vec as usize] = NOWHERE;
+                }
+            }
+            if let Some(base) = self.window(file, vec as usize, size)
+                && self.banks[file].free(base + nth as usize)
+            {
+                return Some(base + nth as usize);
+            }
+        }
+        // Callee-saved registers for values that live across calls, the others for the rest.
+        let prefer = |r: usize| !gpr || (callee_saved(r as u32) == crosses);
+        let choosy = gpr && (self.has_calls || !self.f.entry);
+        let bank = &mut self.banks[file];
+        for (bound, strict) in [(bank.budget, true), (bank.budget, false), (bank.limit, false)] {
+            if bound == 0 {
+                continue;
+            }
+            for step in 0..bound {
+                let r = (bank.cursor + step) % bound;
+                if bank.free(r) && !(strict && choosy && !prefer(r)) {
+                    bank.cursor = (r + 1) % bound;
+                    return Some(r);
+                }
+            }
+        }
+        None
+    }
+
+    fn place_new(&mut self, v: Vreg) {
+        match self.pick(v) {
+            Some(r) => self.occupy(v, r),
+            None => {
+                let file = self.banks[self.file(v)].file;
+                self.fail(match file {
+                    File::Gpr => "too few registers for this function: the register limit is too small".to_string(),
+                    _ => format!("out of registers of file {file:?}"),
+                });
+                self.loc[v.index()] = 0;
+            }
+        }
+    }
+
+    // ---- blocks -----------------------------------------------------------------------------------------------------
+
+    fn block(&mut self, b: u32, notes: &mut [Vec<Note>]) {
+        let bi = b as usize;
+        self.divergent = self.f.blocks[bi].divergent;
+        let insts = std::mem::take(&mut self.f.blocks[bi].insts);
+        self.lifetimes(bi, &insts);
+        for bank in &mut self.banks {
+            bank.occ = [FREE; 256];
+        }
+        self.enter(b);
+        let calls: Vec<u32> =
+            (0..insts.len() as u32).filter(|&i| matches!(insts[i as usize].op, Op::Call(_))).collect();
+        let mut call = 0;
+        let old_notes = std::mem::take(&mut notes[bi]);
+        self.next_call = calls.first().copied().unwrap_or(u32::MAX);
+        if b == 0 {
+            for n in 0..self.f.live_in.len() {
+                let (v, r) = self.f.live_in[n];
+                self.occupy(v, r.index() as usize);
+                if self.end[v.index()] == 0 {
+                    self.release(v);
+                }
+            }
+        }
+        for (i, (inst, note)) in insts.into_iter().zip(old_notes).enumerate() {
+            while call < calls.len() && calls[call] <= i as u32 {
+                call += 1;
+            }
+            self.next_call = calls.get(call).copied().unwrap_or(u32::MAX);
+            let at = i as u32 + 1;
+            let loc = inst.loc;
+            match inst.op {
+                Op::Sass(s) => self.sass(at, s, loc, note),
+                Op::Copy(pairs) => self.copy(at, &pairs, loc),
+                Op::Call(c) => self.call(at, *c, loc, note),
+                Op::LoadIncoming { dst, offset } => {
+                    for (n, &v) in dst.iter().enumerate() {
+                        self.place_new(v);
+                        let d = Reg::r(self.loc[v.index()]);
+                        let s = Sass::new(F::LDL)
+                            .with(S::Rd, d)
+                            .with(S::Ra, Reg::r(1))
+                            .with(S::Imm, Operand::imm(INCOMING + (offset as i64) + 4 * n as i64));
+                        self.out.push(Inst { op: Op::Sass(s), loc });
+                        let last = n + 1 == dst.len();
+                        self.notes.push(if last { note } else { Note::Part });
+                    }
+                    for &v in &dst {
+                        self.release_if_dead(v, at);
+                    }
+                }
+            }
+        }
+        self.leave(bi);
+        self.f.blocks[bi].insts = std::mem::take(&mut self.out);
+        notes[bi] = std::mem::take(&mut self.notes);
+    }
+
+    /// Where each value of the block is read last: instruction numbers from 1; the terminator comes after all;
+    /// `u32::MAX` for what lives on.
+    fn lifetimes(&mut self, b: usize, insts: &[Inst]) {
+        let (f, end) = (&*self.f, &mut self.end);
+        for &v in &self.live.live_in[b] {
+            end[v.index()] = 0;
+        }
+        f.blocks[b].params.iter().for_each(|p| end[p.index()] = 0);
+        if b == 0 {
+            f.live_in.iter().for_each(|l| end[l.0.index()] = 0);
+        }
+        for (i, inst) in insts.iter().enumerate() {
+            f.uses(&inst.op, |v| end[v.index()] = i as u32 + 1);
+            f.defs(&inst.op, |v| end[v.index()] = i as u32 + 1);
+        }
+        let last = insts.len() as u32 + 1;
+        let term = &f.blocks[b].term;
+        f.term_uses(term, |v| end[v.index()] = last);
+        for e in term.edges() {
+            e.args.iter().for_each(|v| end[v.index()] = last);
+        }
+        for &v in &self.live.live_out[b] {
+            end[v.index()] = u32::MAX;
+        }
+    }
+
+    fn enter(&mut self, b: u32) {
+        let bi = b as usize;
+        let index = |p: u32| self.cfg.rpo_index[p as usize];
+        let from = self.cfg.preds[bi].iter().copied().filter(|&p| index(p) < index(b)).max_by_key(|&p| {
+            // The busiest predecessor, the first of them.
+            (self.f.blocks[p as usize].depth, std::cmp::Reverse(index(p)))
+        });
+        let Some(p) = from else { return };
+        let pi = p as usize;
+        let mut at = 0;
+        let mut entry = Vec::with_capacity(self.live.live_in[bi].len());
+        for k in 0..self.live.live_in[bi].len() {
+            let v = self.live.live_in[bi][k];
+            while self.live.live_out[pi][at] != v {
+                at += 1;
+            }
+            let r = self.exit_loc[pi][at];
+            self.occupy(v, r as usize);
+            entry.push(r);
+        }
+        self.entry_loc[bi] = entry;
+        let params = self.f.blocks[bi].params.clone();
+        if params.is_empty() {
+            return;
+        }
+        let nth = self.f.blocks[pi].term.edges().iter().position(|e| e.block.0 == b);
+        let args = nth.map(|n| self.arg_loc[pi][n].clone()).unwrap_or_default();
+        let mut left = Vec::new();
+        for (n, &p) in params.iter().enumerate() {
+            let file = self.file(p);
+            match args.get(n) {
+                Some(&r) if self.banks[file].free(r as usize) => self.occupy(p, r as usize),
+                _ => left.push(p),
+            }
+        }
+        for p in left {
+            self.place_new(p);
+        }
+        self.param_loc[bi] = params.iter().map(|p| self.loc[p.index()]).collect();
+        for p in params {
+            self.release_if_dead(p, 0);
+        }
+    }
+
+    fn leave(&mut self, b: usize) {
+        let mut term = std::mem::replace(&mut self.f.blocks[b].term, Term::Unreachable);
+        match &mut term {
+            Term::CondBr { cond, .. } => self.rename(cond, 1),
+            Term::Ret(values) => {
+                let mut pairs: Vec<(Reg, Reg)> =
+                    values.iter().map(|&(v, r)| (r, Reg::phys(r.file(), self.loc[v.index()]))).collect();
+                pairs.retain(|(d, s)| d != s);
+                self.moves(&pairs, u32::MAX);
+                values.clear();
+            }
+            _ => {}
+        }
+        self.exit_loc[b] = self.live.live_out[b].iter().map(|v| self.loc[v.index()]).collect();
+        self.arg_loc[b] = term.edges().iter().map(|e| e.args.iter().map(|v| self.loc[v.index()]).collect()).collect();
+        self.f.blocks[b].term = term;
+    }
+
+    fn edges(&mut self, notes: &mut [Vec<Note>]) {
+        for bi in 0..self.f.blocks.len() {
+            if !self.cfg.reachable(bi as u32) {
+                continue;
+            }
+            let targets: Vec<u32> = self.f.blocks[bi].term.successors().iter().map(|s| s.0).collect();
+            for (n, &s) in targets.iter().enumerate() {
+                let si = s as usize;
+                let mut pairs = Vec::new();
+                let mut busy = [[false; 256]; 4];
+                let mut at = 0;
+                for (k, &v) in self.live.live_in[si].iter().enumerate() {
+                    while self.live.live_out[bi][at] != v {
+                        at += 1;
+                    }
+                    let file = self.f.vregs[v.index()];
+                    let (d, r) = (self.entry_loc[si][k], self.exit_loc[bi][at]);
+                    busy[file as usize][d as usize] = true;
+                    busy[file as usize][r as usize] = true;
+                    pairs.push((Reg::phys(file, d), Reg::phys(file, r)));
+                }
+                for (k, p) in self.f.blocks[si].params.iter().enumerate() {
+                    let file = self.f.vregs[p.index()];
+                    let (d, r) = (self.param_loc[si][k], self.arg_loc[bi][n][k]);
+                    busy[file as usize][d as usize] = true;
+                    busy[file as usize][r as usize] = true;
+                    pairs.push((Reg::phys(file, d), Reg::phys(file, r)));
+                }
+                pairs.retain(|(d, s)| d != s);
+                if pairs.is_empty() {
+                    continue;
+                }
+                let at_end = targets.len() == 1;
+                let home = if at_end { bi } else { si };
+                self.divergent = self.f.blocks[home].divergent || self.f.blocks[bi].divergent;
+                self.sequence(&pairs, u32::MAX, &busy);
+                let (moves, new) = (std::mem::take(&mut self.out), std::mem::take(&mut self.notes));
+                let place = if at_end { self.f.blocks[home].insts.len() } else { 0 };
+                self.f.blocks[home].insts.splice(place..place, moves);
+                notes[home].splice(place..place, new);
+            }
+        }
+    }
+
+    // ---- moves ------------------------------------------------------------------------------------------------------
+
+    /// Emits a parallel copy; registers that are free may be used in between.
+    fn moves(&mut self, pairs: &[(Reg, Reg)], loc: u32) {
+        if pairs.is_empty() {
+            return;
+        }
+        let mut busy = [[false; 256]; 4];
+        for (f, bank) in self.banks.iter().enumerate() {
+            busy[f].iter_mut().zip(&bank.occ).for_each(|(b, o)| *b = *o != FREE);
+        }
+        for r in pairs.iter().flat_map(|&(d, s)| [d, s]) {
+            busy[r.file() as usize & 3][r.index() as usize & 255] = true;
+        }
+        self.sequence(pairs, loc, &busy);
+    }
+
+    fn sequence(&mut self, pairs: &[(Reg, Reg)], loc: u32, busy: &[[bool; 256]; 4]) {
+        let uniform = |r: Reg| matches!(r.file(), File::Ugpr | File::Upred);
+        if self.divergent && pairs.iter().any(|(d, _)| uniform(*d)) {
+            self.fail("uniform registers would have to be moved in divergent code");
+        }
+        let Assign { banks, out, notes, .. } = self;
+        let scratch = |file: File| {
+            let bank = &banks[file as usize];
+            (0..bank.limit).find(|&r| bank.usable[r] && !busy[file as usize][r]).map(|r| Reg::phys(file, r as u8))
+        };
+        sequence(pairs, scratch, |s, step| {
+            out.push(Inst { op: Op::Sass(s), loc });
+            notes.push(match step {
+                Some(Step::Move(d, s)) => Note::Move(d, s),
+                Some(Step::Swap(a, b)) => Note::Swap(a, b),
+                None => Note::Part,
+            });
+        });
+    }
+
+    fn release_if_dead(&mut self, v: Vreg, at: u32) {
+        if self.end[v.index()] == at {
+            self.release(v);
+        }
+    }
+
+    fn copy(&mut self, at: u32, pairs: &[(Reg, Reg)], loc: u32) {
+        let mut moves: Vec<(Reg, Reg)> = pairs.to_vec();
+        for (_, s) in &mut moves {
+            if s.is_virtual() {
+                *s = Reg::phys(s.file(), self.loc[s.index() as usize]);
+            }
+        }
+        // Registers whose values are read for the last time may be taken by destinations, first by their own.
+        let mut dying: SmallVec<[Vreg; 8]> = SmallVec::new();
+        for &(_, s) in pairs {
+            let v = Vreg(s.index());
+            if s.is_virtual() && self.end[v.index()] == at && !dying.contains(&v) {
+                dying.push(v);
+            }
+        }
+        dying.iter().for_each(|&v| self.release(v));
+        let mut late = Vec::new();
+        for (n, &(d, s)) in pairs.iter().enumerate() {
+            let r = moves[n].1.index() as usize;
+            if s.is_virtual() && s.file() == d.file() && self.banks[d.file() as usize].free(r) {
+                self.occupy(Vreg(d.index()), r);
+            } else {
+                late.push(Vreg(d.index()));
+            }
+        }
+        late.iter().for_each(|&v| self.place_new(v));
+        for (d, _) in &mut moves {
+            *d = Reg::phys(d.file(), self.loc[d.index() as usize]);
+        }
+        for &(d, _) in pairs {
+            self.release_if_dead(Vreg(d.index()), at);
+        }
+        moves.retain(|(d, s)| d != s);
+        self.moves(&moves, loc);
+    }
+
+    fn call(&mut self, at: u32, mut call: crate::mir::Call, loc: u32, note: Note) {
+        let gpr = File::Gpr as usize;
+        let mut pairs: Vec<(Reg, Reg)> = Vec::new();
+        let mut taken = [false; 256];
+        for &(v, r) in &call.args {
+            pairs.push((r, Reg::r(self.loc[v.index()])));
+            taken[r.index() as usize] = true;
+        }
+        if let CallTarget::Indirect(v) = &mut call.target {
+            // The even pair for the target: an argument register that is not one, else R32.
+            let usable = &self.banks[gpr].usable;
+            let pair = (2..=7)
+                .rev()
+                .map(|p| 2 * p)
+                .chain([32])
+                .find(|&r| !taken[r] && !taken[r + 1] && usable[r] && usable[r + 1]);
+            let r = pair.unwrap_or(4);
+            if pair.is_none() {
+                self.fail("no register pair is left for the target of an indirect call");
+            }
+            pairs.push((Reg::r(r as u8), Reg::r(self.loc[v.index()])));
+            *v = Vreg(r as u32);
+        }
+        // Values that live across move to registers that the callee keeps.
+        let occ = self.banks[gpr].occ;
+        let kept = |r: usize| callee_saved(r as u32) && r != 20 && r != 21;
+        let mut staying = [false; 256];
+        let mut homeless = Vec::new();
+        for (r, &v) in occ.iter().enumerate() {
+            if v >= HELD || self.end[v as usize] == at {
+                continue;
+            }
+            if kept(r) { staying[r] = true } else { homeless.push((v, r)) }
+        }
+        let mut moved = Vec::new();
+        for (v, r) in homeless {
+            let to = (0..self.banks[gpr].limit).find(|&r| self.banks[gpr].usable[r] && kept(r) && !staying[r]);
+            let Some(to) = to else {
+                self.fail("too few registers for a call: the register limit is too small");
+                continue;
+            };
+            staying[to] = true;
+            pairs.push((Reg::r(to as u8), Reg::r(r as u8)));
+            moved.push((v, to));
+        }
+        pairs.retain(|(d, s)| d != s);
+        self.moves(&pairs, loc);
+        for (r, &v) in occ.iter().enumerate() {
+            if v < HELD && !staying[r] {
+                self.banks[gpr].occ[r] = FREE;
+            }
+        }
+        for (r, &v) in occ.iter().enumerate() {
+            // Dying values in registers that were taken by moved ones, and the moved ones themselves.
+            if v < HELD && (self.end[v as usize] == at || moved.iter().any(|m| m.0 == v)) {
+                self.banks[gpr].occ[r] = FREE;
+            }
+        }
+        for (v, r) in moved {
+            self.occupy(Vreg(v), r);
+        }
+        let preds = File::Pred as usize;
+        for r in 0..7 {
+            let v = self.banks[preds].occ[r];
+            if v < HELD && self.end[v as usize] != at {
+                self.fail("a predicate lives across a call");
+            }
+        }
+        for &(v, r) in &call.rets {
+            self.occupy(v, r.index() as usize);
+        }
+        for &(v, _) in &call.rets {
+            self.release_if_dead(v, at);
+        }
+        call.args.iter_mut().for_each(|a| a.0 = Vreg::NONE);
+        call.rets.iter_mut().for_each(|a| a.0 = Vreg::NONE);
+        self.out.push(Inst { op: Op::Call(Box::new(call)), loc });
+        self.notes.push(note);
+    }
+
+    // ---- instructions -----------------------------------------------------------------------------------------------
+
+    /// Replaces a virtual operand by its register.
+    fn rename(&self, o: &mut Operand, width: u8) {
+        if let Value::Reg(reg) = o.value
+            && reg.is_virtual()
+        {
+            let first = if width == 1 { reg.index() } else { self.f.vecs[reg.index() as usize][0].0 };
+            o.value = Value::Reg(Reg::phys(reg.file(), self.loc[first as usize]));
+        }
+    }
+
+    fn in_place(&self, vec: u32) -> bool {
+        let list = &self.f.vecs[vec as usize];
+        let base = self.loc[list[0].index()] as usize;
+        let bank = &self.banks[self.f.vregs[list[0].index()] as usize];
+        base.is_multiple_of(list.len().next_power_of_two())
+            && list
+                .iter()
+                .enumerate()
+                .all(|(n, v)| self.loc[v.index()] as usize == base + n && bank.occ[base + n] == v.0)
+    }
+
+    fn sass(&mut self, at: u32, mut s: Sass, loc: u32, note: Note) {
+        let mut uses: SmallVec<[Place; 8]> = SmallVec::new();
+        let mut defs: SmallVec<[Place; 4]> = SmallVec::new();
+        let (mut use_vecs, mut def_vecs): (SmallVec<[u32; 4]>, SmallVec<[u32; 4]>) = Default::default();
+        sass_uses(&s, |p| {
+            if p.reg.is_virtual() {
+                if p.width > 1 {
+                    use_vecs.push(p.reg.index());
+                }
+                uses.push(p);
+            }
+        });
+        sass_defs(&s, |p| {
+            if p.reg.is_virtual() {
+                if p.width > 1 {
+                    def_vecs.push(p.reg.index());
+                }
+                defs.push(p);
+            }
+        });
+        let mut dying: SmallVec<[Vreg; 8]> = SmallVec::new();
+        for p in &uses {
+            self.f.each_scalar(p.reg, p.width, |v| {
+                if self.end[v.index()] == at && !dying.contains(&v) {
+                    dying.push(v);
+                }
+            });
+        }
+        let mut bases: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut ok = use_vecs.iter().all(|&v| self.in_place(v));
+        if ok && !def_vecs.is_empty() {
+            dying.iter().for_each(|&v| self.release(v));
+            for &vec in &def_vecs {
+                let Some(base) = self.def_window(vec) else {
+                    ok = false;
+                    break;
+                };
+                let size = self.f.vecs[vec as usize].len();
+                let bank = self.bank_of(vec);
+                bank.occ[base..base + size].fill(HELD);
+                bases.push(base);
+            }
+            if !ok {
+                for (&base, &vec) in bases.iter().zip(&def_vecs) {
+                    let size = self.f.vecs[vec as usize].len();
+                    self.bank_of(vec).occ[base..base + size].fill(FREE);
+                }
+                for &v in &dying {
+                    let (file, r) = (self.file(v), self.loc[v.index()] as usize);
+                    self.banks[file].occ[r] = v.0;
+                }
+                bases.clear();
+            }
+        }
+        if !ok {
+            bases = self.shuffle(&use_vecs, &def_vecs, &dying, loc);
+            dying.iter().for_each(|&v| self.release(v));
+            for (&base, &vec) in bases.iter().zip(&def_vecs) {
+                let size = self.f.vecs[vec as usize].len();
+                self.bank_of(vec).occ[base..base + size].fill(HELD);
+            }
+        } else if def_vecs.is_empty() {
+            dying.iter().for_each(|&v| self.release(v));
+        }
+        for p in &uses {
+            let mut o = p.slot.map_or(s.guard, |i| s.operands[i as usize]);
+            self.rename(&mut o, p.width);
+            match p.slot {
+                Some(i) => s.operands[i as usize] = o,
+                None => s.guard = o,
+            }
+        }
+        for (n, &vec) in def_vecs.iter().enumerate() {
+            for k in 0..self.f.vecs[vec as usize].len() {
+                let v = self.f.vecs[vec as usize][k];
+                let r = bases.get(n).map_or(0, |b| b + k);
+                self.occupy(v, r);
+            }
+        }
+        for p in &defs {
+            if p.width == 1 {
+                self.place_new(Vreg(p.reg.index()));
+            }
+        }
+        for p in &defs {
+            if let Some(i) = p.slot {
+                let mut o = s.operands[i as usize];
+                self.rename(&mut o, p.width);
+                s.operands[i as usize] = o;
+            }
+        }
+        for p in &defs {
+            let mut dead: SmallVec<[Vreg; 4]> = SmallVec::new();
+            self.f.each_scalar(p.reg, p.width, |v| dead.push(v));
+            dead.into_iter().for_each(|v| self.release_if_dead(v, at));
+        }
+        self.out.push(Inst { op: Op::Sass(s), loc });
+        self.notes.push(note);
+    }
+
+    fn bank_of(&mut self, vec: u32) -> &mut Bank {
+        let file = self.file(self.f.vecs[vec as usize][0]);
+        &mut self.banks[file]
+    }
+
+    /// A free window for a vector that an instruction defines: where its components will be wanted, if possible.
+    fn def_window(&mut self, vec: u32) -> Option<usize> {
+        let first = self.f.vecs[vec as usize][0];
+        let size = self.f.vecs[vec as usize].len();
+        let align = size.next_power_of_two();
+        let file = self.file(first);
+        let rep = self.rep(first);
+        let (wanted, nth) = self.vec_hint[first.index()];
+        let mut tries: SmallVec<[usize; 3]> = SmallVec::new();
+        if wanted != FREE {
+            let wide = self.f.vecs[wanted as usize].len();
+            if let Some(base) = self.window(file, wanted as usize, wide) {
+                tries.push(base + nth as usize);
+            }
+        }
+        if self.web_reg[rep] != NOWHERE {
+            tries.push(self.web_reg[rep] as usize);
+        }
+        for base in tries {
+            if base.is_multiple_of(align) && base + size <= 256 && self.banks[file].window_free(base, size) {
+                return Some(base);
+            }
+        }
+        find_window(&mut self.banks[file], size, false)
+    }
+
+    /// Moves values so that all vectors of an instruction are in place and there is room for the vectors it defines.
+    /// Returns where those begin.
+    fn shuffle(&mut self, uses: &[u32], defs: &[u32], dying: &[Vreg], loc: u32) -> SmallVec<[usize; 4]> {
+        let mut bases: SmallVec<[usize; 4]> = SmallVec::from_elem(0, defs.len());
+        let mut files: SmallVec<[usize; 2]> = SmallVec::new();
+        for &vec in uses.iter().chain(defs) {
+            let file = self.file(self.f.vecs[vec as usize][0]);
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+        let mut pairs = Vec::new();
+        for file in files {
+            let of = |vec: &u32, a: &Self| a.file(a.f.vecs[*vec as usize][0]) == file;
+            let mut groups: Vec<Group> = Vec::new();
+            for vec in uses.iter().filter(|v| of(v, self)) {
+                let list = self.f.vecs[*vec as usize].clone();
+                if groups.iter().all(|g| g.list != list) {
+                    let live = list.iter().any(|v| !dying.contains(v));
+                    let base = self.in_place(*vec).then(|| self.loc[list[0].index()] as usize);
+                    groups.push(Group { list, base, def: None, live });
+                }
+            }
+            for (n, vec) in defs.iter().enumerate().filter(|(_, v)| of(v, self)) {
+                let list = self.f.vecs[*vec as usize].clone();
+                groups.push(Group { list, base: None, def: Some(n), live: false });
+            }
+            groups.sort_by_key(|g| std::cmp::Reverse(g.list.len().next_power_of_two()));
+            let plan = plan_near(&self.banks[file], &mut groups.clone(), dying)
+                .or_else(|| plan_fresh(&self.banks[file], &mut groups, dying));
+            let Some(plan) = plan else {
+                self.fail("too few registers for the vectors of an instruction: the register limit is too small");
+                continue;
+            };
+            let kind = self.banks[file].file;
+            let bank = &mut self.banks[file];
+            for &(v, to) in &plan.moves {
+                let from = self.loc[v.index()];
+                pairs.push((Reg::phys(kind, to as u8), Reg::phys(kind, from)));
+                bank.occ[from as usize] = FREE;
+            }
+            for (n, base) in plan.bases {
+                bases[n] = base;
+            }
+            for &(v, to) in &plan.moves {
+                self.occupy(v, to);
+            }
+        }
+        self.moves(&pairs, loc);
+        bases
+    }
+}
+
+/// A free aligned window; `far`: after the cursor, so that neighbours do not take it at once.
+fn find_window(bank: &mut Bank, size: usize, far: bool) -> Option<usize> {
+    let align = size.next_power_of_two();
+    for bound in [bank.budget, bank.limit] {
+        let windows = bound.div_ceil(align);
+        let first = bank.cursor.div_ceil(align);
+        for step in 0..windows {
+            let base = (first + step) % windows * align;
+            if base + size <= bound && bank.window_free(base, size) {
+                if !far {
+                    bank.cursor = (base + size) % bound.max(1);
+                }
+                return Some(base);
+            }
+        }
+    }
+    None
+}
+
+/// A vector of an instruction that is being placed.
+#[derive(Clone)]
+struct Group {
+    list: SmallVec<[Vreg; 4]>,
+    base: Option<usize>,
+    /// Number among the vectors that the instruction defines.
+    def: Option<usize>,
+    /// Read, and some component is needed later.
+    live: bool,
+}
+
+/// Where values go.
+struct Plan {
+    moves: Vec<(Vreg, usize)>,
+    bases: Vec<(usize, usize)>,
+}
+
+/// Leaves vectors that are in place, puts the others where the least is in the way.
+fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> {
+    let mut pinned = [false; 256]; // read there
+    let mut pinned_live = [false; 256]; // and needed later
+    let mut reserved = [false; 256]; // defined there
+    let mut mark = |g: &Group, base: usize| {
+        for r in base..base + g.list.len() {
+            match g.def {
+                Some(_) => reserved[r] = true,
+                None => {
+                    pinned[r] = true;
+                    pinned_live[r] |= g.live;
+                }
+            }
+        }
+        (pinned, pinned_live, reserved)
+    };
+    let (mut p, mut pl, mut rs) = ([false; 256], [false; 256], [false; 256]);
+    for g in groups.iter() {
+        if let Some(base) = g.base {
+            (p, pl, rs) = mark(g, base);
+        }
+    }
+    let lives = |v: u32| v < HELD && !dying.contains(&Vreg(v));
+    for pass in [false, true] {
+        for g in groups.iter_mut().filter(|g| g.base.is_none() && g.def.is_some() == pass) {
+            let (size, align) = (g.list.len(), g.list.len().next_power_of_two());
+            let mut best: Option<(usize, usize)> = None;
+            for base in (0..bank.limit).step_by(align) {
+                let range = base..base + size;
+                let legal = range.end <= bank.limit
+                    && range.clone().all(|r| bank.usable[r] && if pass { !pl[r] && !rs[r] } else { !p[r] });
+                if !legal {
+                    continue;
+                }
+                let cost: usize = range
+                    .enumerate()
+                    .map(|(n, r)| {
+                        let o = bank.occ[r];
+                        match pass {
+                            false if o == g.list[n].0 => 0,
+                            false => 1 + 2 * (o < HELD && !g.list.contains(&Vreg(o))) as usize,
+                            true => 2 * lives(o) as usize,
+                        }
+                    })
+                    .sum();
+                if best.is_none_or(|b| cost < b.0) {
+                    best = Some((cost, base));
+                }
+            }
+            let base = best?.1;
+            g.base = Some(base);
+            (p, pl, rs) = mark(g, base);
+        }
+    }
+    finish(bank, groups, dying, &p, &rs)
+}
+
+/// Places all vectors anew, apart from each other, the widest first: no holes.
+fn plan_fresh(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> {
+    let mut taken = [false; 256];
+    for g in groups.iter_mut() {
+        let (size, align) = (g.list.len(), g.list.len().next_power_of_two());
+        let base = (0..bank.limit)
+            .step_by(align)
+            .find(|&base| base + size <= bank.limit && (base..base + size).all(|r| bank.usable[r] && !taken[r]))?;
+        taken[base..base + size].fill(true);
+        g.base = Some(base);
+    }
+    finish(bank, groups, dying, &taken, &taken)
+}
+
+/// Finds homes for everything that is in the way: not where vectors are read; values needed later not where vectors are
+/// defined either.
+fn finish(bank: &Bank, groups: &[Group], dying: &[Vreg], read: &[bool; 256], defined: &[bool; 256]) -> Option<Plan> {
+    let mut moves: Vec<(Vreg, usize)> = Vec::new();
+    let mut bases = Vec::new();
+    let mut target_taken = [false; 256];
+    let mut grouped: SmallVec<[Vreg; 16]> = SmallVec::new();
+    for g in groups {
+        let base = g.base?;
+        if let Some(n) = g.def {
+            bases.push((n, base));
+            continue;
+        }
+        for (k, &v) in g.list.iter().enumerate() {
+            target_taken[base + k] = true;
+            grouped.push(v);
+            if bank.occ[base + k] != v.0 {
+                moves.push((v, base + k));
+            }
+        }
+    }
+    let mut homeless = Vec::new();
+    for (r, &o) in bank.occ.iter().enumerate() {
+        let v = Vreg(o);
+        if o >= HELD || grouped.contains(&v) {
+            continue;
+        }
+        let lives = !dying.contains(&v);
+        if read[r] && target_taken[r] || (lives && defined[r]) {
+            homeless.push((v, lives));
+        } else {
+            target_taken[r] = true;
+        }
+    }
+    for (v, lives) in homeless {
+        let to = (0..bank.limit).find(|&r| bank.usable[r] && !target_taken[r] && !(lives && defined[r]))?;
+        target_taken[to] = true;
+        moves.push((v, to));
+    }
+    Some(Plan { moves, bases })
+}

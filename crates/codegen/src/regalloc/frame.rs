@@ -1,0 +1,138 @@
+//! The stack frame: its size, prologue and epilogues, and the accesses that depend on it.
+//!
+//! From R1 upward: outgoing arguments, locals, spill slots, saved registers (and the caller's R1, where the frame is
+//! aligned to more than 8 bytes).
+
+use super::INCOMING;
+use crate::mir::operands::sass_defs;
+use crate::mir::{Func, Inst, Op, Term, callee_saved};
+use sass::form::{ModName as M, SlotName as S};
+use sass::inst::{Inst as Sass, Operand, Value};
+use sass::reg::{File, Reg};
+use sass::{enums, forms as F};
+
+const R1: Reg = Reg::r(1);
+
+fn local(store: bool, r: Reg, offset: u32) -> Sass {
+    let at = Operand::imm(offset as i64);
+    if store {
+        Sass::new(F::STL).with(S::Ra, R1).with(S::Imm, at).with(S::Rb, r)
+    } else {
+        Sass::new(F::LDL).with(S::Ra, R1).with(S::Imm, at).with(S::Rd, r)
+    }
+}
+
+fn add(d: Reg, a: Reg, n: i64) -> Sass {
+    Sass::new(F::IADD3_RIR).with(S::Rd, d).with(S::Ra, a).with(S::Rb, Operand::imm(n))
+}
+
+/// Lays out the frame of an allocated function.
+pub fn run(f: &mut Func) {
+    let saved = if f.entry { Vec::new() } else { registers_to_save(f) };
+    let over_aligned = f.frame.align > 8;
+    let keep_r1 = over_aligned && !f.entry;
+    let top = f.frame.fixed.next_multiple_of(4);
+    let r1_slot = top + 4 * saved.len() as u32;
+    let size = (r1_slot + 4 * keep_r1 as u32).next_multiple_of(f.frame.align.max(8));
+    f.frame.size = size;
+    let wrap = |code: Vec<Sass>| code.into_iter().map(|s| Inst { op: Op::Sass(s), loc: u32::MAX });
+    let mut prologue = Vec::new();
+    let mut epilogue = Vec::new();
+    if size > 0 {
+        if keep_r1 {
+            // R0 carries no argument.
+            prologue.push(Sass::new(F::MOV_R).with(S::Rd, Reg::r(0)).with(S::Rb, R1));
+        }
+        prologue.push(add(R1, R1, -(size as i64)));
+        if over_aligned {
+            let mask = !(f.frame.align as i64 - 1) as u32 as i32 as i64;
+            let and = Operand::imm(0xc0);
+            let s = Sass::new(F::LOP3_RIR).with(S::Rd, R1).with(S::Ra, R1).with(S::Lut, and);
+            prologue.push(s.with(S::Rb, lop_immediate(mask)));
+        }
+        if keep_r1 {
+            prologue.push(local(true, Reg::r(0), r1_slot));
+        }
+        for (n, &r) in saved.iter().enumerate() {
+            prologue.push(local(true, r, top + 4 * n as u32));
+            epilogue.push(local(false, r, top + 4 * n as u32));
+        }
+        epilogue.push(if keep_r1 { local(false, R1, r1_slot) } else { add(R1, R1, size as i64) });
+    }
+    incoming(f, size, keep_r1.then_some(r1_slot));
+    for b in &mut f.blocks {
+        if matches!(b.term, Term::Ret(_)) {
+            b.insts.extend(wrap(epilogue.clone()));
+        }
+    }
+    f.blocks[0].insts.splice(0..0, wrap(prologue));
+}
+
+/// The immediate as the slot of LOP3 stores it.
+fn lop_immediate(bits: i64) -> Operand {
+    let signed = F::LOP3_RIR
+        .get()
+        .slots
+        .iter()
+        .any(|s| s.name == S::Rb && matches!(s.kind, sass::form::SlotKind::Imm { signed: true, .. }));
+    Operand::imm(if signed { bits } else { bits & 0xffff_ffff })
+}
+
+/// What every entry begins with: R1, and the memory descriptor in UR4:UR5 where something needs it.
+pub fn begin_entry(f: &mut Func, stack: u16, descriptor: Option<u16>) {
+    let mut code = vec![Sass::new(F::LDC).with(S::Rd, R1).with(S::Const, Operand::cbank(0, stack as i32))];
+    if let Some(offset) = descriptor {
+        let load = Sass::new(F::ULDC).with(S::Rd, Reg::ur(4)).with(S::Const, Operand::cbank(0, offset as i32));
+        code.push(load.with_mod(M::Size, enums::constsize::B64));
+    }
+    f.blocks[0].insts.splice(0..0, code.into_iter().map(|s| Inst { op: Op::Sass(s), loc: u32::MAX }));
+}
+
+/// Registers of the caller that the function writes.
+fn registers_to_save(f: &Func) -> Vec<Reg> {
+    let mut written = [false; 256];
+    for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+        if let Op::Sass(s) = &inst.op {
+            sass_defs(s, |p| {
+                if p.reg.file() == File::Gpr && !p.reg.is_const() {
+                    let first = p.reg.index() as usize;
+                    written[first..first + p.width as usize].fill(true);
+                }
+            });
+        }
+    }
+    let save = |r: &u32| written[*r as usize] && callee_saved(*r) && !matches!(r, 1 | 20 | 21);
+    (0..255u32).filter(save).map(|r| Reg::r(r as u8)).collect()
+}
+
+/// Resolves the accesses to incoming stack arguments.
+fn incoming(f: &mut Func, size: u32, r1_slot: Option<u32>) {
+    for b in &mut f.blocks {
+        let mut at = 0;
+        while at < b.insts.len() {
+            let loc = b.insts[at].loc;
+            if let Op::Sass(s) = &mut b.insts[at].op
+                && s.form == F::LDL
+                && let Some(i) = s.slot(S::Imm)
+                && let Value::Imm(n) = s.operands[i].value
+                && n >= INCOMING
+            {
+                let offset = n - INCOMING;
+                let Some(slot) = r1_slot else {
+                    s.operands[i] = Operand::imm(offset + size as i64);
+                    at += 1;
+                    continue;
+                };
+                let d = s.get(S::Rd).and_then(Operand::as_reg).unwrap_or(Reg::RZ);
+                s.operands[i] = Operand::imm(offset);
+                let base = s.slot(S::Ra);
+                if let Some(base) = base {
+                    s.operands[base] = Operand::reg(d);
+                }
+                b.insts.insert(at, Inst { op: Op::Sass(local(false, d, slot)), loc });
+                at += 1;
+            }
+            at += 1;
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Register allocation, in SSA form: [`prepare`], [`spill`] until everything fits, [`assign`], [`frame`].
+//!
+//! Needs a verified function in SSA form; leaves one whose operands are all physical, without block parameters, copies
+//! or stack accesses that depend on the frame. [`checker`] proves the assignment.
+
+pub mod assign;
+pub mod checker;
+pub mod frame;
+pub mod parcopy;
+pub mod prepare;
+pub mod spill;
+
+use crate::cfg::Cfg;
+use crate::mir::liveness::Liveness;
+use crate::mir::{CallTarget, Func, Op, Vreg, callee_saved};
+use diag::Diagnostic;
+use sass::reg::{File, Reg};
+
+/// Bias of the distance of an incoming stack argument until the size of the frame is known.
+pub const INCOMING: i64 = 1 << 40;
+
+/// What an instruction of the result is, for the checker.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Note {
+    /// The next instruction of the input.
+    Orig,
+    /// Not the last of several instructions with one effect.
+    Part,
+    /// `dst = src`
+    Move(Reg, Reg),
+    /// The two registers exchange their values.
+    Swap(Reg, Reg),
+    /// Stores a value in a stack slot.
+    Store(u32),
+    /// Loads the value of a stack slot.
+    Load(u32),
+    /// Puts a predicate into a general register.
+    Encode,
+    /// Gets a predicate from a general register.
+    Decode,
+    /// Computes the constant value again.
+    Again(Vreg),
+}
+
+/// The registers that may be assigned.
+#[derive(Clone, Copy, Debug)]
+pub struct Banks {
+    /// Bound of the general registers.
+    pub gprs: u32,
+}
+
+impl Banks {
+    /// Which registers of a file may be assigned.
+    pub fn usable(&self, file: File) -> [bool; 256] {
+        let range = match file {
+            File::Gpr => 0..self.gprs.min(253) as usize,
+            File::Ugpr => 6..61,
+            File::Pred | File::Upred => 0..7,
+            File::Bar => 0..0,
+        };
+        let mut out = [false; 256];
+        range.for_each(|r| out[r] = true);
+        if file == File::Gpr {
+            out[1] = false;
+        }
+        out
+    }
+
+    /// How many there are.
+    pub fn count(&self, file: File) -> u32 {
+        self.usable(file).iter().filter(|&&u| u).count() as u32
+    }
+
+    /// How many general registers survive a call.
+    pub fn across_calls(&self) -> u32 {
+        let usable = self.usable(File::Gpr);
+        (0..256).filter(|&r| usable[r] && callee_saved(r as u32) && r != 20 && r != 21).count() as u32
+    }
+}
+
+/// How many registers an instruction needs at once, given how many values live through it.
+///
+/// Vectors that are read and those that are written are counted apart, so that they can always be placed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Demand {
+    /// Values read for the last time.
+    pub dying: u32,
+    /// Values defined.
+    pub defs: u32,
+    /// There are vectors.
+    pub vectors: bool,
+}
+
+impl Demand {
+    /// Registers beyond those that live through.
+    pub fn extra(self) -> u32 {
+        if self.vectors { self.dying + self.defs } else { self.dying.max(self.defs) }
+    }
+}
+
+/// The largest register pressure of each file, and whether calls need values out of their way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pressure {
+    /// By file.
+    pub max: [u32; 4],
+    /// General registers live across some call.
+    pub across: u32,
+    /// Predicates live across some call.
+    pub preds_across: u32,
+}
+
+/// Measures the register pressure.
+pub fn pressure(f: &Func, cfg: &Cfg, live: &Liveness) -> Pressure {
+    let mut out = Pressure::default();
+    let mut alive = vec![u32::MAX; f.vregs.len()];
+    for &b in &cfg.rpo {
+        let block = &f.blocks[b as usize];
+        let mut now = [0u32; 4];
+        let mut enter = |v: Vreg, now: &mut [u32; 4]| {
+            if alive[v.index()] != b {
+                alive[v.index()] = b;
+                now[f.vregs[v.index()] as usize] += 1;
+            }
+        };
+        live.live_out[b as usize].iter().for_each(|&v| enter(v, &mut now));
+        f.term_uses(&block.term, |v| enter(v, &mut now));
+        for e in block.term.edges() {
+            e.args.iter().for_each(|&v| enter(v, &mut now));
+        }
+        let note = |now: &[u32; 4], out: &mut Pressure| (0..4).for_each(|k| out.max[k] = out.max[k].max(now[k]));
+        note(&now, &mut out);
+        for inst in block.insts.iter().rev() {
+            let mut demand = [Demand::default(); 4];
+            f.defs(&inst.op, |v| {
+                let file = f.vregs[v.index()] as usize;
+                demand[file].defs += 1;
+                if alive[v.index()] == b {
+                    alive[v.index()] = u32::MAX;
+                    now[file] -= 1;
+                }
+            });
+            let through = now;
+            f.uses(&inst.op, |v| {
+                if alive[v.index()] != b {
+                    alive[v.index()] = b;
+                    let file = f.vregs[v.index()] as usize;
+                    now[file] += 1;
+                    demand[file].dying += 1;
+                }
+            });
+            let vectors = matches!(&inst.op, Op::Sass(s) if prepare::has_vectors(s));
+            for k in 0..4 {
+                demand[k].vectors = vectors;
+                out.max[k] = out.max[k].max(through[k] + demand[k].extra());
+            }
+            if let Op::Call(c) = &inst.op {
+                out.across = out.across.max(through[0]);
+                out.preds_across = out.preds_across.max(through[File::Pred as usize]);
+                let target = matches!(c.target, CallTarget::Indirect(_)) as u32;
+                out.max[0] = out.max[0].max(through[0] + c.args.len() as u32 + 2 * target + 2);
+            }
+        }
+        // Parameters nobody reads need a register, too.
+        for &p in &block.params {
+            if alive[p.index()] != b {
+                now[f.vregs[p.index()] as usize] += 1;
+            }
+        }
+        if b == 0 {
+            for l in &f.live_in {
+                if alive[l.0.index()] != b {
+                    now[f.vregs[l.0.index()] as usize] += 1;
+                }
+            }
+        }
+        note(&now, &mut out);
+    }
+    out
+}
+
+/// What allocation did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Values kept on the stack.
+    pub spilled: u32,
+    /// Bytes stored and loaded for them, counted once per instruction.
+    pub spill_stores: u32,
+    /// Loads of them, in bytes.
+    pub spill_loads: u32,
+}
+
+/// Allocates the registers of `f`.
+///
+/// # Errors
+/// Where the function needs more registers than there may be, or `verify` finds a mistake of this pass.
+pub fn run(f: &mut Func, verify: bool) -> Result<Stats, Diagnostic> {
+    prepare::run(f);
+    let banks = Banks { gprs: f.max_gprs };
+    let original = verify.then(|| f.clone());
+    let mut notes: Vec<Vec<Note>> = f.blocks.iter().map(|b| vec![Note::Orig; b.insts.len()]).collect();
+    let mut cfg = f.cfg();
+    let mut live = Liveness::new(f, &cfg);
+    let mut need = pressure(f, &cfg, &live);
+    for file in [File::Ugpr, File::Upred] {
+        if need.max[file as usize] > banks.count(file) {
+            let what = if file == File::Ugpr { "uniform registers" } else { "uniform predicates" };
+            return Err(Diagnostic::error(format!(
+                "function '{}' needs {} {what} at once; there are {}",
+                f.name,
+                need.max[file as usize],
+                banks.count(file)
+            )));
+        }
+    }
+    let mut symbols = spill::Symbols::new(f);
+    let mut stats = Stats::default();
+    for file in [File::Pred, File::Gpr] {
+        let across = if file == File::Pred { need.preds_across > 0 } else { need.across > banks.across_calls() };
+        if need.max[file as usize] > banks.count(file) || across {
+            spill::run(f, &cfg, &live, file, &banks, &mut symbols, &mut notes, &mut stats)?;
+            cfg = f.cfg();
+            live = Liveness::new(f, &cfg);
+            need = pressure(f, &cfg, &live);
+        }
+    }
+    assign::run(f, &cfg, &live, &banks, need.max, &mut notes)?;
+    if let Some(original) = &original {
+        checker::run(original, f, &cfg, &symbols, &notes)?;
+    }
+    frame::run(f);
+    Ok(stats)
+}

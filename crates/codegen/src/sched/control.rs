@@ -1,0 +1,505 @@
+//! The control fields: scoreboards, waits, stall counts, bit 109, reuse flags.
+//!
+//! Needs the final order of a function's instructions, with physical registers. Two walks over the blocks as they lie:
+//!
+//! 1. Scoreboards. An instruction whose results come at no fixed time gets a write scoreboard; its first user waits for
+//!    it, wherever that is: scoreboards stay set over forward edges. One whose sources may be overwritten while it still
+//!    reads them gets a read scoreboard, but only when an overwriting instruction is found. Before a branch backward
+//!    everything that the loop could meet again is waited for.
+//! 2. Stall counts: the exact distances of the latency tables inside a block, the longest of any user over its end.
+//!
+//! Calls, returns and indexed branches wait for everything. `sass::lint` must have nothing to say about the result.
+
+use super::branches::LinearBlock;
+use super::{UNITS, reads, writes};
+use crate::mir::Op;
+use sass::control::Control;
+use sass::forms as F;
+use sass::inst::Inst as Sass;
+use sass::latency::{self, Class, Latency};
+
+const NONE: u32 = u32::MAX;
+/// Reads under way that no scoreboard tells of yet, at most.
+const LAZY: usize = 64;
+
+#[derive(Clone)]
+struct State {
+    /// Scoreboards that tell when writes of each unit are done.
+    write: Vec<u8>,
+    /// The same for reads.
+    read: Vec<u8>,
+    /// Reads by instructions that have no read scoreboard yet: unit, instruction.
+    lazy: Vec<(u16, u32)>,
+    /// When each scoreboard was set last (0: idle), and by which class.
+    set: [(u32, Option<Class>); 6],
+}
+
+impl State {
+    fn new() -> State {
+        State { write: vec![0; UNITS], read: vec![0; UNITS], lazy: Vec::new(), set: [(0, None); 6] }
+    }
+
+    fn join(&mut self, o: &State) {
+        self.write.iter_mut().zip(&o.write).for_each(|(a, b)| *a |= b);
+        self.read.iter_mut().zip(&o.read).for_each(|(a, b)| *a |= b);
+        for l in &o.lazy {
+            if !self.lazy.contains(l) {
+                self.lazy.push(*l);
+            }
+        }
+        for (a, b) in self.set.iter_mut().zip(&o.set) {
+            if b.0 > a.0 {
+                *a = *b;
+            }
+        }
+    }
+
+    fn busy(&self) -> u8 {
+        (0..6).filter(|&s| self.set[s].0 != 0).fold(0, |m, s| m | 1 << s)
+    }
+}
+
+/// Fills in the control fields of a function.
+pub fn run(blocks: &mut [LinearBlock], sm: u16) {
+    let mut code: Vec<Sass> = Vec::new();
+    let mut start = vec![0usize];
+    for b in blocks.iter() {
+        code.extend(b.insts.iter().filter_map(|i| match &i.op {
+            Op::Sass(s) => Some(s.clone()),
+            _ => None,
+        }));
+        start.push(code.len());
+    }
+    code.iter_mut().for_each(|s| s.ctrl = Control::default());
+    Boards::new(sm, &code, blocks, &start).run(&mut code);
+    stalls(&mut code, blocks, &start, sm);
+    for b in 0..blocks.len() {
+        reuse(&mut code[start[b]..start[b + 1]]);
+    }
+    let mut done = code.into_iter();
+    for inst in blocks.iter_mut().flat_map(|b| &mut b.insts) {
+        if let (Op::Sass(s), Some(new)) = (&mut inst.op, done.next()) {
+            *s = new;
+        }
+    }
+}
+
+/// Leaves the function, or goes where anything may happen: everything must be done before.
+fn drains(s: &Sass) -> bool {
+    matches!(s.form().mnemonic, "CALL" | "RET" | "BRX" | "BRXU")
+}
+
+struct Boards<'a> {
+    sm: u16,
+    blocks: &'a [LinearBlock],
+    start: &'a [usize],
+    /// Where each unit is written last, as the code lies, plus one.
+    written: Vec<u32>,
+    /// Scoreboards that may be used.
+    first: u8,
+    /// When each scoreboard was waited for last, in this block.
+    waited: [u32; 6],
+    clock: u32,
+    block_start: u32,
+    read_sb: Vec<u8>,
+    write_sb: Vec<u8>,
+}
+
+impl<'a> Boards<'a> {
+    fn new(sm: u16, code: &[Sass], blocks: &'a [LinearBlock], start: &'a [usize]) -> Boards<'a> {
+        let mut written = vec![0u32; UNITS];
+        for (i, s) in code.iter().enumerate() {
+            writes(s, |u, _| written[u] = i as u32 + 1);
+        }
+        // Groups of asynchronous copies are counted by SB0.
+        let first = code.iter().any(|s| s.form == F::LDGDEPBAR) as u8;
+        let n = code.len();
+        Boards {
+            sm,
+            blocks,
+            start,
+            written,
+            first,
+            waited: [0; 6],
+            clock: 0,
+            block_start: 0,
+            read_sb: vec![7; n],
+            write_sb: vec![7; n],
+        }
+    }
+
+    fn run(mut self, code: &mut [Sass]) {
+        let n = self.blocks.len();
+        let mut entry: Vec<Option<State>> = vec![None; n];
+        let mut preds_left = vec![0u32; n];
+        for (p, b) in self.blocks.iter().enumerate() {
+            b.succs.iter().filter(|&&s| s as usize > p).for_each(|&s| preds_left[s as usize] += 1);
+        }
+        for b in 0..n {
+            let mut st = entry[b].take().unwrap_or_else(State::new);
+            self.waited = [0; 6];
+            self.block_start = self.start[b] as u32;
+            // The first instruction that a branch backward may come to.
+            let back = self.blocks[b].succs.iter().filter(|&&s| s as usize <= b).map(|&s| self.start[s as usize]).min();
+            let range = self.start[b]..self.start[b + 1];
+            for i in range.clone() {
+                let last = i + 1 == range.end;
+                self.inst(i, code, &mut st, back.filter(|_| last));
+            }
+            for &s in &self.blocks[b].succs {
+                if s as usize > b {
+                    match &mut entry[s as usize] {
+                        Some(e) => e.join(&st),
+                        e => *e = Some(st.clone()),
+                    }
+                }
+            }
+        }
+        for (i, s) in code.iter_mut().enumerate() {
+            s.ctrl.read_sb = (self.read_sb[i] < 6).then_some(self.read_sb[i]);
+            s.ctrl.write_sb = (self.write_sb[i] < 6).then_some(self.write_sb[i]);
+        }
+    }
+
+    /// A scoreboard for an instruction of this class: an idle one, else that of the last of its kind, else the one set
+    /// longest ago.
+    fn choose(&self, st: &State, class: Class) -> u8 {
+        let all = self.first..6;
+        let idle = all.clone().find(|&s| st.set[s as usize].0 == 0);
+        let kin = || all.clone().filter(|&s| st.set[s as usize].1 == Some(class)).max_by_key(|&s| st.set[s as usize].0);
+        let oldest = || all.clone().min_by_key(|&s| st.set[s as usize].0);
+        idle.or_else(kin).or_else(oldest).unwrap_or(5)
+    }
+
+    /// Gives the reads of instruction `i` a scoreboard. Returns what must be waited for: nothing, if it was waited for
+    /// in the meantime.
+    fn attach(&mut self, i: u32, class: Class, st: &mut State) -> u8 {
+        let mut mask = 0;
+        if self.read_sb[i as usize] == 7 {
+            let since = |s: u8| i >= self.block_start && self.waited[s as usize] > i + 1;
+            let s = match (self.first..6).find(|&s| since(s)) {
+                Some(s) => {
+                    self.read_sb[i as usize] = s;
+                    st.lazy.retain(|l| l.1 != i);
+                    return 0;
+                }
+                None => self.choose(st, class),
+            };
+            self.read_sb[i as usize] = s;
+        }
+        let s = self.read_sb[i as usize];
+        mask |= 1 << s;
+        self.clock += 1;
+        st.set[s as usize] = (self.clock, Some(class));
+        for l in st.lazy.extract_if(.., |l| l.1 == i) {
+            st.read[l.0 as usize] |= 1 << s;
+        }
+        mask
+    }
+
+    fn wait(&mut self, i: usize, mask: u8, st: &mut State) {
+        st.write.iter_mut().for_each(|m| *m &= !mask);
+        st.read.iter_mut().for_each(|m| *m &= !mask);
+        let (rs, ws) = (&self.read_sb, &self.write_sb);
+        let on = |s: u8| s < 6 && mask >> s & 1 != 0;
+        st.lazy.retain(|l| !on(rs[l.1 as usize]) && !on(ws[l.1 as usize]));
+        for s in (0..6).filter(|s| mask >> s & 1 != 0) {
+            st.set[s] = (0, None);
+            self.waited[s] = i as u32 + 1;
+        }
+    }
+
+    fn inst(&mut self, i: usize, code: &mut [Sass], st: &mut State, back: Option<usize>) {
+        let s = &code[i];
+        let class = s.form().class;
+        let mut mask = 0u8;
+        reads(s, |u, _| mask |= st.write[u]);
+        let mut overwritten: Vec<u32> = Vec::new();
+        writes(s, |u, _| {
+            mask |= st.write[u] | st.read[u];
+            overwritten.extend(st.lazy.iter().filter(|l| l.0 as usize == u).map(|l| l.1));
+        });
+        let everything = drains(s) || back.is_some();
+        if everything {
+            mask |= st.busy();
+            // Reads of registers that are written before the loop only cannot be overwritten.
+            let from = back.filter(|_| !drains(s)).unwrap_or(0) as u32;
+            overwritten.extend(st.lazy.iter().filter(|l| self.written[l.0 as usize] > from).map(|l| l.1));
+        }
+        overwritten.sort_unstable();
+        overwritten.dedup();
+        for o in overwritten {
+            let kind = code[o as usize].form().class;
+            mask |= self.attach(o, kind, st);
+        }
+        if mask != 0 {
+            self.wait(i, mask, st);
+        }
+        let s = &mut code[i];
+        s.ctrl.wait = mask;
+        writes(s, |u, _| {
+            st.write[u] = 0;
+            st.read[u] = 0;
+        });
+        if s.form == F::LDGDEPBAR {
+            self.write_sb[i] = 0;
+        }
+        if latency::needs_write_sb(s, self.sm) {
+            let sb = self.choose(st, class);
+            self.write_sb[i] = sb;
+            self.clock += 1;
+            st.set[sb as usize] = (self.clock, Some(class));
+            writes(s, |u, _| st.write[u] |= 1 << sb);
+        }
+        if latency::may_need_read_sb(s, self.sm) {
+            reads(s, |u, slot| {
+                if slot.is_some() && u < 256 && !st.lazy.contains(&(u as u16, i as u32)) {
+                    st.lazy.push((u as u16, i as u32));
+                }
+            });
+            while st.lazy.len() > LAZY {
+                let oldest = st.lazy[0].1;
+                let kind = code[oldest as usize].form().class;
+                self.attach(oldest, kind, st);
+            }
+        }
+    }
+}
+
+/// The longest that any reader or later writer of unit `u` may have to wait for this writer of fixed latency.
+fn worst(s: &Sass, u: usize) -> u32 {
+    if !s.form().class.is_fixed() {
+        return 0;
+    }
+    match (u, s.form().class) {
+        (0..256, Class::Double | Class::HalfMma) => 10,
+        (0..256, _) => 6,
+        (256..512, Class::R2Ur) => 15,
+        (256..512, Class::UniformMove | Class::UniformConst) => 5,
+        (256..512, _) => 12,
+        (512..520, Class::Double) => 14,
+        (512..520, _) => 13,
+        (520..528, _) => 11,
+        _ => 1,
+    }
+}
+
+/// What is under way in the walk that counts cycles.
+struct Clock {
+    /// Last writer in this block: instruction, slot.
+    writer: Vec<(u32, u8)>,
+    /// Last readers in this block: instruction, slot.
+    reader: Vec<(u32, Option<u8>)>,
+    /// When the units written in earlier blocks are done, counted from the start of the block.
+    carried: Vec<u8>,
+}
+
+fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) {
+    let n = blocks.len();
+    let mut entry: Vec<Option<(Vec<u8>, [u8; 6])>> = vec![None; n];
+    let mut issue = vec![0u32; code.len()];
+    let mut c = Clock { writer: vec![(NONE, 0); UNITS], reader: vec![(NONE, None); UNITS], carried: vec![0; UNITS] };
+    for b in 0..n {
+        c.writer.fill((NONE, 0));
+        c.reader.fill((NONE, None));
+        let mut sb_set: [u32; 6] = [0; 6];
+        match entry[b].take() {
+            Some((carried, sb)) => {
+                c.carried = carried;
+                sb_set = sb.map(|x| x as u32);
+            }
+            None => c.carried.fill(0),
+        }
+        let range = start[b]..start[b + 1];
+        for i in range.clone() {
+            let first = i == range.start;
+            // The earliest cycle, from the start of the block, at which `i` may issue.
+            let mut at = 0u32;
+            let need = |from: u32, l: Latency| match l {
+                Latency::Fixed(n) => from + n as u32,
+                Latency::Scoreboard => 0,
+            };
+            let s = &code[i];
+            reads(s, |u, slot| {
+                at = at.max(c.carried[u] as u32);
+                let (w, def) = c.writer[u];
+                if w != NONE {
+                    at = at.max(need(issue[w as usize], latency::raw(&code[w as usize], def, s, slot, sm)));
+                }
+            });
+            writes(s, |u, slot| {
+                at = at.max(c.carried[u] as u32);
+                let slot = slot.unwrap_or(0);
+                let (w, def) = c.writer[u];
+                if w != NONE {
+                    at = at.max(need(issue[w as usize], latency::waw(&code[w as usize], def, s, slot, sm)));
+                }
+                let (r, used) = c.reader[u];
+                if r != NONE {
+                    at = at.max(need(issue[r as usize], latency::war(&code[r as usize], used, s, slot, sm)));
+                }
+            });
+            for sb in (0..6).filter(|sb| s.ctrl.wait >> sb & 1 != 0) {
+                at = at.max(sb_set[sb]);
+            }
+            if first {
+                issue[i] = 0;
+                // What does not fit the start of the block was seen to at the end of the blocks before.
+            } else {
+                let before = issue[i - 1];
+                let prev = &code[i - 1];
+                let mut stall = at.saturating_sub(before).max(1);
+                stall = stall.max(latency::min_stall(prev, sm) as u32);
+                stall = stall.max(latency::issue_interval(prev, s, sm) as u32);
+                if drains(prev) {
+                    stall = stall.max(latest(&code[..i], &c, &issue, before));
+                }
+                set_stall(code, i - 1, stall, Some(i), sm);
+                issue[i] = before + stall;
+                if drains(&code[i - 1]) {
+                    c.writer.fill((NONE, 0));
+                    c.reader.fill((NONE, None));
+                    c.carried.fill(0);
+                }
+            }
+            let s = &code[i];
+            let t = issue[i];
+            reads(s, |u, slot| c.reader[u] = (i as u32, slot));
+            writes(s, |u, slot| {
+                c.writer[u] = (i as u32, slot.unwrap_or(0));
+                c.carried[u] = 0;
+            });
+            for sb in [s.ctrl.read_sb, s.ctrl.write_sb].into_iter().flatten() {
+                sb_set[sb as usize] = t + latency::SCOREBOARD_SET as u32;
+            }
+        }
+        // The end of the block.
+        let Some(last) = range.clone().last() else {
+            let state = (c.carried.clone(), sb_set.map(|x| x.min(15) as u8));
+            pass_on(&mut entry, blocks, b, &state, false);
+            continue;
+        };
+        let before = issue[last];
+        let s = &code[last];
+        let mut stall = (latency::min_stall(s, sm) as u32).max(1);
+        let back = blocks[b].succs.iter().any(|&x| x as usize <= b);
+        if !s.form().effects.flow {
+            stall = stall.max(2);
+        }
+        if back || drains(s) {
+            stall = stall.max(latest(code, &c, &issue, before));
+        }
+        // The first instruction of the next block may need more than the blocks know: see below.
+        let mut carried = vec![0u8; UNITS];
+        for (u, carried) in carried.iter_mut().enumerate() {
+            let (w, _) = c.writer[u];
+            let done = match w {
+                NONE => c.carried[u] as u32,
+                w => issue[w as usize] + worst(&code[w as usize], u),
+            };
+            *carried = done.saturating_sub(before + stall) as u8;
+        }
+        // A block that begins with a user of what this one ends with: the wait must be here.
+        let mut more = 0;
+        for &x in &blocks[b].succs {
+            let Some(first) = first_inst(blocks, start, x as usize) else { continue };
+            let f = &code[first];
+            reads(f, |u, _| more = more.max(carried[u] as u32));
+            writes(f, |u, _| more = more.max(carried[u] as u32));
+            for sb in (0..6).filter(|sb| f.ctrl.wait >> sb & 1 != 0) {
+                more = more.max(sb_set[sb].saturating_sub(before + stall));
+            }
+        }
+        stall += more;
+        carried.iter_mut().for_each(|x| *x = x.saturating_sub(more as u8));
+        set_stall(code, last, stall, None, sm);
+        let sb = sb_set.map(|x| x.saturating_sub(before + stall) as u8);
+        pass_on(&mut entry, blocks, b, &(carried, sb), true);
+    }
+}
+
+/// The first instruction that runs in block `b` or, if it has none, in those that follow.
+fn first_inst(blocks: &[LinearBlock], start: &[usize], b: usize) -> Option<usize> {
+    let mut b = b;
+    for _ in 0..blocks.len() {
+        if start[b] < start[b + 1] {
+            return Some(start[b]);
+        }
+        b = *blocks[b].succs.first()? as usize;
+    }
+    None
+}
+
+fn pass_on(
+    entry: &mut [Option<(Vec<u8>, [u8; 6])>],
+    blocks: &[LinearBlock],
+    b: usize,
+    state: &(Vec<u8>, [u8; 6]),
+    _end: bool,
+) {
+    for &x in blocks[b].succs.iter().filter(|&&x| x as usize > b) {
+        match &mut entry[x as usize] {
+            Some((carried, sb)) => {
+                carried.iter_mut().zip(&state.0).for_each(|(a, b)| *a = (*a).max(*b));
+                sb.iter_mut().zip(&state.1).for_each(|(a, b)| *a = (*a).max(*b));
+            }
+            e => *e = Some(state.clone()),
+        }
+    }
+}
+
+/// Cycles after `before` until everything of fixed latency is done.
+fn latest(code: &[Sass], c: &Clock, issue: &[u32], before: u32) -> u32 {
+    let mut out = 0;
+    for u in 0..UNITS {
+        let done = match c.writer[u].0 {
+            NONE => c.carried[u] as u32,
+            w => issue[w as usize] + worst(&code[w as usize], u),
+        };
+        out = out.max(done.saturating_sub(before));
+    }
+    out
+}
+
+fn set_stall(code: &mut [Sass], i: usize, stall: u32, next: Option<usize>, sm: u16) {
+    let stall = stall.min(15) as u8;
+    let s = &code[i];
+    let alu = s.form().class.is_fixed() && !matches!(s.form().class, Class::Control);
+    let own = next.map_or(1, |n| latency::issue_interval(s, &code[n], sm));
+    let ctrl = &mut code[i].ctrl;
+    ctrl.stall = stall;
+    ctrl.bit109 = stall <= 1 || stall < 12 && !(alu && stall > own);
+}
+
+/// Sets reuse flags: the next instruction reads the same register in the same place.
+fn reuse(code: &mut [Sass]) {
+    for i in 1..code.len() {
+        let (before, after) = code.split_at_mut(i);
+        let (a, b) = (&mut before[i - 1], &after[0]);
+        if !a.ctrl.bit109 || a.ctrl.stall > 2 {
+            continue;
+        }
+        let math =
+            |s: &Sass| matches!(s.form().class, Class::Alu | Class::Fma | Class::FmaInt | Class::FmaWide | Class::Half);
+        if !math(a) || !math(b) {
+            continue;
+        }
+        let mut flags = 0u8;
+        for (n, slot) in a.form().slots.iter().enumerate() {
+            let (Some(index), Some(r)) = (slot.reuse, a.operands[n].as_reg()) else { continue };
+            if r.is_const() || r.file() != sass::reg::File::Gpr {
+                continue;
+            }
+            let same = b.form().slots.iter().enumerate().any(|(m, t)| {
+                t.reuse == Some(index) && b.operands[m].as_reg() == Some(r) && a.slot_width(n) == b.slot_width(m)
+            });
+            let mut overwritten = false;
+            let first = super::unit(r);
+            writes(a, |u, _| overwritten |= (first..first + a.slot_width(n) as usize).contains(&u));
+            if same && !overwritten {
+                flags |= 1 << index;
+            }
+        }
+        a.ctrl.reuse = flags;
+    }
+}

@@ -1,0 +1,292 @@
+//! List scheduling after register allocation: orders the instructions of each block so that latencies overlap.
+//!
+//! Works between control-flow instructions, on physical registers, forward, cycle by cycle: of the instructions whose
+//! sources are ready the one with the longest way to the end goes first. Order is kept between writes and reads of one
+//! register, between a store and any access to memory that may be the same, and around barriers and fences; loads may
+//! pass loads. Linear but for the two heaps.
+
+use super::{UNITS, reads, writes};
+use crate::mir::{Inst, Op};
+use sass::form::{ModName as M, SlotName as S};
+use sass::inst::{Inst as Sass, Value};
+use sass::latency::{self, Class, Latency};
+use sass::{enums, forms as F};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What sort of memory an instruction touches.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// Bits: global 1, shared 2, local 4.
+    pub spaces: u8,
+    /// Keeps its order with everything else in those spaces.
+    pub ordered: bool,
+}
+
+/// Reads the clock.
+fn reads_clock(s: &Sass) -> bool {
+    use enums::sr;
+    let clocks = [sr::CLOCK, sr::CLOCKLO, sr::CLOCKHI, sr::GLOBALTIMERLO, sr::GLOBALTIMERHI];
+    match s.get(S::Sr).map(|o| o.value) {
+        Some(Value::Imm(n)) => clocks.iter().any(|&c| c as i64 == n) || (sr::PM0 as i64..132).contains(&n),
+        _ => false,
+    }
+}
+
+/// How an instruction takes part in the order of memory accesses.
+pub fn memory(s: &Sass) -> Memory {
+    const ALL: u8 = 7;
+    let form = s.form();
+    let effects = form.effects;
+    if effects.sync || reads_clock(s) {
+        return Memory { spaces: ALL, ordered: true };
+    }
+    if !effects.load && !effects.store || matches!(form.class, Class::Const | Class::UniformConst) {
+        return Memory::default();
+    }
+    let generic = matches!(form.mnemonic, "LD" | "ST" | "ATOM");
+    let spaces = match form.class {
+        _ if s.form == F::LDGSTS => 3,
+        Class::Global if generic => ALL,
+        Class::Global => 1,
+        Class::Shared => 2,
+        Class::Local => 4,
+        _ => ALL,
+    };
+    let sem = s.modifier(M::Sem);
+    let constant = !effects.store && sem == enums::loadsem::CONSTANT;
+    let strong = sem != enums::loadsem::WEAK && !constant;
+    if constant { Memory::default() } else { Memory { spaces, ordered: effects.store || strong } }
+}
+
+/// The order that memory asks for, while walking forward.
+#[derive(Default)]
+pub struct MemoryOrder {
+    last: [Option<u32>; 3],
+    loads: [Vec<u32>; 3],
+}
+
+impl MemoryOrder {
+    /// Calls `edge` with each earlier instruction that `n` must follow.
+    pub fn add(&mut self, n: u32, m: Memory, mut edge: impl FnMut(u32)) {
+        for k in (0..3).filter(|k| m.spaces >> k & 1 != 0) {
+            if let Some(last) = self.last[k] {
+                edge(last);
+            }
+            if m.ordered {
+                self.loads[k].drain(..).for_each(&mut edge);
+                self.last[k] = Some(n);
+            } else {
+                self.loads[k].push(n);
+            }
+        }
+    }
+}
+
+/// A graph of what must come before what, with distances in cycles.
+#[derive(Default)]
+pub struct Graph {
+    edges: Vec<(u32, u32, u16)>,
+    first: Vec<u32>,
+    to: Vec<(u32, u16)>,
+    /// Predecessors not issued yet.
+    pub waiting: Vec<u32>,
+}
+
+impl Graph {
+    /// `b` comes at least `cycles` after `a`.
+    pub fn edge(&mut self, a: u32, b: u32, cycles: u16) {
+        if a != b {
+            self.edges.push((a, b, cycles));
+        }
+    }
+
+    /// Sorts the edges by their first end, for `n` nodes.
+    pub fn finish(&mut self, n: usize) {
+        self.waiting = vec![0; n];
+        self.first = vec![0; n + 1];
+        for e in &self.edges {
+            self.first[e.0 as usize + 1] += 1;
+            self.waiting[e.1 as usize] += 1;
+        }
+        (0..n).for_each(|i| self.first[i + 1] += self.first[i]);
+        let mut at = self.first.clone();
+        self.to = vec![(0, 0); self.edges.len()];
+        for &(a, b, cycles) in &self.edges {
+            self.to[at[a as usize] as usize] = (b, cycles);
+            at[a as usize] += 1;
+        }
+    }
+
+    /// What must follow `n`.
+    pub fn after(&self, n: usize) -> &[(u32, u16)] {
+        &self.to[self.first[n] as usize..self.first[n + 1] as usize]
+    }
+}
+
+/// Cycles that an answer of the latency tables stands for when planning.
+pub fn planned(l: Latency, scoreboard: u16) -> u16 {
+    match l {
+        Latency::Fixed(n) => n as u16,
+        Latency::Scoreboard => scoreboard,
+    }
+}
+
+/// Scratch memory of the pass.
+pub struct Scheduler {
+    sm: u16,
+    writer: Vec<(u32, u8)>,
+    readers: Vec<Vec<(u32, Option<u8>)>>,
+    touched: Vec<usize>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Scheduler {
+    /// For chip `sm`.
+    pub fn new(sm: u16) -> Scheduler {
+        Scheduler { sm, writer: vec![(NONE, 0); UNITS], readers: vec![Vec::new(); UNITS], touched: Vec::new() }
+    }
+
+    /// Schedules the instructions of one block.
+    pub fn block(&mut self, insts: &mut Vec<Inst>) {
+        let mut out = Vec::with_capacity(insts.len());
+        let mut part: Vec<Inst> = Vec::new();
+        for inst in insts.drain(..) {
+            let flow = match &inst.op {
+                Op::Sass(s) => s.form().effects.flow,
+                _ => true,
+            };
+            part.push(inst);
+            if flow {
+                self.part(&mut part, true, &mut out);
+            }
+        }
+        self.part(&mut part, false, &mut out);
+        *insts = out;
+    }
+
+    fn part(&mut self, part: &mut Vec<Inst>, flow: bool, out: &mut Vec<Inst>) {
+        let n = part.len();
+        if n < 3 {
+            out.append(part);
+            return;
+        }
+        let sm = self.sm;
+        let mut g = Graph::default();
+        let mut mem = MemoryOrder::default();
+        let sass = |i: u32| match part.get(i as usize).map(|x| &x.op) {
+            Some(Op::Sass(s)) => Some(s),
+            _ => None,
+        };
+        for i in 0..n as u32 {
+            let Some(s) = sass(i) else { continue };
+            reads(s, |u, slot| {
+                let (w, def) = self.writer[u];
+                if let (true, Some(first)) = (w != NONE, sass(w)) {
+                    g.edge(w, i, planned(latency::raw(first, def, s, slot, sm), latency::expected(first, sm)));
+                }
+                self.readers[u].push((i, slot));
+                self.touched.push(u);
+            });
+            writes(s, |u, slot| {
+                let def = slot.unwrap_or(0);
+                let (w, old) = self.writer[u];
+                if let (true, Some(first)) = (w != NONE, sass(w)) {
+                    g.edge(w, i, planned(latency::waw(first, old, s, def, sm), latency::expected(first, sm)));
+                }
+                for (r, used) in self.readers[u].drain(..) {
+                    if let (true, Some(first)) = (r != i, sass(r)) {
+                        g.edge(r, i, planned(latency::war(first, used, s, def, sm), 12));
+                    }
+                }
+                self.writer[u] = (i, def);
+                self.touched.push(u);
+            });
+            mem.add(i, memory(s), |before| g.edge(before, i, 1));
+        }
+        for u in self.touched.drain(..) {
+            self.writer[u] = (NONE, 0);
+            self.readers[u].clear();
+        }
+        if flow {
+            (0..n as u32 - 1).for_each(|i| g.edge(i, n as u32 - 1, 1));
+        }
+        g.finish(n);
+        let order = list_schedule(&mut g, n, |i| sass(i as u32), sm);
+        let mut taken: Vec<Option<Inst>> = part.drain(..).map(Some).collect();
+        out.extend(order.into_iter().filter_map(|i| taken[i as usize].take()));
+    }
+}
+
+/// Orders `n` nodes: by time, then by the length of the way to the end, then by age.
+pub fn list_schedule<'a>(g: &mut Graph, n: usize, sass: impl Fn(usize) -> Option<&'a Sass>, sm: u16) -> Vec<u32> {
+    let mut height = vec![0u32; n];
+    for i in (0..n).rev() {
+        height[i] = g.after(i).iter().map(|&(to, cycles)| height[to as usize] + cycles as u32).max().unwrap_or(1);
+    }
+    let pipes: Vec<u8> = (0..n).map(|i| sass(i).map_or(OTHER, pipe) as u8).collect();
+    let mut ready_at = vec![0u32; n];
+    let mut free_at = [0u32; PIPES];
+    let mut pending: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new();
+    let mut available: [BinaryHeap<(u32, Reverse<u32>)>; PIPES] = Default::default();
+    (0..n).filter(|&i| g.waiting[i] == 0).for_each(|i| pending.push(Reverse((0, i as u32))));
+    let mut order = Vec::with_capacity(n);
+    let mut now = 0u32;
+    while order.len() < n {
+        while let Some(&Reverse((t, i))) = pending.peek() {
+            if t > now {
+                break;
+            }
+            pending.pop();
+            available[pipes[i as usize] as usize].push((height[i as usize], Reverse(i)));
+        }
+        // The best of the pipes that are free.
+        let best = (0..PIPES).filter(|&p| free_at[p] <= now).max_by_key(|&p| available[p].peek().copied());
+        let Some((_, Reverse(i))) = best.and_then(|p| available[p].pop()) else {
+            let pipe_free = (0..PIPES).filter(|&p| !available[p].is_empty()).map(|p| free_at[p]);
+            let next = pipe_free.chain(pending.peek().map(|p| p.0.0)).min();
+            match next {
+                Some(t) => now = t.max(now + 1),
+                None => break,
+            }
+            continue;
+        };
+        if let Some(s) = sass(i as usize) {
+            free_at[pipes[i as usize] as usize] = now + latency::issue_interval(s, s, sm) as u32;
+        }
+        order.push(i);
+        for k in 0..g.after(i as usize).len() {
+            let (to, cycles) = g.after(i as usize)[k];
+            let to = to as usize;
+            ready_at[to] = ready_at[to].max(now + cycles as u32);
+            g.waiting[to] -= 1;
+            if g.waiting[to] == 0 {
+                pending.push(Reverse((ready_at[to], to as u32)));
+            }
+        }
+        now += 1;
+    }
+    order
+}
+
+const PIPES: usize = 13;
+const OTHER: usize = 12;
+
+fn pipe(s: &Sass) -> usize {
+    match s.form().class {
+        Class::Global | Class::Local | Class::Shared | Class::Shuffle => 0,
+        Class::Alu | Class::Vote => 1,
+        Class::Fma => 2,
+        Class::FmaInt | Class::FmaWide => 3,
+        Class::Half | Class::HalfMma => 4,
+        Class::Double => 5,
+        Class::Xu => 6,
+        Class::Const => 7,
+        Class::Uniform | Class::UniformMove | Class::UniformConst => 8,
+        Class::Match => 9,
+        Class::R2Ur => 10,
+        Class::Cs2r => 11,
+        _ => OTHER,
+    }
+}
