@@ -80,9 +80,28 @@ impl Launch {
         if reader.errors.is_empty() { Ok(launch) } else { Err(reader.errors) }
     }
 
+    /// Checks what no kernel can run with.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        if self.grid.contains(&0) || self.block.contains(&0) {
+            return Err("a grid or block without threads".into());
+        }
+        if self.threads() > 1024 {
+            return Err(format!("a block has at most 1024 threads, not {}", self.threads()));
+        }
+        if let Some(c) = self.cluster
+            && (c.contains(&0) || (0..3).any(|i| !self.grid[i].is_multiple_of(c[i])) || c.iter().product::<u32>() > 16)
+        {
+            return Err("the grid is no multiple of the cluster, or a cluster has more than 16 CTAs".into());
+        }
+        Ok(())
+    }
+
     /// Threads of one CTA.
     pub fn threads(&self) -> u64 {
-        self.block.iter().map(|&n| n as u64).product()
+        self.block.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64))
     }
 
     /// CTAs of the grid.

@@ -19,6 +19,8 @@ pub const CONST: u64 = 0x7c00_0000_0000;
 pub const PARAM: u64 = 0x7b00_0000_0000;
 /// Bytes at the start of every CTA's shared memory that belong to the system (sm_90 and later).
 pub const SHARED_RESERVED: u32 = 0x400;
+/// Largest shared memory of a CTA, in bytes (sm_90).
+pub const MAX_SHARED: u32 = 227 * 1024;
 /// Local memory of a thread, in bytes: accesses beyond are faults.
 pub const LOCAL_SIZE: u32 = 512 * 1024;
 

@@ -137,6 +137,30 @@ fn launches_that_do_not_fit() {
     for (kernel, args) in [("q", vec![]), ("k", vec![]), ("k", vec![Arg::Value(vec![0; 8])])] {
         assert_eq!(with(kernel, args).unwrap_err().kind, FaultKind::Launch);
     }
+    let arg = || vec![Arg::Value(vec![0; 4])];
+    for (grid, block, cluster, shared) in [
+        ([0, 1, 1], [1, 1, 1], None, 0),
+        ([1, 1, 1], [1, 0, 1], None, 0),
+        ([1, 1, 1], [1024, 2, 1], None, 0),
+        ([3, 1, 1], [1, 1, 1], Some([2, 1, 1]), 0),
+        ([3, 1, 1], [1, 1, 1], Some([0, 1, 1]), 0),
+        ([1, 1, 1], [1, 1, 1], None, 300_000),
+    ] {
+        let launch = Launch { kernel: "k".into(), grid, block, cluster, shared, args: arg() };
+        assert_eq!(
+            sim::run_ptx(&module, &launch, &Config::default()).unwrap_err().kind,
+            FaultKind::Launch,
+            "{launch:?}"
+        );
+    }
+    for body in [".local .b8 big[4000000];", ".shared .b8 big[4000000];", ".shared .b8 big[4294967295];"] {
+        let text = format!(
+            ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u32 n)\n{{\n{body}\nret;\n}}\n"
+        );
+        let (module, _) = ptx::parse(&text);
+        let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [1; 3], args: arg(), ..Launch::default() };
+        assert_eq!(sim::run_ptx(&module, &launch, &Config::default()).unwrap_err().kind, FaultKind::Launch, "{body}");
+    }
 }
 
 /// A lane may wait for another lane of its warp, and a warp for another warp.

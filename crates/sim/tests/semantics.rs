@@ -61,7 +61,7 @@ fn kernel(body: &str, to: To) -> String {
         To::P => "selp.u64 %o, 1, 0, %p0;",
     };
     format!(
-        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)\n{{\n\
+        ".version 8.1\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)\n{{\n\
          .reg .b64 %a, %b, %c, %o, %d<4>, %in, %out;\n.reg .b32 %wa, %wb, %wc, %w<8>, %i, %n;\n.reg .b16 %ha, %hb, %hc, %h<4>;\n\
          .reg .pred %p<4>, %past;\n\
          ld.param.u64 %in, [in];\nld.param.u64 %out, [out];\nld.param.u32 %n, [n];\nmov.u32 %w1, %ctaid.x;\nmov.u32 %w2, %ntid.x;\n\
@@ -97,6 +97,38 @@ fn s(x: u64) -> i64 {
 
 fn w(x: u64) -> u64 {
     x as u32 as u64
+}
+
+/// The value of an 8-bit float; NaN for codes that are no number.
+fn e4m3(code: u8) -> f32 {
+    let (e, m) = (code >> 3 & 15, (code & 7) as f32);
+    match (e, code & 7) {
+        (15, 7) => f32::NAN,
+        (0, _) => m * 2f32.powi(-9),
+        _ => (8.0 + m) * 2f32.powi(e as i32 - 10),
+    }
+}
+
+fn e5m2(code: u8) -> f32 {
+    let (e, m) = (code >> 2 & 31, (code & 3) as f32);
+    match e {
+        31 => f32::NAN,
+        0 => m * 2f32.powi(-16),
+        _ => (4.0 + m) * 2f32.powi(e as i32 - 17),
+    }
+}
+
+/// The nearest of all codes (the even one of two), found by looking at each of them.
+fn eight(x: f32, max: f32, value: fn(u8) -> f32) -> u64 {
+    if x.is_nan() {
+        return 0x7f;
+    }
+    let y = x.abs().min(max) as f64;
+    let distance = |c: u8| (value(c) as f64 - y).abs();
+    let best = (0..128u8)
+        .filter(|&c| !value(c).is_nan())
+        .min_by(|&a, &b| distance(a).total_cmp(&distance(b)).then((a & 1).cmp(&(b & 1))));
+    best.unwrap() as u64 | if x.is_sign_negative() { 0x80 } else { 0 }
 }
 
 macro_rules! cases {
@@ -228,6 +260,11 @@ fn cases() -> Vec<Case> {
         W "cvt.rni.f32.f32 %w0, %wa;" |a, _, _| canon(f(a).round_ties_even());
         W "cvt.rmi.f32.f32 %w0, %wa;" |a, _, _| canon(f(a).floor());
         W "cvt.f32.f16 %w0, %ha;" |a, _, _| { let h = a as u16; let (e, m) = (h >> 10 & 31, (h & 1023) as f32); let v = match e { 0 => m * 2f32.powi(-24), 31 if m == 0.0 => f32::INFINITY, 31 => f32::NAN, _ => (1024.0 + m) * 2f32.powi(e as i32 - 25) }; canon(if h >> 15 != 0 { -v } else { v }) };
+ H "cvt.rn.satfinite.e4m3x2.f32 %h0, %wa, %wb;" |a, b, _| eight(f(a), 448.0, e4m3) << 8 | eight(f(b), 448.0, e4m3);
+        H "cvt.rn.satfinite.e5m2x2.f32 %h0, %wa, %wb;" |a, b, _| eight(f(a), 57344.0, e5m2) << 8 | eight(f(b), 57344.0, e5m2);
+        W "cvt.rn.tf32.f32 %w0, %wa;" |a, _, _| if f(a).is_nan() { 0x7fff_e000 } else { (w(a) + 0xfff + (a >> 13 & 1)) & 0xffff_e000 };
+        W "cvt.rn.bf16x2.f32 %w0, %wa, %wb;" |a, b, _| { let r = |x: u64| if f(x).is_nan() { 0x7fff } else { (w(x) + 0x7fff + (x >> 16 & 1)) >> 16 }; r(a) << 16 | r(b) };
+        W "cvt.pack.sat.s8.s32.b32 %w0, %wa, %wb, %wc;" |a, b, c| { let r = |x: u64| s(x).clamp(-128, 127) as u8 as u64; w(c << 16) | r(a) << 8 | r(b) };
         W "cvt.f32.bf16 %w0, %ha;" |a, _, _| (a & 0xffff) << 16;
     }
 }

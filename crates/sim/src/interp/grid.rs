@@ -7,9 +7,9 @@ use super::program::{Lanes, Program, Special};
 use super::warp::{Env, Stop, Wait, Warp};
 use crate::fault::{Fault, FaultKind, Place};
 use crate::launch::{Arg, Launch};
-use crate::memory::{Global, SHARED_RESERVED, Window};
+use crate::memory::{Global, LOCAL_SIZE, MAX_SHARED, SHARED_RESERVED, Window};
 use crate::{Config, Outcome, Stats};
-use ptx::module::{FuncKind, Module};
+use ptx::module::{Directive, FuncKind, Module};
 use ptx::types::{Dim, SpecialReg as S};
 use std::collections::VecDeque;
 
@@ -19,6 +19,8 @@ const SLICE: u32 = 4096;
 const QUANTUM: u64 = 4_000_000;
 /// Clusters that may be under way at a time.
 const RESIDENT: usize = 256;
+/// Largest variable, in bytes.
+const MAX_VARIABLE: u64 = 1 << 28;
 
 /// Runs a kernel of a checked module.
 ///
@@ -45,6 +47,18 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
             launch.args.len()
         )));
     }
+    launch.check().map_err(bad)?;
+    for d in &f.directives {
+        if let Directive::ReqNtid(n) = d
+            && *n != launch.block
+        {
+            return Err(bad(format!("the kernel requires blocks of {n:?} threads, the launch has {:?}", launch.block)));
+        }
+    }
+    // What would not fit a GPU shall not be tried in memory here.
+    if let Some(v) = m.vars.iter().find(|v| v.size() > MAX_VARIABLE || v.align > 1 << 20) {
+        return Err(bad(format!("the variable '{}' has {} bytes", v.name, v.size())));
+    }
     let mut global = Global::new();
     let mut buffers = Vec::new();
     let mut values = Vec::new();
@@ -59,6 +73,13 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
         }
     }
     let l = layout(m, ptx::module::FuncId(entry as u32), &mut global);
+    if l.frames.iter().any(|&n| n > LOCAL_SIZE) {
+        return Err(bad(format!("a function needs more than {LOCAL_SIZE} bytes of local memory")));
+    }
+    let shared = (l.shared - SHARED_RESERVED).saturating_add(launch.shared);
+    if shared > MAX_SHARED {
+        return Err(bad(format!("{shared} bytes of shared memory; a CTA has at most {MAX_SHARED}")));
+    }
     let mut param = Window { start: 0, data: vec![0; l.param_size as usize] };
     for ((i, &v), value) in f.params.iter().enumerate().zip(&values) {
         let var = &m.vars[v.index()];

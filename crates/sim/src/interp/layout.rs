@@ -49,11 +49,11 @@ pub fn layout(m: &Module, entry: FuncId, global: &mut Global) -> Layout {
     for (i, f) in m.funcs.iter().enumerate() {
         for &v in f.params.iter().chain(&f.returns) {
             let var = &m.vars[v.index()];
-            let size = var.size() as u32;
+            let size = var.size().min(u32::MAX as u64 / 4) as u32;
             if f.kind == FuncKind::Func && var.space != Space::Reg {
                 let at = up(l.frames[i], var.align);
                 l.places[v.index()] = Place::Frame(at);
-                l.frames[i] = at + size;
+                l.frames[i] = at.saturating_add(size);
             } else if i == entry.index() {
                 let at = up(l.param_size, var.align);
                 l.places[v.index()] = Place::Param(at);
@@ -96,12 +96,12 @@ pub fn layout(m: &Module, entry: FuncId, global: &mut Global) -> Layout {
             }
             (Space::Shared | Space::SharedCluster, _) => {
                 let at = up(l.shared, v.align);
-                l.shared = at + size;
+                l.shared = at.saturating_add(size).min(u32::MAX / 2);
                 Place::Shared(at)
             }
             (Space::Local | Space::Param | Space::ParamFunc, Some(f)) => {
                 let at = up(l.frames[f.index()], v.align);
-                l.frames[f.index()] = at + size;
+                l.frames[f.index()] = at.saturating_add(size).min(u32::MAX / 2);
                 Place::Frame(at)
             }
             _ => Place::None,

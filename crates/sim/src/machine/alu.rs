@@ -6,7 +6,7 @@
 use super::mufu;
 use super::program::{AluFn, In, Out};
 use crate::num::fp::{self, Half, compare, float_to_float, float_to_int, ftz32, min_max, sat32};
-use crate::num::soft::{self, BF16, F16, F32, F64, Format, Round, from_int};
+use crate::num::soft::{self, BF16, E4M3, E5M2, F16, F32, F64, Format, Round, TF32, from_int};
 use sass::form::{ModName as M, SlotName as S};
 use sass::inst::Inst;
 use std::cmp::Ordering;
@@ -716,6 +716,31 @@ fn float_op(stem: &str, inst: &Inst) -> Option<Op> {
             };
             plain(vec![ra, rb], some(move |i, o, l| o.r[0][l] = conv(i.s[0][l]) << 16 | conv(i.s[1][l])))
         }
+        "F2FP_UNPACK" => {
+            let from = fp8(inst.modifier(M::Src));
+            let half = move |b: u32| soft::convert(from, &F16, b as u64 & 0xff, Round::Rn) as u32;
+            plain(vec![rb], some(move |i, o, l| o.r[0][l] = half(i.s[0][l]) | half(i.s[0][l] >> 8) << 16))
+        }
+        "F2FP_TF32" => plain(
+            vec![rb],
+            some(|i, o, l| o.r[0][l] = (soft::convert(&F32, &TF32, i.s[0][l] as u64, Round::Rn) << 13) as u32),
+        ),
+        "F2FP_FP8" => {
+            let to = fp8(inst.modifier(M::Dst));
+            let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
+                let one = |x: u32| to_fp8(&F32, to, x as u64);
+                o.r[0][l] = i.s[2][l] << 16 | one(i.s[0][l]) << 8 | one(i.s[1][l]);
+            });
+            plain(vec![ra, rb, rc], f)
+        }
+        "F2FP_FP8_F16" => {
+            let to = fp8(inst.modifier(M::Dst));
+            let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
+                let one = |x: u32| to_fp8(&F16, to, x as u64 & 0xffff);
+                o.r[0][l] = i.s[1][l] << 16 | one(i.s[0][l] >> 16) << 8 | one(i.s[0][l]);
+            });
+            plain(vec![rb, rc], f)
+        }
         "I2FP" => {
             let to = format(inst.modifier(M::Dst))?;
             let s = inst.modifier(M::Src) == 5;
@@ -808,6 +833,17 @@ fn float_op(stem: &str, inst: &Inst) -> Option<Op> {
         }
         _ => return half_op(stem, inst),
     })
+}
+
+fn fp8(n: u8) -> &'static Format {
+    if n == 0 { &E5M2 } else { &E4M3 }
+}
+
+/// To 8 bits, what is too large to the largest finite number.
+fn to_fp8(from: &Format, to: &Format, x: u64) -> u32 {
+    let r = soft::convert(from, to, x, Round::Rn);
+    let over = !from.is_nan(x) && r & 0x7f > to.max_finite();
+    (if over { (r & 0x80) | to.max_finite() } else { r }) as u32
 }
 
 fn narrow_source(f: &Format, m: Md, b: u32, shift: u32) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::elf::Elf;
 use crate::launch::{Arg, Launch};
-use crate::memory::{CONST, Global, LOCAL, PARAM, SHARED_RESERVED, Window};
+use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED_RESERVED, Window};
 
 /// Value of R1 when a kernel starts: the end of the local memory of a thread, which grows down.
 pub const STACK_TOP: u32 = 0x10000;
@@ -63,6 +63,7 @@ impl Image {
     /// # Errors
     /// What does not fit: no such kernel, wrong arguments, a file that is no cubin.
     pub fn load(bytes: &[u8], launch: &Launch, global: &mut Global) -> Result<Image, String> {
+        launch.check()?;
         let elf = Elf::read(bytes)?;
         let sm = (elf.flags >> 8 & 0xffff) as u16;
         if sm != 90 {
@@ -137,6 +138,10 @@ impl Image {
         banks[3].data = bank(".nv.constant3");
         banks[4].data = bank(".nv.constant4");
         let shared = elf.section(&format!(".nv.shared.{name}")).map_or(SHARED_RESERVED, |s| s.data.len() as u32);
+        let total = (shared.saturating_sub(SHARED_RESERVED)).saturating_add(launch.shared);
+        if total > MAX_SHARED {
+            return Err(format!("{total} bytes of shared memory; a CTA has at most {MAX_SHARED}"));
+        }
         let constant = banks[3].clone();
         Ok(Image { code, banks, param, constant, shared: shared.max(SHARED_RESERVED), buffers, sm })
     }
