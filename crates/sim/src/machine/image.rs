@@ -1,8 +1,8 @@
 //! A kernel of a cubin in memory: code, constant banks, globals, parameters.
 
-use super::elf::Elf;
 use crate::launch::{Arg, Launch};
 use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED_RESERVED, Window};
+use cubin::elf::{Elf, Section};
 
 /// Value of R1 when a kernel starts: the end of the local memory of a thread, which grows down.
 pub const STACK_TOP: u32 = 0x10000;
@@ -45,6 +45,15 @@ pub struct Image {
     pub sm: u16,
 }
 
+/// Largest section of globals, in bytes.
+const MAX_GLOBAL: u64 = 1 << 32;
+/// Section type of relocations without addends.
+const REL: u32 = 9;
+
+fn section<'a>(elf: &'a Elf, name: &str) -> Option<&'a Section> {
+    elf.section(name).map(|s| s.1)
+}
+
 fn put32(data: &mut [u8], at: usize, value: u32) {
     if let Some(to) = data.get_mut(at..at + 4) {
         to.copy_from_slice(&value.to_le_bytes());
@@ -52,7 +61,7 @@ fn put32(data: &mut [u8], at: usize, value: u32) {
 }
 
 fn put64(data: &mut [u8], at: usize, value: u64) {
-    if let Some(to) = data.get_mut(at..at + 8) {
+    if let Some(to) = at.checked_add(8).and_then(|end| data.get_mut(at..end)) {
         to.copy_from_slice(&value.to_le_bytes());
     }
 }
@@ -64,14 +73,14 @@ impl Image {
     /// What does not fit: no such kernel, wrong arguments, a file that is no cubin.
     pub fn load(bytes: &[u8], launch: &Launch, global: &mut Global) -> Result<Image, String> {
         launch.check()?;
-        let elf = Elf::read(bytes)?;
-        let sm = (elf.flags >> 8 & 0xffff) as u16;
+        let elf = Elf::read(bytes).map_err(|d| d.message)?;
+        let sm = elf.sm();
         if sm != 90 {
             return Err(format!("the simulator runs code for sm_90, not sm_{sm}"));
         }
         let name = &launch.kernel;
-        let text =
-            elf.section(&format!(".text.{name}")).ok_or_else(|| format!("there is no kernel '{name}' in the cubin"))?;
+        let text = section(&elf, &format!(".text.{name}"))
+            .ok_or_else(|| format!("there is no kernel '{name}' in the cubin"))?;
         let code = text.data.chunks_exact(16).map(|w| u128::from_le_bytes(w.try_into().unwrap())).collect();
         let params = parameters(&elf, name).ok_or("the parameter description of the kernel is damaged")?;
         if params.len() != launch.args.len() {
@@ -81,7 +90,7 @@ impl Image {
                 launch.args.len()
             ));
         }
-        let mut bank0 = elf.section(&format!(".nv.constant0.{name}")).map(|s| s.data.clone()).unwrap_or_default();
+        let mut bank0 = section(&elf, &format!(".nv.constant0.{name}")).map(|s| s.data.clone()).unwrap_or_default();
         bank0.resize(bank0.len().max(bank0::PARAMS), 0);
         let mut buffers = Vec::new();
         for (i, arg) in launch.args.iter().enumerate() {
@@ -110,22 +119,29 @@ impl Image {
         let mut sections: Vec<Option<u64>> = vec![None; elf.sections.len()];
         for (i, s) in elf.sections.iter().enumerate() {
             if s.name == ".nv.global" || s.name == ".nv.global.init" {
-                sections[i] = Some(global.alloc(s.data.clone(), s.align, format!("section {}", s.name)));
+                if s.size > MAX_GLOBAL {
+                    return Err(format!("{} has {} bytes", s.name, s.size));
+                }
+                let data = if s.has_bytes() { s.data.clone() } else { vec![0; s.size as usize] };
+                sections[i] = Some(global.alloc(data, s.align, format!("section {}", s.name)));
             }
         }
         let mut data: Vec<Option<Vec<u8>>> =
             elf.sections.iter().map(|s| s.name.starts_with(".nv.constant").then(|| s.data.clone())).collect();
-        for (target, r) in &elf.relocations {
-            let Some(symbol) = elf.symbols.get(r.symbol as usize) else { continue };
+        let symbols = elf.symbols().map_err(|d| d.message)?;
+        for (table, r) in elf.sections.iter().flat_map(|t| t.relocs().into_iter().map(move |r| (t, r))) {
+            let Some(symbol) = symbols.get(r.symbol as usize) else { continue };
             // Type 2 is a 64-bit address; others concern code, debugging, or functions.
-            let (2, Some(Some(base))) = (r.kind, sections.get(symbol.section as usize)) else { continue };
-            let value = base + symbol.value;
-            if let Some(Some(at)) = sections.get(*target) {
-                let old = global.load(at + r.offset, 8).unwrap_or(0) as i64;
-                let value = value.wrapping_add(r.addend.unwrap_or(old) as u64);
-                global.store(at + r.offset, 8, value).map_err(|e| e.message)?;
-            } else if let Some(Some(d)) = data.get_mut(*target) {
-                put64(d, r.offset as usize, value.wrapping_add(r.addend.unwrap_or(0) as u64));
+            let (2, Some(Some(base))) = (r.kind, sections.get(symbol.shndx as usize)) else { continue };
+            let value = base.wrapping_add(symbol.value).wrapping_add(r.addend as u64);
+            let target = table.info as usize;
+            if let Some(Some(at)) = sections.get(target) {
+                // A table without addends finds them in place.
+                let at = at.wrapping_add(r.offset);
+                let old = if table.kind == REL { global.load(at, 8).unwrap_or(0) } else { 0 };
+                global.store(at, 8, value.wrapping_add(old)).map_err(|e| e.message)?;
+            } else if let Some(Some(d)) = data.get_mut(target) {
+                put64(d, r.offset as usize, value);
             }
         }
         let mut bank = |name: &str| -> Vec<u8> {
@@ -137,7 +153,8 @@ impl Image {
         banks[2].data = bank(&format!(".nv.constant2.{name}"));
         banks[3].data = bank(".nv.constant3");
         banks[4].data = bank(".nv.constant4");
-        let shared = elf.section(&format!(".nv.shared.{name}")).map_or(SHARED_RESERVED, |s| s.data.len() as u32);
+        let shared = section(&elf, &format!(".nv.shared.{name}"))
+            .map_or(SHARED_RESERVED, |s| s.size.min(u32::MAX as u64) as u32);
         let total = (shared.saturating_sub(SHARED_RESERVED)).saturating_add(launch.shared);
         if total > MAX_SHARED {
             return Err(format!("{total} bytes of shared memory; a CTA has at most {MAX_SHARED}"));
@@ -149,7 +166,7 @@ impl Image {
 
 /// Offset and size of every parameter, by ordinal, from `.nv.info.<kernel>` (attribute 0x17; 0x45 for large ones).
 fn parameters(elf: &Elf, kernel: &str) -> Option<Vec<(usize, usize)>> {
-    let info = match elf.section(&format!(".nv.info.{kernel}")) {
+    let info = match section(elf, &format!(".nv.info.{kernel}")) {
         Some(s) => &s.data,
         None => return Some(Vec::new()),
     };

@@ -2,7 +2,6 @@
 
 mod alu;
 mod decode;
-mod elf;
 mod grid;
 mod hazard;
 mod image;
