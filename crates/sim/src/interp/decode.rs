@@ -142,14 +142,17 @@ impl<'a> Decoder<'a> {
             Some(g) => PRef { slot: self.regs[g.reg.index()].0, neg: g.negated },
             None => PRef::TRUE,
         };
-        let exec = match self.exec(inst) {
-            Ok(exec) => exec,
-            Err(why) => {
-                let mods: String = inst.mods.iter().map(|m| format!(".{}", m.name())).collect();
-                let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-                Exec::Unsupported(format!("'{}{mods}' is not modelled by the PTX interpreter{why}", inst.op.name()))
-            }
-        };
+        let guard_is_pred = inst.guard.is_none_or(|g| self.is_pred(g.reg));
+        let guard = if guard_is_pred { guard } else { PRef::TRUE };
+        let exec =
+            match self.exec(inst).and_then(|e| if guard_is_pred { Ok(e) } else { gap("its guard is no predicate") }) {
+                Ok(exec) => exec,
+                Err(why) => {
+                    let mods: String = inst.mods.iter().map(|m| format!(".{}", m.name())).collect();
+                    let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+                    Exec::Unsupported(format!("'{}{mods}' is not modelled by the PTX interpreter{why}", inst.op.name()))
+                }
+            };
         if matches!(exec, Exec::Bra { .. } | Exec::Brx { .. }) {
             self.fixups.push(self.p.code.len() as u32);
         }
@@ -176,6 +179,16 @@ impl<'a> Decoder<'a> {
         if self.clusters { self.special(Special::Shared(off)) } else { self.constant(off as u64) }
     }
 
+    fn is_pred(&self, reg: RegId) -> bool {
+        self.m.funcs[self.func.index()].regs[reg.index()].ty == T::Pred
+    }
+
+    /// A register of at most 64 bits, or a component that it has.
+    fn is_value(&self, reg: RegId, elem: Option<u8>) -> bool {
+        let r = &self.m.funcs[self.func.index()].regs[reg.index()];
+        r.ty != T::Pred && r.ty.bits() <= 64 && elem.unwrap_or(0) < r.vector.max(1)
+    }
+
     fn reg(&self, reg: RegId, elem: Option<u8>) -> Slot {
         Slot(self.regs[reg.index()].0 + elem.unwrap_or(0) as u32)
     }
@@ -193,7 +206,7 @@ impl<'a> Decoder<'a> {
     fn src(&mut self, op: &Operand, t: T) -> Result<Slot> {
         let bits = t.bits();
         Ok(match op {
-            Operand::Reg { reg, elem } if self.regs[reg.index()].1 <= 64 => self.reg(*reg, *elem),
+            Operand::Reg { reg, elem } if self.is_value(*reg, *elem) => self.reg(*reg, *elem),
             Operand::Special(s) => match s {
                 SpecialReg::Whole(_) => return gap("a whole vector register"),
                 SpecialReg::Clock
@@ -232,7 +245,7 @@ impl<'a> Decoder<'a> {
 
     fn dst(&self, op: &Operand) -> Result<Slot> {
         match op {
-            Operand::Reg { reg, elem } if self.regs[reg.index()].1 <= 64 => Ok(self.reg(*reg, *elem)),
+            Operand::Reg { reg, elem } if self.is_value(*reg, *elem) => Ok(self.reg(*reg, *elem)),
             Operand::Sink => Ok(Slot::NONE),
             _ => gap("this kind of destination"),
         }
@@ -240,7 +253,7 @@ impl<'a> Decoder<'a> {
 
     fn pdst(&self, op: &Operand) -> Result<Option<u32>> {
         match op {
-            Operand::Reg { reg, .. } => Ok(Some(self.regs[reg.index()].0)),
+            Operand::Reg { reg, .. } if self.is_pred(*reg) => Ok(Some(self.regs[reg.index()].0)),
             Operand::Sink => Ok(None),
             _ => gap("this kind of destination"),
         }
@@ -248,8 +261,8 @@ impl<'a> Decoder<'a> {
 
     fn psrc(&self, op: &Operand) -> Result<PRef> {
         match op {
-            Operand::Reg { reg, .. } => Ok(PRef { slot: self.regs[reg.index()].0, neg: false }),
-            Operand::NotReg(reg) => Ok(PRef { slot: self.regs[reg.index()].0, neg: true }),
+            Operand::Reg { reg, .. } if self.is_pred(*reg) => Ok(PRef { slot: self.regs[reg.index()].0, neg: false }),
+            Operand::NotReg(reg) if self.is_pred(*reg) => Ok(PRef { slot: self.regs[reg.index()].0, neg: true }),
             Operand::Int(n) => Ok(PRef { slot: 0, neg: *n == 0 }),
             _ => gap("this kind of predicate"),
         }
@@ -260,6 +273,7 @@ impl<'a> Decoder<'a> {
         let zero = self.constant(0);
         let plain = Addr { base: zero, offset: *offset, frame: false, mask: u64::MAX };
         Ok(match base {
+            AddressBase::Reg(r) if !self.is_value(*r, None) => return gap("this kind of address"),
             AddressBase::Reg(r) => Addr { base: self.reg(*r, None), mask: mask(self.regs[r.index()].1), ..plain },
             AddressBase::None => plain,
             AddressBase::Var(v) => match self.l.places[v.index()] {
@@ -735,11 +749,10 @@ impl<'a> Decoder<'a> {
         }
         let ops = &inst.operands;
         let Some(Operand::Int(size @ (4 | 8 | 16))) = ops.get(2) else { return gap("this size") };
-        let is_pred = |r: &RegId| self.m.funcs[self.func.index()].regs[r.index()].ty == T::Pred;
         let mut ignore = PRef { slot: 0, neg: true };
         let read = match ops.get(3) {
             None => self.constant(*size as u64),
-            Some(o @ (Operand::Reg { reg, .. } | Operand::NotReg(reg))) if is_pred(reg) => {
+            Some(o @ (Operand::Reg { reg, .. } | Operand::NotReg(reg))) if self.is_pred(*reg) => {
                 ignore = self.psrc(o)?;
                 self.constant(*size as u64)
             }

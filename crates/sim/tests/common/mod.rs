@@ -58,6 +58,7 @@ fn case(path: &Path, name: &str) -> Case {
 }
 
 /// The first difference of two buffers, in words.
+#[allow(dead_code)]
 pub fn difference(got: &[u8], want: &[u8]) -> Option<String> {
     if got.len() != want.len() {
         return Some(format!("{} bytes instead of {}", got.len(), want.len()));
