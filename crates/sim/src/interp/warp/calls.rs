@@ -1,0 +1,182 @@
+//! Calls, returns, and functions that the system provides.
+
+use super::*;
+
+impl Warp {
+    pub(super) fn call(
+        &mut self,
+        env: &mut Env<'_>,
+        depth: usize,
+        pc: u32,
+        (callee, args, rets): (&Callee, PassedList<'_>, PassedList<'_>),
+        m: u32,
+    ) -> Res<()> {
+        let p = env.p;
+        let groups: Vec<(u32, u32)> = match callee {
+            Callee::Direct(f) => vec![(*f, m)],
+            Callee::System(s) => return self.system(env, depth, pc, (*s, args, rets), m),
+            Callee::Indirect(s) => {
+                self.need(env, depth, &[*s], m, pc)?;
+                let target = *self.values(p, depth, *s);
+                let mut groups: Vec<(u32, u32)> = Vec::new();
+                for i in lanes(m) {
+                    let n = target[i].wrapping_sub(FUNCTION);
+                    if p.funcs.get(n as usize).is_none_or(|f| f.entry == u32::MAX) {
+                        let message = format!("a call of {:#x}, which is no function", target[i]);
+                        return Err(stop(FaultKind::OutOfBounds, message, i, pc));
+                    }
+                    match groups.iter_mut().find(|g| g.0 as u64 == n) {
+                        Some(g) => g.1 |= 1 << i,
+                        None => groups.push((n as u32, 1 << i)),
+                    }
+                }
+                groups
+            }
+        };
+        if depth + 1 >= MAX_DEPTH {
+            let lane = m.trailing_zeros() as usize;
+            return Err(stop(FaultKind::StackOverflow, format!("{MAX_DEPTH} nested calls"), lane, pc));
+        }
+        self.frame(p, depth + 1);
+        for (func, m) in groups {
+            let f = &p.funcs[func as usize];
+            if f.params.len() != args.len() || f.returns.len() < rets.len() {
+                let message = format!("{} arguments for '{}', which takes {}", args.len(), f.name, f.params.len());
+                return Err(stop(FaultKind::Launch, message, m.trailing_zeros() as usize, pc));
+            }
+            for i in lanes(m) {
+                let base = self.frames[depth].top[i];
+                let top = base + f.frame;
+                if top > LOCAL_SIZE {
+                    let message = format!("the stack of the thread is larger than {LOCAL_SIZE} bytes");
+                    return Err(stop(FaultKind::StackOverflow, message, i, pc));
+                }
+                if self.local[i].data.len() < top as usize {
+                    self.local[i].data.resize(top as usize, 0);
+                }
+                for (&(from, size), &(to, room)) in args.iter().zip(&f.params) {
+                    let size = size.min(room) as usize;
+                    let to = (base + to) as usize;
+                    match from {
+                        Passed::Frame(off) => {
+                            let at = (self.frames[depth].base[i] + off) as usize;
+                            self.local[i].data.copy_within(at..at + size, to);
+                        }
+                        Passed::Slot(s) => {
+                            self.need(env, depth, &[s], 1 << i, pc)?;
+                            let v = self.values(p, depth, s)[i].to_le_bytes();
+                            self.local[i].data[to..to + size.min(8)].copy_from_slice(&v[..size.min(8)]);
+                        }
+                    }
+                }
+                let frame = &mut self.frames[depth + 1];
+                (frame.base[i], frame.top[i], frame.site[i], frame.func[i]) = (base, top, pc, func);
+                self.pc[i] = f.entry;
+                self.depth[i] += 1;
+            }
+            let frame = &mut self.frames[depth + 1];
+            frame.init.iter_mut().for_each(|x| *x &= !m);
+            frame.pinit[1..].iter_mut().for_each(|x| *x &= !m);
+        }
+        Ok(())
+    }
+
+    pub(super) fn ret(&mut self, env: &Env<'_>, depth: usize, m: u32) {
+        for i in lanes(m) {
+            let frame = &self.frames[depth];
+            let (site, base) = (frame.site[i], frame.base[i]);
+            let f = &env.p.funcs[frame.func[i] as usize];
+            if let Exec::Call { rets, .. } = &env.p.code[site as usize].exec {
+                for (&(to, size), &(from, room)) in rets.iter().zip(&f.returns) {
+                    let size = size.min(room) as usize;
+                    let from = (base + from) as usize;
+                    match to {
+                        Passed::Frame(off) => {
+                            let at = (self.frames[depth - 1].base[i] + off) as usize;
+                            self.local[i].data.copy_within(from..from + size, at);
+                        }
+                        Passed::Slot(s) => {
+                            let mut bytes = [0; 8];
+                            bytes[..size.min(8)].copy_from_slice(&self.local[i].data[from..from + size.min(8)]);
+                            self.put(depth - 1, s, 1 << i, &[u64::from_le_bytes(bytes); 32]);
+                        }
+                    }
+                }
+            }
+            self.pc[i] = site + 1;
+            self.depth[i] -= 1;
+        }
+    }
+
+    /// A function that the system provides.
+    fn system(
+        &mut self,
+        env: &mut Env<'_>,
+        depth: usize,
+        pc: u32,
+        (system, args, rets): (System, PassedList<'_>, PassedList<'_>),
+        m: u32,
+    ) -> Res<()> {
+        for i in lanes(m) {
+            let value = |w: &Warp, n: usize| -> Res<u64> {
+                match args.get(n) {
+                    Some((Passed::Frame(off), size)) => {
+                        let at = (w.frames[depth].base[i] + off) as usize;
+                        let mut bytes = [0; 8];
+                        let size = (*size as usize).min(8);
+                        bytes[..size].copy_from_slice(&w.local[i].data[at..at + size]);
+                        Ok(u64::from_le_bytes(bytes))
+                    }
+                    Some((Passed::Slot(s), _)) => Ok(w.values(env.p, depth, *s)[i]),
+                    None => Err(stop(FaultKind::Launch, "an argument of a system function is missing", i, pc)),
+                }
+            };
+            let result = match system {
+                System::Malloc => {
+                    let size = value(self, 0)?;
+                    if size > 1 << 28 { 0 } else { env.global.alloc(vec![0; size as usize], 16, "malloc") }
+                }
+                System::Free => 0,
+                System::AssertFail => {
+                    let text = |a: u64| -> String {
+                        let bytes: Vec<u8> = (0..512)
+                            .map_while(|k| match resolve(Space::Generic, a + k) {
+                                (Space::Const, o) => env.constant.load(o, 1, "constant").ok(),
+                                (_, a) => env.global.load(a, 1).ok(),
+                            })
+                            .map(|b| b as u8)
+                            .take_while(|&b| b != 0)
+                            .collect();
+                        String::from_utf8_lossy(&bytes).into_owned()
+                    };
+                    let message = format!(
+                        "{}:{}: assertion failed: {}",
+                        text(value(self, 1)?),
+                        value(self, 2)? as u32,
+                        text(value(self, 0)?)
+                    );
+                    return Err(stop(FaultKind::Trap, message, i, pc));
+                }
+                System::Vprintf => {
+                    return Err(stop(
+                        FaultKind::Unsupported,
+                        "'vprintf' is not modelled by the PTX interpreter",
+                        i,
+                        pc,
+                    ));
+                }
+            };
+            if let Some(&(to, size)) = rets.first() {
+                match to {
+                    Passed::Frame(off) => {
+                        let at = (self.frames[depth].base[i] + off) as usize;
+                        let size = (size as usize).min(8);
+                        self.local[i].data[at..at + size].copy_from_slice(&result.to_le_bytes()[..size]);
+                    }
+                    Passed::Slot(s) => self.put(depth, s, 1 << i, &[result; 32]),
+                }
+            }
+        }
+        Ok(())
+    }
+}

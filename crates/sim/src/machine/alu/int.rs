@@ -1,0 +1,379 @@
+//! Integer, logic, shift, comparison and selection, of lanes and of the uniform datapath.
+
+use super::*;
+use crate::num::fp::ftz32;
+
+/// The operation of an instruction with this stem (`FFMA`, `IADD3X`, ...), if it is a lane-wise one that is modelled.
+pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
+    use Fetch::{One, Two};
+    // Uniform instructions compute the same; what is particular to them is where operands lie.
+    let stem = match stem {
+        "UIADD3" => "IADD3",
+        "UIADD3X" => "IADD3X",
+        "UIMAD" => "IMAD",
+        "UIMAD_WIDE" => "IMAD_WIDE",
+        "ULEA" => "LEA",
+        "ULEAX" => "LEAX",
+        "ULEA_HI" => "LEA_HI",
+        "ULEA_HIX" => "LEA_HIX",
+        "ULEA_HI_SX32" => "LEA_HI_SX32",
+        "ULEA_HIX_SX32" => "LEA_HIX_SX32",
+        "ULOP3" => "LOP3",
+        "UPRMT" => "PRMT",
+        "USHF" => "SHF",
+        "USGXT" => "SGXT",
+        "UBMSK" => "BMSK",
+        "USEL" => "SEL",
+        "UISETP" => "ISETP",
+        "UISETPX" => "ISETPX",
+        "UFLO" => "FLO",
+        "UPOPC" => "POPC",
+        "UBREV" => "BREV",
+        "UPLOP3" | "PLOP3_U" => "PLOP3",
+        "UMOV" if inst.slot(S::Rb).is_some() => "MOV",
+        s => s,
+    };
+    let (ma, mb, mc) = (Md::of(inst, S::Ra), Md::of(inst, S::Rb), Md::of(inst, S::Rc));
+    let (ra, rb, rc) = (One(S::Ra), One(S::Rb), One(S::Rc));
+    let plain = |fetch: Vec<Fetch>, f: AluFn| Op { fetch, pin: vec![], nd: 1, pout: vec![], f };
+    let signed = inst.modifier(M::Sign) == 1;
+    let wide_out = |fetch: Vec<Fetch>, f: AluFn| Op { fetch, pin: vec![], nd: 2, pout: vec![], f };
+    Some(match stem {
+        "MOV" => plain(vec![rb], one(|b| b)),
+        "UMOV" => plain(vec![One(S::Mask)], one(|b| b)),
+        "IADD3" | "IADD3X" => {
+            let x = stem == "IADD3X";
+            let f = all(move |i, o, l| {
+                let carry = if x { (i.p[0] >> l & 1) as u64 + (i.p[1] >> l & 1) as u64 } else { 0 };
+                let (r, c) = sum([ma.term(i.s[0][l]), mb.term(i.s[1][l]), mc.term(i.s[2][l])], carry);
+                o.r[0][l] = r;
+                set(o, 0, l, c > 0);
+                set(o, 1, l, c > 1);
+            });
+            let pin = if x { vec![S::Pp, S::Pq] } else { vec![] };
+            Op { fetch: vec![ra, rb, rc], pin, nd: 1, pout: vec![S::Pu, S::Pv], f }
+        }
+        "UIADD3_64" => wide_out(
+            vec![Two(S::Ra), Two(S::Rb), Two(S::Rc)],
+            all(move |i, o, l| {
+                let t = |n: usize, m: Md| {
+                    let x = pair(i, n, l);
+                    if m.neg { x.wrapping_neg() } else { x }
+                };
+                put_pair(o, l, t(0, ma).wrapping_add(t(2, mb)).wrapping_add(t(4, mc)));
+            }),
+        ),
+        "VIADD" if inst.modifier(M::X2) == 0 => plain(vec![ra, rb], two(move |a, b| a.wrapping_add(mb.int(b)))),
+        "VIMNMX" | "IMNMX" | "VIMNMX3" | "VIADDMNMX" => {
+            let t = if stem == "IMNMX" { inst.modifier(M::Sign) } else { inst.modifier(M::Type) };
+            // 16-bit pairs (2, 3) are compared half by half.
+            let (s, relu, halves) = (t & 1 == 1, inst.modifier(M::Relu) != 0, t > 1);
+            let word = move |a: i64, b: i64, min: bool| {
+                let r = if (a < b) == min { a } else { b };
+                if relu { r.max(0) } else { r }
+            };
+            let pick = move |a: u32, b: u32, min: bool| -> u32 {
+                let half = |x: u32, k: u32| if s { (x >> k) as i16 as i64 } else { (x >> k) as u16 as i64 };
+                let whole = |x: u32| if s { x as i32 as i64 } else { x as i64 };
+                if halves {
+                    let one = |k| word(half(a, k), half(b, k), min) as u16 as u32;
+                    return one(0) | one(16) << 16;
+                }
+                word(whole(a), whole(b), min) as u32
+            };
+            if halves && stem == "VIADDMNMX" {
+                return None;
+            }
+            let (fetch, f): (Vec<Fetch>, AluFn) = match stem {
+                "VIMNMX3" => (
+                    vec![ra, rb, rc],
+                    all(move |i, o, l| {
+                        let min = i.p[0] >> l & 1 != 0;
+                        o.r[0][l] = pick(pick(i.s[0][l], i.s[1][l], min), i.s[2][l], min);
+                    }),
+                ),
+                "VIADDMNMX" => (
+                    vec![ra, rb, rc],
+                    all(move |i, o, l| {
+                        let a = i.s[0][l].wrapping_add(mb.int(i.s[1][l]));
+                        o.r[0][l] = pick(a, mc.int(i.s[2][l]), i.p[0] >> l & 1 != 0);
+                    }),
+                ),
+                _ => (vec![ra, rb], all(move |i, o, l| o.r[0][l] = pick(i.s[0][l], i.s[1][l], i.p[0] >> l & 1 != 0))),
+            };
+            Op { fetch, pin: vec![S::Pp], nd: 1, pout: vec![], f }
+        }
+        "IABS" => plain(vec![rb], one(|b| (b as i32).wrapping_abs() as u32)),
+        "VABSDIFF" => plain(
+            vec![ra, rb, rc],
+            three(move |a, b, c| {
+                let d = if signed { (a as i32).abs_diff(b as i32) } else { a.abs_diff(b) };
+                c.wrapping_add(d)
+            }),
+        ),
+        "VABSDIFF4" => {
+            let (s, acc) = (inst.modifier(M::Type) == 1, inst.modifier(M::Acc) != 0);
+            plain(
+                vec![ra, rb, rc],
+                three(move |a, b, c| {
+                    let part =
+                        |x: u32, k: u32| if s { (x >> (8 * k)) as i8 as i32 } else { (x >> (8 * k)) as u8 as i32 };
+                    let d = |k| part(a, k).abs_diff(part(b, k));
+                    if acc {
+                        (0..4).map(d).sum::<u32>().wrapping_add(c)
+                    } else {
+                        (0..4).fold(0, |r, k| r | d(k) << (8 * k))
+                    }
+                }),
+            )
+        }
+        "LEA" | "LEAX" | "LEA_HI" | "LEA_HIX" | "LEA_HI_SX32" | "LEA_HIX_SX32" => {
+            let shift = imm(inst, S::Shift) & 31;
+            let hi = stem.contains("HI");
+            let sx = stem.ends_with("SX32");
+            let x = matches!(stem, "LEAX" | "LEA_HIX" | "LEA_HIX_SX32");
+            let three = hi && !sx;
+            let f = all(move |i, o, l| {
+                let a = i.s[0][l];
+                let high = match (sx, three) {
+                    (true, _) => ((a as i32) >> 31) as u32,
+                    (_, true) => i.s[2][l],
+                    _ => 0,
+                };
+                let v = (((high as u64) << 32) | a as u64) << shift;
+                let v = if hi { (v >> 32) as u32 } else { v as u32 };
+                let carry = if x { (i.p[0] >> l & 1) as u64 } else { 0 };
+                let (r, c) = sum([ma.term(v), mb.term(i.s[1][l]), 0], carry);
+                o.r[0][l] = r;
+                set(o, 0, l, c > 0);
+            });
+            let fetch = if three { vec![ra, rb, rc] } else { vec![ra, rb] };
+            Op { fetch, pin: if x { vec![S::Pp] } else { vec![] }, nd: 1, pout: vec![S::Pu], f }
+        }
+        "LOP3" => {
+            let lut = imm(inst, S::Lut) as u8;
+            let and = inst.modifier(M::Pand) != 0;
+            let f = Box::new(move |i: &In<'_>, o: &mut Out| {
+                let mut any = 0;
+                for l in 0..32 {
+                    let r = lut3(lut, i.s[0][l], i.s[1][l], i.s[2][l]);
+                    o.r[0][l] = r;
+                    any |= ((r != 0) as u32) << l;
+                }
+                o.p[0] = if and { any & i.p[0] } else { any | i.p[0] };
+            });
+            Op { fetch: vec![ra, rb, rc], pin: vec![S::Pp], nd: 1, pout: vec![S::Pu], f }
+        }
+        "PLOP3" => {
+            let (lut, lut2) = (imm(inst, S::Lut) as u8, imm(inst, S::LutB) as u8);
+            let f = Box::new(move |i: &In<'_>, o: &mut Out| {
+                o.p = [lut3(lut, i.p[0], i.p[1], i.p[2]), lut3(lut2, i.p[0], i.p[1], i.p[2])];
+            });
+            Op { fetch: vec![], pin: vec![S::Pp, S::Pq, S::Pr], nd: 0, pout: vec![S::Pu, S::Pv], f }
+        }
+        "PLOP3_SIGN" => {
+            let (lut, lut2) = (imm(inst, S::Lut) as u8, imm(inst, S::LutB) as u8);
+            let f = all(move |i, o, l| {
+                let sign = |n: usize| ((i.s[n][l] as i32) >> 31) as u32;
+                let (a, b, c) = (sign(0), sign(1), sign(2));
+                set(o, 0, l, lut3(lut, a, b, c) & 1 != 0);
+                set(o, 1, l, lut3(lut2, a, b, c) & 1 != 0);
+            });
+            Op { fetch: vec![ra, rb, rc], pin: vec![], nd: 0, pout: vec![S::Pu, S::Pv], f }
+        }
+        "PRMT" => {
+            let mode = inst.modifier(M::Mode);
+            plain(vec![ra, rb, rc], three(move |a, b, c| permute(a, c, b, mode)))
+        }
+        "SHF" => {
+            let (right, wrap) = (inst.modifier(M::Dir) == 1, inst.modifier(M::W) != 0);
+            let (t, hi) = (inst.modifier(M::Type), inst.modifier(M::Hi) != 0);
+            let (s, long) = (matches!(t, 0 | 2), t < 2);
+            plain(
+                vec![ra, rb, rc],
+                three(move |a, b, c| {
+                    let n = match (wrap, long) {
+                        (true, true) => b & 63,
+                        (true, false) => b & 31,
+                        (false, true) => b.min(64),
+                        (false, false) => b.min(32),
+                    };
+                    let v = (c as u64) << 32 | a as u64;
+                    let r = match (right, s) {
+                        (false, _) => v.checked_shl(n).unwrap_or(0),
+                        (true, true) => ((v as i64) >> n.min(63)) as u64,
+                        (true, false) => v.checked_shr(n).unwrap_or(0),
+                    };
+                    if hi { (r >> 32) as u32 } else { r as u32 }
+                }),
+            )
+        }
+        "SGXT" => {
+            let wrap = inst.modifier(M::W) != 0;
+            plain(
+                vec![ra, rb],
+                two(move |a, b| match if wrap { b & 31 } else { b.min(32) } {
+                    0 => 0,
+                    32 => a,
+                    n if signed => ((a << (32 - n)) as i32 >> (32 - n)) as u32,
+                    n => a & ((1 << n) - 1),
+                }),
+            )
+        }
+        "BMSK" => {
+            let wrap = inst.modifier(M::W) != 0;
+            plain(
+                vec![ra, rb],
+                two(move |a, b| {
+                    let (a, b) = if wrap { (a & 31, b & 31) } else { (a.min(32), b.min(32)) };
+                    (((1u64 << b) - 1) << a) as u32
+                }),
+            )
+        }
+        "SEL" | "FSEL" => {
+            let float = stem == "FSEL";
+            let ftz = float && inst.modifier(M::Ftz) != 0;
+            let f = all(move |i, o, l| {
+                let (x, m) = if i.p[0] >> l & 1 != 0 { (i.s[0][l], ma) } else { (i.s[1][l], mb) };
+                let x = if float { m.f32(x) } else { m.int(x) };
+                o.r[0][l] = if ftz { ftz32(x) } else { x };
+            });
+            Op { fetch: vec![ra, rb], pin: vec![S::Pp], nd: 1, pout: vec![], f }
+        }
+        "ISETP" | "ISETPX" => {
+            let (cmp, bop, ex) = (inst.modifier(M::Cmp), inst.modifier(M::Bool), stem == "ISETPX");
+            let flip = if signed { 0x8000_0000 } else { 0 };
+            let f = Box::new(move |i: &In<'_>, o: &mut Out| {
+                let mut r = 0u32;
+                for l in 0..32 {
+                    let (a, b) = (i.s[0][l] ^ flip, i.s[1][l] ^ flip);
+                    let bits = match a.cmp(&b) {
+                        Ordering::Less => 1,
+                        Ordering::Equal => 2,
+                        Ordering::Greater => 4,
+                    };
+                    // With .EX, equal upper words leave the answer to the lower ones.
+                    let lower = i.p[1] >> l & 1 != 0;
+                    let v = if ex && a == b {
+                        match cmp {
+                            0 => false,
+                            7 => true,
+                            _ => lower,
+                        }
+                    } else {
+                        cmp & bits != 0
+                    };
+                    r |= (v as u32) << l;
+                }
+                o.p = [combine(bop, r, i.p[0]), combine(bop, !r, i.p[0])];
+            });
+            let pin = if ex { vec![S::Pp, S::Pr] } else { vec![S::Pp] };
+            Op { fetch: vec![ra, rb], pin, nd: 0, pout: vec![S::Pu, S::Pv], f }
+        }
+        "IMAD" | "IMADX" => {
+            let x = stem == "IMADX";
+            let f = all(move |i, o, l| {
+                let p = mb.int(i.s[1][l]).wrapping_mul(i.s[0][l]);
+                let carry = if x { i.p[0] >> l & 1 } else { 0 };
+                o.r[0][l] = p.wrapping_add(mc.int(i.s[2][l])).wrapping_add(carry);
+            });
+            Op { fetch: vec![ra, rb, rc], pin: if x { vec![S::Pp] } else { vec![] }, nd: 1, pout: vec![], f }
+        }
+        "IMAD_WIDE" | "IMAD_WIDEX" | "IMAD_HI" | "IMAD_HIX" => {
+            let x = stem.ends_with('X');
+            let hi = stem.starts_with("IMAD_HI");
+            if mb.inv {
+                return None;
+            }
+            let f = all(move |i, o, l| {
+                let (a, b) = (i.s[0][l], i.s[1][l]);
+                let p = if signed { (a as i32 as i64 * b as i32 as i64) as u64 } else { a as u64 * b as u64 };
+                let p = if mb.neg { p.wrapping_neg() } else { p };
+                let c = pair(i, 2, l);
+                let c = if mc.inv { !c } else { c };
+                let carry = if x { (i.p[0] >> l & 1) as u128 } else { 0 };
+                let c = if mc.neg { !c as u128 + 1 } else { c as u128 };
+                let s = p as u128 + c + carry;
+                if hi {
+                    o.r[0][l] = (s >> 32) as u32;
+                } else {
+                    put_pair(o, l, s as u64);
+                }
+                set(o, 0, l, s >> 64 != 0);
+            });
+            let pin = if x { vec![S::Pp] } else { vec![] };
+            Op { fetch: vec![ra, rb, Two(S::Rc)], pin, nd: if hi { 1 } else { 2 }, pout: vec![S::Pu], f }
+        }
+        "IDP_4A" => {
+            let (sa, sb) = (inst.modifier(M::TypeA) == 1, inst.modifier(M::TypeB) == 1);
+            plain(
+                vec![ra, rb, rc],
+                three(move |a, b, c| {
+                    let part = |x: u32, k: u32, s: bool| {
+                        if s { (x >> (8 * k)) as i8 as i32 } else { (x >> (8 * k)) as u8 as i32 }
+                    };
+                    (0..4).fold(mc.int(c), |s, k| s.wrapping_add((part(a, k, sa) * part(b, k, sb)) as u32))
+                }),
+            )
+        }
+        "IDP_2A" => {
+            let (sa, sb) = (inst.modifier(M::TypeA) == 1, inst.modifier(M::TypeB) == 1);
+            let base = 2 * inst.modifier(M::Half) as u32;
+            plain(
+                vec![ra, rb, rc],
+                three(move |a, b, c| {
+                    let half = |k: u32| if sa { (a >> (16 * k)) as i16 as i32 } else { (a >> (16 * k)) as u16 as i32 };
+                    let byte = |k: u32| if sb { (b >> (8 * k)) as i8 as i32 } else { (b >> (8 * k)) as u8 as i32 };
+                    (0..2).fold(mc.int(c), |s, k| s.wrapping_add(half(k).wrapping_mul(byte(base + k)) as u32))
+                }),
+            )
+        }
+        "FLO" => {
+            let sh = inst.modifier(M::Sh) != 0;
+            plain(
+                vec![rb],
+                one(move |b| {
+                    let b = mb.int(b);
+                    let x = if signed && (b as i32) < 0 { !b } else { b };
+                    match x.checked_ilog2() {
+                        None => u32::MAX,
+                        Some(p) => {
+                            if sh {
+                                31 - p
+                            } else {
+                                p
+                            }
+                        }
+                    }
+                }),
+            )
+        }
+        "POPC" => plain(vec![rb], one(move |b| mb.int(b).count_ones())),
+        "BREV" => plain(vec![rb], one(|b| b.reverse_bits())),
+        _ => return super::float::op(stem, inst),
+    })
+}
+
+fn permute(a: u32, b: u32, c: u32, mode: u8) -> u32 {
+    let bytes = (b as u64) << 32 | a as u64;
+    let byte = |i: u32| (bytes >> (8 * (i & 7))) as u8 as u32;
+    let n = c & 3;
+    let mut r = 0;
+    for k in 0..4 {
+        let v = match mode {
+            0 => {
+                let s = c >> (4 * k) & 15;
+                let v = byte(s);
+                if s > 7 { 255 * (v >> 7) } else { v }
+            }
+            1 => byte(n + k),
+            2 => byte(8 + n - k),
+            3 => byte(n),
+            4 => byte(k.max(n)),
+            5 => byte(k.min(n)),
+            _ => byte(2 * (n & 1) + (k & 1)),
+        };
+        r |= v << (8 * k);
+    }
+    r
+}
