@@ -98,6 +98,8 @@ struct Spiller<'a> {
     notes: Vec<Note>,
     loads: u32,
     loc: u32,
+    /// Values reloaded on the edge at hand, with their names.
+    edge_names: Vec<(Vreg, Vreg)>,
 }
 
 /// Makes `file` fit.
@@ -144,6 +146,7 @@ pub fn run(
         notes: Vec::new(),
         loads: 0,
         loc: u32::MAX,
+        edge_names: Vec::new(),
         f,
     };
     s.find_constants();
@@ -683,9 +686,22 @@ impl Spiller<'_> {
                         stack.push((self.home[p.index()], a));
                     }
                 }
+                let joins: Vec<Vreg> = self.entry[si].iter().filter(|x| x.1.is_some()).map(|x| x.0).collect();
                 let mut carried = Vec::new();
+                let mut waiting = Vec::new();
                 if self.file == File::Gpr {
-                    // First, while nothing has been reloaded for the next block.
+                    // Stores first, while nothing has been reloaded for the next block; but what a reload still reads
+                    // is written after it, by way of a slot of its own.
+                    let mut read: Vec<u32> = joins.iter().map(|v| self.home[v.index()]).collect();
+                    let in_register = |n: &usize| !self.in_memory[si][*n];
+                    read.extend((0..old.len()).filter(in_register).map(|n| self.home[old[n].index()]));
+                    for (slot, a) in &mut stack {
+                        if read.contains(slot) && self.home[a.index()] != *slot {
+                            self.slots += 1;
+                            waiting.push((*slot, self.slots - 1));
+                            *slot = self.slots - 1;
+                        }
+                    }
                     self.stack_copies(bi, stack);
                 } else {
                     carried.extend(stack.into_iter().map(|(_, a)| Vreg(self.home(a))));
@@ -699,10 +715,15 @@ impl Spiller<'_> {
                         args.push(v);
                     }
                 }
-                let joins: Vec<Vreg> = self.entry[si].iter().filter(|x| x.1.is_some()).map(|x| x.0).collect();
                 for v in joins {
                     let v = self.on_edge(bi, v);
                     args.push(v);
+                }
+                self.edge_names.clear();
+                for (slot, from) in waiting {
+                    let n = self.load_slot(from);
+                    let (store, note) = self.store(n, slot);
+                    self.emit(store, note);
                 }
                 args.extend(carried);
                 e.args = args;
@@ -737,8 +758,25 @@ impl Spiller<'_> {
     fn on_edge(&mut self, b: usize, v: Vreg) -> Vreg {
         match self.exit[b].binary_search_by_key(&v, |x| x.0) {
             Ok(i) => self.exit[b][i].1,
-            Err(_) => self.reload(v),
+            Err(_) => match self.edge_names.iter().find(|x| x.0 == v) {
+                Some(x) => x.1,
+                None => {
+                    let n = self.reload(v);
+                    self.edge_names.push((v, n));
+                    n
+                }
+            },
         }
+    }
+
+    /// Emits a load of a stack slot.
+    fn load_slot(&mut self, slot: u32) -> Vreg {
+        let n = self.new_name(File::Gpr, 0);
+        let at = Operand::imm(self.slot_offset(slot));
+        let load = Sass::new(F::LDL).with(S::Rd, self.f.reg(n)).with(S::Ra, Reg::r(1)).with(S::Imm, at);
+        self.emit(load, Note::Load(slot));
+        self.loads += 1;
+        n
     }
 
     /// Stores the arguments of parameters that live on the stack, all at once.
@@ -765,11 +803,7 @@ impl Spiller<'_> {
             let Some(i) = ready else {
                 // A cycle: one value waits in a register.
                 let slot = todo[0].0;
-                let symbol = self.symbol_of_slot(slot);
-                let n = self.new_name(File::Gpr, symbol);
-                let at = Operand::imm(self.slot_offset(slot));
-                let load = Sass::new(F::LDL).with(S::Rd, self.f.reg(n)).with(S::Ra, Reg::r(1)).with(S::Imm, at);
-                self.emit(load, Note::Load(slot));
+                let n = self.load_slot(slot);
                 todo.iter_mut().filter(|t| t.1 == From::Slot(slot)).for_each(|t| t.1 = From::Name(n));
                 continue;
             };
@@ -777,24 +811,11 @@ impl Spiller<'_> {
             let name = match from {
                 From::Name(n) => n,
                 From::Again(a) => self.reload(a),
-                From::Slot(from) => {
-                    let symbol = self.symbol_of_slot(from);
-                    let n = self.new_name(File::Gpr, symbol);
-                    let at = Operand::imm(self.slot_offset(from));
-                    let load = Sass::new(F::LDL).with(S::Rd, self.f.reg(n)).with(S::Ra, Reg::r(1)).with(S::Imm, at);
-                    self.emit(load, Note::Load(from));
-                    self.loads += 1;
-                    n
-                }
+                From::Slot(from) => self.load_slot(from),
             };
             let (store, note) = self.store(name, slot);
             self.emit(store, note);
         }
-    }
-
-    fn symbol_of_slot(&self, slot: u32) -> u32 {
-        let v = self.spilled.iter().find(|v| self.home[v.index()] == slot);
-        v.map_or(0, |&v| self.symbols.get(v))
     }
 
     /// Stores every value that is reloaded somewhere, where it is defined.
