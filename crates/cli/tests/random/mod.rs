@@ -22,7 +22,7 @@ impl Rng {
         (self.next() >> 33) as usize % n
     }
 
-    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
+    fn pick(&mut self, list: &[&'static str]) -> &'static str {
         list[self.below(list.len())]
     }
 }
@@ -296,7 +296,11 @@ impl Gen {
             10 => format!("not.b32 {d}, {a}"),
             11 => format!("shl.b32 {d}, {a}, {b}"),
             12 => format!("shr.{s} {d}, {a}, {b}"),
-            13 => format!("shf.{}.{}.b32 {d}, {a}, {b}, {c}", self.rng.pick(&["l", "r"]), self.rng.pick(&["wrap", "clamp"])),
+            13 => format!(
+                "shf.{}.{}.b32 {d}, {a}, {b}, {c}",
+                self.rng.pick(&["l", "r"]),
+                self.rng.pick(&["wrap", "clamp"])
+            ),
             14 => format!("{}.b32 {d}, {a}", self.rng.pick(&["popc", "clz", "brev"])),
             15 => format!("bfind.{}{s} {d}, {a}", self.rng.pick(&["", "shiftamt."])),
             16 => format!("bfe.{s} {d}, {a}, {}, {}", self.rng.below(40), self.rng.below(40)),
@@ -501,17 +505,20 @@ impl Gen {
             0 | 1 => {
                 let (d, a, b) = (self.r(), self.r(), self.r());
                 self.line(&format!("or.b32 %t8, {b}, 1"));
-                self.line(&format!("{op}.{} {d}, {a}, %t8", self.rng.pick(&["s32", "u32"])));
+                let ty = self.rng.pick(&["s32", "u32"]);
+                self.line(&format!("{op}.{} {d}, {a}, %t8", ty));
             }
             2 => {
                 let (d, a, b) = (self.d(), self.d(), self.d());
                 self.line(&format!("or.b64 %u2, {b}, 1"));
-                self.line(&format!("{op}.{} {d}, {a}, %u2", self.rng.pick(&["s64", "u64"])));
+                let ty = self.rng.pick(&["s64", "u64"]);
+                self.line(&format!("{op}.{} {d}, {a}, %u2", ty));
             }
             _ => {
                 let (d, a) = (self.r(), self.r());
                 let k = 1 + self.rng.below(1000);
-                self.line(&format!("{op}.{} {d}, {a}, {k}", self.rng.pick(&["s32", "u32"])));
+                let ty = self.rng.pick(&["s32", "u32"]);
+                self.line(&format!("{op}.{} {d}, {a}, {k}", ty));
             }
         }
     }
@@ -543,7 +550,12 @@ impl Gen {
             ),
             _ => {
                 let at = SCRATCH + 4 * self.rng.below(32);
-                format!("atom.global.{}.u32 {}, [%a1+{at}], {}", self.rng.pick(&["add", "max", "xor", "exch"]), self.r(), self.r())
+                format!(
+                    "atom.global.{} {}, [%a1+{at}], {}",
+                    self.rng.pick(&["add.u32", "max.u32", "xor.b32", "exch.b32", "add.s32", "min.s32"]),
+                    self.r(),
+                    self.r()
+                )
             }
         };
         self.put(text);
