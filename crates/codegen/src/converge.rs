@@ -192,21 +192,12 @@ fn uniform_values(f: &Func) -> Vec<bool> {
                     for &m in members {
                         in_loop.insert(m as usize);
                     }
-                    for (v, blocks) in users.iter().enumerate() {
-                        let inside = match f.values[v].def {
-                            Def::Param(p, _) => in_loop.contains(p.index()),
-                            Def::Inst(..) => false,
-                        };
-                        if inside && blocks.iter().any(|&u| !in_loop.contains(u as usize)) {
-                            set(Value(v as u32), &mut uniform, &mut changed);
-                        }
-                    }
                     for &m in members {
-                        for &i in &f.blocks[m as usize].insts {
-                            for &r in &f.inst(i).results {
-                                if users[r.index()].iter().any(|&u| !in_loop.contains(u as usize)) {
-                                    set(r, &mut uniform, &mut changed);
-                                }
+                        let block = &f.blocks[m as usize];
+                        let results = block.insts.iter().flat_map(|&i| f.inst(i).results.iter());
+                        for &v in block.params.iter().chain(results) {
+                            if users[v.index()].iter().any(|&u| !in_loop.contains(u as usize)) {
+                                set(v, &mut uniform, &mut changed);
                             }
                         }
                     }
@@ -271,87 +262,102 @@ struct Region {
     join: u32,
 }
 
-/// Finds where divergent branches meet again and puts join blocks there, inner regions first.
+/// Finds where divergent branches meet again and puts join blocks there: one for each place, whatever the number of
+/// branches that meet there.
 fn place_joins(f: &mut Func, uniform: &[bool]) -> Vec<Region> {
-    let mut regions: Vec<Region> = Vec::new();
-    let before = f.blocks.len() as u32;
-    // A join block changes the graph; each divergent branch is looked at once, in reverse postorder from the inside.
-    let order = living_graph(f).rpo;
-    for &d in order.iter().rev() {
-        if d >= before {
-            continue;
-        }
-        let cfg = living_graph(f);
-        if !divergent_branch(f, &cfg, uniform, d) {
-            continue;
-        }
-        let post = cfg.postdominators();
+    let cfg = living_graph(f);
+    let n = f.blocks.len();
+    let (dom, post) = (cfg.dominators(), cfg.postdominators());
+    let nest = Nest::new(&cfg, &dom);
+    // The nearest block that dominates every branch that meets at a block.
+    let mut start = vec![NONE; n];
+    for &d in &cfg.rpo {
         let join = post.idom[d as usize];
-        if join == NONE || join as usize >= f.blocks.len() {
-            continue;
+        if join != NONE && (join as usize) < n && divergent_branch(f, &cfg, uniform, d) {
+            let s = &mut start[join as usize];
+            *s = if *s == NONE { d } else { dom.common(*s, d) };
         }
-        if regions.iter().any(|r| r.join == join) {
-            continue; // it meets at a join block that exists
-        }
-        let dom = cfg.dominators();
-        if let Some(r) = make_join(f, &cfg, &dom, d, join) {
-            regions.push(r);
+    }
+    let mut regions = Vec::new();
+    for &join in &cfg.rpo {
+        if start[join as usize] != NONE
+            && let Some((start, inside)) = enclose(f, &cfg, &dom, &nest, start[join as usize], join)
+        {
+            regions.push(split(f, start, join, &inside));
         }
     }
     regions
 }
 
-/// Puts a join block before `join` for the threads that come from `d`, if there is a place to set the barrier.
-fn make_join(f: &mut Func, cfg: &Cfg, dom: &DomTree, d: u32, join: u32) -> Option<Region> {
-    let loops = cfg.loops(dom);
-    let in_loop = |b: u32, h: u32| loops.members.iter().any(|(x, m)| *x == h && m.contains(&b));
-    let mut start = d;
-    loop {
-        // The start must lie outside every loop that does not contain the join.
-        let mut moved = false;
-        let mut h = loops.header[start as usize];
-        while h != NONE {
-            if !in_loop(join, h) || (h == join && start != d) {
-                let up = dom.idom[h as usize];
-                if up == NONE {
-                    return None;
-                }
-                start = up;
-                moved = true;
-                break;
+/// Which loops a block lies in.
+struct Nest {
+    /// Header of the innermost loop of each block.
+    header: Vec<u32>,
+    /// Header of the loop around each header's loop.
+    parent: Vec<u32>,
+}
+
+impl Nest {
+    fn new(cfg: &Cfg, dom: &DomTree) -> Nest {
+        let loops = cfg.loops(dom);
+        let mut parent = vec![NONE; cfg.len()];
+        for (h, _) in &loops.members {
+            let up = dom.idom[*h as usize];
+            let mut p = if up == NONE { NONE } else { loops.header[up as usize] };
+            // The block before a loop may lie in a sibling loop that ends there: go out until one holds the header.
+            while p != NONE && !loops.members.iter().any(|(x, m)| *x == p && m.contains(h)) {
+                let up = dom.idom[p as usize];
+                p = if up == NONE { NONE } else { loops.header[up as usize] };
             }
-            let up = dom.idom[h as usize];
-            h = if up == NONE { NONE } else { loops.header[up as usize] };
+            parent[*h as usize] = p;
         }
-        if moved {
+        Nest { header: loops.header, parent }
+    }
+
+    /// True if the loop with header `h` holds `b`.
+    fn holds(&self, h: u32, b: u32) -> bool {
+        let mut x = self.header[b as usize];
+        while x != NONE {
+            if x == h {
+                return true;
+            }
+            x = self.parent[x as usize];
+        }
+        false
+    }
+}
+
+/// Moves `start` up until every way into the region between it and `join` goes through it, and it lies in no loop that
+/// the join is outside of. Gives the region, or nothing where there is no such place.
+fn enclose(f: &Func, cfg: &Cfg, dom: &DomTree, nest: &Nest, start: u32, join: u32) -> Option<(u32, Vec<u32>)> {
+    let mut start = start;
+    loop {
+        let mut h = nest.header[start as usize];
+        while h != NONE && nest.holds(h, join) && h != join {
+            h = nest.parent[h as usize];
+        }
+        if h != NONE && !nest.holds(h, join) {
+            start = dom.idom[h as usize];
+            if start == NONE {
+                return None;
+            }
             continue;
         }
         let inside = region(cfg, start, join);
-        let mut common = start;
-        for &b in &inside {
-            common = dom.common(common, b);
-            if common == NONE {
-                return None;
-            }
+        let common = inside.iter().fold(start, |c, &b| if c == NONE { c } else { dom.common(c, b) });
+        if common == NONE {
+            return None;
         }
-        if common == start {
-            // Every thread that is in the region came through the start, unless a path from the start avoids the join
-            // for good.
-            if inside.contains(&start) && start != d {
-                return None;
-            }
-            if inside.contains(&start) {
-                return None;
-            }
-            let dead_end = |b: u32| cfg.succs[b as usize].is_empty();
-            if inside.iter().any(|&b| {
-                dead_end(b) && f.blocks[b as usize].term != Term::Exit && f.blocks[b as usize].term != Term::Unreachable
-            }) {
-                return None;
-            }
-            return Some(split(f, start, join, &inside));
+        if common != start {
+            start = common;
+            continue;
         }
-        start = common;
+        // A way from the start back to itself, or to an end that is neither the join nor an exit, has no meeting.
+        let lost = |b: u32| {
+            cfg.succs[b as usize].is_empty() && !matches!(f.blocks[b as usize].term, Term::Exit | Term::Unreachable)
+        };
+        let bad = inside.contains(&start) || inside.iter().any(|&b| lost(b));
+        return (!bad).then_some((start, inside));
     }
 }
 
@@ -419,38 +425,31 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
     }
     // Threads are apart between a divergent branch and where it meets, and for good where it never does.
     let post = cfg.postdominators();
+    let mut apart: Vec<(u32, Vec<u32>)> = Vec::new();
     for &d in &cfg.rpo {
         if !divergent_branch(f, &cfg, &out.uniform, d) {
             continue;
         }
         let join = post.idom[d as usize];
         let met = join != NONE && (join as usize) < n && out.close[join as usize].is_some();
-        let stop = if met { join } else { NONE };
-        for b in region(&cfg, d, stop) {
+        let mut blocks = region(&cfg, d, if met { join } else { NONE });
+        // Threads wait at the join from the first of them on: the whole region of its barrier is divided.
+        if let (true, Some(r)) = (met, regions.iter().find(|r| r.join == join)) {
+            blocks.extend(region(&cfg, r.start, join));
+        }
+        apart.push((d, blocks));
+    }
+    for (_, blocks) in &apart {
+        for &b in blocks {
             out.divergent[b as usize] = true;
         }
-        if met {
-            // Between the barrier's start and its join, threads that are through wait: code after the branch inside
-            // the region is covered; loops that the region lies in meet at the join.
-            if let Some(r) = regions.iter().find(|r| r.join == join) {
-                for b in region(&cfg, r.start, join) {
-                    if b != d || r.start != d {
-                        out.divergent[b as usize] = true;
-                    }
-                }
-            }
-        }
     }
-    // A thread that exits by a path with work on it may be behind the others.
-    for &b in &cfg.rpo {
-        let exits = f.blocks[b as usize].term == Term::Exit && !f.blocks[b as usize].insts.is_empty();
-        if exits && out.divergent[b as usize] {
-            for &d in &cfg.rpo {
-                if divergent_branch(f, &cfg, &out.uniform, d) && region(&cfg, d, NONE).contains(&b) {
-                    for x in region(&cfg, d, NONE) {
-                        out.divergent[x as usize] = true;
-                    }
-                }
+    // A thread that exits by a path with work on it may be behind those that go on past it.
+    let works = |b: u32| f.blocks[b as usize].term == Term::Exit && !f.blocks[b as usize].insts.is_empty();
+    for (d, blocks) in &apart {
+        if blocks.iter().any(|&b| works(b)) {
+            for b in region(&cfg, *d, NONE) {
+                out.divergent[b as usize] = true;
             }
         }
     }
