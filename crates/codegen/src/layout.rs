@@ -1,9 +1,10 @@
 //! Where the variables of a module lie: constant bank 3, the address table in bank 4, global memory, shared memory.
 //!
-//! Orders and alignments are those of the vendor's compiler, as observed (visible variables before static ones, larger
-//! alignment first in global memory, declaration order in constant memory).
+//! Where constants and globals lie is the image's to say ([`cubin::image::Layout`]); shared memory is each kernel's own.
 
-use ptx::module::{Linkage, Module, VarId, Variable};
+use cubin::image;
+use diag::Diagnostic;
+use ptx::module::{FuncId, InitValue, Linkage, Module, VarId, Variable};
 use ptx::types::Space;
 
 /// Not placed.
@@ -18,8 +19,6 @@ pub struct Layout {
     pub constant_size: u32,
     /// Slot (8 bytes each) in constant bank 4 of each global variable.
     pub slot: Vec<u32>,
-    /// Global variables by slot.
-    pub slots: Vec<VarId>,
 }
 
 fn align_to(n: u64, align: u64) -> u64 {
@@ -27,29 +26,103 @@ fn align_to(n: u64, align: u64) -> u64 {
 }
 
 impl Layout {
-    /// Places the module-scope variables (and the constant and global ones of function scope).
+    /// Places the variables of constant and global memory, of any scope: where the image puts them.
     pub fn new(m: &Module) -> Layout {
         let n = m.vars.len();
-        let mut out = Layout { constant: vec![NONE; n], constant_size: 0, slot: vec![NONE; n], slots: Vec::new() };
-        let of = |space: Space, visible: bool| {
-            m.vars
-                .iter()
-                .enumerate()
-                .filter(move |(_, v)| v.space == space && (v.linkage != Linkage::Internal) == visible)
-        };
-        let mut end = 0u64;
-        for (i, v) in of(Space::Const, true).chain(of(Space::Const, false)) {
-            end = align_to(end, v.align as u64);
-            out.constant[i] = end as u32;
-            end += v.size();
-        }
-        out.constant_size = end as u32;
-        for (i, _) in of(Space::Global, true).chain(of(Space::Global, false)) {
-            out.slot[i] = out.slots.len() as u32;
-            out.slots.push(VarId(i as u32));
+        let mut out = Layout { constant: vec![NONE; n], constant_size: 0, slot: vec![NONE; n] };
+        let listed = listed(m);
+        let variables: Vec<image::Variable> = listed.iter().map(|&v| plain_variable(m, v)).collect();
+        let placed = image::Layout::of(&variables);
+        for (i, v) in listed.iter().enumerate() {
+            match placed.slots[i] {
+                Some(at) => out.slot[v.index()] = at / 8,
+                None => {
+                    let at = placed.offsets[i] as u32;
+                    out.constant[v.index()] = at;
+                    out.constant_size = out.constant_size.max(at + variables[i].size as u32);
+                }
+            }
         }
         out
     }
+}
+
+/// The variables that the image names, in the order of the PTX.
+fn listed(m: &Module) -> Vec<VarId> {
+    (0..m.vars.len() as u32)
+        .map(VarId)
+        .filter(|v| matches!(m.vars[v.index()].space, Space::Global | Space::Const))
+        .collect()
+}
+
+/// A variable without its content.
+fn plain_variable(m: &Module, v: VarId) -> image::Variable {
+    let var = &m.vars[v.index()];
+    image::Variable {
+        name: var.name.clone(),
+        binding: match var.linkage {
+            Linkage::Internal => image::Binding::Local,
+            Linkage::Weak | Linkage::Common => image::Binding::Weak,
+            _ => image::Binding::Global,
+        },
+        space: if var.space == Space::Const { image::Space::Constant } else { image::Space::Global },
+        align: var.align as u64,
+        size: var.size(),
+        managed: var.attributes.iter().any(|a| a.contains("managed")),
+        ..image::Variable::default()
+    }
+}
+
+/// The variables of a module with their content, for the image. `taken` are the functions whose address is taken: a
+/// pointer to the one at place `i` is `8 * (i + 1)`.
+///
+/// # Errors
+/// An initialiser that the image cannot hold, with its place.
+pub fn image_variables(m: &Module, taken: &[FuncId]) -> Result<Vec<image::Variable>, Diagnostic> {
+    listed(m).into_iter().map(|v| content(m, v, taken)).collect()
+}
+
+fn content(m: &Module, v: VarId, taken: &[FuncId]) -> Result<image::Variable, Diagnostic> {
+    let var = &m.vars[v.index()];
+    let mut out = plain_variable(m, v);
+    let Some(init) = &var.init else { return Ok(out) };
+    let width = var.ty.bytes() as usize;
+    let mut bytes = Vec::with_capacity(init.len() * width);
+    for value in init {
+        let bits = match value {
+            InitValue::Bits(b) => *b,
+            InitValue::Func(f) => {
+                out.resolved = true;
+                taken.iter().position(|g| g == f).map_or(0, |i| 8 * (i as u64 + 1))
+            }
+            InitValue::Var { var: target, offset, mask, .. } => {
+                let space = m.vars[target.index()].space;
+                let kind = match width {
+                    8 => image::DataRelocKind::Generic64,
+                    4 => image::DataRelocKind::Generic32,
+                    _ => return Err(initialiser(var, "an address in elements of this size")),
+                };
+                if mask.is_some() || !matches!(space, Space::Global | Space::Const) {
+                    return Err(initialiser(var, "a part of an address, or an address in shared or local memory,"));
+                }
+                out.relocs.push(image::DataReloc {
+                    offset: bytes.len() as u64,
+                    kind,
+                    symbol: m.vars[target.index()].name.clone(),
+                    addend: *offset,
+                });
+                0
+            }
+        };
+        bytes.extend(&bits.to_le_bytes()[..width.min(8)]);
+        bytes.resize(bytes.len() + width.saturating_sub(8), 0);
+    }
+    out.init = Some(bytes);
+    Ok(out)
+}
+
+fn initialiser(var: &Variable, what: &str) -> Diagnostic {
+    Diagnostic::error(format!("{what} in the initialiser of '{}' is not supported yet", var.name)).at(var.span)
 }
 
 /// Shared memory of one kernel.
@@ -101,7 +174,6 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ptx::module::FuncId;
     use ptx::types::ScalarType;
 
     fn var(space: Space, linkage: Linkage, align: u32, dims: &[Option<u64>], scope: Option<FuncId>) -> Variable {

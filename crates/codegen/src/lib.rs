@@ -7,6 +7,7 @@
 pub mod backend;
 pub mod bitset;
 pub mod cfg;
+pub mod compile;
 pub mod converge;
 pub mod emit;
 pub mod expand;
@@ -20,3 +21,6 @@ pub mod opt;
 pub mod pipeline;
 pub mod regalloc;
 pub mod sched;
+
+pub use compile::{Log, Output, compile};
+pub use pipeline::Options;

@@ -9,6 +9,10 @@ use ptx::module::{FuncId, Module};
 /// How to compile.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The GPU.
+    pub target: arch::Target,
+    /// Who the file says made it.
+    pub tool: cubin::image::Tool,
     /// Fuse multiplications and additions where PTX allows it.
     pub fmad: bool,
     /// Run every verifier after every pass, and the hazard checker on the result.
@@ -21,7 +25,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { fmad: true, verify: false, print_after: None, max_registers: None }
+        Options {
+            target: arch::Target { sm: 90, variant: arch::Variant::Plain },
+            tool: crate::compile::default_tool(),
+            fmad: true,
+            verify: false,
+            print_after: None,
+            max_registers: None,
+        }
     }
 }
 
@@ -94,7 +105,7 @@ pub fn select(
         if let Some(b) = &watch.broken {
             return Err(vec![internal(b)]);
         }
-        funcs.push(isel::select(f, &program, layout, &convergence, max_gprs).map_err(|e| vec![e])?);
+        funcs.push(isel::select(f, layout, &convergence, max_gprs).map_err(|e| vec![e])?);
     }
     program.funcs = list;
     Ok(Selected { funcs, program })

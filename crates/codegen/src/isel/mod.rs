@@ -15,7 +15,6 @@ mod warp;
 use crate::converge::Convergence;
 use crate::ir::{self, Effect, InstId, Op as I, Ty, Value};
 use crate::layout::Layout;
-use crate::lower::Program;
 use crate::mir::{self, Frame, Func, Vreg};
 use diag::{Diagnostic, Span};
 use sass::inst::Inst as Sass;
@@ -34,7 +33,6 @@ pub struct Regs {
 /// Selection of one function.
 pub struct Sel<'a> {
     f: &'a ir::Func,
-    prog: &'a Program,
     layout: &'a Layout,
     conv: &'a Convergence,
     m: Func,
@@ -59,7 +57,6 @@ pub struct Sel<'a> {
 /// A diagnostic for an operation that has no rule.
 pub fn select(
     f: &ir::Func,
-    prog: &Program,
     layout: &Layout,
     conv: &Convergence,
     max_gprs: u32,
@@ -71,7 +68,6 @@ pub fn select(
     let m = Func { name: f.name.clone(), entry: f.entry, frame, max_gprs, ..Func::default() };
     let mut sel = Sel {
         f,
-        prog,
         layout,
         conv,
         m,

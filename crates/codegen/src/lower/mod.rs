@@ -4,7 +4,7 @@
 //! registers of the ABI ([`call`]); guards become selects where the instruction has no effect, branches where it has.
 
 mod arith;
-mod call;
+pub mod call;
 mod control;
 mod convert;
 mod memory;

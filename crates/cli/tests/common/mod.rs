@@ -1,0 +1,68 @@
+//! The kernel corpus: its launches, with what their outputs must be.
+
+use sim::{Arg, Launch};
+use std::path::{Path, PathBuf};
+
+/// One launch file.
+#[allow(dead_code)] // not every test needs every field
+pub struct Case {
+    /// `saxpy.basic`
+    pub name: String,
+    /// The PTX file.
+    pub ptx: PathBuf,
+    pub launch: Launch,
+    /// By buffer argument: the expected content, where the corpus knows it.
+    pub expected: Vec<Option<Vec<u8>>>,
+}
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels")
+}
+
+/// All launches, in the order of their names. `SIM_ONLY=name` leaves those whose name starts so.
+pub fn cases() -> Vec<Case> {
+    let only = std::env::var("SIM_ONLY").unwrap_or_default();
+    let mut list = Vec::new();
+    for family in ["cuda", "triton"] {
+        let Ok(dir) = std::fs::read_dir(corpus().join(family)) else { continue };
+        for path in dir.map(|e| e.unwrap().path()) {
+            let file = path.file_name().unwrap().to_str().unwrap();
+            let Some(name) = file.strip_suffix(".toml") else { continue };
+            if name.starts_with(&only) {
+                list.push(case(&path, name));
+            }
+        }
+    }
+    list.sort_by(|a, b| a.name.cmp(&b.name));
+    list
+}
+
+fn case(path: &Path, name: &str) -> Case {
+    let dir = path.parent().unwrap();
+    let text = std::fs::read_to_string(path).unwrap();
+    let launch = Launch::parse(&text, &mut |p| std::fs::read(dir.join(p)).map_err(|e| e.to_string()))
+        .unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    let kernel = name.split('.').next().unwrap();
+    let expected = launch
+        .args
+        .iter()
+        .filter_map(|a| match a {
+            Arg::Buffer { out, .. } => Some(
+                out.as_ref()
+                    .and_then(|out| std::fs::read(corpus().join("expected").join(format!("{name}.{out}"))).ok()),
+            ),
+            Arg::Value(_) => None,
+        })
+        .collect();
+    Case { name: name.to_string(), ptx: dir.join(format!("{kernel}.ptx")), launch, expected }
+}
+
+/// The first difference of two buffers, in words.
+pub fn difference(got: &[u8], want: &[u8]) -> Option<String> {
+    if got.len() != want.len() {
+        return Some(format!("{} bytes instead of {}", got.len(), want.len()));
+    }
+    let at = got.iter().zip(want).position(|(a, b)| a != b)? & !3;
+    let word = |x: &[u8]| x[at..(at + 4).min(x.len())].iter().rev().map(|b| format!("{b:02x}")).collect::<String>();
+    Some(format!("at byte {at:#x}: {} instead of {}", word(got), word(want)))
+}

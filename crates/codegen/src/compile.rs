@@ -1,0 +1,363 @@
+//! A whole module: kernels in parallel, then one image.
+
+use crate::backend::{self, BackendInput, BackendOptions};
+use crate::emit::Code;
+use crate::layout::{Layout, image_variables};
+use crate::lower::{Program, call};
+use crate::pipeline::{self, Options, Watch};
+use arch::Target;
+use cubin::image::{self, Image, Kernel, Tool};
+use diag::{Diagnostic, Severity};
+use ptx::module::{Directive, FuncId, FuncKind, Linkage, Module, VarId};
+use ptx::types::Space;
+use rayon::prelude::*;
+
+/// What a compilation gives.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The image of the file.
+    pub image: Image,
+    /// The file.
+    pub cubin: Vec<u8>,
+    /// What `-v` says of each kernel, in the order of the PTX.
+    pub log: Vec<Log>,
+    /// Texts that were asked for, each with the pass in its first line.
+    pub dumps: Vec<String>,
+    /// Warnings and notes.
+    pub notes: Vec<Diagnostic>,
+    /// Bytes of global variables.
+    pub global_bytes: u64,
+    /// Bytes of constant bank 3.
+    pub constant_bytes: u64,
+}
+
+/// Figures of one kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// Its name.
+    pub name: String,
+    /// Registers a thread, as the driver counts them.
+    pub registers: u32,
+    /// Bytes of its stack frame.
+    pub stack_frame: u32,
+    /// Bytes of spill stores in the code.
+    pub spill_stores: u32,
+    /// Bytes of spill loads in the code.
+    pub spill_loads: u32,
+    /// Named barriers.
+    pub barriers: u32,
+    /// Bytes of static shared memory.
+    pub shared: u32,
+    /// Bytes of constant bank 0, parameters included.
+    pub constant0: u32,
+    /// Bytes of constant bank 2.
+    pub constant2: u32,
+    /// Instructions, padding left out.
+    pub instructions: u32,
+    /// The device functions in its code: name, own stack frame.
+    pub functions: Vec<(String, u32)>,
+    /// Stack of the deepest chain of calls; none where it recurs.
+    pub stack: Option<u32>,
+}
+
+/// Compiles a checked module for `options.target`.
+///
+/// # Errors
+/// What is not supported, with its place; what does not fit the machine (registers, shared memory); with
+/// `options.verify`, a broken rule of the compiler itself.
+pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
+    if options.target.sm != 90 {
+        return Err(vec![Diagnostic::new(
+            Severity::Fatal,
+            format!("code generation for {} is not supported yet; sm_90 and sm_90a are", options.target),
+        )]);
+    }
+    let errors = undefined(m);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let variables = image_variables(m, &call::address_taken(m)).map_err(|e| vec![e])?;
+    let layout = Layout::new(m);
+    let entries: Vec<FuncId> = (0..m.funcs.len() as u32)
+        .map(FuncId)
+        .filter(|f| m.funcs[f.index()].kind == FuncKind::Entry && m.funcs[f.index()].body.is_some())
+        .collect();
+    let compiled: Vec<_> = entries.par_iter().map(|&e| kernel(m, e, &layout, options)).collect();
+    let mut kernels = Vec::new();
+    let mut out = Vec::new();
+    let mut errors = Vec::new();
+    let mut dumps = Vec::new();
+    let mut notes = Vec::new();
+    for one in compiled {
+        match one {
+            Ok(c) => {
+                kernels.push(c.kernel);
+                out.push(c.log);
+                dumps.extend(c.dumps);
+                notes.extend(c.notes);
+            }
+            Err(e) => errors.extend(e),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let sum = |space: image::Space| variables.iter().filter(|v| v.space == space).map(|v| v.size).sum();
+    let (global_bytes, constant_bytes) = (sum(image::Space::Global), layout.constant_size as u64);
+    let ptx_target = m.target.iter().find_map(|t| Target::parse(t));
+    let image = Image {
+        target: options.target,
+        ptx_sm: ptx_target.map_or(options.target.sm, |t| t.sm),
+        kernels,
+        variables,
+        tool: options.tool.clone(),
+    };
+    let cubin = image.emit().map_err(|e| vec![e])?.write();
+    Ok(Output { image, cubin, log: out, dumps, notes, global_bytes, constant_bytes })
+}
+
+/// Who made a file, where the caller does not say.
+pub fn default_tool() -> Tool {
+    Tool {
+        name: "ptxas".into(),
+        version: concat!("Sassafras ", env!("CARGO_PKG_VERSION")).into(),
+        branch: "Sassafras".into(),
+        options: "-arch sm_90 ".into(),
+        toolkit: 135,
+    }
+}
+
+/// Variables that are declared somewhere else: nothing defines them without a linker.
+fn undefined(m: &Module) -> Vec<Diagnostic> {
+    m.vars
+        .iter()
+        .filter(|v| v.linkage == Linkage::Extern && matches!(v.space, Space::Global | Space::Const))
+        .map(|v| {
+            Diagnostic::new(Severity::Fatal, format!("Unresolved extern variable '{}'", v.name))
+                .at(v.span)
+                .note("linking several modules is not supported yet")
+        })
+        .collect()
+}
+
+/// One kernel, compiled.
+struct Compiled {
+    kernel: Kernel,
+    log: Log,
+    dumps: Vec<String>,
+    notes: Vec<Diagnostic>,
+}
+
+fn kernel(m: &Module, entry: FuncId, layout: &Layout, options: &Options) -> Result<Compiled, Vec<Diagnostic>> {
+    let f = &m.funcs[entry.index()];
+    let bounds = Bounds::of(&f.directives, options);
+    let mut watch = Watch::new(options);
+    let selected = pipeline::select(m, entry, layout, options, bounds.max_gprs(), &mut watch)?;
+    let program = selected.program;
+    if let Some(limits) = arch::limits(options.target.sm)
+        && program.shared.size > limits.shared_static_per_cta
+    {
+        return Err(vec![
+            Diagnostic::error(format!(
+                "Entry function '{}' uses too much shared data (0x{:x} bytes, 0x{:x} max)",
+                f.name, program.shared.size, limits.shared_static_per_cta
+            ))
+            .at(f.span),
+        ]);
+    }
+    let input = BackendInput { functions: selected.funcs, table: program.table.clone() };
+    let back = BackendOptions { verify: options.verify, print_after: options.print_after.clone() };
+    let code = backend::compile(input, options.target, &back)?;
+    let mut dumps = watch.printed;
+    dumps.extend(code.dumps.iter().map(|(pass, text)| format!("# after {pass}\n{text}")));
+    let kernel = image_kernel(m, entry, &program, &code, &bounds, options);
+    let constant0 = arch::bank0(options.target.sm).map_or(0, |b| b.params as u32) + program.param_bytes;
+    let log = Log {
+        name: f.name.clone(),
+        registers: kernel.regs,
+        stack_frame: code.frame,
+        spill_loads: code.spill_bytes.0,
+        spill_stores: code.spill_bytes.1,
+        barriers: code.num_barriers,
+        shared: program.shared.size,
+        constant0,
+        constant2: code.const2.len() as u32,
+        instructions: code.code_size / 16,
+        functions: code.functions[1..].iter().map(|f| (f.name.clone(), f.frame)).collect(),
+        stack: code.stack,
+    };
+    let mut notes = Vec::new();
+    if code.stack.is_none() {
+        notes.push(Diagnostic::new(
+            Severity::Warning,
+            format!("Stack size for entry function '{}' cannot be statically determined", f.name),
+        ));
+    }
+    Ok(Compiled { kernel, log, dumps, notes })
+}
+
+/// Launch bounds and register limits of a kernel.
+struct Bounds {
+    max_threads: Option<[u32; 3]>,
+    req_threads: Option<[u32; 3]>,
+    cluster: Option<[u32; 3]>,
+    max_cluster_rank: Option<u32>,
+    explicit_cluster: bool,
+    blocks_are_clusters: bool,
+    /// Registers a thread may have, as the driver counts them: 255 without a limit.
+    max_registers: u32,
+}
+
+impl Bounds {
+    /// From the directives and the command line. The limit that launch bounds leave is what the vendor's compiler was seen
+    /// to choose: the registers of the machine over the threads, rounded down to 8.
+    fn of(directives: &[Directive], options: &Options) -> Bounds {
+        let mut b = Bounds {
+            max_threads: None,
+            req_threads: None,
+            cluster: None,
+            max_cluster_rank: None,
+            explicit_cluster: false,
+            blocks_are_clusters: false,
+            max_registers: 255,
+        };
+        let (mut ctas, mut written) = (1, None);
+        for d in directives {
+            match d {
+                Directive::MaxNtid(n) => b.max_threads = Some(*n),
+                Directive::ReqNtid(n) => b.req_threads = Some(*n),
+                Directive::MinNctaPerSm(n) => ctas = (*n).max(1),
+                Directive::MaxNreg(n) => written = Some(*n),
+                Directive::ReqNctaPerCluster(n) => b.cluster = Some(*n),
+                Directive::MaxClusterRank(n) => b.max_cluster_rank = Some(*n),
+                Directive::ExplicitCluster => b.explicit_cluster = true,
+                Directive::BlocksAreClusters => b.blocks_are_clusters = true,
+                _ => {}
+            }
+        }
+        let threads = b.req_threads.or(b.max_threads).map(|[x, y, z]| x.max(1) * y.max(1) * z.max(1));
+        if let (Some(t), Some(limits)) = (threads, arch::limits(options.target.sm)) {
+            let ctas = if t * ctas > limits.warps_per_sm * 32 { 1 } else { ctas };
+            b.max_registers = (limits.regs_per_sm / (t * ctas).max(1) / 8 * 8).clamp(24, 255);
+        }
+        if let Some(n) = written.or(options.max_registers) {
+            b.max_registers = n.clamp(24, 255);
+        }
+        b
+    }
+
+    /// General registers that the code may name: two of those counted are the machine's own.
+    fn max_gprs(&self) -> u32 {
+        self.max_registers - 2
+    }
+}
+
+fn image_kernel(
+    m: &Module,
+    entry: FuncId,
+    program: &Program,
+    code: &Code,
+    bounds: &Bounds,
+    options: &Options,
+) -> Kernel {
+    let f = &m.funcs[entry.index()];
+    let bytes: Vec<u8> = code.words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let calls = code.functions.len() > 1;
+    let last = code.functions.len() - 1;
+    let functions = code
+        .functions
+        .iter()
+        .enumerate()
+        .skip(1)
+        .map(|(n, part)| image::Function {
+            symbol: image::function_symbol(&f.name, &part.name),
+            offset: part.offset,
+            size: if n == last { bytes.len() as u32 - part.offset } else { part.size },
+            binding: match m.funcs[program.ids[n].index()].linkage {
+                Linkage::Weak => image::Binding::Weak,
+                Linkage::Visible => image::Binding::Global,
+                _ => image::Binding::Local,
+            },
+            frame: 0,
+            return_register: 20,
+        })
+        .collect();
+    let dynamic = m.vars.iter().any(|v| v.space == Space::Shared && v.size() == 0);
+    let used = program.shared.size > 0 || program.shared.dynamic;
+    Kernel {
+        name: f.name.clone(),
+        weak: f.linkage == Linkage::Weak,
+        code: bytes,
+        functions,
+        // Functions that call or are called may use every register up to the return address.
+        regs: (code.gprs_used + 2).max(if calls { 24 } else { 0 }),
+        frame: code.frame,
+        frame_offset: if code.frame > 0 { frame_offset(code, options.target.sm) } else { 0 },
+        min_stack: code.stack,
+        params: params(m, &f.params, &program.params),
+        param_bytes: program.param_bytes,
+        shared: (used || dynamic).then_some(image::Shared {
+            size: program.shared.size,
+            align: program.shared.align,
+            used,
+        }),
+        barriers: code.num_barriers as u8,
+        const2: code.const2.clone(),
+        const2_align: if program.table.is_empty() { 4 } else { 8 },
+        exit_offsets: code.exit_offsets.clone(),
+        coop_offsets: code.coop_group_offsets.iter().map(|&o| (o, u32::MAX)).collect(),
+        warp_wide_offsets: Vec::new(),
+        indirect_branches: code.indirect_branches.clone(),
+        maxreg: bounds.max_registers as u16,
+        max_threads: bounds.max_threads,
+        req_threads: bounds.req_threads,
+        cluster: bounds.cluster,
+        max_cluster_rank: bounds.max_cluster_rank,
+        explicit_cluster: bounds.explicit_cluster,
+        blocks_are_clusters: bounds.blocks_are_clusters,
+        convergence: code.has_bssy_or_call,
+        others: Vec::new(),
+    }
+}
+
+/// The end of the first instruction that lowers the stack pointer.
+fn frame_offset(code: &Code, sm: u16) -> u32 {
+    let r1 = sass::reg::Reg::r(1);
+    for (n, &word) in code.words.iter().enumerate() {
+        if let sass::codec::Decoded::Known(i) = sass::codec::decode(word, sm) {
+            let regs = i.regs();
+            if regs.iter().any(|r| r.def && r.reg == r1) && regs.iter().any(|r| !r.def && r.reg == r1) {
+                return (n as u32 + 1) * 16;
+            }
+        }
+    }
+    0
+}
+
+fn params(m: &Module, vars: &[VarId], offsets: &[u32]) -> Vec<image::Param> {
+    vars.iter()
+        .zip(offsets)
+        .map(|(v, &offset)| {
+            let var = &m.vars[v.index()];
+            let (space, align) = match var.ptr {
+                None => (0, 1),
+                Some((space, align)) => {
+                    let code = match space {
+                        Some(Space::Local) => 1,
+                        Some(Space::Shared) => 2,
+                        Some(Space::Const) => 3,
+                        Some(Space::Global) => 4,
+                        _ => 5,
+                    };
+                    (code, align.max(1))
+                }
+            };
+            image::Param {
+                offset: offset as u16,
+                size: var.size() as u16,
+                space,
+                log_align: if var.ptr.is_some() { align.trailing_zeros() as u8 } else { 0 },
+            }
+        })
+        .collect()
+}
