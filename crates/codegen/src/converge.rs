@@ -34,6 +34,7 @@ pub struct Convergence {
 /// Analyses a function and puts join blocks in.
 pub fn run(f: &mut Func) -> Convergence {
     let mut found = if f.entry {
+        crate::opt::blocks::preheaders(f);
         let uniform = uniform_values(f);
         let regions = place_joins(f, &uniform);
         mark(f, uniform, regions)
@@ -281,7 +282,7 @@ fn place_joins(f: &mut Func, uniform: &[bool]) -> Vec<Region> {
     let mut regions = Vec::new();
     for &join in &cfg.rpo {
         if start[join as usize] != NONE
-            && let Some((start, inside)) = enclose(f, &cfg, &dom, &nest, start[join as usize], join)
+            && let Some((start, inside)) = enclose(f, &cfg, &dom, &post, &nest, start[join as usize], join)
         {
             regions.push(split(f, start, join, &inside));
         }
@@ -329,7 +330,15 @@ impl Nest {
 
 /// Moves `start` up until every way into the region between it and `join` goes through it, and it lies in no loop that
 /// the join is outside of. Gives the region, or nothing where there is no such place.
-fn enclose(f: &Func, cfg: &Cfg, dom: &DomTree, nest: &Nest, start: u32, join: u32) -> Option<(u32, Vec<u32>)> {
+fn enclose(
+    f: &Func,
+    cfg: &Cfg,
+    dom: &DomTree,
+    post: &DomTree,
+    nest: &Nest,
+    start: u32,
+    join: u32,
+) -> Option<(u32, Vec<u32>)> {
     let mut start = start;
     loop {
         let mut h = nest.header[start as usize];
@@ -351,6 +360,10 @@ fn enclose(f: &Func, cfg: &Cfg, dom: &DomTree, nest: &Nest, start: u32, join: u3
         if common != start {
             start = common;
             continue;
+        }
+        // Whoever sets the barrier must come to the join, or exit: threads that went elsewhere would be waited for.
+        if !post.dominates(join, start) {
+            return None;
         }
         // A way from the start back to itself, or to an end that is neither the join nor an exit, has no meeting.
         let lost = |b: u32| {

@@ -175,6 +175,6 @@ fn minmax(cx: &mut Cx) -> Step {
     let v = cx.op(Op::Select, &[a, v, b_nan], Ty::B64);
     let a_nan = cx.one(Op::FCmp, Attr { cmp: Cmp::Nan, ..d }, &[a, a], Ty::P);
     let both = cx.op(Op::And, &[a_nan, b_nan], Ty::P);
-    let nan = cx.k(Ty::B64, 0x7fff_ffff_ffff_ffff);
+    let nan = cx.k(Ty::B64, 0x7ff8_0000_0000_0000);
     Step::Values(vec![cx.op(Op::Select, &[nan, v, both], Ty::B64)])
 }

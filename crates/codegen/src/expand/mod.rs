@@ -7,6 +7,7 @@ mod atomics;
 mod bits;
 pub mod builtins;
 mod float;
+pub mod masks;
 mod vectors;
 
 use crate::inline::inline;
@@ -144,6 +145,7 @@ fn expand(cx: &mut Cx) -> Step {
         }
         Op::Load | Op::Store => vectors::memory(cx),
         Op::Atom | Op::Red => atomics::expand(cx),
+        Op::Vote | Op::Match => masks::expand(cx),
         _ => Step::Keep,
     }
 }

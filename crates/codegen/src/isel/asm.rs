@@ -502,7 +502,7 @@ impl Sel<'_> {
 
     pub(super) fn hadd2(&mut self, h: HalfOp, a: Operand, b: Operand) -> Operand {
         let (a, b) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)));
-        let inst = h.set(Inst::new(HADD2.rr).with(S::Ra, a).with(S::Rb, b), M::Ftz, b == ZERO);
+        let inst = h.set(Inst::new(HADD2.rr).with(S::Ra, a).with(S::Rb, b), M::Ftz, b.as_reg() == Some(Reg::RZ));
         self.finish(inst)
     }
 

@@ -245,7 +245,7 @@ impl Sel<'_> {
 
     fn vote(&mut self, id: InstId) -> Option<()> {
         let inst = self.f.inst(id);
-        let (sub, p, mask) = (inst.attr.sub, inst.args[0], inst.args[1]);
+        let (sub, p, mask) = (inst.attr.sub & 3, inst.args[0], inst.args[1]);
         self.converge(mask);
         let p = self.pred(p);
         let mode = [enums::vote::ALL, enums::vote::ANY, enums::vote::EQ, enums::vote::ANY][sub as usize & 3];

@@ -84,6 +84,34 @@ fn merge(f: &mut Func) {
     substitute(f, &mut replaced);
 }
 
+/// Gives every loop a block of its own before it: the only way in, leading nowhere else.
+pub fn preheaders(f: &mut Func) {
+    let cfg = f.cfg();
+    let loops = cfg.loops(&cfg.dominators());
+    for (header, members) in &loops.members {
+        let outside: Vec<u32> =
+            cfg.preds[*header as usize].iter().copied().filter(|p| !members.contains(p)).collect();
+        let alone = matches!(outside.as_slice(), [p] if f.blocks[*p as usize].term.successors().len() == 1);
+        if alone || outside.is_empty() {
+            continue;
+        }
+        let new = f.new_block();
+        let params = f.blocks[*header as usize].params.clone();
+        let args = params.iter().map(|&p| f.add_param(new, f.ty(p))).collect();
+        f.blocks[new.index()].term = Term::Br(crate::ir::Edge { block: Block(*header), args });
+        for p in outside {
+            if let Term::Switch { targets, .. } = &mut f.blocks[p as usize].term {
+                targets.iter_mut().filter(|t| t.0 == *header).for_each(|t| *t = new);
+            }
+            for e in f.blocks[p as usize].term.edges_mut() {
+                if e.block.0 == *header {
+                    e.block = new;
+                }
+            }
+        }
+    }
+}
+
 /// Removes blocks that cannot be reached and numbers the others in reverse postorder.
 fn sweep(f: &mut Func) {
     let cfg = f.cfg();

@@ -29,6 +29,7 @@ pub fn run(f: &mut Func, fmad: bool, watch: &mut dyn FnMut(&str, &Func)) {
     }
     step("blocks", f, &blocks::run);
     step("params", f, &params::run);
+    step("preheaders", f, &blocks::preheaders);
     step("licm", f, &licm::run);
     step("gvn", f, &gvn::run);
     step("dce", f, &dce::run);
