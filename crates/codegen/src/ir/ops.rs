@@ -164,7 +164,7 @@ ops! {
     /// Clamps to [0, 1], NaN to 0.
     FSat "fsat" 1 Pure;
     // ---- conversions --------------------------------------------------------------------------------------------
-    /// Float (`fmt`) to an integer of `sub` bits, saturating; NaN as PTX says.
+    /// Float (`fmt`) to an integer of `sub` bits (8, 16, 32, 64), saturating, extended to the result's width.
     F2I "f2i" 1 Pure;
     /// Integer of `sub` bits to float (`fmt`).
     I2F "i2f" 1 Pure;

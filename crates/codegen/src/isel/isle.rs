@@ -578,12 +578,8 @@ impl Sel<'_> {
             (_, false) => Sass::new(F::F2F_R),
             (_, true) => Sass::new(F::F2F_64_R),
         };
-        let int_code = match (a.sub, a.signed) {
-            (64, false) => 6,
-            (64, true) => 7,
-            (_, false) => 4,
-            (_, true) => 5,
-        };
+        // Integer types in the order of the field: 8, 16, 32, 64 bits, unsigned before signed.
+        let int_code = (a.sub.max(8).trailing_zeros() as u8 - 3) * 2 + a.signed as u8;
         m = m.with(S::Rb, src);
         m = match op {
             Op::F2I => {

@@ -52,15 +52,14 @@ impl Sel<'_> {
         Regs { lo: self.m.new_vreg(File::Gpr), hi: None }
     }
 
-    /// Makes the named threads meet, unless they are known to be together. Threads outside the mask do not matter: an
-    /// operation only sees the threads that execute it.
+    /// Makes the named threads meet, unless all are known to be together. Threads outside the mask do not matter: results
+    /// are cut to the mask ([`crate::expand::masks`]). Where all are together nothing is done for part of them either:
+    /// waiting by parts would take them apart.
     fn converge(&mut self, mask: Value) {
-        let full = self.constant(mask) == Some(0xffff_ffff);
-        let divergent = self.conv.divergent[self.block];
-        if full && !divergent {
+        if !self.conv.divergent[self.block] {
             return;
         }
-        if full {
+        if self.constant(mask) == Some(0xffff_ffff) {
             self.push(Sass::new(F::WARPSYNC_ALL));
             return;
         }

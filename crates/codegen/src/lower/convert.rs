@@ -140,20 +140,17 @@ impl Lower<'_, '_> {
     fn float_to_int(&mut self, x: &Inst, d: T, s: T) -> Res<Value> {
         let sty = self.ty(s, x)?;
         let a = self.arg(x, 1, sty)?;
-        // Narrow results are clamped after a conversion to 32 bits, which clamps too: the same value.
+        // Narrow results clamp in the unit, which leaves them in 32 bits.
         let wide = d.bits() == 64;
         let attr = Attr {
             fmt: fmt(s),
             rnd: rnd(x),
             ftz: x.ftz(),
             signed: d.is_signed(),
-            sub: if wide { 64 } else { 32 },
+            sub: d.bits() as u8,
             ..Attr::default()
         };
-        let mut v = self.one(Op::F2I, attr, &[a], if wide { Ty::B64 } else { Ty::B32 });
-        if d.bits() < 32 {
-            v = self.clamp(v, d, d.is_signed());
-        }
+        let v = self.one(Op::F2I, attr, &[a], if wide { Ty::B64 } else { Ty::B32 });
         Ok(self.int_result(v, d))
     }
 
