@@ -1,6 +1,230 @@
-//! List scheduling before register allocation: latencies are hidden while pressure stays under the limit.
+//! List scheduling before register allocation: starts long latencies early while registers are left.
+//!
+//! Needs SSA form, keeps it; works inside blocks, between control-flow instructions. Forward, cycle by cycle, the
+//! instruction with the longest way to the end first; once as many values are alive as the function may have, the oldest
+//! instruction instead, ready or not, which leads back to the order of selection and its pressure. Below 64 registers a
+//! function may take some more than that order needs; above, no more than it needs. n log n.
 
-use crate::mir::Func;
+use super::postpass::{Graph, MemoryOrder, memory, planned};
+use crate::mir::liveness::Liveness;
+use crate::mir::operands::{Place, sass_defs, sass_uses};
+use crate::mir::{Func, Inst, Op, Vreg};
+use crate::regalloc::{self, Banks};
+use sass::inst::Inst as Sass;
+use sass::latency;
+use sass::reg::File;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
-/// Leaves the order of selection as it is, for now.
-pub fn run(_f: &mut Func, _sm: u16) {}
+/// Values above which a function takes no more registers than it must: threads of a full SM have 64 each at 1024 threads.
+const FREELY: u32 = 64;
+/// How many more values may be alive than in the order of selection.
+const MORE: u32 = 16;
+const NONE: u32 = u32::MAX;
+
+/// What is known of the values.
+struct Values {
+    /// Reads left in the block, the terminator's and those behind the block counted as one more.
+    left: Vec<u32>,
+    /// Who defines it in the part at hand, in which slot.
+    def: Vec<(u32, u8)>,
+    /// General registers and predicates alive.
+    live: [u32; 4],
+    limit: [u32; 4],
+}
+
+/// Schedules every block of `f`.
+pub fn run(f: &mut Func, sm: u16) {
+    let cfg = f.cfg();
+    let live = Liveness::new(f, &cfg);
+    let need = regalloc::pressure(f, &cfg, &live);
+    let banks = Banks { gprs: f.max_gprs };
+    let gprs = (need.max[0] + MORE).min(FREELY.max(need.max[0])).min(banks.count(File::Gpr).saturating_sub(6));
+    let mut values = Values {
+        left: vec![0; f.vregs.len()],
+        def: vec![(NONE, 0); f.vregs.len()],
+        live: [0; 4],
+        limit: [gprs, 40, 5, 5],
+    };
+    for &b in &cfg.rpo {
+        block(f, b as usize, &live, &mut values, sm);
+    }
+}
+
+fn block(f: &mut Func, b: usize, live: &Liveness, values: &mut Values, sm: u16) {
+    let insts = std::mem::take(&mut f.blocks[b].insts);
+    let start = |v: Vreg, values: &mut Values| values.left[v.index()] = 0;
+    live.live_in[b].iter().for_each(|&v| start(v, values));
+    f.blocks[b].params.iter().for_each(|&v| start(v, values));
+    f.live_in.iter().filter(|_| b == 0).for_each(|l| start(l.0, values));
+    for inst in &insts {
+        f.defs(&inst.op, |v| values.left[v.index()] = 0);
+    }
+    for inst in &insts {
+        f.uses(&inst.op, |v| values.left[v.index()] += 1);
+    }
+    let term = &f.blocks[b].term;
+    let mut after: Vec<Vreg> = live.live_out[b].clone();
+    f.term_uses(term, |v| after.push(v));
+    term.edges().iter().for_each(|e| after.extend(&e.args));
+    after.iter().for_each(|v| values.left[v.index()] += 1);
+    values.live = [0; 4];
+    let mut count = |v: Vreg| values.live[f.vregs[v.index()] as usize & 3] += 1;
+    live.live_in[b].iter().for_each(|&v| count(v));
+    f.blocks[b].params.iter().for_each(|&v| count(v));
+    f.live_in.iter().filter(|_| b == 0).for_each(|l| count(l.0));
+    let mut out = Vec::with_capacity(insts.len());
+    let mut part: Vec<Inst> = Vec::new();
+    for inst in insts {
+        if fixed(&inst.op) {
+            part_of_block(f, &mut part, values, sm, &mut out);
+            issue(f, &inst.op, values);
+            out.push(inst);
+        } else {
+            part.push(inst);
+        }
+    }
+    part_of_block(f, &mut part, values, sm, &mut out);
+    f.blocks[b].insts = out;
+}
+
+/// Nothing passes it: control flow, calls, writes of physical registers.
+fn fixed(op: &Op) -> bool {
+    let Op::Sass(s) = op else { return matches!(op, Op::Call(_)) };
+    let mut physical = false;
+    sass_defs(s, |p| physical |= !p.reg.is_virtual() && !p.reg.is_const());
+    physical || s.form().effects.flow
+}
+
+/// Counts the values that an instruction ends and makes.
+fn issue(f: &Func, op: &Op, values: &mut Values) {
+    let Values { left, live, .. } = values;
+    f.uses(op, |v| {
+        left[v.index()] = left[v.index()].saturating_sub(1);
+        if left[v.index()] == 0 {
+            let n = &mut live[f.vregs[v.index()] as usize & 3];
+            *n = n.saturating_sub(1);
+        }
+    });
+    f.defs(op, |v| live[f.vregs[v.index()] as usize & 3] += (left[v.index()] > 0) as u32);
+}
+
+fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Graph {
+    let mut g = Graph::default();
+    let mut order = MemoryOrder::default();
+    let sass = |i: u32| match part.get(i as usize).map(|x| &x.op) {
+        Some(Op::Sass(s)) => Some(s),
+        _ => None,
+    };
+    for (i, inst) in part.iter().enumerate() {
+        let i = i as u32;
+        let def = &values.def;
+        let mut read = |v: Vreg, s: Option<(&Sass, Option<u8>)>| {
+            let (w, slot) = def[v.index()];
+            if w == NONE {
+                return;
+            }
+            let cycles = match (sass(w), s) {
+                (Some(first), Some((s, used))) => {
+                    planned(latency::raw(first, slot, s, used, sm), latency::expected(first, sm)).max(4)
+                }
+                (Some(first), None) if latency::needs_write_sb(first, sm) => latency::expected(first, sm),
+                (Some(_), None) => 5,
+                (None, _) => 1,
+            };
+            g.edge(w, i, cycles);
+        };
+        match &inst.op {
+            Op::Sass(s) => {
+                let mut places: smallvec::SmallVec<[Place; 8]> = Default::default();
+                sass_uses(s, |p| places.push(p));
+                for p in places {
+                    f.each_scalar(p.reg, p.width, |v| read(v, Some((s, p.slot))));
+                }
+                order.add(i, memory(s), |before| g.edge(before, i, 1));
+                let def = &mut values.def;
+                sass_defs(s, |p| f.each_scalar(p.reg, p.width, |v| def[v.index()] = (i, p.slot.unwrap_or(0))));
+            }
+            op => {
+                f.uses(op, |v| read(v, None));
+                let def = &mut values.def;
+                f.defs(op, |v| def[v.index()] = (i, 0));
+            }
+        }
+    }
+    for inst in part {
+        f.defs(&inst.op, |v| values.def[v.index()] = (NONE, 0));
+    }
+    g.finish(part.len());
+    g
+}
+
+fn part_of_block(f: &Func, part: &mut Vec<Inst>, values: &mut Values, sm: u16, out: &mut Vec<Inst>) {
+    let n = part.len();
+    if n < 3 {
+        part.iter().for_each(|i| issue(f, &i.op, values));
+        out.append(part);
+        return;
+    }
+    let mut g = graph(f, part, values, sm);
+    let mut height = vec![0u32; n];
+    for i in (0..n).rev() {
+        height[i] = g.after(i).iter().map(|&(to, cycles)| height[to as usize] + cycles as u32).max().unwrap_or(1);
+    }
+    let mut ready_at = vec![0u32; n];
+    let mut issued = vec![false; n];
+    let mut later: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new(); // by time
+    let mut ready: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new(); // by height
+    let mut oldest: BinaryHeap<Reverse<u32>> = BinaryHeap::new(); // all whose predecessors are issued
+    for i in (0..n as u32).filter(|&i| g.waiting[i as usize] == 0) {
+        later.push(Reverse((0, i)));
+        oldest.push(Reverse(i));
+    }
+    let mut taken: Vec<Option<Inst>> = part.drain(..).map(Some).collect();
+    let mut now = 0u32;
+    let mut done = 0;
+    while done < n {
+        let tight = (0..4).any(|k| values.live[k] >= values.limit[k]);
+        let i = if tight {
+            let Some(Reverse(i)) = oldest.pop() else { break };
+            i
+        } else {
+            while let Some(&Reverse((t, i))) = later.peek().filter(|x| x.0.0 <= now) {
+                let _ = t;
+                later.pop();
+                ready.push((height[i as usize], Reverse(i)));
+            }
+            match ready.pop() {
+                Some((_, Reverse(i))) => i,
+                None => match later.peek() {
+                    Some(&Reverse((t, _))) => {
+                        now = t;
+                        continue;
+                    }
+                    None => break,
+                },
+            }
+        };
+        if std::mem::replace(&mut issued[i as usize], true) {
+            continue;
+        }
+        done += 1;
+        now = now.max(ready_at[i as usize]);
+        for k in 0..g.after(i as usize).len() {
+            let (to, cycles) = g.after(i as usize)[k];
+            ready_at[to as usize] = ready_at[to as usize].max(now + cycles as u32);
+            g.waiting[to as usize] -= 1;
+            if g.waiting[to as usize] == 0 {
+                later.push(Reverse((ready_at[to as usize], to)));
+                oldest.push(Reverse(to));
+            }
+        }
+        if let Some(inst) = taken[i as usize].take() {
+            issue(f, &inst.op, values);
+            out.push(inst);
+        }
+        now += 1;
+    }
+    // Nothing is ever left; an instruction must not be lost whatever happens.
+    out.extend(taken.into_iter().flatten());
+}
