@@ -55,12 +55,7 @@ pub struct Sel<'a> {
 ///
 /// # Errors
 /// A diagnostic for an operation that has no rule.
-pub fn select(
-    f: &ir::Func,
-    layout: &Layout,
-    conv: &Convergence,
-    max_gprs: u32,
-) -> Result<Func, Diagnostic> {
+pub fn select(f: &ir::Func, layout: &Layout, conv: &Convergence, max_gprs: u32) -> Result<Func, Diagnostic> {
     let outgoing = f.calls.iter().map(|c| c.stack).max().unwrap_or(0).next_multiple_of(16);
     let frame =
         Frame { outgoing, fixed: (outgoing + f.local_size).next_multiple_of(4), size: 0, align: f.local_align.max(8) };

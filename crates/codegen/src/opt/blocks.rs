@@ -89,8 +89,7 @@ pub fn preheaders(f: &mut Func) {
     let cfg = f.cfg();
     let loops = cfg.loops(&cfg.dominators());
     for (header, members) in &loops.members {
-        let outside: Vec<u32> =
-            cfg.preds[*header as usize].iter().copied().filter(|p| !members.contains(p)).collect();
+        let outside: Vec<u32> = cfg.preds[*header as usize].iter().copied().filter(|p| !members.contains(p)).collect();
         let alone = matches!(outside.as_slice(), [p] if f.blocks[*p as usize].term.successors().len() == 1);
         if alone || outside.is_empty() {
             continue;

@@ -22,6 +22,7 @@ struct Checker<'a> {
     before: &'a Func,
     after: &'a Func,
     symbols: &'a Symbols,
+    cfg: &'a Cfg,
     notes: &'a [Vec<Note>],
     now: Vec<Set>,
     checking: bool,
@@ -37,7 +38,7 @@ fn place(r: Reg) -> usize {
 /// # Errors
 /// The first operand that does not hold its value.
 pub fn run(before: &Func, after: &Func, cfg: &Cfg, symbols: &Symbols, notes: &[Vec<Note>]) -> Result<(), Diagnostic> {
-    let mut c = Checker { before, after, symbols, notes, now: Vec::new(), checking: false, error: None };
+    let mut c = Checker { before, after, symbols, cfg, notes, now: Vec::new(), checking: false, error: None };
     let n = before.blocks.len();
     let mut entry: Vec<Option<Vec<(u32, u32)>>> = vec![None; n];
     let mut start: Vec<(u32, u32)> = before.live_in.iter().map(|&(v, r)| (place(r) as u32, symbols.get(v))).collect();
@@ -151,6 +152,14 @@ impl Checker<'_> {
 
     fn block(&mut self, b: usize) {
         let (before, after) = (self.before, self.after);
+        // What the only edge into the block gives its parameters: code of the edge may stand in the block.
+        let mut given: SmallVec<[(u32, u32); 8]> = SmallVec::new();
+        if let [p] = self.cfg.preds[b][..] {
+            for e in before.blocks[p as usize].term.edges().iter().filter(|e| e.block.0 as usize == b) {
+                let params = before.blocks[b].params.iter().map(|p| self.symbols.get(*p));
+                given.extend(params.zip(e.args.iter().map(|a| self.symbols.get(*a))));
+            }
+        }
         let mut originals = before.blocks[b].insts.iter().filter(|i| !matches!(i.op, Op::Copy(_)));
         for (i, (inst, note)) in after.blocks[b].insts.iter().zip(&self.notes[b]).enumerate() {
             match *note {
@@ -182,7 +191,8 @@ impl Checker<'_> {
                     self.put(&inst.op, S::Pu, set.collect());
                 }
                 Note::Again(v) => {
-                    let set = SmallVec::from_slice(&[self.symbols.get(v)]);
+                    let mut set: Set = SmallVec::from_slice(&[self.symbols.get(v)]);
+                    set.extend(given.iter().filter(|g| g.1 == set[0]).map(|g| g.0).collect::<Set>());
                     self.put(&inst.op, S::Rd, set);
                 }
             }

@@ -115,7 +115,7 @@ impl Gen {
     /// Mostly one of the values that are kept alive, sometimes any.
     fn any(&mut self) -> Vreg {
         let n = self.words.len();
-        let span = if self.rng.chance(90) { self.shape.live.min(n) } else { n };
+        let span = if self.shape.instructions > 800 || self.rng.chance(90) { self.shape.live.min(n) } else { n };
         let i = n - 1 - self.rng.below(span);
         self.words[i]
     }
