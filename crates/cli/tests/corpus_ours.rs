@@ -16,15 +16,19 @@ fn ptx_and_our_code_agree() {
         let (module, _) = ptx::parse(&text);
         let want =
             sim::run_ptx(&module, &c.launch, &sim::Config::default()).unwrap_or_else(|f| panic!("{}: {f}", c.name));
-        let cubin = cubins
-            .entry(c.ptx.clone())
-            .or_insert_with(|| codegen::compile(&module, &options).unwrap_or_else(|d| panic!("{}: {d:?}", c.name)).cubin);
+        let cubin = cubins.entry(c.ptx.clone()).or_insert_with(|| {
+            codegen::compile(&module, &options).unwrap_or_else(|d| panic!("{}: {d:?}", c.name)).cubin
+        });
         match sim::run_sass(cubin, &c.launch, &sim::Config::default()) {
             Err(f) => bad.push(format!("{}: {f}", c.name)),
             Ok(got) => {
                 let diff = got.buffers.iter().zip(&want.buffers).position(|(a, b)| a != b);
                 match diff {
-                    Some(n) => bad.push(format!("{}: buffer {n}: {:?}", c.name, common::difference(&got.buffers[n], &want.buffers[n]))),
+                    Some(n) => bad.push(format!(
+                        "{}: buffer {n}: {:?}",
+                        c.name,
+                        common::difference(&got.buffers[n], &want.buffers[n])
+                    )),
                     None => good += 1,
                 }
             }

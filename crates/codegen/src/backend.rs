@@ -1,6 +1,7 @@
 //! The back end: a kernel in machine form, with the device functions it reaches, to code.
 
 use crate::emit::{self, Code, Ready};
+use crate::ifconvert;
 use crate::mir::{Func, Op, text, verify};
 use crate::regalloc::{self, frame};
 use crate::sched::branches::{self, uses_descriptor};
@@ -68,6 +69,8 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
             frame::begin_entry(&mut f, bank0.stack, descriptor);
         }
         after("regalloc", &f, false)?;
+        ifconvert::run(&mut f);
+        after("ifconvert", &f, false)?;
         let mut scheduler = postpass::Scheduler::new(sm);
         f.blocks.iter_mut().for_each(|b| scheduler.block(&mut b.insts));
         after("postpass", &f, false)?;

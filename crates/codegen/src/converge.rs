@@ -48,7 +48,35 @@ pub fn run(f: &mut Func) -> Convergence {
         }
     };
     take_turns(f, &mut found);
+    split_edges(f, &mut found);
     found
+}
+
+/// Gives every edge with arguments from a branch to a place with other ways in a block of its own: selection makes
+/// constants there, where only that way needs them.
+fn split_edges(f: &mut Func, found: &mut Convergence) {
+    let mut preds = vec![0u32; f.blocks.len()];
+    for b in &f.blocks {
+        b.term.successors().iter().for_each(|s| preds[s.index()] += 1);
+    }
+    for b in 0..f.blocks.len() {
+        let mut term = f.blocks[b].term.clone();
+        if let Term::CondBr { cond, uniform, .. } = term {
+            let apart = found.divergent[b] || !(uniform || found.uniform.get(cond.index()).is_some_and(|u| *u));
+            for e in term.edges_mut() {
+                if e.args.is_empty() || preds[e.block.index()] < 2 {
+                    continue;
+                }
+                let new = f.new_block();
+                let old = std::mem::replace(e, Edge { block: new, args: vec![] });
+                f.blocks[new.index()].term = Term::Br(old);
+                found.divergent.push(apart);
+                found.open.push(Vec::new());
+                found.close.push(None);
+            }
+            f.blocks[b].term = term;
+        }
+    }
 }
 
 /// `redux` writes a register of the whole warp: where its threads may be apart, or are not all of the warp, each group
@@ -515,10 +543,10 @@ mod tests {
         let (f, c) = analyse(&format!(
             "{TID}br blk1(v1)\nblk1(v3:b32):\nv4:b32 = iadd v3, v1\nv5:p = icmp v4, v0 {{cmp=lt}}\nbrif v5, blk1(v4), blk2()\nblk2():\nv6:b32 = not v4\nexit"
         ));
-        assert_eq!(f.blocks.len(), 4);
+        assert_eq!(f.blocks.len(), 5); // a join, and a block on the edge back
         assert_eq!(c.open[0], vec![(0, Block(3))]);
         assert_eq!(c.close[3], Some(0));
-        assert_eq!(c.divergent, vec![false, true, false, false]);
+        assert_eq!(c.divergent, vec![false, true, false, false, true]);
         assert!(!c.uniform[4], "what leaves a divergent loop differs");
     }
 

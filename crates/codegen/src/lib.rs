@@ -11,6 +11,7 @@ pub mod compile;
 pub mod converge;
 pub mod emit;
 pub mod expand;
+pub mod ifconvert;
 pub mod inline;
 pub mod ir;
 pub mod isel;
