@@ -1,0 +1,86 @@
+//! The faces of Sassafras: `sassafras`, and `ptxas`, `nvdisasm`, `nvlink` with the command lines of the vendor's tools.
+//!
+//! Here options are parsed, files are read and written, and diagnostics are printed; the crates below do none of that.
+
+mod compile;
+mod files;
+mod nvdisasm;
+mod nvlink;
+mod options;
+mod ptxas;
+mod report;
+mod run;
+mod tools;
+
+use std::process::ExitCode;
+
+/// Which tool a program is, or a subcommand of `sassafras` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// All of them, and those that nobody else has.
+    Sassafras,
+    /// PTX to cubin.
+    Ptxas,
+    /// Cubin to text.
+    Nvdisasm,
+    /// Linkable cubins to one executable.
+    Nvlink,
+}
+
+const USAGE: &str = "\
+sassafras: an open PTX compiler
+
+Usage: sassafras <command> [options]
+
+Commands:
+  ptxas        compile PTX to a cubin, with the command line of the vendor's ptxas
+  nvdisasm     print the code of a cubin, as the vendor's nvdisasm prints it
+  nvlink       link cubins (not supported yet)
+  run          run a kernel of a PTX file or cubin on the CPU:
+                 run MODULE.{ptx,cubin} --launch FILE.toml [--out DIR] [--arch sm_90] [--engine ptx|sass] [--timing]
+  check        check a PTX file: check FILE.ptx [--arch sm_90] [--diagnostics vendor|pretty|json]
+  lint         look for hazards in the code of a cubin: lint FILE.cubin
+  cubin-diff   say what tells two cubins apart: cubin-diff A B
+  asm          assemble SASS text (not supported yet)
+
+sassafras --version prints the version. Each of the first three prints its own options with --help.
+";
+
+/// Runs a tool with these arguments (without the program's name).
+pub fn main(tool: Tool, args: Vec<String>) -> ExitCode {
+    let code = match tool {
+        Tool::Sassafras => return sassafras(args),
+        Tool::Ptxas => ptxas::main(&args),
+        Tool::Nvdisasm => nvdisasm::main(&args),
+        Tool::Nvlink => nvlink::main(&args),
+    };
+    ExitCode::from(code)
+}
+
+fn sassafras(mut args: Vec<String>) -> ExitCode {
+    if args.is_empty() {
+        report::out(USAGE);
+        return ExitCode::from(1);
+    }
+    let command = args.remove(0);
+    let code = match command.as_str() {
+        "ptxas" => return main(Tool::Ptxas, args),
+        "nvdisasm" => return main(Tool::Nvdisasm, args),
+        "nvlink" => return main(Tool::Nvlink, args),
+        "run" => run::main(&args),
+        "check" => tools::check(&args),
+        "lint" => tools::lint(&args),
+        "cubin-diff" => tools::cubin_diff(&args),
+        "asm" => report::fail("the assembler is not supported yet"),
+        "--help" | "-h" | "help" => {
+            report::out(USAGE);
+            0
+        }
+        "--version" | "-V" => {
+            report::out(&format!("sassafras {}\n", env!("CARGO_PKG_VERSION")));
+            0
+        }
+        other => report::fail(&format!("unknown command '{other}'; sassafras --help lists them")),
+    };
+    ExitCode::from(code)
+}

@@ -1,0 +1,285 @@
+//! `ptxas`: PTX in, a cubin out, with the vendor's options, messages and exit codes.
+
+mod table;
+
+use crate::compile::{self, Request, Stats};
+use crate::options::{self, Parsed};
+use crate::report::{self, Style};
+use arch::{GpuKind, GpuName};
+use diag::render::Source;
+use diag::{Diagnostic, Severity};
+use std::path::Path;
+use std::time::Instant;
+
+/// What the vendor's tool exits with after any error.
+const FAILED: u8 = 255;
+const TOOL: &str = "ptxas";
+
+/// Runs the tool; gives the exit code.
+pub fn main(args: &[String]) -> u8 {
+    let read = |file: &str| std::fs::read_to_string(file).ok();
+    let parsed = match options::parse(&table::OPTIONS, args, &read) {
+        Ok(parsed) => parsed,
+        Err(message) => return fatal(&message),
+    };
+    if args.is_empty() || parsed.has("help") {
+        let names = |long: &str| {
+            let quoted = || arch::gpu_names().iter().map(|n| format!("'{n}'")).collect::<Vec<_>>().join(", ");
+            (long == "gpu-name").then(quoted)
+        };
+        report::out(&options::help("ptxas [options] <ptx file>,...", &table::OPTIONS, &names));
+        return 0;
+    }
+    if parsed.has("version") {
+        report::out(&version("ptxas", "Ptx optimizing assembler"));
+        return 0;
+    }
+    if parsed.has("list-arch") {
+        let mut seen = Vec::new();
+        for target in arch::TARGETS.iter().filter(|t| !seen.contains(&t.sm)).collect::<Vec<_>>() {
+            if !seen.contains(&target.sm) {
+                seen.push(target.sm);
+                report::out(&format!("{}\n", target.sm));
+            }
+        }
+        return 0;
+    }
+    if parsed.has("list-version") {
+        for (major, minor) in arch::PTX_VERSIONS {
+            report::out(&format!("{major}.{minor}\n"));
+        }
+        return 0;
+    }
+    compile_inputs(&parsed)
+}
+
+/// The lines of `--version`, in the shape that build systems look for (`release 13.5, V13.5.37`).
+pub fn version(tool: &str, what: &str) -> String {
+    format!(
+        "{tool}: Sassafras {what}\nSassafras {}, an open PTX compiler\nCompatible with Cuda compilation tools, release {}, V{}\n",
+        env!("CARGO_PKG_VERSION"),
+        compile::RELEASE,
+        compile::RELEASE_FULL,
+    )
+}
+
+fn fatal(message: &str) -> u8 {
+    report::plain(TOOL, Severity::Fatal, message);
+    FAILED
+}
+
+fn aborted(message: &str) -> u8 {
+    report::plain(TOOL, Severity::Fatal, message);
+    fatal(diag::render::ABORTED)
+}
+
+/// Registers that a calling convention needs; a smaller limit is raised to this.
+const MIN_REGISTERS: u32 = 24;
+const MAX_REGISTERS: u32 = 255;
+
+fn max_registers(text: &str, arch: &str, quiet: bool) -> Result<u32, String> {
+    let n = match text {
+        "archmax" => return Ok(MAX_REGISTERS),
+        "archmin" => return Ok(MIN_REGISTERS),
+        _ => text.parse::<u32>().map_err(|_| format!("Invalid value '{text}' for option 'maxrregcount'"))?,
+    };
+    if n < MIN_REGISTERS && !quiet {
+        let lower = format!("lower bound of {MIN_REGISTERS}");
+        let m = format!("For profile {arch} adjusting per thread register count of {n} to {lower}");
+        report::plain(TOOL, Severity::Warning, &m);
+    }
+    Ok(n.clamp(MIN_REGISTERS, MAX_REGISTERS))
+}
+
+fn compile_inputs(parsed: &Parsed) -> u8 {
+    let quiet = parsed.has("disable-warnings");
+    let strict = parsed.has("warning-as-error") && !quiet;
+    let verbose = parsed.has("verbose") || parsed.has("verbose2");
+    let style = parsed.get("diagnostics").and_then(Style::parse).unwrap_or_default();
+    for w in parsed.warnings.iter().filter(|_| !quiet) {
+        report::plain(TOOL, Severity::Warning, w);
+    }
+    let gpu = parsed.get("gpu-name").unwrap_or("sm_75");
+    let Some(name) = GpuName::parse(gpu) else {
+        return fatal(&format!("Value '{gpu}' is not defined for option 'gpu-name'"));
+    };
+    if verbose {
+        say_without_effect(parsed);
+    }
+    let registers = match parsed.get("maxrregcount").map(|t| max_registers(t, gpu, quiet)).transpose() {
+        Ok(n) => n,
+        Err(message) => return fatal(&message),
+    };
+    if parsed.has("compile-only") || parsed.has("extensible-whole-program") {
+        return fatal("Compilation to linkable code (-c, -ewp) is not supported yet");
+    }
+    let (file, text) = match input(parsed) {
+        Ok(input) => input,
+        Err(message) => return aborted(&message),
+    };
+    let source = Source::new(file, &text);
+    let (module, mut diagnostics) = ptx::parse_bytes(&text);
+    if !diagnostics.iter().any(Diagnostic::is_error) {
+        diagnostics.extend(ptx::check(&module, Some(&name.target)));
+    }
+    if show(&mut diagnostics, &source, style, quiet, strict) {
+        // A fatal error without a place (the target does not fit) is the last word.
+        if diagnostics.iter().any(|d| d.severity == Severity::Fatal && d.span.is_none()) {
+            return FAILED;
+        }
+        return fatal(diag::render::ABORTED);
+    }
+    if name.kind != GpuKind::Sm {
+        return 0;
+    }
+    let start = Instant::now();
+    let request = Request {
+        target: name.target,
+        fmad: parsed.is("fmad", true),
+        verify: parsed.has("verify"),
+        print_after: parsed.get("print-after").map(str::to_string),
+        max_registers: registers,
+        entries: parsed.values.get("entry").cloned().unwrap_or_default(),
+        options: note(parsed),
+    };
+    let output = match compile::compile(&module, &request) {
+        Ok(output) => output,
+        Err(mut diagnostics) => {
+            show(&mut diagnostics, &source, style, quiet, strict);
+            return fatal(diag::render::ABORTED);
+        }
+    };
+    for text in &output.printed {
+        report::out(text);
+    }
+    let mut diagnostics = output.warnings;
+    let want_stack = !parsed.has("suppress-stack-size-warning");
+    for k in output.stats.iter().filter(|k| k.stack.is_none() && want_stack) {
+        let m = format!("Stack size for entry function '{}' cannot be statically determined", k.name);
+        diagnostics.push(Diagnostic::new(Severity::Warning, m));
+    }
+    for k in &output.stats {
+        if parsed.has("warn-on-spills") && k.spill_stores + k.spill_loads > 0 {
+            let m = format!("Registers are spilled to local memory in function '{}'", k.name);
+            let bytes = format!(", {} bytes spill stores, {} bytes spill loads", k.spill_stores, k.spill_loads);
+            diagnostics.push(Diagnostic::new(Severity::Warning, m + &bytes));
+        }
+        if parsed.has("warn-on-local-memory-usage") && k.frame > 0 {
+            let m = format!("Local memory used for function '{}', size of stack frame: {} bytes", k.name, k.frame);
+            diagnostics.push(Diagnostic::new(Severity::Warning, m));
+        }
+    }
+    let failed = show(&mut diagnostics, &source, style, quiet, strict);
+    if verbose {
+        let ms = start.elapsed().as_secs_f64() * 1000.0;
+        print_stats(&output.stats, output.global_bytes, gpu, ms, parsed.has("verbose2"));
+    }
+    if failed {
+        return FAILED;
+    }
+    let path = parsed.get("output-file").unwrap_or("elf.o");
+    if crate::files::write(Path::new(path), &output.cubin).is_err() {
+        return fatal(&format!("Output file '{path}' could not be opened"));
+    }
+    0
+}
+
+fn input(parsed: &Parsed) -> Result<(String, Vec<u8>), String> {
+    if let Some(text) = parsed.get("input-as-string") {
+        return Ok(("application ptx input".into(), text.as_bytes().to_vec()));
+    }
+    let file = match parsed.inputs.as_slice() {
+        [file] => file,
+        [] => return Err("No input file specified; use option --help for more information".into()),
+        // Linking several modules into one file is the linker's work.
+        list => {
+            return Err(match list.iter().find(|f| !Path::new(f).exists()) {
+                Some(gone) => format!("Input file '{gone}' could not be opened"),
+                None => "Compilation of several input files at once is not supported yet".into(),
+            });
+        }
+    };
+    if file == "-" {
+        let mut text = Vec::new();
+        let read = std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut text);
+        return read.map(|_| (file.clone(), text)).map_err(|_| "Input file '-' could not be opened".into());
+    }
+    let text = std::fs::read(file).map_err(|_| format!("Input file '{file}' could not be opened"))?;
+    Ok((file.clone(), text))
+}
+
+/// Shows diagnostics; true if one of them is an error.
+fn show(list: &mut Vec<Diagnostic>, source: &Source, style: Style, quiet: bool, strict: bool) -> bool {
+    list.retain(|d| d.severity != Severity::Warning || !quiet);
+    for d in list.iter_mut() {
+        if strict && d.severity == Severity::Warning {
+            d.severity = Severity::Error;
+        }
+        report::show(TOOL, d, source, style);
+    }
+    list.iter().any(Diagnostic::is_error)
+}
+
+fn say_without_effect(parsed: &Parsed) {
+    let mut said = Vec::new();
+    for long in &parsed.given {
+        let option = table::OPTIONS.iter().find(|o| o.long == *long && !o.works);
+        if let Some(o) = option.filter(|o| !said.contains(&o.long)) {
+            said.push(o.long);
+            report::plain(TOOL, Severity::Info, &format!("option '{}' has no effect yet", o.long));
+        }
+    }
+}
+
+/// The options as the note of the output names them: short names in the table's order, `-flag  `, `-option value `.
+fn note(parsed: &Parsed) -> String {
+    let mut out = String::new();
+    let hidden =
+        ["output-file", "input-as-string", "diagnostics", "print-after", "verify", "gpu-name", "disable-warnings"];
+    for o in table::OPTIONS.iter().filter(|o| !hidden.contains(&o.long)) {
+        match parsed.values.get(o.long).map(Vec::as_slice) {
+            None => {}
+            Some([]) => out.push_str(&format!("-{}  ", o.short)),
+            Some(values) => out.push_str(&format!("-{} {} ", o.short, values.join(","))),
+        }
+    }
+    out.push_str(&format!("-arch {} ", parsed.get("gpu-name").unwrap_or("sm_75")));
+    if parsed.has("disable-warnings") {
+        out.push_str("-w  ");
+    }
+    out
+}
+
+/// The lines of `-v` that tools read, as 13.5 prints them.
+fn print_stats(stats: &[Stats], global_bytes: u64, gpu: &str, ms: f64, progress: bool) {
+    let info = |text: &str| report::plain(TOOL, Severity::Info, text);
+    if progress {
+        for k in stats.iter().rev() {
+            info(&format!("Processing {}", k.name));
+        }
+    }
+    info(&format!("{global_bytes} bytes gmem"));
+    let frame = |frame: u32, stores: u32, loads: u32| {
+        report::err(&format!(
+            "    {frame} bytes stack frame, {stores} bytes spill stores, {loads} bytes spill loads\n"
+        ));
+    };
+    for k in stats.iter().rev() {
+        info(&format!("Compiling entry function '{}' for '{gpu}'", k.name));
+        info(&format!("Function properties for {}", k.name));
+        frame(k.frame, k.spill_stores, k.spill_loads);
+        let mut line = format!("Used {} registers, used {} barriers", k.registers, k.barriers);
+        if let Some(n) = k.stack.filter(|&n| n > 0) {
+            line.push_str(&format!(", {n} bytes cumulative stack size"));
+        }
+        if k.shared > 0 {
+            line.push_str(&format!(", {} bytes smem", k.shared));
+        }
+        info(&line);
+        info(&format!("Compile time = {:.3} ms", ms / stats.len() as f64));
+        for (name, bytes) in &k.functions {
+            info(&format!("Function properties for {name}"));
+            frame(*bytes, 0, 0);
+        }
+    }
+}

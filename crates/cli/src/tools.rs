@@ -1,0 +1,106 @@
+//! The small commands: `check`, `lint`, `cubin-diff`.
+
+use crate::report::{self, Style, fail};
+use cubin::elf::Elf;
+use cubin::load::Loaded;
+use diag::Diagnostic;
+use diag::render::Source;
+
+/// The value of `--name`, and the arguments that are left; an error for an option without a value.
+pub(crate) fn take(args: &mut Vec<String>, name: &str) -> Result<Option<String>, String> {
+    let mut found = None;
+    while let Some(i) = args.iter().position(|a| a == name || a.starts_with(&format!("{name}="))) {
+        let arg = args.remove(i);
+        found = match arg.split_once('=') {
+            Some((_, value)) => Some(value.to_string()),
+            None if i < args.len() => Some(args.remove(i)),
+            None => return Err(format!("{name} takes a value")),
+        };
+    }
+    Ok(found)
+}
+
+/// The only argument that is left.
+pub(crate) fn only(args: &[String], what: &str) -> Result<String, String> {
+    match args {
+        [one] if !one.starts_with("--") => Ok(one.clone()),
+        [] => Err(format!("{what} is missing")),
+        _ => Err(format!("unexpected argument '{}'", args.iter().find(|a| a.starts_with("--")).unwrap_or(&args[1]))),
+    }
+}
+
+pub(crate) fn read(path: &str) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|e| format!("cannot read '{path}': {e}"))
+}
+
+/// `sassafras check FILE.ptx [--arch sm_90] [--diagnostics STYLE]`: 1 if the file has an error.
+pub fn check(args: &[String]) -> u8 {
+    let run = || -> Result<u8, String> {
+        let mut args = args.to_vec();
+        let style = match take(&mut args, "--diagnostics")? {
+            Some(s) => {
+                Style::parse(&s).ok_or_else(|| format!("--diagnostics takes vendor, pretty or json, not '{s}'"))?
+            }
+            None => Style::Pretty,
+        };
+        let target = match take(&mut args, "--arch")? {
+            Some(a) => Some(arch::Target::parse(&a).ok_or_else(|| format!("unknown target '{a}'"))?),
+            None => None,
+        };
+        let path = only(&args, "the file to check")?;
+        let text = read(&path)?;
+        let source = Source::new(path, &text);
+        let (module, mut list) = ptx::parse_bytes(&text);
+        if !list.iter().any(Diagnostic::is_error) {
+            list.extend(ptx::check(&module, target.as_ref()));
+        }
+        for d in &list {
+            report::show("sassafras", d, &source, style);
+        }
+        Ok(list.iter().any(Diagnostic::is_error) as u8)
+    };
+    run().unwrap_or_else(|m| fail(&m))
+}
+
+/// `sassafras lint CUBIN`: one line a hazard, 1 if there is one.
+pub fn lint(args: &[String]) -> u8 {
+    let run = || -> Result<u8, String> {
+        let path = only(args, "the cubin to check")?;
+        let elf = Elf::read(&read(&path)?).map_err(|d| format!("'{path}': {}", d.message))?;
+        let loaded = Loaded::load(&elf).map_err(|d| format!("'{path}': {}", d.message))?;
+        if loaded.sm != 90 {
+            return Err(format!("'{path}': the hazard checker does not know sm_{} yet", loaded.sm));
+        }
+        let mut found = 0;
+        for kernel in &loaded.kernels {
+            let hints = sass::lint::CfgHints {
+                entries: kernel.functions.iter().map(|f| f.1 as u64).collect(),
+                indirect: kernel
+                    .indirect_branches
+                    .iter()
+                    .map(|(at, to)| (*at as u64, to.iter().map(|&t| t as u64).collect()))
+                    .collect(),
+            };
+            for hazard in sass::lint::check(&kernel.words(), loaded.sm, &hints) {
+                report::out(&format!("{}+{:#06x}: {}\n", kernel.name, hazard.offset, hazard.message));
+                found += 1;
+            }
+        }
+        Ok((found > 0) as u8)
+    };
+    run().unwrap_or_else(|m| fail(&m))
+}
+
+/// `sassafras cubin-diff A B`: one line a difference, 1 if there is one.
+pub fn cubin_diff(args: &[String]) -> u8 {
+    let run = || -> Result<u8, String> {
+        let [a, b] = args else { return Err("cubin-diff takes two cubins".into()) };
+        let open = |path: &String| Elf::read(&read(path)?).map_err(|d| format!("'{path}': {}", d.message));
+        let list = cubin::diff::diff(&open(a)?, &open(b)?);
+        for d in &list {
+            report::out(&format!("{d}\n"));
+        }
+        Ok(!list.is_empty() as u8)
+    };
+    run().unwrap_or_else(|m| fail(&m))
+}

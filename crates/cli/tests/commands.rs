@@ -1,0 +1,77 @@
+//! The commands of `sassafras` on the corpus, and on bad input.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn sassafras(args: &[&str]) -> Output {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Command::new(env!("CARGO_BIN_EXE_sassafras")).args(args).current_dir(root).output().expect("the tool runs")
+}
+
+fn folder(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("sassafras-commands-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("the temporary folder is writable");
+    dir
+}
+
+const SAXPY: &str = "tests/kernels/cuda/saxpy.ptx";
+const LAUNCH: &str = "tests/kernels/cuda/saxpy.basic.toml";
+
+#[test]
+fn run_writes_what_is_expected() {
+    let dir = folder("run");
+    let out = sassafras(&["run", SAXPY, "--launch", LAUNCH, "--out", &dir.to_string_lossy(), "--timing"]);
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(text.starts_with("y.bin: ") && text.contains("thread instructions"), "{text}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels");
+    let expected = std::fs::read(root.join("expected/saxpy.basic.y.bin")).expect("expected output");
+    assert!(std::fs::read(dir.join("y.bin")).expect("an output") == expected);
+}
+
+#[test]
+fn mistakes_have_one_message_and_exit_code_1() {
+    let dir = folder("mistakes");
+    let bad = dir.join("bad.toml");
+    std::fs::write(&bad, "kernel = \"none\"\ngrid = [1]\nblock = [1]\n").expect("writable");
+    let bad = bad.to_string_lossy().into_owned();
+    let cut = dir.join("cut.cubin");
+    std::fs::write(&cut, b"\x7fELF\x02\x01\x01").expect("writable");
+    let cut = cut.to_string_lossy().into_owned();
+    for (args, message) in [
+        (&["frobnicate"][..], "unknown command 'frobnicate'"),
+        (&["run", SAXPY], "--launch FILE.toml is missing"),
+        (&["run", "--launch", LAUNCH], "the module to run is missing"),
+        (&["run", "none.ptx", "--launch", LAUNCH], "cannot read 'none.ptx'"),
+        (&["run", SAXPY, "--launch", &bad], "launch: "),
+        (&["run", SAXPY, "--launch", LAUNCH, "--engine", "gpu"], "--engine takes ptx or sass"),
+        (&["run", SAXPY, "--launch", LAUNCH, "--arch", "sm_999"], "unknown target 'sm_999'"),
+        (&["run", &cut, "--launch", LAUNCH], "launch: "),
+        (&["check", "crates"], "cannot read 'crates'"),
+        (&["check", SAXPY, "--diagnostics", "xml"], "--diagnostics takes vendor, pretty or json"),
+        (&["lint", SAXPY], "not a valid cubin"),
+        (&["lint", &cut], "not a valid cubin"),
+        (&["cubin-diff", &cut], "takes two cubins"),
+        (&["asm", "x"], "not supported yet"),
+    ] {
+        let out = sassafras(args);
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{args:?}: {text}");
+        assert!(text.contains(message), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn outputs_are_whole_or_not_there() {
+    let dir = folder("output");
+    let here = |name: &str| dir.join(name).to_string_lossy().into_owned();
+    let ptxas = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_ptxas")).args(args).output().expect("the tool runs");
+    let ptx = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(SAXPY).to_string_lossy().into_owned();
+    std::fs::create_dir(here("folder")).expect("writable");
+    for place in [here("folder"), here("none/x.cubin")] {
+        let out = ptxas(&["-arch=sm_90", &ptx, "-o", &place]);
+        assert_eq!(out.status.code(), Some(255));
+        assert!(std::fs::read_dir(&dir).expect("readable").flatten().count() == 1);
+    }
+}

@@ -1,0 +1,182 @@
+//! Our tools beside the vendor's: options, messages, exit codes, listings.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The folders with the vendor's tools: those that `SASSAFRAS_ORACLE` names, else those in `target/oracle`, newest first.
+fn oracles() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle");
+    let folders = match std::env::var_os("SASSAFRAS_ORACLE") {
+        Some(dir) => std::env::split_paths(&dir).collect(),
+        None => vec![root.join("latest"), root.join("13.0"), root],
+    };
+    let found: Vec<PathBuf> = folders.into_iter().filter(|f| f.join("bin/ptxas").is_file()).collect();
+    if found.is_empty() {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no oracle: run `cargo xtask oracle`");
+        eprintln!("no oracle: not compared");
+    }
+    found
+}
+
+fn corpus() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels");
+    let mut out = Vec::new();
+    for folder in ["cuda", "triton"] {
+        let entries = std::fs::read_dir(root.join(folder)).expect("the corpus is there");
+        out.extend(entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "ptx")));
+    }
+    out.sort();
+    out
+}
+
+fn folder(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("sassafras-cli-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("the temporary folder is writable");
+    dir
+}
+
+fn run(tool: impl AsRef<Path>, dir: &Path, args: &[&str]) -> Output {
+    Command::new(tool.as_ref()).args(args).current_dir(dir).output().expect("the tool runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn every_option_of_the_vendor_is_known() {
+    for oracle in oracles() {
+        let dir = folder("options");
+        let theirs = text(&run(oracle.join("bin/ptxas"), &dir, &["--help"]).stdout);
+        let ours = text(&run(env!("CARGO_BIN_EXE_ptxas"), &dir, &["--help"]).stdout);
+        // The first two and the last words of the lines of options: name, what follows, short name.
+        let heads = |help: &str| -> Vec<(String, String)> {
+            let lines = help.lines().filter(|l| l.starts_with("--"));
+            let heads = lines.map(|l| {
+                let name = l.split_whitespace().next().unwrap_or_default().to_string();
+                let short = l.rsplit("  ").map(str::trim).find(|w| w.starts_with("(-")).unwrap_or_default().to_string();
+                (name, short)
+            });
+            heads.collect()
+        };
+        let ours = heads(&ours);
+        let theirs = heads(&theirs);
+        assert!(theirs.len() > 40, "{}", theirs.len());
+        for head in theirs {
+            assert!(ours.contains(&head), "{head:?} of {}", oracle.display());
+        }
+    }
+}
+
+/// Command lines that both tools refuse: the same words, the same exit code.
+#[test]
+fn mistakes_are_told_as_the_vendor_tells_them() {
+    let Some(oracle) = oracles().into_iter().next() else { return };
+    let dir = folder("mistakes");
+    std::fs::write(dir.join("a.ptx"), ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n")
+        .expect("writable");
+    std::fs::write(
+        dir.join("bad.ptx"),
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { foo; }\n",
+    )
+    .expect("writable");
+    std::fs::write(dir.join("empty.ptx"), "").expect("writable");
+    std::fs::write(dir.join("a.opt"), "-arch sm_91").expect("writable");
+    for args in [
+        &["--bogus", "a.ptx"][..],
+        &["-bogus", "a.ptx"],
+        &["-verbose", "a.ptx"],
+        &["--arch", "sm_90", "a.ptx"],
+        &["-arch"],
+        &["a.ptx", "-o"],
+        &["-arch", "sm_91", "a.ptx"],
+        &["-arch=", "a.ptx"],
+        &["-arch=sm_90,sm_80", "a.ptx"],
+        &["-arch=sm_50", "a.ptx"],
+        &["-arch=sm_90", "none.ptx"],
+        &["-arch=sm_90", "empty.ptx"],
+        &["-arch=sm_90", "bad.ptx"],
+        &["-arch=sm_80", "a.ptx"],
+        &["-arch=sm_90", "-Ox", "a.ptx"],
+        &["-arch=sm_90", "--opt-level", "a.ptx"],
+        &["-arch=sm_90", "-O", "2", "a.ptx"],
+        &["-arch=sm_90", "-maxrregcount=abc", "a.ptx"],
+        &["-arch=sm_90", "-v=true", "a.ptx"],
+        &["-arch=sm_90", "--fmad", "maybe", "a.ptx"],
+        &["-arch=sm_90", "-fmad", "-v", "a.ptx"],
+        &["-arch=sm_90", "-optf", "none", "a.ptx"],
+        &["-optf", "a.opt", "a.ptx"],
+        &["-arch=sm_90", "-m", "32", "a.ptx"],
+        &["-arch=sm_90", "-sanitize=foo", "a.ptx"],
+        &["-arch=sm_90", "-no-bb-merge=1", "a.ptx"],
+        &["-arch=sm_90", "-ias", "foo"],
+        &["-arch=sm_90", "-arch=sm_80", "a.ptx"],
+    ] {
+        let theirs = run(oracle.join("bin/ptxas"), &dir, args);
+        let ours = run(env!("CARGO_BIN_EXE_ptxas"), &dir, args);
+        assert_eq!(text(&ours.stderr), text(&theirs.stderr), "{args:?}");
+        assert_eq!(ours.status.code(), theirs.status.code(), "{args:?}");
+    }
+    for args in [&["-arch=compute_90", "a.ptx"][..], &["-arch=lto_90", "a.ptx"], &["--list-arch"], &["-version-ls"]] {
+        let theirs = run(oracle.join("bin/ptxas"), &dir, args);
+        let ours = run(env!("CARGO_BIN_EXE_ptxas"), &dir, args);
+        assert_eq!(ours.status.code(), theirs.status.code(), "{args:?}");
+        let sorted = |out: &[u8]| {
+            let mut lines: Vec<String> = text(out).lines().map(str::to_string).collect();
+            lines.sort();
+            lines
+        };
+        if args.len() == 1 {
+            // The vendor's list of PTX versions leaves out 5.2, which its compiler takes.
+            let ours = sorted(&ours.stdout);
+            assert!(sorted(&theirs.stdout).iter().all(|line| ours.contains(line)), "{args:?}: {ours:?}");
+        }
+    }
+}
+
+#[test]
+fn listings_are_those_of_the_vendor() {
+    let Some(oracle) = oracles().into_iter().next() else { return };
+    let dir = folder("listings");
+    let mut wrong = Vec::new();
+    let mut files = 0;
+    for ptx in corpus() {
+        let name = ptx.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let ptx = ptx.to_string_lossy().into_owned();
+        let arch = if name.starts_with("triton") { "-arch=sm_90a" } else { "-arch=sm_90" };
+        let made = run(oracle.join("bin/ptxas"), &dir, &[arch, &ptx, "-o", "k.cubin"]);
+        assert!(made.status.success(), "{name}: {}", text(&made.stderr));
+        let both = [&["-c"][..], &["-c", "-hex"]];
+        for options in &both[..if files % 4 == 0 { 2 } else { 1 }] {
+            let args: Vec<&str> = options.iter().copied().chain(["k.cubin"]).collect();
+            let theirs = run(oracle.join("bin/nvdisasm"), &dir, &args);
+            let ours = run(env!("CARGO_BIN_EXE_nvdisasm"), &dir, &args);
+            // The column of the words begins a few blanks further right in some of the vendor's listings.
+            let shown = |out: &[u8]| match options.len() {
+                1 => text(out),
+                _ => text(out).lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ") + "\n").collect(),
+            };
+            let (a, b) = (shown(&theirs.stdout), shown(&ours.stdout));
+            if a != b {
+                let first = a.lines().zip(b.lines()).find(|(x, y)| x != y);
+                wrong.push(format!("{name} {options:?}: {first:?}"));
+            }
+        }
+        files += 1;
+        if files % 8 == 1 {
+            let elf = cubin::elf::Elf::read(&std::fs::read(dir.join("k.cubin")).expect("readable")).expect("a cubin");
+            let code = elf.sections.iter().find(|s| s.name.starts_with(".text.")).expect("code");
+            std::fs::write(dir.join("raw.bin"), &code.data).expect("writable");
+            for args in [&["-b", "SM90", "raw.bin"]] {
+                let theirs = run(oracle.join("bin/nvdisasm"), &dir, args);
+                let ours = run(env!("CARGO_BIN_EXE_nvdisasm"), &dir, args);
+                if theirs.stdout != ours.stdout {
+                    wrong.push(format!("{name} raw"));
+                }
+            }
+        }
+    }
+    assert!(files > 70, "{files}");
+    assert!(wrong.is_empty(), "{} listings differ:\n{}", wrong.len(), wrong.join("\n"));
+}
