@@ -71,7 +71,6 @@ fn run(args: &[String]) -> Result<u8, String> {
                 verify: false,
                 print_after: None,
                 max_registers: None,
-                entries: Vec::new(),
                 options: format!("-arch {target} "),
             };
             match compile::compile(&module, &request) {

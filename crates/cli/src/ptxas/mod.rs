@@ -2,10 +2,11 @@
 
 mod table;
 
-use crate::compile::{self, Request, Stats};
+use crate::compile::{self, Request};
 use crate::options::{self, Parsed};
 use crate::report::{self, Style};
 use arch::{GpuKind, GpuName};
+use codegen::compile::Log;
 use diag::render::Source;
 use diag::{Diagnostic, Severity};
 use std::path::Path;
@@ -139,7 +140,6 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         verify: parsed.has("verify"),
         print_after: parsed.get("print-after").map(str::to_string),
         max_registers: registers,
-        entries: parsed.values.get("entry").cloned().unwrap_or_default(),
         options: note(parsed),
     };
     let output = match compile::compile(&module, &request) {
@@ -149,30 +149,29 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
             return fatal(diag::render::ABORTED);
         }
     };
-    for text in &output.printed {
+    for text in &output.dumps {
         report::out(text);
     }
-    let mut diagnostics = output.warnings;
-    let want_stack = !parsed.has("suppress-stack-size-warning");
-    for k in output.stats.iter().filter(|k| k.stack.is_none() && want_stack) {
-        let m = format!("Stack size for entry function '{}' cannot be statically determined", k.name);
-        diagnostics.push(Diagnostic::new(Severity::Warning, m));
+    let mut diagnostics = output.notes;
+    if parsed.has("suppress-stack-size-warning") {
+        diagnostics.retain(|d| !d.message.starts_with("Stack size for entry function"));
     }
-    for k in &output.stats {
+    for k in &output.log {
         if parsed.has("warn-on-spills") && k.spill_stores + k.spill_loads > 0 {
             let m = format!("Registers are spilled to local memory in function '{}'", k.name);
             let bytes = format!(", {} bytes spill stores, {} bytes spill loads", k.spill_stores, k.spill_loads);
             diagnostics.push(Diagnostic::new(Severity::Warning, m + &bytes));
         }
-        if parsed.has("warn-on-local-memory-usage") && k.frame > 0 {
-            let m = format!("Local memory used for function '{}', size of stack frame: {} bytes", k.name, k.frame);
+        if parsed.has("warn-on-local-memory-usage") && k.stack_frame > 0 {
+            let m =
+                format!("Local memory used for function '{}', size of stack frame: {} bytes", k.name, k.stack_frame);
             diagnostics.push(Diagnostic::new(Severity::Warning, m));
         }
     }
     let failed = show(&mut diagnostics, &source, style, quiet, strict);
     if verbose {
         let ms = start.elapsed().as_secs_f64() * 1000.0;
-        print_stats(&output.stats, output.global_bytes, gpu, ms, parsed.has("verbose2"));
+        print_stats(&output.log, output.global_bytes, gpu, ms, parsed.has("verbose2"));
     }
     if failed {
         return FAILED;
@@ -251,7 +250,7 @@ fn note(parsed: &Parsed) -> String {
 }
 
 /// The lines of `-v` that tools read, as 13.5 prints them.
-fn print_stats(stats: &[Stats], global_bytes: u64, gpu: &str, ms: f64, progress: bool) {
+fn print_stats(stats: &[Log], global_bytes: u64, gpu: &str, ms: f64, progress: bool) {
     let info = |text: &str| report::plain(TOOL, Severity::Info, text);
     if progress {
         for k in stats.iter().rev() {
@@ -267,7 +266,7 @@ fn print_stats(stats: &[Stats], global_bytes: u64, gpu: &str, ms: f64, progress:
     for k in stats.iter().rev() {
         info(&format!("Compiling entry function '{}' for '{gpu}'", k.name));
         info(&format!("Function properties for {}", k.name));
-        frame(k.frame, k.spill_stores, k.spill_loads);
+        frame(k.stack_frame, k.spill_stores, k.spill_loads);
         let mut line = format!("Used {} registers, used {} barriers", k.registers, k.barriers);
         if let Some(n) = k.stack.filter(|&n| n > 0) {
             line.push_str(&format!(", {n} bytes cumulative stack size"));
