@@ -1,5 +1,6 @@
 //! Instructions as text, as the vendor's disassembler prints them.
 
+pub mod listing;
 mod parse;
 
 pub use parse::{Addresses, parse, parse_at, parse_control};
@@ -15,6 +16,11 @@ use std::fmt::Write as _;
 pub trait Labels {
     /// The name of the label at this byte address; None prints the address.
     fn label(&self, address: i64) -> Option<&str>;
+
+    /// What stands in place of the operand in `slot`, because a relocation fills it; for a constant, of its offset alone.
+    fn replaced(&self, _slot: &Slot, _operand: &Operand) -> Option<&str> {
+        None
+    }
 }
 
 /// No labels: every target is printed as its address.
@@ -35,6 +41,12 @@ pub fn print(inst: &Inst, pc: u64, labels: &dyn Labels) -> String {
 
 /// As [`print`], at the end of `out`.
 pub fn print_to(out: &mut String, inst: &Inst, pc: u64, labels: &dyn Labels) {
+    print_untrimmed(out, inst, pc, labels);
+    out.truncate(out.trim_end().len());
+}
+
+/// With the space that ends some operands (`+INF `), which listings keep.
+fn print_untrimmed(out: &mut String, inst: &Inst, pc: u64, labels: &dyn Labels) {
     let form = inst.form();
     if inst.guard.inv || !inst.guard.as_reg().is_some_and(Reg::is_const) {
         let _ = match inst.guard.as_reg() {
@@ -50,9 +62,10 @@ pub fn print_to(out: &mut String, inst: &Inst, pc: u64, labels: &dyn Labels) {
             Piece::Slot(n) => operand(out, inst, n, "", pc, labels),
             Piece::SlotSuffix(n, suffix) => operand(out, inst, n, suffix, pc, labels),
             Piece::SlotMod(n, m) => operand(out, inst, n, modifier(form, inst, m), pc, labels),
-            Piece::Alias(alias, slots) => print_alias(out, inst, alias, slots),
+            Piece::Alias(alias, slots) => print_alias(out, inst, alias, slots, labels),
             Piece::If(n) => {
-                if inst.operands[n as usize] == form.slots[n as usize].default() {
+                let (slot, op) = (&form.slots[n as usize], &inst.operands[n as usize]);
+                if *op == slot.default() && labels.replaced(slot, op).is_none() {
                     for skipped in pieces.by_ref() {
                         if *skipped == Piece::End {
                             break;
@@ -63,7 +76,6 @@ pub fn print_to(out: &mut String, inst: &Inst, pc: u64, labels: &dyn Labels) {
             Piece::End => {}
         }
     }
-    out.truncate(out.trim_end().len());
 }
 
 /// The listing of a function: one line an instruction, with its offset and labels (`.L_x_0:`) where branches go, numbered
@@ -133,11 +145,15 @@ fn constant(out: &mut String, bank: u8, offset: i32, spaced: bool) {
     out.push(']');
 }
 
-fn indexed(out: &mut String, inst: &Inst, c: u8, r: u8) {
+fn indexed(out: &mut String, inst: &Inst, c: u8, r: u8, labels: &dyn Labels) {
     let Value::Const { bank, offset } = inst.operands[c as usize].value else {
         return out.push_str("c[?]");
     };
     let reg = inst.operands[r as usize].as_reg().unwrap_or(Reg::RZ);
+    if let Some(text) = labels.replaced(&inst.form().slots[c as usize], &inst.operands[c as usize]) {
+        let _ = if reg == Reg::RZ { write!(out, "c[{text}]") } else { write!(out, "c[{reg}+{text}]") };
+        return;
+    }
     if reg == Reg::RZ && offset != 0 {
         return constant(out, bank, offset, false);
     }
@@ -181,6 +197,13 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8]) {
 fn operand(out: &mut String, inst: &Inst, n: u8, suffix: &str, pc: u64, labels: &dyn Labels) {
     let slot: &Slot = &inst.form().slots[n as usize];
     let op: &Operand = &inst.operands[n as usize];
+    if let Some(text) = labels.replaced(slot, op) {
+        let _ = match op.value {
+            Value::Const { .. } => write!(out, "c[{text}]"),
+            _ => write!(out, "{text}"),
+        };
+        return;
+    }
     if op.neg {
         out.push('-');
     }
@@ -311,7 +334,7 @@ fn float(out: &mut String, value: f64) {
     }
 }
 
-fn print_alias(out: &mut String, inst: &Inst, alias: Alias, slots: &[u8]) {
+fn print_alias(out: &mut String, inst: &Inst, alias: Alias, slots: &[u8], labels: &dyn Labels) {
     use crate::form::SlotName as S;
     let get = |name| inst.get(name).copied();
     match alias {
@@ -328,7 +351,7 @@ fn print_alias(out: &mut String, inst: &Inst, alias: Alias, slots: &[u8]) {
         }
         Alias::Imad => out.push_str(imad_name(inst)),
         Alias::Address => address(out, inst, slots),
-        Alias::Indexed => indexed(out, inst, slots[0], slots[1]),
+        Alias::Indexed => indexed(out, inst, slots[0], slots[1], labels),
         Alias::HalfPart => {
             use crate::form::ModName as M;
             let Some(n) = inst.slot(S::Rb) else { return };

@@ -79,8 +79,8 @@ pub struct Text {
     pub table: Vec<u64>,
 }
 
-/// Compiles the corpus (`tests/kernels`) with every release and level, and gives all code.
-pub fn corpus(oracles: &[PathBuf], dir: &Path, levels: &[u8]) -> Vec<Text> {
+/// The PTX files of the corpus (`tests/kernels`), sorted.
+pub fn sources() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels");
     let mut sources: Vec<PathBuf> = ["cuda", "triton"]
         .iter()
@@ -89,22 +89,26 @@ pub fn corpus(oracles: &[PathBuf], dir: &Path, levels: &[u8]) -> Vec<Text> {
         .filter(|p| p.extension().is_some_and(|e| e == "ptx"))
         .collect();
     sources.sort();
+    sources
+}
+
+/// Compiles `source` for its target; false if the release cannot (it may be too old for the PTX version).
+pub fn compile(oracle: &Path, source: &Path, options: &[&str], out: &Path) -> bool {
+    let ptx = std::fs::read_to_string(source).expect("readable");
+    let gpu = if ptx.contains(".target sm_90a") { "sm_90a" } else { "sm_90" };
+    let mut command = Command::new(oracle.join("bin/ptxas"));
+    command.args(options).arg(format!("-arch={gpu}")).arg(source).arg("-o").arg(out);
+    command.output().expect("ptxas runs").status.success()
+}
+
+/// Compiles the corpus with every release and level, and gives all code.
+pub fn corpus(oracles: &[PathBuf], dir: &Path, levels: &[u8]) -> Vec<Text> {
     let mut texts = Vec::new();
-    for source in &sources {
-        let ptx = std::fs::read_to_string(source).expect("readable");
-        let gpu = if ptx.contains(".target sm_90a") { "sm_90a" } else { "sm_90" };
+    for source in &sources() {
         for (n, oracle) in oracles.iter().enumerate() {
             for level in levels {
                 let out = dir.join("a.cubin");
-                let status = Command::new(oracle.join("bin/ptxas"))
-                    .args([format!("-arch={gpu}"), format!("-O{level}")])
-                    .arg(source)
-                    .arg("-o")
-                    .arg(&out)
-                    .output()
-                    .expect("ptxas runs");
-                // A release may be too old for the kernel's PTX version.
-                if !status.status.success() {
+                if !compile(oracle, source, &[&format!("-O{level}")], &out) {
                     continue;
                 }
                 let name =
