@@ -9,8 +9,12 @@ fn main() {
     };
     let text = std::fs::read_to_string(&file).expect("a readable file");
     let (m, _) = ptx::parse(&text);
-    let options =
-        codegen::Options { verify: std::env::var_os("NOVERIFY").is_none(), fmad: false, print_after: Some(pass), ..codegen::Options::default() };
+    let options = codegen::Options {
+        verify: std::env::var_os("NOVERIFY").is_none(),
+        fmad: false,
+        print_after: Some(pass),
+        ..codegen::Options::default()
+    };
     match codegen::compile(&m, &options) {
         Ok(out) => {
             out.dumps.iter().for_each(|d| println!("{d}"));

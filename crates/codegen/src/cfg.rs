@@ -90,10 +90,10 @@ impl Cfg {
         rsuccs.push(Vec::new());
         let mut rpreds: Vec<Vec<u32>> = self.succs.clone();
         rpreds.push(Vec::new());
-        for b in 0..n {
-            if self.reachable(b as u32) && self.succs[b].is_empty() {
+        for (b, list) in rpreds.iter_mut().enumerate().take(n) {
+            if self.reachable(b as u32) && list.is_empty() {
                 rsuccs[n].push(b as u32);
-                rpreds[b].push(exit);
+                list.push(exit);
             }
         }
         let mut order = Vec::with_capacity(n + 1);

@@ -202,7 +202,8 @@ fn corpus_is_listed_as_the_vendor_lists_it() {
         return;
     }
     let dir = folder("listing");
-    let sources = sources();
+    // Each kernel costs several runs of nvdisasm: every third one, which are other ones in the four ways of calling it.
+    let sources: Vec<_> = sources().into_iter().step_by(3).collect();
     let next = AtomicUsize::new(0);
     let work = || {
         let (mut sections, mut wrong) = (0, Vec::new());

@@ -257,6 +257,7 @@ impl Sel<'_> {
     }
 
     /// Funnel shift of {c, a} by b. `ty` is one of `shftype`, `hi`: the high word of the result.
+    #[allow(clippy::too_many_arguments)] // as many as the instruction has fields
     pub(super) fn shf(
         &mut self,
         right: bool,

@@ -119,10 +119,7 @@ impl Lower<'_, '_> {
         for s in stmts {
             let Stmt::Inst(x) = s else { continue };
             self.loc = x.span.start;
-            let guard = match x.guard {
-                Some(g) => Some(self.guard_value(g)),
-                None => None,
-            };
+            let guard = x.guard.map(|g| self.guard_value(g));
             if self.terminator(x, guard, next)? {
                 return Ok(());
             }

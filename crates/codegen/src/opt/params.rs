@@ -34,8 +34,8 @@ pub fn run(f: &mut Func) {
         let mut only: Option<Value> = None;
         let mut undef: Option<Value> = None;
         let mut many = false;
-        for i in 0..args[b as usize][n as usize].len() {
-            let a = resolve(&mut replaced, args[b as usize][n as usize][i]);
+        for &a in &args[b as usize][n as usize] {
+            let a = resolve(&mut replaced, a);
             if a == p {
                 continue;
             }
@@ -86,8 +86,8 @@ pub fn run(f: &mut Func) {
             && b.0 != 0
             && b.index() < args.len()
         {
-            for i in 0..args[b.index()][n as usize].len() {
-                let a = resolve(&mut replaced, args[b.index()][n as usize][i]);
+            for &a in &args[b.index()][n as usize] {
+                let a = resolve(&mut replaced, a);
                 mark(a, &mut live, &mut stack);
             }
         }

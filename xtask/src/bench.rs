@@ -1,0 +1,253 @@
+//! Ours against the vendor's newest ptxas in one run: CPU seconds and peak memory over the corpus and over generated
+//! programs, static code size, registers, spills. Figures are of this machine and this run; the ratios are what counts.
+
+use crate::{oracle, root, test};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Above this ratio of instructions a kernel needs a line in [`REASONS`].
+const MOST: f64 = 1.5;
+
+/// Kernels with more code than [`MOST`] times the vendor's, and why.
+const REASONS: [(&str, &str); 1] = [(
+    "device_calls",
+    "calls keep to the ABI (arguments in R4..R15, saved registers); the vendor chooses registers for each callee",
+)];
+
+/// Statements and live values of the generated programs.
+const SIZES: [usize; 4] = [1_000, 4_000, 16_000, 64_000];
+const LIVE: [usize; 2] = [40, 300];
+
+/// What one run of a compiler took.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    cpu: f64,
+    kib: i64,
+}
+
+/// Runs the benchmark and prints its tables.
+pub fn run(args: &[String]) -> Result<(), String> {
+    if !args.is_empty() {
+        return Err("usage: cargo xtask bench".into());
+    }
+    let (vendor, disassembler) = (oracle::tool("ptxas")?, oracle::tool("nvdisasm")?);
+    test::cargo(&["build", "--release", "--quiet", "-p", "sassafras"])?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let ours = target.join("release/ptxas");
+    let work = target.join("bench");
+    std::fs::create_dir_all(&work).map_err(|e| e.to_string())?;
+    let unexplained = corpus(&vendor, &ours, &disassembler, &work)?;
+    generated(&vendor, &ours, &work)?;
+    match unexplained.as_slice() {
+        [] => Ok(()),
+        list => Err(format!("more than {MOST} times the vendor's code, without a reason: {}", list.join(", "))),
+    }
+}
+
+fn corpus(vendor: &Path, ours: &Path, disassembler: &Path, work: &Path) -> Result<Vec<String>, String> {
+    let mut files = Vec::new();
+    for folder in ["cuda", "triton"] {
+        let entries = std::fs::read_dir(root().join("tests/kernels").join(folder)).map_err(|e| e.to_string())?;
+        files.extend(entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "ptx")));
+    }
+    files.sort();
+    println!("kernel                    instructions vendor   ours  ratio  registers vendor ours  spill bytes vendor ours");
+    let (mut total, mut cost) = ([0usize; 2], [Cost::default(); 2]);
+    let mut unexplained = Vec::new();
+    for file in files {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().to_string();
+        let text = std::fs::read_to_string(&file).map_err(|e| e.to_string())?;
+        let arch = if text.contains(".target sm_90a") { "sm_90a" } else { "sm_90" };
+        let mut row = [(0usize, 0u32, 0u32); 2];
+        for (i, tool) in [vendor, ours].into_iter().enumerate() {
+            let out = work.join("k.cubin");
+            let (c, log) = compile(tool, &file, arch, &out)?;
+            cost[i].cpu += c.cpu;
+            cost[i].kib = cost[i].kib.max(c.kib);
+            row[i] = (instructions(disassembler, &out)?, number(&log, "Used ", true), number(&log, " bytes spill", false));
+            total[i] += row[i].0;
+        }
+        let ratio = row[1].0 as f64 / row[0].0 as f64;
+        let reason = REASONS.iter().find(|r| r.0 == name).map(|r| r.1);
+        println!(
+            "{name:<25} {:>19} {:>6} {ratio:>6.2} {:>17} {:>4} {:>18} {:>4}",
+            row[0].0, row[1].0, row[0].1, row[1].1, row[0].2, row[1].2
+        );
+        if ratio > MOST {
+            match reason {
+                Some(why) => println!("  why: {why}"),
+                None => unexplained.push(name),
+            }
+        }
+    }
+    println!(
+        "total instructions: vendor {}, ours {}, ratio {:.3}",
+        total[0],
+        total[1],
+        total[1] as f64 / total[0] as f64
+    );
+    println!(
+        "corpus: CPU vendor {:.2} s, ours {:.2} s, ratio {:.3}; peak memory vendor {} KiB, ours {} KiB, ratio {:.3}",
+        cost[0].cpu,
+        cost[1].cpu,
+        cost[1].cpu / cost[0].cpu,
+        cost[0].kib,
+        cost[1].kib,
+        cost[1].kib as f64 / cost[0].kib as f64
+    );
+    Ok(unexplained)
+}
+
+fn generated(vendor: &Path, ours: &Path, work: &Path) -> Result<(), String> {
+    println!("statements  live   CPU s vendor    ours  ratio   memory KiB vendor    ours  ratio   ours: us a statement");
+    for live in LIVE {
+        for size in SIZES {
+            let file = work.join(format!("generated_{size}_{live}.ptx"));
+            std::fs::write(&file, program(size, live)).map_err(|e| e.to_string())?;
+            let out = work.join("g.cubin");
+            let (v, _) = compile(vendor, &file, "sm_90", &out)?;
+            let (o, _) = compile(ours, &file, "sm_90", &out)?;
+            println!(
+                "{size:>10} {live:>5} {:>14.2} {:>7.2} {:>6.3} {:>19} {:>7} {:>6.3} {:>14.2}",
+                v.cpu,
+                o.cpu,
+                o.cpu / v.cpu,
+                v.kib,
+                o.kib,
+                o.kib as f64 / v.kib as f64,
+                o.cpu * 1e6 / size as f64
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Runs a compiler on a file; gives what it took and what `-v` printed.
+fn compile(tool: &Path, file: &Path, arch: &str, out: &Path) -> Result<(Cost, String), String> {
+    let log = out.with_extension("log");
+    let sink = std::fs::File::create(&log).map_err(|e| e.to_string())?;
+    let mut command = Command::new(tool);
+    command.arg(format!("-arch={arch}")).args(["-v", "-fmad=false", "-o"]).arg(out).arg(file);
+    command.stdout(sink.try_clone().map_err(|e| e.to_string())?).stderr(sink);
+    let child = command.spawn().map_err(|e| format!("cannot run {}: {e}", tool.display()))?;
+    let (code, cost) = wait(child.id() as i32)?;
+    let text = std::fs::read_to_string(&log).unwrap_or_default();
+    if code != 0 {
+        return Err(format!("{} failed on {}:\n{text}", tool.display(), file.display()));
+    }
+    Ok((cost, text))
+}
+
+/// Waits for a child and asks the system what it took.
+fn wait(pid: i32) -> Result<(i32, Cost), String> {
+    let mut status = 0;
+    // SAFETY: both pointers are to live values of the right types; the child is ours and is waited for once.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        if libc::wait4(pid, &mut status, 0, &mut usage) != pid {
+            return Err("cannot wait for a compiler".into());
+        }
+        usage
+    };
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
+    let cost = Cost { cpu: seconds(usage.ru_utime) + seconds(usage.ru_stime), kib: usage.ru_maxrss };
+    Ok((if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }, cost))
+}
+
+/// Instructions in a cubin, NOPs left out, as the vendor's nvdisasm lists them.
+fn instructions(disassembler: &Path, cubin: &Path) -> Result<usize, String> {
+    let run = Command::new(disassembler).arg("-c").arg(cubin).output().map_err(|e| e.to_string())?;
+    if !run.status.success() {
+        return Err(format!("nvdisasm: {}", String::from_utf8_lossy(&run.stderr)));
+    }
+    let text = String::from_utf8_lossy(&run.stdout);
+    let is = |l: &&str| {
+        let l = l.trim_start();
+        l.starts_with("/*") && l.ends_with(';') && !l.contains(" NOP")
+    };
+    Ok(text.lines().filter(is).count())
+}
+
+/// The largest number behind (or, summed, before) a word in a log.
+fn number(log: &str, word: &str, behind: bool) -> u32 {
+    let mut out = 0;
+    for line in log.lines() {
+        for (at, _) in line.match_indices(word) {
+            let digits = |s: &str| s.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
+            if behind {
+                out = out.max(digits(&line[at + word.len()..]));
+            } else {
+                let before: String = line[..at].chars().rev().take_while(char::is_ascii_digit).collect();
+                out += before.chars().rev().collect::<String>().parse().unwrap_or(0);
+            }
+        }
+    }
+    out
+}
+
+/// A seeded program of about `size` statements over `live` values that are all alive to its end: integer arithmetic,
+/// with a short divergent branch now and then.
+pub fn program(size: usize, live: usize) -> String {
+    let mut state = (size as u64) << 20 | live as u64 | 1;
+    let mut next = move |n: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % n
+    };
+    let mut out = format!(
+        ".version 8.4\n.target sm_90\n.address_size 64\n.visible .entry generated(.param .u64 p)\n{{\n\
+         .reg .b32 %r<{live}>;\n.reg .pred %p<2>;\n.reg .b64 %d<2>;\nld.param.u64 %d0, [p];\nmov.u32 %r0, %tid.x;\n\
+         mul.wide.u32 %d1, %r0, {};\nadd.s64 %d0, %d0, %d1;\n",
+        4 * live
+    );
+    for i in 0..live {
+        out += &format!("ld.global.u32 %r{i}, [%d0+{}];\n", 4 * i);
+    }
+    let ops = ["add.s32", "sub.s32", "mul.lo.s32", "xor.b32", "and.b32", "or.b32", "min.s32", "max.u32"];
+    let (mut written, mut labels) = (0, 0);
+    while written < size {
+        let branch = next(50) == 0;
+        let body = if branch { 3 + next(17) } else { 1 };
+        if branch {
+            labels += 1;
+            out += &format!("setp.lt.s32 %p1, %r{}, %r{};\n@%p1 bra L{labels};\n", next(live), next(live));
+        }
+        for _ in 0..body {
+            out += &format!("{} %r{}, %r{}, %r{};\n", ops[next(ops.len())], next(live), next(live), next(live));
+        }
+        if branch {
+            out += &format!("L{labels}:\n");
+        }
+        written += body + 2 * branch as usize;
+    }
+    for i in 0..live {
+        out += &format!("st.global.u32 [%d0+{}], %r{i};\n", 4 * i);
+    }
+    out + "ret;\n}\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_programs_are_valid_and_of_their_size() {
+        for live in LIVE {
+            let text = program(1000, live);
+            let (m, d) = ptx::parse(&text);
+            assert!(!d.iter().any(|d| d.is_error()), "{d:?}");
+            assert_eq!(m.funcs.len(), 1);
+            let statements = text.matches(';').count();
+            assert!((1000..1100 + 2 * live).contains(&statements), "{statements}");
+            assert_eq!(text, program(1000, live), "the same every time");
+        }
+    }
+
+    #[test]
+    fn numbers_are_found_in_logs() {
+        let log = "    0 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads\nptxas info    : Used 18 registers";
+        assert_eq!(number(log, " bytes spill", false), 20);
+        assert_eq!(number(log, "Used ", true), 18);
+    }
+}
