@@ -18,6 +18,8 @@ pub struct Shapes3 {
     rrr: FormId,
     rri: Option<FormId>,
     rir: FormId,
+    rru: Option<FormId>,
+    rur: FormId,
 }
 
 /// The shapes of a two-source operation.
@@ -25,51 +27,58 @@ pub struct Shapes3 {
 pub struct Shapes2 {
     rr: FormId,
     ri: FormId,
+    ru: FormId,
 }
 
 macro_rules! shapes {
-    ($($name:ident: $rrr:ident $rri:tt $rir:ident;)*) => {
-        $(pub const $name: Shapes3 = Shapes3 { rrr: F::$rrr, rri: shapes!(@ $rri), rir: F::$rir };)*
+    ($($name:ident: $rrr:ident $rri:tt $rir:ident $rru:tt $rur:ident;)*) => {
+        $(pub const $name: Shapes3 = Shapes3 {
+            rrr: F::$rrr,
+            rri: shapes!(@ $rri),
+            rir: F::$rir,
+            rru: shapes!(@ $rru),
+            rur: F::$rur,
+        };)*
     };
     (@ _) => { None };
     (@ $f:ident) => { Some(F::$f) };
 }
 shapes! {
-    IADD3: IADD3_RRR _ IADD3_RIR;
-    IADD3X: IADD3X_RRR _ IADD3X_RIR;
-    IMAD: IMAD_RRR IMAD_RRI IMAD_RIR;
-    IMAD_HI: IMAD_HI_RRR _ IMAD_HI_RIR;
-    IMAD_WIDE: IMAD_WIDE_RRR _ IMAD_WIDE_RIR;
-    LOP3: LOP3_RRR _ LOP3_RIR;
-    PRMT: PRMT_RRR PRMT_RRI PRMT_RIR;
-    SHF: SHF_RRR SHF_RRI SHF_RIR;
-    FFMA: FFMA_RRR FFMA_RRI FFMA_RIR;
-    DFMA: DFMA_RRR DFMA_RRI DFMA_RIR;
-    HFMA2: HFMA2_RRR HFMA2_RRI HFMA2_RIR;
+    IADD3: IADD3_RRR _ IADD3_RIR _ IADD3_RUR;
+    IADD3X: IADD3X_RRR _ IADD3X_RIR _ IADD3X_RUR;
+    IMAD: IMAD_RRR IMAD_RRI IMAD_RIR IMAD_RRU IMAD_RUR;
+    IMAD_HI: IMAD_HI_RRR _ IMAD_HI_RIR _ IMAD_HI_RUR;
+    IMAD_WIDE: IMAD_WIDE_RRR _ IMAD_WIDE_RIR _ IMAD_WIDE_RUR;
+    LOP3: LOP3_RRR _ LOP3_RIR _ LOP3_RUR;
+    PRMT: PRMT_RRR PRMT_RRI PRMT_RIR PRMT_RRU PRMT_RUR;
+    SHF: SHF_RRR SHF_RRI SHF_RIR SHF_RRU SHF_RUR;
+    FFMA: FFMA_RRR FFMA_RRI FFMA_RIR FFMA_RRU FFMA_RUR;
+    DFMA: DFMA_RRR DFMA_RRI DFMA_RIR DFMA_RRU DFMA_RUR;
+    HFMA2: HFMA2_RRR HFMA2_RRI HFMA2_RIR HFMA2_RRU HFMA2_RUR;
 }
 macro_rules! shapes2 {
-    ($($name:ident: $rr:ident $ri:ident;)*) => {
-        $(pub const $name: Shapes2 = Shapes2 { rr: F::$rr, ri: F::$ri };)*
+    ($($name:ident: $rr:ident $ri:ident $ru:ident;)*) => {
+        $(pub const $name: Shapes2 = Shapes2 { rr: F::$rr, ri: F::$ri, ru: F::$ru };)*
     };
 }
 shapes2! {
-    FADD: FADD_RR FADD_RI;
-    FMUL: FMUL_RR FMUL_RI;
-    FMNMX: FMNMX_RR FMNMX_RI;
-    SEL: SEL_RR SEL_RI;
-    ISETP: ISETP_RR ISETP_RI;
-    ISETPX: ISETPX_RR ISETPX_RI;
-    FSETP: FSETP_RR FSETP_RI;
-    DSETP: DSETP_RR DSETP_RI;
-    DADD: DADD_RR DADD_RI;
-    DMUL: DMUL_RR DMUL_RI;
-    VIMNMX: VIMNMX_RR VIMNMX_RI;
-    SGXT: SGXT_RR SGXT_RI;
-    LEA: LEA_RR LEA_RI;
-    HADD2: HADD2_RR HADD2_RI;
-    HMUL2: HMUL2_RR HMUL2_RI;
-    HSETP2: HSETP2_RR HSETP2_RI;
-    HMNMX2: HMNMX2_RR HMNMX2_RI;
+    FADD: FADD_RR FADD_RI FADD_RU;
+    FMUL: FMUL_RR FMUL_RI FMUL_RU;
+    FMNMX: FMNMX_RR FMNMX_RI FMNMX_RU;
+    SEL: SEL_RR SEL_RI SEL_RU;
+    ISETP: ISETP_RR ISETP_RI ISETP_RU;
+    ISETPX: ISETPX_RR ISETPX_RI ISETPX_RU;
+    FSETP: FSETP_RR FSETP_RI FSETP_RU;
+    DSETP: DSETP_RR DSETP_RI DSETP_RU;
+    DADD: DADD_RR DADD_RI DADD_RU;
+    DMUL: DMUL_RR DMUL_RI DMUL_RU;
+    VIMNMX: VIMNMX_RR VIMNMX_RI VIMNMX_RU;
+    SGXT: SGXT_RR SGXT_RI SGXT_RU;
+    LEA: LEA_RR LEA_RI LEA_RU;
+    HADD2: HADD2_RR HADD2_RI HADD2_RU;
+    HMUL2: HMUL2_RR HMUL2_RI HMUL2_RU;
+    HSETP2: HSETP2_RR HSETP2_RI HSETP2_RU;
+    HMNMX2: HMNMX2_RR HMNMX2_RI HMNMX2_RU;
 }
 
 /// Folds source modifiers of an immediate into its bits, as the operation reads them.
@@ -150,11 +159,20 @@ impl Sel<'_> {
     fn shape3(&mut self, sh: Shapes3, how: Fold, a: Operand, b: Operand, c: Operand) -> Inst {
         let (mut a, mut b, mut c) = (fold(a, how), fold(b, how), fold(c, how));
         let imm = |o: &Operand| matches!(o.value, V::Imm(_));
-        if imm(&a) {
+        let other = |o: &Operand| imm(o) || uniform(o);
+        if other(&a) {
             a = self.gpr(a);
         }
-        if imm(&c) && (sh.rri.is_none() || imm(&b)) {
+        // One operand that is no general register, in B or C.
+        let here = if imm(&c) { sh.rri } else { sh.rru };
+        if other(&c) && (here.is_none() || other(&b)) {
             c = self.gpr(c);
+        }
+        if uniform(&b) {
+            return Inst::new(sh.rur).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
+        }
+        if let (true, Some(rru)) = (uniform(&c), sh.rru) {
+            return Inst::new(rru).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
         }
         if imm(&b) {
             b = fit(sh.rir, S::Rb, b);
@@ -169,8 +187,11 @@ impl Sel<'_> {
 
     fn shape2(&mut self, sh: Shapes2, how: Fold, a: Operand, b: Operand) -> Inst {
         let (mut a, mut b) = (fold(a, how), fold(b, how));
-        if matches!(a.value, V::Imm(_)) {
+        if soft(&a) {
             a = self.gpr(a);
+        }
+        if uniform(&b) {
+            return Inst::new(sh.ru).with(S::Ra, a).with(S::Rb, b);
         }
         if matches!(b.value, V::Imm(_)) {
             b = fit(sh.ri, S::Rb, b);
@@ -226,20 +247,20 @@ impl Sel<'_> {
     }
 
     pub(super) fn imad(&mut self, a: Operand, b: Operand, c: Operand) -> Operand {
-        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let inst = self.shape3(IMAD, Fold::Int, a, b, c);
         self.finish(inst)
     }
 
     pub(super) fn imad_hi(&mut self, signed: bool, a: Operand, b: Operand) -> Operand {
-        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let inst = self.shape3(IMAD_HI, Fold::Int, a, b, ZERO).with_mod(M::Sign, signed as u8);
         self.finish(inst)
     }
 
     /// a * b + c, 64 bits; `c` is a pair or RZ.
     pub(super) fn imad_wide(&mut self, signed: bool, a: Operand, b: Operand, c: Operand) -> Regs {
-        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let inst = self.shape3(IMAD_WIDE, Fold::Int, a, b, c).with_mod(M::Sign, signed as u8);
         let (r, d) = self.new_pair();
         self.push(inst.with(S::Rd, d));
@@ -283,7 +304,7 @@ impl Sel<'_> {
     }
 
     pub(super) fn vimnmx(&mut self, signed: bool, max: bool, a: Operand, b: Operand) -> Operand {
-        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let p = if max { TRUE.inverted() } else { TRUE };
         let inst = self.shape2(VIMNMX, Fold::Int, a, b).with_mod(M::Type, signed as u8).with(S::Pp, p);
         self.finish(inst)
@@ -333,7 +354,7 @@ impl Sel<'_> {
 
     /// (a cmp b) combined with `p` by `bool_op`.
     pub(super) fn isetp(&mut self, cmp: Cmp, signed: bool, bool_op: u8, a: Operand, b: Operand, p: Operand) -> Operand {
-        let (a, b, cmp) = if matches!(a.value, V::Imm(_)) || a == ZERO { (b, a, swap(cmp)) } else { (a, b, cmp) };
+        let (a, b, cmp) = if soft(&a) || a == ZERO { (b, a, swap(cmp)) } else { (a, b, cmp) };
         let inst = self
             .shape2(ISETP, Fold::Int, a, b)
             .with_mod(M::Cmp, icmp(cmp))
@@ -372,7 +393,7 @@ impl Sel<'_> {
     }
 
     pub(super) fn fsetp(&mut self, cmp: Cmp, ftz: bool, bool_op: u8, a: Operand, b: Operand, p: Operand) -> Operand {
-        let (a, b, cmp) = if matches!(a.value, V::Imm(_)) { (b, a, swap(cmp)) } else { (a, b, cmp) };
+        let (a, b, cmp) = if soft(&a) { (b, a, swap(cmp)) } else { (a, b, cmp) };
         let inst = self
             .shape2(FSETP, Fold::Float, a, b)
             .with_mod(M::Cmp, fcmp(cmp))
@@ -412,7 +433,7 @@ impl Sel<'_> {
     // ---- float ----------------------------------------------------------------------------------------------------
 
     pub(super) fn fadd(&mut self, a: Operand, b: Operand, fl: Flags) -> Operand {
-        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let inst = self
             .shape2(FADD, Fold::Float, a, b)
             .with_mod(M::Rnd, rnd_code(fl.rnd))
@@ -422,7 +443,7 @@ impl Sel<'_> {
     }
 
     pub(super) fn fmul(&mut self, a: Operand, b: Operand, fl: Flags) -> Operand {
-        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let inst = self
             .shape2(FMUL, Fold::Float, a, b)
             .with_mod(M::Rnd, rnd_code(fl.rnd))
@@ -432,7 +453,7 @@ impl Sel<'_> {
     }
 
     pub(super) fn ffma(&mut self, a: Operand, b: Operand, c: Operand, fl: Flags) -> Operand {
-        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let inst = self
             .shape3(FFMA, Fold::Float, a, b, c)
             .with_mod(M::Rnd, rnd_code(fl.rnd))
@@ -442,7 +463,7 @@ impl Sel<'_> {
     }
 
     pub(super) fn fmnmx(&mut self, max: bool, nan: bool, ftz: bool, a: Operand, b: Operand) -> Operand {
-        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let p = if max { TRUE.inverted() } else { TRUE };
         let inst = self
             .shape2(FMNMX, Fold::Float, a, b)
@@ -478,21 +499,21 @@ impl Sel<'_> {
     }
 
     pub(super) fn dadd(&mut self, a: Operand, b: Operand, rnd: Rnd) -> Regs {
-        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let a = self.dreg(a);
         let inst = self.shape2(DADD, Fold::Float, a, b).with_mod(M::Rnd, rnd_code(rnd));
         self.finish_pair(inst)
     }
 
     pub(super) fn dmul(&mut self, a: Operand, b: Operand, rnd: Rnd) -> Regs {
-        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let a = self.dreg(a);
         let inst = self.shape2(DMUL, Fold::Float, a, b).with_mod(M::Rnd, rnd_code(rnd));
         self.finish_pair(inst)
     }
 
     pub(super) fn dfma(&mut self, a: Operand, b: Operand, c: Operand, rnd: Rnd) -> Regs {
-        let (a, b) = if matches!(a.value, V::Imm(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let a = self.dreg(a);
         let c = if matches!(b.value, V::Imm(_)) { self.dreg(c) } else { c };
         let inst = self.shape3(DFMA, Fold::Float, a, b, c).with_mod(M::Rnd, rnd_code(rnd));
@@ -567,9 +588,19 @@ impl HalfOp {
     }
 }
 
-/// Puts the immediate (if any) into B and a register into A.
+/// True for a uniform register.
+fn uniform(o: &Operand) -> bool {
+    o.as_reg().is_some_and(|r| r.file() == File::Ugpr)
+}
+
+/// True for what cannot stand in A: immediates and uniform registers.
+fn soft(o: &Operand) -> bool {
+    matches!(o.value, V::Imm(_)) || uniform(o)
+}
+
+/// Puts the immediate or uniform register (if any) into B and a register into A.
 fn order_add(a: Operand, b: Operand, c: Operand) -> (Operand, Operand, Operand) {
-    let imm = |o: &Operand| matches!(o.value, V::Imm(_));
+    let imm = soft;
     if imm(&a) {
         (b, a, c)
     } else if imm(&c) {

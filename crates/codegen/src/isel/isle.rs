@@ -497,6 +497,12 @@ impl Sel<'_> {
     fn parameter(&mut self, id: InstId) -> Regs {
         let inst = self.f.inst(id);
         let at = self.bank0.params as i32 + inst.imm as i32;
+        if self.in_uniform[inst.results[0].index()] {
+            let lo = self.m.new_vreg(File::Ugpr);
+            let d = self.m.reg(lo);
+            self.push(Sass::new(F::ULDC).with(S::Rd, d).with(S::Const, Operand::cbank(0, at)));
+            return Regs { lo, hi: None };
+        }
         match inst.mem.bytes {
             8 if at % 8 == 0 => self.load_const(0, at, true),
             8 => {

@@ -40,6 +40,8 @@ pub struct Sel<'a> {
     regs: Vec<Option<Regs>>,
     /// How often each value is used.
     uses: Vec<u32>,
+    /// Values that live in uniform registers.
+    in_uniform: Vec<bool>,
     /// Instructions of the current IR instruction, in order.
     out: Vec<mir::Inst>,
     loc: u32,
@@ -68,6 +70,7 @@ pub fn select(f: &ir::Func, layout: &Layout, conv: &Convergence, max_gprs: u32) 
         m,
         regs: vec![None; f.values.len()],
         uses: count_uses(f),
+        in_uniform: uniform_values(f, conv),
         out: Vec::new(),
         loc: u32::MAX,
         block: 0,
@@ -80,6 +83,51 @@ pub fn select(f: &ir::Func, layout: &Layout, conv: &Convergence, max_gprs: u32) 
         Some(e) => Err(e),
         None => Ok(sel.m),
     }
+}
+
+/// Most values that selection keeps in uniform registers; there are 55 to give away.
+const MOST_UNIFORM: usize = 40;
+
+/// Values for uniform registers: 32-bit kernel parameters read where all threads are together, if every use is an
+/// operand that may be a uniform register.
+fn uniform_values(f: &ir::Func, conv: &Convergence) -> Vec<bool> {
+    let mut out = vec![false; f.values.len()];
+    if !f.entry {
+        return out;
+    }
+    for (b, block) in f.blocks.iter().enumerate() {
+        for &i in &block.insts {
+            let inst = f.inst(i);
+            if inst.op == I::Param && inst.mem.bytes == 4 && !conv.divergent[b] {
+                out[inst.results[0].index()] = true;
+            }
+        }
+    }
+    for block in &f.blocks {
+        for &i in &block.insts {
+            let inst = f.inst(i);
+            let wide = inst.results.first().is_some_and(|&r| f.ty(r) == Ty::B64);
+            let takes = match inst.op {
+                I::IAdd | I::ISub | I::IMul | I::IMad | I::And | I::Or | I::Xor => !wide,
+                I::ICmp => f.ty(inst.args[0]) == Ty::B32,
+                I::FAdd | I::FMul | I::FFma | I::FCmp => inst.attr.fmt == ir::Fmt::F32,
+                _ => false,
+            };
+            // Two of them in one operation would need a move.
+            let both = inst.args.iter().filter(|a| out[a.index()]).count() > 1;
+            if !takes || both {
+                inst.args.iter().for_each(|a| out[a.index()] = false);
+            }
+        }
+        block.term.visit(|v| out[v.index()] = false);
+    }
+    // Uniform registers are not spilled: leave room for other uses.
+    let mut left = MOST_UNIFORM;
+    for u in out.iter_mut().filter(|u| **u) {
+        *u = left > 0;
+        left = left.saturating_sub(1);
+    }
+    out
 }
 
 fn count_uses(f: &ir::Func) -> Vec<u32> {
@@ -247,7 +295,11 @@ impl Sel<'_> {
         if let Some(r) = self.regs[v.index()] {
             return r;
         }
-        let r = self.fresh(self.f.ty(v));
+        let r = if self.in_uniform[v.index()] {
+            Regs { lo: self.m.new_vreg(File::Ugpr), hi: None }
+        } else {
+            self.fresh(self.f.ty(v))
+        };
         self.regs[v.index()] = Some(r);
         r
     }

@@ -3,6 +3,7 @@
 use super::{Regs, Sel};
 use crate::ir::{Fmt, Op as I, Ty, Value};
 use crate::mir::Vreg;
+use sass::form::SlotName;
 use sass::inst::{Operand, Value as V};
 use sass::reg::{File, Reg};
 
@@ -60,6 +61,12 @@ impl Sel<'_> {
     /// The operand in a GPR: an immediate is moved into a new register.
     pub(super) fn gpr(&mut self, o: Operand) -> Operand {
         match o.value {
+            V::Reg(r) if r.file() == File::Ugpr => {
+                let d = self.m.new_vreg(File::Gpr);
+                let d = self.m.reg(d);
+                self.push(sass::inst::Inst::new(sass::forms::MOV_U).with(SlotName::Rd, d).with(SlotName::Rb, r));
+                Operand { value: V::Reg(d), ..o }
+            }
             V::Reg(_) => o,
             V::Imm(bits) => {
                 let d = self.m.new_vreg(File::Gpr);
