@@ -51,7 +51,9 @@ fn corpus(vendor: &Path, ours: &Path, disassembler: &Path, work: &Path) -> Resul
         files.extend(entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "ptx")));
     }
     files.sort();
-    println!("kernel                    instructions vendor   ours  ratio  registers vendor ours  spill bytes vendor ours");
+    println!(
+        "kernel                    instructions vendor   ours  ratio  registers vendor ours  spill bytes vendor ours"
+    );
     let (mut total, mut cost) = ([0usize; 2], [Cost::default(); 2]);
     let mut unexplained = Vec::new();
     for file in files {
@@ -64,7 +66,8 @@ fn corpus(vendor: &Path, ours: &Path, disassembler: &Path, work: &Path) -> Resul
             let (c, log) = compile(tool, &file, arch, &out)?;
             cost[i].cpu += c.cpu;
             cost[i].kib = cost[i].kib.max(c.kib);
-            row[i] = (instructions(disassembler, &out)?, number(&log, "Used ", true), number(&log, " bytes spill", false));
+            row[i] =
+                (instructions(disassembler, &out)?, number(&log, "Used ", true), number(&log, " bytes spill", false));
             total[i] += row[i].0;
         }
         let ratio = row[1].0 as f64 / row[0].0 as f64;
@@ -99,7 +102,9 @@ fn corpus(vendor: &Path, ours: &Path, disassembler: &Path, work: &Path) -> Resul
 }
 
 fn generated(vendor: &Path, ours: &Path, work: &Path) -> Result<(), String> {
-    println!("statements  live   CPU s vendor    ours  ratio   memory KiB vendor    ours  ratio   ours: us a statement");
+    println!(
+        "statements  live   CPU s vendor    ours  ratio   memory KiB vendor    ours  ratio   ours: us a statement"
+    );
     for live in LIVE {
         for size in SIZES {
             let file = work.join(format!("generated_{size}_{live}.ptx"));
@@ -246,7 +251,8 @@ mod tests {
 
     #[test]
     fn numbers_are_found_in_logs() {
-        let log = "    0 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads\nptxas info    : Used 18 registers";
+        let log =
+            "    0 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads\nptxas info    : Used 18 registers";
         assert_eq!(number(log, " bytes spill", false), 20);
         assert_eq!(number(log, "Used ", true), 18);
     }

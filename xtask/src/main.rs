@@ -1,1 +1,41 @@
-fn main() {}
+//! What developers run: `cargo xtask oracle | test | conformance | bench`.
+
+mod bench;
+mod conformance;
+mod oracle;
+mod test;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  oracle                      install the vendor's tools from PyPI into target/oracle, as black boxes to compare with
+  test                        formatting, lints, oracle, all tests, conformance
+  conformance [--filter NAME] run every launch of tests/kernels on three engines and compare
+  bench                       time, memory and code size beside the vendor's ptxas
+";
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let done = match args.first().map(String::as_str) {
+        Some("oracle") => oracle::install().map(|_| oracle::print()),
+        Some("test") => test::run(),
+        Some("conformance") => conformance::run(&args[1..]),
+        Some("bench") => bench::run(&args[1..]),
+        _ => Err(USAGE.to_string()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,14 +1,13 @@
-//! `nvdisasm`: the code of a cubin as text, as the vendor's tool prints it with `-c`, `-c -hex` and `-b SM90`.
+//! `nvdisasm`: the code of a cubin as text, as the vendor's tool prints it with `-c`, `-hex`, `-raw` and `-b SM90`.
 
 use crate::options::{self, Kind, Opt};
 use crate::report;
 use cubin::attr;
-use cubin::elf::{Elf, Symbol};
+use cubin::elf::{ET_REL, Elf};
 use diag::Severity;
 use sass::codec::{Decoded, decode};
-use sass::inst::Value;
-use sass::text::{Labels, NoLabels, print};
-use std::collections::BTreeMap;
+use sass::text::listing::{self, Binding, Field, File, Function, Relocation, Section};
+use sass::text::{NoLabels, print};
 use std::fmt::Write;
 
 const TOOL: &str = "nvdisasm";
@@ -21,7 +20,7 @@ const fn with(long: &'static str, short: &'static str, kind: Kind, value: &'stat
     Opt { long, short, kind, value, help, default: "", works: false }
 }
 
-static OPTIONS: [Opt; 20] = [
+static OPTIONS: [Opt; 21] = [
     flag("annotate", "annotate", "Print what the compiler noted.", false),
     Opt {
         default: "0x0",
@@ -46,6 +45,7 @@ static OPTIONS: [Opt; 20] = [
     flag("print-instruction-encoding", "hex", "Print the words of instructions beside them.", true),
     flag("print-life-ranges", "plr", "Print register life ranges.", false),
     flag("print-line-info", "g", "Print source lines.", false),
+    flag("print-raw", "raw", "Print without lining up.", true),
     flag("separate-functions", "sf", "Set functions apart.", false),
     flag("sort-sections", "sort", "Sort the sections.", false),
     flag("version", "V", "Print the version.", true),
@@ -76,6 +76,7 @@ pub fn main(args: &[String]) -> u8 {
     let [file] = parsed.inputs.as_slice() else { return fatal("Exactly one input file is wanted") };
     let Ok(bytes) = std::fs::read(file) else { return fatal(&format!("Cannot open object file {file}")) };
     let hex = parsed.has("print-instruction-encoding");
+    let options = listing::Options { hex, raw: parsed.has("print-raw"), control: false };
     let done = if parsed.has("binary") {
         let base = parsed.get("base-address").unwrap_or("0x0");
         raw(&bytes, base, hex)
@@ -84,7 +85,7 @@ pub fn main(args: &[String]) -> u8 {
     } else if !bytes.starts_with(b"\x7fELF") {
         Err(format!("File {file} does not appear to be an Elf file"))
     } else {
-        Elf::read(&bytes).and_then(|elf| code(&elf, hex)).map_err(|d| d.message)
+        Elf::read(&bytes).and_then(|elf| code(&elf, options)).map_err(|d| d.message)
     };
     match done {
         Ok(text) => {
@@ -106,7 +107,7 @@ fn raw(bytes: &[u8], base: &str, hex: bool) -> Result<String, String> {
     }
     let mut out = RAW_HEADER.repeat(2);
     let lines: Vec<Line> =
-        words(bytes).enumerate().map(|(n, word)| Line::new(word, base + n as u64 * 16, &NoLabels, None)).collect();
+        words(bytes).enumerate().map(|(n, word)| Line::new(word, base.wrapping_add(n as u64 * 16))).collect();
     let width = column(&lines);
     for line in &lines {
         line.print(&mut out, hex, width);
@@ -125,26 +126,17 @@ struct Line {
 }
 
 impl Line {
-    fn new(word: u128, pc: u64, labels: &dyn Labels, targets: Option<&str>) -> Line {
+    fn new(word: u128, pc: u64) -> Line {
         let text = match decode(word, 90) {
             Decoded::Known(inst) => {
-                let text = print(&inst, pc, labels);
+                let text = print(&inst, pc, &NoLabels);
                 let (guard, body) = match text.split_once(' ') {
                     Some((guard, body)) if guard.starts_with('@') => (guard, body),
                     _ => ("", text.as_str()),
                 };
-                // Instructions that issue together with nothing are shown without the blank.
-                let end = match targets {
-                    Some(list) => format!(
-                        "{:>width$}(*\"BRANCH_TARGETS {list}\"*);",
-                        "",
-                        width = 46usize.saturating_sub(body.len())
-                    ),
-                    None if inst.ctrl.stall == 0 => ";".to_string(),
-                    None => " ;".to_string(),
-                };
-                // Special numbers carry a blank with them.
-                let gap = if body.ends_with("QNAN") || body.ends_with("INF") { " " } else { "" };
+                // Instructions without a stall are shown without the blank; special numbers carry one with them.
+                let end = if inst.ctrl.stall == 0 { ";" } else { " ;" };
+                let gap = if ["QNAN", "INF", " -0.0"].iter().any(|n| body.ends_with(n)) { " " } else { "" };
                 format!("{guard:>17} {body}{gap}{end}")
             }
             Decoded::Unknown(_) => format!("                  .word {word:#034x} ;"),
@@ -163,165 +155,120 @@ impl Line {
     }
 }
 
-/// Where the column of words begins. In listings with labels the vendor's tool sometimes begins it a few blanks later.
+/// Where the column of words begins.
 fn column(lines: &[Line]) -> usize {
     lines.iter().map(|l| l.text.len()).max().unwrap_or(0) + 2
 }
 
-/// The names of addresses in one text section.
-#[derive(Default)]
-struct Names(BTreeMap<i64, String>);
-
-impl Labels for Names {
-    fn label(&self, address: i64) -> Option<&str> {
-        self.0.get(&address).map(String::as_str)
-    }
-}
-
-struct Text<'a> {
-    index: usize,
-    name: &'a str,
-    data: &'a [u8],
-    names: Names,
-}
-
-/// The listing of all code, with labels numbered as the vendor's tool does: first where branches go, then what the
-/// attributes name, then the ends of functions; each counts, even where a place has a name already.
-fn code(elf: &Elf, hex: bool) -> Result<String, diag::Diagnostic> {
-    if elf.sm() & 0xfff != 90 {
-        return Err(diag::Diagnostic::error(format!("code for sm_{} is not supported yet", elf.sm() & 0xfff)));
+/// The listing of all code of a file, with the undefined symbols behind it.
+fn code(elf: &Elf, options: listing::Options) -> Result<String, diag::Diagnostic> {
+    let sm = elf.sm() & 0xfff;
+    if sm != 90 {
+        return Err(diag::Diagnostic::error(format!("code for sm_{sm} is not supported yet")));
     }
     let symbols = elf.symbols()?;
-    let mut texts: Vec<Text> = Vec::new();
-    for (index, s) in elf.sections.iter().enumerate() {
-        if let Some(name) = s.name.strip_prefix(".text.") {
-            texts.push(Text { index, name, data: &s.data, names: Names::default() });
-        }
+    let relocatable = elf.header.kind == ET_REL;
+    let mut file = File { sm, relocatable, ..File::default() };
+    let texts: Vec<usize> =
+        elf.sections.iter().enumerate().filter(|(_, s)| s.name.starts_with(".text.")).map(|(i, _)| i).collect();
+    // The number of a symbol's function in the file.
+    let mut numbers = vec![None; symbols.len()];
+    for (n, s) in symbols.iter().enumerate().filter(|(_, s)| s.kind == 2) {
+        let Some(section) = texts.iter().position(|&t| t == s.shndx as usize) else { continue };
+        numbers[n] = Some(file.functions.len());
+        let binding = match s.bind {
+            0 => Binding::Local,
+            2 => Binding::Weak,
+            _ => Binding::Global,
+        };
+        let (name, entry) = (s.name.clone(), s.other & 0x10 != 0);
+        file.functions.push(Function { name, section, offset: s.value, size: s.size, binding, entry });
     }
-    let functions: Vec<&Symbol> = symbols.iter().filter(|s| s.kind == 2 && s.shndx != 0).collect();
-    let mut counter = 0;
-    let mut name = |names: &mut Names, at: i64, counts: bool| {
-        if counts || !names.0.contains_key(&at) {
-            names.0.entry(at).or_insert_with(|| format!(".L_x_{counter}"));
-            counter += 1;
+    for &text in &texts {
+        let s = &elf.sections[text];
+        let mut section =
+            Section { name: s.name.clone(), align: s.align, words: words(&s.data).collect(), ..Section::default() };
+        let name = &s.name[".text.".len()..];
+        for info in elf.sections.iter().filter(|i| i.info as usize == text && i.name.starts_with(".nv.info.")) {
+            attributes(&attr::read(&info.data)?, &mut section);
         }
-    };
-    for text in &mut texts {
-        for f in functions.iter().filter(|f| f.shndx as usize == text.index) {
-            text.names.0.entry(f.value as i64).or_insert_with(|| f.name.clone());
+        if let (true, Some((_, table))) = (relocatable, elf.section(&format!(".nv.constant2.{name}"))) {
+            let targets = table.data.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]) as u64);
+            section.tables = targets.collect();
         }
-        let end = text.data.len() as i64;
-        for (n, word) in words(text.data).enumerate() {
-            let Decoded::Known(inst) = decode(word, 90) else { continue };
-            for op in &inst.operands {
-                let Value::Target(distance) = op.value else { continue };
-                let target = n as i64 * 16 + 16 + distance;
-                if (0..end).contains(&target) && target % 16 == 0 {
-                    name(&mut text.names, target, false);
-                }
-            }
+        for r in elf.sections.iter().filter(|r| r.info as usize == text).flat_map(|r| r.relocs()) {
+            let (Some(field), Some(symbol)) = (Field::of_type(r.kind), symbols.get(r.symbol as usize)) else {
+                continue;
+            };
+            section.relocations.push(Relocation {
+                offset: r.offset,
+                field,
+                symbol: symbol.name.clone(),
+                function: numbers[r.symbol as usize],
+                addend: r.addend,
+            });
         }
+        file.sections.push(section);
     }
-    let mut branches: BTreeMap<(usize, i64), Vec<i64>> = BTreeMap::new();
-    for section in elf.sections.iter().filter(|s| s.name.starts_with(".nv.info.")) {
-        let Some(text) = texts.iter_mut().find(|t| t.index == section.info as usize) else { continue };
-        for a in attr::read(&section.data)? {
-            let w = a.to_words();
-            match a.code {
-                attr::EXIT_INSTR_OFFSETS
-                | attr::COOP_GROUP_INSTR_OFFSETS
-                | attr::INT_WARP_WIDE_INSTR_OFFSETS
-                | attr::SYSCALL_OFFSETS => {
-                    w.iter().for_each(|&at| name(&mut text.names, at as i64, true));
-                }
-                attr::UNUSED_LOAD_BYTE_OFFSET => {
-                    w.iter().step_by(2).for_each(|&at| name(&mut text.names, at as i64, true));
-                }
-                attr::INDIRECT_BRANCH_TARGETS => {
-                    let mut rest = w.as_slice();
-                    while let [at, _, n, tail @ ..] = rest {
-                        let (to, after) = tail.split_at((*n as usize).min(tail.len()));
-                        name(&mut text.names, *at as i64, true);
-                        to.iter().for_each(|&t| name(&mut text.names, t as i64, true));
-                        branches.insert((text.index, *at as i64), to.iter().map(|&t| t as i64).collect());
-                        rest = after;
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    for f in &functions {
-        if let Some(text) = texts.iter_mut().find(|t| t.index == f.shndx as usize) {
-            name(&mut text.names, f.value.wrapping_add(f.size) as i64, true);
-        }
-    }
-    let kind = if elf.header.kind == cubin::elf::ET_EXEC { "ET_EXEC" } else { "ET_REL" };
     let compat = elf.section(".nv.compat").map(|(_, s)| attr::read(&s.data)).transpose()?.unwrap_or_default();
     let suffix = if compat.iter().any(|a| a.code == 9 && a.to_words() == [1]) { "a" } else { "" };
-    let mut out = format!("\t.target\tsm_90{suffix}\n\n\t.elftype\t@\"{kind}\"\n\n\n");
-    for text in &texts {
-        let here: Vec<&&Symbol> = functions.iter().filter(|f| f.shndx as usize == text.index).collect();
-        print_text(&mut out, text, &here, &branches, hex);
+    let kind = if relocatable { "ET_REL" } else { "ET_EXEC" };
+    let mut out = format!("\t.target\tsm_90{suffix}\n\n\t.elftype\t@\"{kind}\"\n");
+    for section in listing::listing(&file, options) {
+        let _ = write!(out, "\n\n{section}");
     }
-    let _ = write!(out, "//--------------------- SYMBOLS --------------------------\n\n");
+    let _ = write!(out, "\n\n//--------------------- SYMBOLS --------------------------\n\n");
     for s in symbols.iter().filter(|s| s.shndx == 0 && s.kind == 1) {
         let _ = write!(out, "\t.type\t\t{0},@object\n\t.size\t\t{0},{1:#x}\n", s.name, s.size);
     }
-    Ok(out)
+    Ok(if options.raw { without_tabs(&out) } else { out })
 }
 
-fn print_text(
-    out: &mut String,
-    text: &Text,
-    functions: &[&&Symbol],
-    branches: &BTreeMap<(usize, i64), Vec<i64>>,
-    hex: bool,
-) {
-    let label = |at: i64| text.names.label(at).unwrap_or("?").to_string();
-    let section = format!(".text.{}", text.name);
-    let _ = writeln!(out, "//--------------------- {section:<25} --------------------------");
-    let _ = write!(out, "\t.section\t{section},\"ax\",@progbits\n\t.align\t128\n");
-    let end = |f: &Symbol| label(f.value.wrapping_add(f.size) as i64);
-    let lines: Vec<Line> = words(text.data)
-        .enumerate()
-        .map(|(n, word)| {
-            let at = n as i64 * 16;
-            let list =
-                branches.get(&(text.index, at)).map(|l| l.iter().map(|&t| label(t)).collect::<Vec<_>>().join(","));
-            Line::new(word, at as u64, &text.names, list.as_deref())
-        })
-        .collect();
-    let width = column(&lines);
-    for (n, line) in lines.iter().enumerate() {
-        let at = n as i64 * 16;
-        let begins: Vec<&&&Symbol> = functions.iter().filter(|f| f.value as i64 == at).collect();
-        for f in &begins {
-            let name = &f.name;
-            match f.bind {
-                1 => out.push_str(&format!("        .global         {name}\n")),
-                2 => out.push_str(&format!("        .weak           {name}\n")),
-                _ => {}
+/// Tabs as the blanks up to the next multiple of eight.
+fn without_tabs(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut column = 0;
+    for c in text.chars() {
+        match c {
+            '\t' => {
+                let next = column / 8 * 8 + 8;
+                out.extend(std::iter::repeat_n(' ', next - column));
+                column = next;
+                continue;
             }
-            let _ = writeln!(out, "        .type           {name},@function");
-            let _ = writeln!(out, "        .size           {name},({} - {name})", end(f));
-            if f.other & 0x10 != 0 {
-                let _ = writeln!(out, "        .other          {name},@\"STO_CUDA_ENTRY STV_DEFAULT\"");
+            '\n' => column = 0,
+            _ => column += 1,
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// The offsets that attributes list, in their order.
+fn attributes(list: &[attr::Attr], section: &mut Section) {
+    for a in list {
+        let words: Vec<u64> = a.to_words().into_iter().map(u64::from).collect();
+        // Records of so many words, of which the first is an offset.
+        let record = match a.code {
+            attr::EXIT_INSTR_OFFSETS
+            | attr::COOP_GROUP_INSTR_OFFSETS
+            | attr::INT_WARP_WIDE_INSTR_OFFSETS
+            | attr::SYSCALL_OFFSETS => 1,
+            attr::UNUSED_LOAD_BYTE_OFFSET => 2,
+            attr::MBARRIER_INSTR_OFFSETS => 4,
+            attr::INDIRECT_BRANCH_TARGETS => {
+                let mut rest = words.as_slice();
+                while let [branch, _, count, tail @ ..] = rest {
+                    let (targets, after) = tail.split_at((*count as usize).min(tail.len()));
+                    section.marks.push(*branch);
+                    section.marks.extend(targets);
+                    section.branches.push((*branch, targets.to_vec()));
+                    rest = after;
+                }
+                continue;
             }
-            let _ = writeln!(out, "{name}:");
-        }
-        if at == 0 {
-            let _ = writeln!(out, "{section}:");
-        }
-        if begins.is_empty()
-            && let Some(name) = text.names.label(at)
-        {
-            let _ = writeln!(out, "{name}:");
-        }
-        line.print(out, hex, width);
+            _ => continue,
+        };
+        section.marks.extend(words.iter().step_by(record));
     }
-    if let Some(name) = text.names.label(text.data.len() as i64) {
-        let _ = writeln!(out, "{name}:");
-    }
-    out.push_str("\n\n");
 }

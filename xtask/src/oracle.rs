@@ -1,0 +1,91 @@
+//! The vendor's tools, installed from PyPI with pinned versions.
+
+use crate::root;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TOOLS: [(&str, &[&str]); 3] = [
+    (
+        "latest",
+        &[
+            "nvidia-cuda-nvcc==13.5.37",
+            "nvidia-cuda-crt==13.5.37",
+            "nvidia-nvvm==13.5.37",
+            "nvidia-cuda-runtime==13.5.37",
+            "nvidia-cuda-nvdisasm==13.5.37",
+            "nvidia-cuda-cuobjdump==13.5.37",
+        ],
+    ),
+    (
+        "13.0",
+        &[
+            "nvidia-cuda-nvcc==13.0.88",
+            "nvidia-cuda-crt==13.0.88",
+            "nvidia-nvvm==13.0.88",
+            "nvidia-cuda-runtime==13.0.96",
+            "nvidia-cuda-cccl==13.0.85",
+            "nvidia-cuda-nvdisasm==13.2.86",
+            "nvidia-cuda-cuobjdump==13.2.86",
+        ],
+    ),
+    ("triton", &["triton==3.9.0", "numpy"]),
+];
+
+fn folder(name: &str) -> PathBuf {
+    root().join("target/oracle").join(name)
+}
+
+/// Installs what is not there; nothing if `SASSAFRAS_ORACLE` names a prepared folder.
+pub fn install() -> Result<(), String> {
+    if std::env::var_os("SASSAFRAS_ORACLE").is_some() {
+        return Ok(());
+    }
+    for (name, packages) in TOOLS {
+        let place = folder(name);
+        if place.join("bin").exists() {
+            continue;
+        }
+        eprintln!("installing {name} ...");
+        let venv = root().join("target/oracle/.venv").join(name);
+        run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        run(Command::new(venv.join("bin/python")).args(pip).args(packages))?;
+        let tools = if name == "triton" { Some(venv.clone()) } else { find(&venv.join("lib"), "cu13") };
+        let tools = tools.ok_or_else(|| format!("the packages of {name} hold no folder cu13"))?;
+        let tools = tools.canonicalize().map_err(|e| e.to_string())?;
+        std::os::unix::fs::symlink(tools, &place).map_err(|e| format!("cannot link {}: {e}", place.display()))?;
+    }
+    Ok(())
+}
+
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    let entries: Vec<PathBuf> =
+        std::fs::read_dir(folder).ok()?.flatten().map(|e| e.path()).filter(|p| p.is_dir()).collect();
+    entries.iter().find(|p| p.ends_with(name)).cloned().or_else(|| entries.iter().find_map(|p| find(p, name)))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?} ended with {status}")),
+        Err(e) => Err(format!("cannot run {command:?}: {e}")),
+    }
+}
+
+/// Prints where the tools are.
+pub fn print() {
+    match std::env::var_os("SASSAFRAS_ORACLE") {
+        Some(dir) => println!("{}", dir.to_string_lossy()),
+        None => TOOLS.iter().for_each(|(name, _)| println!("target/oracle/{name}")),
+    }
+}
+
+/// A tool of the newest release.
+pub fn tool(name: &str) -> Result<PathBuf, String> {
+    let folders = match std::env::var_os("SASSAFRAS_ORACLE") {
+        Some(dir) => std::env::split_paths(&dir).collect(),
+        None => vec![folder("latest"), root().join("target/oracle")],
+    };
+    let found = folders.iter().map(|f| f.join("bin").join(name)).find(|p| p.is_file());
+    found.ok_or_else(|| format!("no oracle: {name} is not installed, run `cargo xtask oracle`"))
+}

@@ -1,0 +1,26 @@
+//! Everything that has to pass.
+
+use crate::{conformance, oracle, root};
+use std::process::Command;
+
+/// Runs formatting, lints, tests and conformance; the first failure stops.
+pub fn run() -> Result<(), String> {
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
+    oracle::install()?;
+    cargo(&["test", "--workspace", "--quiet"])?;
+    conformance::run(&[])
+}
+
+/// Runs cargo at the root.
+pub fn cargo(args: &[&str]) -> Result<(), String> {
+    eprintln!("cargo {}", args.join(" "));
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // A tool that is not there is a failure, not a test left out.
+    let status = Command::new(cargo).args(args).current_dir(root()).env("CI", "true").status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("cargo {} ended with {status}", args.join(" "))),
+        Err(e) => Err(format!("cannot run cargo: {e}")),
+    }
+}
