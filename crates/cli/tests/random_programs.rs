@@ -5,9 +5,9 @@ mod random;
 
 use random::{IN_BYTES, OUT_BYTES, Rng};
 use sim::{Arg, Config, Launch};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many programs; each has its number as seed.
-const PROGRAMS: u64 = 200;
 const THREADS: usize = 128;
 
 fn launch() -> Launch {
@@ -48,38 +48,78 @@ fn difference(a: &[u8], b: &[u8]) -> Option<String> {
     Some(format!("thread {} offset {}: {:#04x} and {:#04x}", at / OUT_BYTES, at % OUT_BYTES, a[at], b[at]))
 }
 
-#[test]
-fn programs_agree() {
-    let launch = launch();
-    let only: Option<u64> = option_env!("SASSAFRAS_SEED").and_then(|s| s.parse().ok());
-    let mut failed = Vec::new();
-    for seed in 1..=PROGRAMS {
-        if only.is_some_and(|o| o != seed) {
-            continue;
-        }
-        let text = random::program(seed, 40 + (seed as usize * 7) % 160);
-        let (m, d) = ptx::parse(&text);
-        assert!(!d.iter().any(|d| d.is_error()), "seed {seed}: {d:?}\n{text}");
-        let want = match sim::run_ptx(&m, &launch, &Config::default()) {
-            Ok(o) => o.buffers[1].clone(),
-            Err(f) => {
-                failed.push(format!("seed {seed}: interpreter: {f:?}"));
-                continue;
-            }
-        };
-        let vendor = common::oracle::ptxas(&text, &["-arch=sm_90", "-fmad=false"]);
-        for (who, cubin) in [("vendor", vendor)] {
-            match sim::run_sass(&cubin, &launch, &Config::default()) {
-                Ok(o) => {
-                    if let Some(x) = difference(&want, &o.buffers[1]) {
-                        failed.push(format!("seed {seed}: {who}: {x}"));
-                    }
-                }
-                Err(f) => failed.push(format!("seed {seed}: {who}: {f:?}")),
-            }
+/// What a program does under one register limit, if it is wrong.
+fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>) -> Option<String> {
+    let text = random::program(seed, 40 + (seed as usize * 7) % 160);
+    if let Some(dir) = std::env::var_os("SASSAFRAS_KEEP") {
+        std::fs::write(std::path::Path::new(&dir).join(format!("{seed}.ptx")), &text).expect("writable");
+    }
+    let (m, mut d) = ptx::parse(&text);
+    let options = codegen::Options { fmad: false, verify: true, max_registers, ..codegen::Options::default() };
+    d.extend(ptx::check(&m, Some(&options.target)));
+    if !d.is_empty() {
+        return Some(format!("seed {seed}: {d:?}"));
+    }
+    let want = match sim::run_ptx(&m, launch, &Config::default()) {
+        Ok(o) => o.buffers[1].clone(),
+        Err(f) => return Some(format!("seed {seed}: interpreter: {f}")),
+    };
+    let ours = match codegen::compile(&m, &options) {
+        Ok(o) => o.cubin,
+        Err(d) => return Some(format!("seed {seed}: compiler: {d:?}")),
+    };
+    // The vendor's code does not change with our registers.
+    let vendor = max_registers.is_none().then(|| common::oracle::ptxas(&text, seed, &["-arch=sm_90", "-fmad=false"]));
+    let mut wrong = Vec::new();
+    for (who, cubin) in [("ours", Some(ours)), ("vendor", vendor.flatten())] {
+        let Some(cubin) = cubin else { continue };
+        match sim::run_sass(&cubin, launch, &Config::default()) {
+            Ok(o) => wrong.extend(difference(&want, &o.buffers[1]).map(|x| format!("seed {seed}: {who}: {x}"))),
+            Err(f) => wrong.push(format!("seed {seed}: {who}: {f}")),
         }
     }
+    (!wrong.is_empty()).then(|| wrong.join("\n"))
+}
+
+/// The programs of `1..=count`, or of what `SASSAFRAS_SEEDS` names (`7` or `201..300`), on all cores.
+fn run(count: u64, max_registers: Option<u32>) {
+    let launch = launch();
+    let seeds = match std::env::var("SASSAFRAS_SEEDS").ok() {
+        Some(s) => {
+            let (from, to) = s.split_once("..").unwrap_or((&s, &s));
+            from.parse().expect("a number")..=to.parse().expect("a number")
+        }
+        None => 1..=count,
+    };
+    let next = AtomicU64::new(*seeds.start());
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|s| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
+            s.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > *seeds.end() {
+                        break;
+                    }
+                    let f = failure(seed, &launch, max_registers);
+                    failed.lock().expect("no panic").extend(f);
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().expect("no panic");
     assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+#[test]
+fn programs_agree() {
+    run(200, None);
+}
+
+/// The same with few registers, so that much is spilled.
+#[test]
+fn programs_agree_when_spilled() {
+    run(100, Some(24));
 }
 
 mod common {
@@ -90,28 +130,30 @@ mod common {
         use std::path::PathBuf;
         use std::process::Command;
 
-        /// Where the tool is: `SASSAFRAS_ORACLE`, or what `cargo xtask oracle` installed.
-        fn tool() -> PathBuf {
-            let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-            let home = std::env::var_os("SASSAFRAS_ORACLE").map(PathBuf::from);
-            let candidates = [home, Some(root.join("target/oracle/latest")), Some(root.join("target/oracle"))];
-            candidates
-                .into_iter()
-                .flatten()
-                .map(|d| d.join("bin/ptxas"))
-                .find(|p| p.exists())
-                .expect("the oracle is not installed: run `cargo xtask oracle`")
+        /// Where the tool is: a folder that `SASSAFRAS_ORACLE` names, or what `cargo xtask oracle` installed.
+        fn tool() -> Option<PathBuf> {
+            let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle");
+            let named = std::env::var("SASSAFRAS_ORACLE").unwrap_or_default();
+            let named = named.split(':').filter(|p| !p.is_empty()).map(PathBuf::from);
+            let tool = named.chain([root.join("latest"), root]).map(|d| d.join("bin/ptxas")).find(|p| p.exists());
+            if tool.is_none() {
+                assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no oracle: run `cargo xtask oracle`");
+            }
+            tool
         }
 
-        /// Compiles PTX text; gives the cubin.
-        pub fn ptxas(text: &str, options: &[&str]) -> Vec<u8> {
-            let dir = std::env::temp_dir().join(format!("sassafras-random-{}", std::process::id()));
+        /// Compiles PTX text; gives the cubin. None where the tool is not installed, which under `CI=true` fails.
+        pub fn ptxas(text: &str, seed: u64, options: &[&str]) -> Option<Vec<u8>> {
+            let tool = tool()?;
+            let dir = std::env::temp_dir().join(format!("sassafras-random-{}-{seed}", std::process::id()));
             std::fs::create_dir_all(&dir).expect("a temporary directory");
             let (input, output) = (dir.join("p.ptx"), dir.join("p.cubin"));
             std::fs::write(&input, text).expect("writable");
-            let run = Command::new(tool()).args(options).arg(&input).arg("-o").arg(&output).output().expect("it runs");
+            let run = Command::new(tool).args(options).arg(&input).arg("-o").arg(&output).output().expect("it runs");
             assert!(run.status.success(), "{}\n{text}", String::from_utf8_lossy(&run.stderr));
-            std::fs::read(&output).expect("its output")
+            let cubin = std::fs::read(&output).expect("its output");
+            let _ = std::fs::remove_dir_all(dir);
+            Some(cubin)
         }
     }
 }

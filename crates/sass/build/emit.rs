@@ -1,6 +1,6 @@
 //! Writes the tables as Rust source.
 
-use super::{FormDef, Isa, SlotDef, bad, mask};
+use super::{FormDef, Isa, ModDef, SlotDef, bad, mask};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::{env, fs, path::Path};
@@ -256,7 +256,16 @@ pub(crate) fn write(isa: &Isa) {
                             && values.is_some_and(|e| e.values.get(value as usize).is_none_or(|v| v.is_none()))
                     })
                 };
-                if fa.fixed & both == fb.fixed & both && !sm_apart && !excluded(fa, fb) && !excluded(fb, fa) {
+                // And if they have a modifier in the same place without a common value.
+                let disjoint = fa.mods.iter().any(|m| {
+                    fb.mods.iter().filter(|n| n.bits == m.bits).any(|n| {
+                        let values = |m: &ModDef| isa.enums.get(m.values.trim_end_matches("::VALUES"));
+                        let (Some(x), Some(y)) = (values(m), values(n)) else { return false };
+                        x.values.iter().zip(&y.values).all(|(x, y)| x.is_none() || y.is_none())
+                    })
+                });
+                let apart = sm_apart || disjoint || excluded(fa, fb) || excluded(fb, fa);
+                if fa.fixed & both == fb.fixed & both && !apart {
                     bad(&fa.at, format!("{} and {} can be the same word", fa.name, fb.name));
                 }
             }

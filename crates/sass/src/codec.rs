@@ -1,7 +1,7 @@
 //! Instruction <-> 128-bit word, by the tables.
 
 use crate::control::Control;
-use crate::form::{Bits, Form, FormId, Slot, SlotKind};
+use crate::form::{Bits, Form, FormId, ModField, Slot, SlotKind};
 use crate::inst::{Inst, Operand, Value};
 use crate::reg::{File, Reg};
 use crate::tables::{DECODE_INDEX, DECODE_LIST, FORMS};
@@ -173,12 +173,19 @@ pub fn encode_control(ctrl: &Control) -> Result<u128, EncodeError> {
     Ok(field << 105)
 }
 
+/// True if a modifier has this value.
+fn legal(field: &ModField, value: u8) -> bool {
+    matches!(field.values.get(value as usize), Some(Some(_)))
+}
+
 /// The form of a word on chip `sm`, found by its opcode bits.
 pub fn find_form(word: u128, sm: u16) -> Option<FormId> {
     let key = (word & 0xfff) as usize | ((word >> 91 & 1) as usize) << 12;
     let (start, count) = DECODE_INDEX[key];
     let list = &DECODE_LIST[start as usize..start as usize + count as usize];
-    let matches = |form: &Form| word & form.mask == form.fixed && form.sm.0 <= sm && sm <= form.sm.1;
+    // Forms of the same fixed bits differ in the values that their modifiers have.
+    let legal = |form: &Form| list.len() == 1 || form.mods.iter().all(|f| legal(f, extract(word, f.bits) as u8));
+    let matches = |form: &Form| word & form.mask == form.fixed && form.sm.0 <= sm && sm <= form.sm.1 && legal(form);
     list.iter().find(|&&n| matches(&FORMS[n as usize])).map(|&n| FormId(n))
 }
 
@@ -189,7 +196,7 @@ pub fn decode(word: u128, sm: u16) -> Decoded {
     let mut mods: SmallVec<[u8; 12]> = SmallVec::new();
     for field in form.mods {
         let value = extract(word, field.bits) as u8;
-        if !matches!(field.values.get(value as usize), Some(Some(_))) {
+        if !legal(field, value) {
             return Decoded::Unknown(word);
         }
         mods.push(value);

@@ -274,7 +274,8 @@ pub fn raw_word(first: &Inst, def: u8, i: u32, second: &Inst, used: Option<u8>, 
             _ => 6,
         },
         File::Upred => match (class, reader) {
-            (Class::UniformMove, Class::Uniform) if used.is_some() => 1,
+            // VOTEU: the vendor lets PLOP3 read the very next cycle.
+            (Class::UniformMove, Class::Uniform | Class::Alu) if used.is_some() => 1,
             (Class::UniformMove, _) if used.is_some() => 2,
             (_, _) if used.is_none() => 11,
             (_, Class::Uniform) => 4,

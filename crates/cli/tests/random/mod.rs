@@ -107,7 +107,7 @@ impl Gen {
              .visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)\n{\n\
              \t.reg .b32 %r<14>, %c<8>, %t<16>;\n\t.reg .b64 %d<8>, %a<8>, %u<4>;\n\t.reg .f32 %f<10>;\n\
              \t.reg .f64 %g<6>;\n\t.reg .b16 %h<6>;\n\t.reg .pred %p<6>, %q<4>;\n\
-             \t.shared .align 8 .b8 sm[1024];\n\t.local .align 8 .b8 stack[32];\n",
+             \t.shared .align 16 .b8 sm[1024];\n\t.local .align 16 .b8 stack[32];\n",
         );
         for l in [
             "ld.param.u64 %a0, [in]",
@@ -315,7 +315,13 @@ impl Gen {
                 0 => format!("abs.s32 {d}, {a}"),
                 1 => format!("neg.s32 {d}, {a}"),
                 2 => format!("sad.{s} {d}, {a}, {b}, {c}"),
-                3 => format!("add.sat.s32 {d}, {a}, {b}"),
+                3 => {
+                    // The vendor moves a constant out of an operand into a saturating sum, which is wrong where the
+                    // operand wraps around: no operand here is a sum.
+                    self.line(&format!("xor.b32 %t9, {a}, %t1"));
+                    self.line(&format!("xor.b32 %t10, {b}, %t1"));
+                    "add.sat.s32 ".to_string() + &d + ", %t9, %t10"
+                }
                 _ => format!("dp4a.{s}.{} {d}, {a}, {}, {c}", self.rng.pick(&["s32", "u32"]), self.r()),
             },
         };

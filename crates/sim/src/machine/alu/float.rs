@@ -68,6 +68,11 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
             let f = all(|i, o, l| set(o, 0, l, mufu::division_check(i.s[0][l], i.s[1][l])));
             Op { fetch: vec![ra, rb], pin: vec![], nd: 0, pout: vec![S::Pu], f }
         }
+        // The immediate is the upper word of a double.
+        "MUFU_64H" => {
+            let f = if inst.modifier(M::Func) == 6 { mufu::rcp64h } else { mufu::rsq64h };
+            plain(vec![db], some(move |i, o, l| o.r[0][l] = f(i.s[1][l])))
+        }
         "MUFU" => {
             use mufu::Func::*;
             let half = inst.modifier(M::Half);
@@ -170,9 +175,9 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
             });
             plain(vec![rb, rc], f)
         }
-        "I2FP" => {
+        "I2FP" | "I2FPU" => {
             let to = format(inst.modifier(M::Dst))?;
-            let s = inst.modifier(M::Src) == 5;
+            let s = if imm_slot(inst, S::Rb) { stem == "I2FP" } else { inst.modifier(M::Src) == 5 };
             let mode = if inst.modifier(M::Rnd) == 3 { Round::Rz } else { Round::Rn };
             plain(
                 vec![rb],
@@ -182,9 +187,13 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
                 }),
             )
         }
-        "I2F" | "I2F_64" => {
+        "I2F" | "I2F_64" | "I2FU" | "I2FU_64" => {
             let to = format(inst.modifier(M::Dst))?;
-            let (bits, s) = itype(inst.modifier(M::Src));
+            // With an immediate the form tells the sign, the field the size.
+            let (bits, s) = match imm_slot(inst, S::Rb) {
+                true => (8 << inst.modifier(M::Src), !stem.starts_with("I2FU")),
+                false => itype(inst.modifier(M::Src)),
+            };
             let shift = bits.min(16) * inst.modifier(M::Part) as u32;
             let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
                 let x = if bits == 64 { pair(i, 0, l) } else { (i.s[0][l] >> shift) as u64 };
@@ -198,7 +207,7 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
             let fetch = if bits == 64 { db } else { rb };
             Op { fetch: vec![fetch], pin: vec![], nd: if to == &F64 { 2 } else { 1 }, pout: vec![], f }
         }
-        "F2I" | "F2I_64" => {
+        "F2I" | "F2I_64" | "F2I_64S" => {
             let from = format(inst.modifier(M::Src))?;
             let (bits, s) = itype(inst.modifier(M::Dst));
             let (ntz, shift) = (inst.modifier(M::Ntz) != 0, 16 * inst.modifier(M::Half) as u32);
@@ -216,7 +225,7 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
             let fetch = if from == &F64 { db } else { rb };
             Op { fetch: vec![fetch], pin: vec![], nd: if bits == 64 { 2 } else { 1 }, pout: vec![], f }
         }
-        "F2F" | "F2F_64" => {
+        "F2F" | "F2F_64" | "F2F_64S" => {
             let (to, from) = (format(inst.modifier(M::Dst))?, format(inst.modifier(M::Src))?);
             let shift = 16 * inst.modifier(M::Half) as u32;
             let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
@@ -262,6 +271,10 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
         }
         _ => return super::half::op(stem, inst),
     })
+}
+
+fn imm_slot(inst: &Inst, slot: S) -> bool {
+    inst.get(slot).is_some_and(|o| matches!(o.value, sass::inst::Value::Imm(_)))
 }
 
 fn fp8(n: u8) -> &'static Format {
