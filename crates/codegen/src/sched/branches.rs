@@ -13,7 +13,7 @@ use sass::reg::{File, Reg};
 /// A block in its final place.
 #[derive(Clone, Debug)]
 pub struct LinearBlock {
-    /// Its number in the function.
+    /// Its number in the function; that of the second of two branches, which is a block of its own, is a new one.
     pub id: u32,
     /// All instructions, branches included.
     pub insts: Vec<Inst>,
@@ -58,10 +58,9 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
     }
     let cfg = f.cfg();
     let order = order(&f, &cfg);
-    let mut position = vec![u32::MAX; n];
-    order.iter().enumerate().for_each(|(i, &b)| position[b as usize] = i as u32);
     let exits: Vec<bool> = f.blocks.iter().map(|b| b.insts.is_empty() && matches!(b.term, Term::Exit)).collect();
     let mut out = Vec::with_capacity(order.len());
+    let mut extra = 0;
     for (i, &b) in order.iter().enumerate() {
         let block = &mut f.blocks[b as usize];
         let next = order.get(i + 1).copied();
@@ -69,6 +68,8 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
         let loc = insts.last().map_or(u32::MAX, |x| x.loc);
         let mut succs = Vec::new();
         let mut table = Vec::new();
+        // Where a second branch goes: the block ends with the first, so that every block has one end.
+        let mut second = None;
         let mut push = |s: Sass| insts.push(Inst { op: Op::Sass(s), loc });
         let exit = || Sass::new(F::EXIT);
         let bra = |t: u32| Sass::new(F::BRA).with(S::Target, target(t));
@@ -105,14 +106,14 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
                         }
                     }
                 } else {
-                    succs.extend([t, e]);
                     if next == Some(t) {
                         push(conditional(bra(e), not));
+                        succs.extend([t, e]);
                     } else {
                         push(conditional(bra(t), *cond));
-                        if next != Some(e) {
-                            push(bra(e));
-                        }
+                        second = (next != Some(e)).then_some(e);
+                        let after = if second.is_some() { n as u32 + extra } else { e };
+                        succs.extend([t, after]);
                     }
                 }
             }
@@ -128,7 +129,19 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
             Term::Unreachable => push(bra(b)),
         }
         out.push(LinearBlock { id: b, insts, succs, table });
+        if let Some(to) = second {
+            let op = Op::Sass(Sass::new(F::BRA).with(S::Target, target(to)));
+            out.push(LinearBlock {
+                id: n as u32 + extra,
+                insts: vec![Inst { op, loc }],
+                succs: vec![to],
+                table: vec![],
+            });
+            extra += 1;
+        }
     }
+    let mut position = vec![u32::MAX; n + extra as usize];
+    out.iter().enumerate().for_each(|(i, b)| position[b.id as usize] = i as u32);
     for b in &mut out {
         b.succs.iter_mut().for_each(|s| *s = position[*s as usize]);
     }
