@@ -85,20 +85,34 @@ fn stem(path: &Path) -> String {
     path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// `tests/kernels/bounds.toml`: lines `kernel = number`, the largest relative difference of a 32-bit float; 0 leaves only
-/// the payload of a 64-bit NaN open.
-fn bounds() -> Result<HashMap<String, f32>, String> {
-    let Ok(text) = std::fs::read_to_string(root().join("tests/kernels/bounds.toml")) else { return Ok(HashMap::new()) };
-    let lines = text.lines().map(|l| l.split('#').next().unwrap_or_default().trim()).filter(|l| !l.is_empty());
-    lines
-        .map(|l| {
-            let (name, value) = l.split_once('=').ok_or_else(|| format!("bounds.toml: {l}"))?;
-            Ok((name.trim().to_string(), value.trim().parse().map_err(|_| format!("bounds.toml: {l}"))?))
-        })
-        .collect()
+/// How far apart results may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bound {
+    /// Bytes of a number: 4 or 8.
+    bytes: usize,
+    /// Representable numbers between two results.
+    ulp: u64,
 }
 
-fn launch(file: &Path, tools: &Tools, bound: Option<f32>, thread: usize) -> Result<String, String> {
+/// The table `tests/kernels/bounds.toml`, by kernel.
+fn bounds() -> Result<HashMap<String, Bound>, String> {
+    let text =
+        std::fs::read_to_string(root().join("tests/kernels/bounds.toml")).map_err(|e| format!("bounds.toml: {e}"))?;
+    let table: toml::Table = toml::from_str(&text).map_err(|e| format!("bounds.toml: {e}"))?;
+    let entry = |(name, value): (String, toml::Value)| {
+        let bytes = match value.get("type").and_then(toml::Value::as_str) {
+            Some("f32") => 4,
+            Some("f64") => 8,
+            _ => return Err(format!("bounds.toml: '{name}' has no type f32 or f64")),
+        };
+        let ulp = value.get("ulp").and_then(toml::Value::as_integer).and_then(|n| u64::try_from(n).ok());
+        let ulp = ulp.ok_or_else(|| format!("bounds.toml: '{name}' has no ulp"))?;
+        Ok((name, Bound { bytes, ulp }))
+    };
+    table.into_iter().map(entry).collect()
+}
+
+fn launch(file: &Path, tools: &Tools, bound: Option<Bound>, thread: usize) -> Result<String, String> {
     let text = std::fs::read_to_string(file).map_err(|e| e.to_string())?;
     let folder = file.parent().ok_or("no folder")?;
     let launch = Launch::parse(&text, &mut |f| std::fs::read(folder.join(f)).map_err(|e| e.to_string()))
@@ -139,41 +153,66 @@ fn launch(file: &Path, tools: &Tools, bound: Option<f32>, thread: usize) -> Resu
         let line = a.lines().zip(b.lines()).find(|(x, y)| x != y);
         return Err(format!("listings: {line:?}"));
     }
-    Ok(if bound.is_some() { "agree within its bound".into() } else { "agree".into() })
+    Ok(match bound {
+        Some(b) => format!("agree within {} ulp", b.ulp),
+        None => "agree".into(),
+    })
 }
 
-fn compare(want: &Outcome, got: &Outcome, bound: Option<f32>) -> Result<(), String> {
+fn compare(want: &Outcome, got: &Outcome, bound: Option<Bound>) -> Result<(), String> {
     for (n, (w, g)) in want.buffers.iter().zip(&got.buffers).enumerate() {
         if w == g {
             continue;
         }
         let at = w.iter().zip(g).position(|(x, y)| x != y).unwrap_or(0);
         let Some(bound) = bound else { return Err(format!("buffer {n} differs at byte {at}")) };
-        if bound == 0.0 {
-            let doubles = |b: &[u8]| {
-                let bits =
-                    b.chunks_exact(8).map(|c| u64::from_le_bytes([c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]]));
-                bits.collect::<Vec<_>>()
-            };
-            let nan = |x: u64| f64::from_bits(x).is_nan();
-            for (i, (x, y)) in doubles(w).into_iter().zip(doubles(g)).enumerate() {
-                if x != y && !(nan(x) && nan(y)) {
-                    return Err(format!("buffer {n}, double {i}: {x:#018x} and {y:#018x}"));
-                }
-            }
-            if w.len() % 8 != 0 || w.len() != g.len() {
-                return Err(format!("buffer {n}: {} and {} bytes are not doubles", w.len(), g.len()));
-            }
-            continue;
+        if w.len() != g.len() || !w.len().is_multiple_of(bound.bytes) {
+            return Err(format!("buffer {n}: {} and {} bytes hold no whole numbers", w.len(), g.len()));
         }
-        let floats =
-            |b: &[u8]| b.chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect::<Vec<_>>();
-        for (i, (x, y)) in floats(w).into_iter().zip(floats(g)).enumerate() {
-            let near = (x - y).abs() <= bound * x.abs().max(y.abs()).max(f32::MIN_POSITIVE);
-            if !(near || x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan()) {
-                return Err(format!("buffer {n}, word {i}: {x} and {y}"));
-            }
+        if let Some((i, x, y)) = far(w, g, bound) {
+            return Err(format!("buffer {n}, number {i}: {x:#x} and {y:#x}"));
         }
     }
     Ok(())
+}
+
+/// The first pair of numbers that are further apart than the bound, with its place.
+fn far(want: &[u8], got: &[u8], bound: Bound) -> Option<(usize, u64, u64)> {
+    let width = bound.bytes;
+    let word = |b: &[u8]| b.iter().rev().fold(0u64, |n, &b| n << 8 | b as u64);
+    let sign = 1u64 << (8 * width - 1);
+    let infinity = if width == 4 { 0x7f80_0000 } else { 0x7ff0_0000_0000_0000 };
+    let nan = |x: u64| x & !sign > infinity;
+    // Of one sign, numbers lie in the order of their bits.
+    let near = |x: u64, y: u64| match (nan(x), nan(y)) {
+        (true, true) => true,
+        (false, false) => (x ^ y) & sign == 0 && x.abs_diff(y) <= bound.ulp,
+        _ => false,
+    };
+    let pairs = want.chunks(width).zip(got.chunks(width)).map(|(w, g)| (word(w), word(g)));
+    pairs.enumerate().find(|(_, (x, y))| !near(*x, *y)).map(|(i, (x, y))| (i, x, y))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_counted_in_numbers() {
+        let f32s = |list: &[f32]| list.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+        let bound = Bound { bytes: 4, ulp: 1 };
+        let next = f32::from_bits(1.0f32.to_bits() + 1);
+        let after = f32::from_bits(1.0f32.to_bits() + 2);
+        assert_eq!(far(&f32s(&[2.0, 1.0, -1.0]), &f32s(&[2.0, next, -next]), bound), None);
+        assert!(far(&f32s(&[2.0, 1.0]), &f32s(&[2.0, after]), bound).is_some_and(|f| f.0 == 1));
+        assert_eq!(far(&f32s(&[f32::NAN]), &f32s(&[-f32::NAN]), bound), None);
+        assert!(far(&f32s(&[f32::NAN]), &f32s(&[1.0]), bound).is_some());
+        assert!(far(&f32s(&[0.0]), &f32s(&[-0.0]), bound).is_some(), "the sign of zero is defined");
+    }
+
+    #[test]
+    fn the_table_is_readable() {
+        let table = bounds().expect("bounds.toml");
+        assert_eq!(table.get("doubles"), Some(&Bound { bytes: 8, ulp: 0 }));
+    }
 }
