@@ -1,8 +1,8 @@
 //! The vendor's tools, installed from PyPI with pinned versions.
 
-use crate::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testkit::oracle;
 
 const TOOLS: [(&str, &[&str]); 3] = [
     (
@@ -31,28 +31,26 @@ const TOOLS: [(&str, &[&str]); 3] = [
     ("triton", &["triton==3.9.0", "numpy"]),
 ];
 
-fn folder(name: &str) -> PathBuf {
-    root().join("target/oracle").join(name)
-}
-
 /// Installs what is not there; nothing if `SASSAFRAS_ORACLE` names a prepared folder.
 pub fn install() -> Result<(), String> {
-    if std::env::var_os("SASSAFRAS_ORACLE").is_some() {
+    if oracle::named().is_some() {
         return Ok(());
     }
     for (name, packages) in TOOLS {
-        let place = folder(name);
+        let place = oracle::home().join(name);
         if place.join("bin").exists() {
             continue;
         }
         eprintln!("installing {name} ...");
-        let venv = root().join("target/oracle/.venv").join(name);
+        let venv = oracle::home().join(".venv").join(name);
         run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
         let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
         run(Command::new(venv.join("bin/python")).args(pip).args(packages))?;
         let tools = if name == "triton" { Some(venv.clone()) } else { find(&venv.join("lib"), "cu13") };
         let tools = tools.ok_or_else(|| format!("the packages of {name} hold no folder cu13"))?;
         let tools = tools.canonicalize().map_err(|e| e.to_string())?;
+        // A link that leads nowhere: the repository was moved.
+        let _ = std::fs::remove_file(&place);
         std::os::unix::fs::symlink(tools, &place).map_err(|e| format!("cannot link {}: {e}", place.display()))?;
     }
     Ok(())
@@ -74,18 +72,12 @@ fn run(command: &mut Command) -> Result<(), String> {
 
 /// Prints where the tools are.
 pub fn print() {
-    match std::env::var_os("SASSAFRAS_ORACLE") {
-        Some(dir) => println!("{}", dir.to_string_lossy()),
-        None => TOOLS.iter().for_each(|(name, _)| println!("target/oracle/{name}")),
-    }
+    let folders = oracle::named().unwrap_or_else(|| TOOLS.iter().map(|(name, _)| oracle::home().join(name)).collect());
+    folders.iter().for_each(|f| println!("{}", f.display()));
 }
 
 /// A tool of the newest release.
 pub fn tool(name: &str) -> Result<PathBuf, String> {
-    let folders = match std::env::var_os("SASSAFRAS_ORACLE") {
-        Some(dir) => std::env::split_paths(&dir).collect(),
-        None => vec![folder("latest"), root().join("target/oracle")],
-    };
-    let found = folders.iter().map(|f| f.join("bin").join(name)).find(|p| p.is_file());
+    let found = oracle::installed().into_iter().map(|f| f.join("bin").join(name)).find(|p| p.is_file());
     found.ok_or_else(|| format!("no oracle: {name} is not installed, run `cargo xtask oracle`"))
 }

@@ -1,24 +1,8 @@
 //! The rules of `Target` against the answers of the vendor's ptxas.
-//!
-//! The tool is looked for in the folder that `SASSAFRAS_ORACLE` names, else in `target/oracle` (`cargo xtask oracle`).
-//! Without it these tests say so and pass, under `CI=true` they fail.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-fn ptxas() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle");
-    let folders = match std::env::var_os("SASSAFRAS_ORACLE") {
-        Some(dir) => vec![PathBuf::from(dir)],
-        None => vec![root.join("latest"), root],
-    };
-    let found = folders.iter().map(|f| f.join("bin/ptxas")).find(|p| p.is_file());
-    if found.is_none() {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no oracle: run `cargo xtask oracle`");
-        eprintln!("no oracle: not compared");
-    }
-    found
-}
+use testkit::Scratch;
 
 fn accepts(ptxas: &Path, dir: &Path, version: (u16, u16), target: &str, gpu: &str) -> bool {
     let file = dir.join("a.ptx");
@@ -31,8 +15,8 @@ fn accepts(ptxas: &Path, dir: &Path, version: (u16, u16), target: &str, gpu: &st
 
 #[test]
 fn every_pair_of_ptx_target_and_gpu() {
-    let Some(ptxas) = ptxas() else { return };
-    let dir = tempfile("pairs");
+    let Some(ptxas) = testkit::oracle::ptxas() else { return };
+    let dir = Scratch::new("pairs");
     let mut names: Vec<String> = arch::TARGETS.iter().map(|t| t.to_string()).collect();
     names.extend(["sm_50", "sm_61", "sm_72", "sm_82", "sm_101a"].map(String::from));
     let mut wrong = Vec::new();
@@ -49,18 +33,12 @@ fn every_pair_of_ptx_target_and_gpu() {
 
 #[test]
 fn first_version_of_every_target() {
-    let Some(ptxas) = ptxas() else { return };
-    let dir = tempfile("versions");
+    let Some(ptxas) = testkit::oracle::ptxas() else { return };
+    let dir = Scratch::new("versions");
     for gpu in arch::TARGETS {
         let name = gpu.to_string();
         let first = arch::PTX_VERSIONS.iter().position(|&v| v == gpu.since()).expect("a version that exists");
         assert!(accepts(&ptxas, &dir, arch::PTX_VERSIONS[first], &name, &name), "{name} in {:?}", gpu.since());
         assert!(!accepts(&ptxas, &dir, arch::PTX_VERSIONS[first - 1], &name, &name), "{name} before {:?}", gpu.since());
     }
-}
-
-fn tempfile(name: &str) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("sassafras-arch-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("the temporary folder is writable");
-    dir
 }

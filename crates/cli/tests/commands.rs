@@ -1,18 +1,15 @@
 //! The commands of `sassafras` on the corpus, and on bad input.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
+use testkit::Scratch;
 
 fn sassafras(args: &[&str]) -> Output {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    Command::new(env!("CARGO_BIN_EXE_sassafras")).args(args).current_dir(root).output().expect("the tool runs")
-}
-
-fn folder(name: &str) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("sassafras-commands-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir).expect("the temporary folder is writable");
-    dir
+    Command::new(env!("CARGO_BIN_EXE_sassafras"))
+        .args(args)
+        .current_dir(testkit::root())
+        .output()
+        .expect("the tool runs")
 }
 
 const SAXPY: &str = "tests/kernels/cuda/saxpy.ptx";
@@ -20,19 +17,19 @@ const LAUNCH: &str = "tests/kernels/cuda/saxpy.basic.toml";
 
 #[test]
 fn run_writes_what_is_expected() {
-    let dir = folder("run");
+    let dir = Scratch::new("run");
     let out = sassafras(&["run", SAXPY, "--launch", LAUNCH, "--out", &dir.to_string_lossy(), "--timing"]);
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     assert!(text.starts_with("y.bin: ") && text.contains("thread instructions"), "{text}");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels");
+    let root = testkit::root().join("tests/kernels");
     let expected = std::fs::read(root.join("expected/saxpy.basic.y.bin")).expect("expected output");
     assert!(std::fs::read(dir.join("y.bin")).expect("an output") == expected);
 }
 
 #[test]
 fn mistakes_have_one_message_and_exit_code_1() {
-    let dir = folder("mistakes");
+    let dir = Scratch::new("mistakes");
     let bad = dir.join("bad.toml");
     std::fs::write(&bad, "kernel = \"none\"\ngrid = [1]\nblock = [1]\n").expect("writable");
     let bad = bad.to_string_lossy().into_owned();
@@ -64,7 +61,7 @@ fn mistakes_have_one_message_and_exit_code_1() {
 
 #[test]
 fn outputs_are_whole_or_not_there() {
-    let dir = folder("output");
+    let dir = Scratch::new("output");
     let here = |name: &str| dir.join(name).to_string_lossy().into_owned();
     let ptxas = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_ptxas")).args(args).output().expect("the tool runs");
     let ptx = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(SAXPY).to_string_lossy().into_owned();
@@ -72,6 +69,6 @@ fn outputs_are_whole_or_not_there() {
     for place in [here("folder"), here("none/x.cubin")] {
         let out = ptxas(&["-arch=sm_90", &ptx, "-o", &place]);
         assert_eq!(out.status.code(), Some(255));
-        assert!(std::fs::read_dir(&dir).expect("readable").flatten().count() == 1);
+        assert!(std::fs::read_dir(&*dir).expect("readable").flatten().count() == 1);
     }
 }

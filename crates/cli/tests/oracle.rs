@@ -1,40 +1,8 @@
 //! Our tools beside the vendor's: options, messages, exit codes, listings.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-
-/// The folders with the vendor's tools: those that `SASSAFRAS_ORACLE` names, else those in `target/oracle`, newest first.
-fn oracles() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle");
-    let folders = match std::env::var_os("SASSAFRAS_ORACLE") {
-        Some(dir) => std::env::split_paths(&dir).collect(),
-        None => vec![root.join("latest"), root.join("13.0"), root],
-    };
-    let found: Vec<PathBuf> = folders.into_iter().filter(|f| f.join("bin/ptxas").is_file()).collect();
-    if found.is_empty() {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no oracle: run `cargo xtask oracle`");
-        eprintln!("no oracle: not compared");
-    }
-    found
-}
-
-fn corpus() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels");
-    let mut out = Vec::new();
-    for folder in ["cuda", "triton"] {
-        let entries = std::fs::read_dir(root.join(folder)).expect("the corpus is there");
-        out.extend(entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "ptx")));
-    }
-    out.sort();
-    out
-}
-
-fn folder(name: &str) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("sassafras-cli-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir).expect("the temporary folder is writable");
-    dir
-}
+use testkit::Scratch;
 
 fn run(tool: impl AsRef<Path>, dir: &Path, args: &[&str]) -> Output {
     Command::new(tool.as_ref()).args(args).current_dir(dir).output().expect("the tool runs")
@@ -46,8 +14,8 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn every_option_of_the_vendor_is_known() {
-    for oracle in oracles() {
-        let dir = folder("options");
+    for oracle in testkit::oracle::releases() {
+        let dir = Scratch::new("options");
         let theirs = text(&run(oracle.join("bin/ptxas"), &dir, &["--help"]).stdout);
         let ours = text(&run(env!("CARGO_BIN_EXE_ptxas"), &dir, &["--help"]).stdout);
         // The first two and the last words of the lines of options: name, what follows, short name.
@@ -72,8 +40,8 @@ fn every_option_of_the_vendor_is_known() {
 /// Command lines that both tools refuse: the same words, the same exit code.
 #[test]
 fn mistakes_are_told_as_the_vendor_tells_them() {
-    let Some(oracle) = oracles().into_iter().next() else { return };
-    let dir = folder("mistakes");
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let dir = Scratch::new("mistakes");
     std::fs::write(dir.join("a.ptx"), ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n")
         .expect("writable");
     std::fs::write(
@@ -137,11 +105,11 @@ fn mistakes_are_told_as_the_vendor_tells_them() {
 
 #[test]
 fn listings_are_those_of_the_vendor() {
-    let Some(oracle) = oracles().into_iter().next() else { return };
-    let dir = folder("listings");
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let dir = Scratch::new("listings");
     let mut wrong = Vec::new();
     let mut files = 0;
-    for ptx in corpus() {
+    for ptx in testkit::corpus() {
         let name = ptx.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let ptx = ptx.to_string_lossy().into_owned();
         let arch = if name.starts_with("triton") { "-arch=sm_90a" } else { "-arch=sm_90" };

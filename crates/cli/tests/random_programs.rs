@@ -48,6 +48,12 @@ fn difference(a: &[u8], b: &[u8]) -> Option<String> {
     Some(format!("thread {} offset {}: {:#04x} and {:#04x}", at / OUT_BYTES, at % OUT_BYTES, a[at], b[at]))
 }
 
+/// The vendor's code of a program, where the tool is there.
+fn vendor(text: &str) -> Option<Vec<u8>> {
+    let cubin = testkit::oracle::compile(&testkit::oracle::ptxas()?, text, &["-arch=sm_90", "-fmad=false"]);
+    Some(cubin.unwrap_or_else(|e| panic!("{e}\n{text}")))
+}
+
 /// What a program does under one register limit, if it is wrong.
 fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>) -> Option<String> {
     let text = random::program(seed, 40 + (seed as usize * 7) % 160);
@@ -69,7 +75,7 @@ fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>) -> Option<Str
         Err(d) => return Some(format!("seed {seed}: compiler: {d:?}")),
     };
     // The vendor's code does not change with our registers.
-    let vendor = max_registers.is_none().then(|| common::oracle::ptxas(&text, seed, &["-arch=sm_90", "-fmad=false"]));
+    let vendor = max_registers.is_none().then(|| vendor(&text));
     let mut wrong = Vec::new();
     for (who, cubin) in [("ours", Some(ours)), ("vendor", vendor.flatten())] {
         let Some(cubin) = cubin else { continue };
@@ -120,40 +126,4 @@ fn programs_agree() {
 #[test]
 fn programs_agree_when_spilled() {
     run(100, Some(24));
-}
-
-mod common {
-    //! Compilers.
-
-    pub mod oracle {
-        //! The vendor's assembler as a black box.
-        use std::path::PathBuf;
-        use std::process::Command;
-
-        /// Where the tool is: a folder that `SASSAFRAS_ORACLE` names, or what `cargo xtask oracle` installed.
-        fn tool() -> Option<PathBuf> {
-            let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle");
-            let named = std::env::var("SASSAFRAS_ORACLE").unwrap_or_default();
-            let named = named.split(':').filter(|p| !p.is_empty()).map(PathBuf::from);
-            let tool = named.chain([root.join("latest"), root]).map(|d| d.join("bin/ptxas")).find(|p| p.exists());
-            if tool.is_none() {
-                assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no oracle: run `cargo xtask oracle`");
-            }
-            tool
-        }
-
-        /// Compiles PTX text; gives the cubin. None where the tool is not installed, which under `CI=true` fails.
-        pub fn ptxas(text: &str, seed: u64, options: &[&str]) -> Option<Vec<u8>> {
-            let tool = tool()?;
-            let dir = std::env::temp_dir().join(format!("sassafras-random-{}-{seed}", std::process::id()));
-            std::fs::create_dir_all(&dir).expect("a temporary directory");
-            let (input, output) = (dir.join("p.ptx"), dir.join("p.cubin"));
-            std::fs::write(&input, text).expect("writable");
-            let run = Command::new(tool).args(options).arg(&input).arg("-o").arg(&output).output().expect("it runs");
-            assert!(run.status.success(), "{}\n{text}", String::from_utf8_lossy(&run.stderr));
-            let cubin = std::fs::read(&output).expect("its output");
-            let _ = std::fs::remove_dir_all(dir);
-            Some(cubin)
-        }
-    }
 }

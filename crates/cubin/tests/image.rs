@@ -9,6 +9,7 @@ use cubin::image::Image;
 use cubin::load::{Loaded, Place};
 use std::path::Path;
 use std::process::Command;
+use testkit::Scratch;
 
 /// Debug information of source lines is not written, so it is not compared; nor is the place of the frame in `.debug_frame`,
 /// which is no fact of the file.
@@ -27,13 +28,14 @@ fn read(oracle: &Path, tool: &str, args: &[&str], file: &Path) {
 
 #[test]
 fn the_same_facts_make_the_same_file() {
-    let Some(oracle) = common::oracles().into_iter().next() else { return };
-    let dir = common::folder("image");
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let dir = Scratch::new("image");
     let (mut files, mut identical) = (0, 0);
     let mut wrong = Vec::new();
     for ptx in common::corpus() {
+        let text = std::fs::read_to_string(&ptx).expect("readable");
         for arch in ["sm_90", "sm_90a"] {
-            let Some(bytes) = common::compile(&oracle, &dir, &ptx, arch, &[]) else { continue };
+            let Some(bytes) = common::compile(&oracle, &text, arch, &[]) else { continue };
             let name = ptx.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             let theirs = Elf::read(&bytes).expect("readable");
             let image = Image::read(&theirs).expect("an image");
@@ -88,10 +90,10 @@ fn the_same_facts_make_the_same_file() {
 
 #[test]
 fn addresses_are_filled_in() {
-    let Some(oracle) = common::oracles().into_iter().next() else { return };
-    let dir = common::folder("load");
+    let Some(oracle) = testkit::oracle::latest() else { return };
     let ptx = common::corpus().into_iter().find(|p| p.ends_with("modules.ptx")).expect("modules.ptx");
-    let bytes = common::compile(&oracle, &dir, &ptx, "sm_90", &[]).expect("compiles");
+    let text = std::fs::read_to_string(ptx).expect("readable");
+    let bytes = common::compile(&oracle, &text, "sm_90", &[]).expect("compiles");
     let mut loaded = Loaded::load(&Elf::read(&bytes).expect("readable")).expect("loadable");
     let base = |place, _generic| match place {
         Place::GlobalInit => Some(0x10_0000),

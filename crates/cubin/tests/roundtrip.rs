@@ -8,12 +8,12 @@ use cubin::elf::Elf;
 use cubin::image::Image;
 use cubin::load::Loaded;
 use cubin::{attr, elf};
+use testkit::Random;
 
 #[test]
 fn read_and_write_is_the_identity() {
     let mut files = 0;
-    for oracle in common::oracles() {
-        let dir = common::folder("roundtrip");
+    for oracle in testkit::oracle::releases() {
         for ptx in common::corpus() {
             for (arch, options) in [
                 ("sm_90a", &[][..]),
@@ -27,9 +27,7 @@ fn read_and_write_is_the_identity() {
                 // Other targets than the corpus's own are asked for by rewriting its `.target`.
                 let text = std::fs::read_to_string(&ptx).expect("readable");
                 let retargeted = if arch == "sm_90a" { text } else { retarget(&text, arch) };
-                let source = dir.join("in.ptx");
-                std::fs::write(&source, retargeted).expect("writable");
-                let Some(bytes) = common::compile(&oracle, &dir, &source, arch, options) else { continue };
+                let Some(bytes) = common::compile(&oracle, &retargeted, arch, options) else { continue };
                 let elf = Elf::read(&bytes).unwrap_or_else(|e| panic!("{}: {}", ptx.display(), e.message));
                 assert!(elf.write() == bytes, "{} {arch} {options:?} of {}", ptx.display(), oracle.display());
                 elf.symbols().expect("symbols");
@@ -40,7 +38,7 @@ fn read_and_write_is_the_identity() {
             }
         }
     }
-    if !common::oracles().is_empty() {
+    if !testkit::oracle::releases().is_empty() {
         assert!(files > 300, "only {files} files");
     }
 }
@@ -58,38 +56,26 @@ fn retarget(text: &str, arch: &str) -> String {
     lines.collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// Numbers that look random and are the same every time (xorshift64*).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % n.max(1)
-    }
-}
-
 #[test]
 fn mutilated_files_give_messages() {
-    let Some(oracle) = common::oracles().into_iter().next() else { return };
-    let dir = common::folder("mutilated");
+    let Some(oracle) = testkit::oracle::latest() else { return };
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut refused = 0;
     for ptx in common::corpus().iter().filter(|p| {
         ["constants.ptx", "function_table.ptx", "modules.ptx", "switch_brx.ptx"].iter().any(|n| p.ends_with(n))
     }) {
-        let bytes = common::compile(&oracle, &dir, ptx, "sm_90", &[]).expect("compiles");
+        let text = std::fs::read_to_string(ptx).expect("readable");
+        let bytes = common::compile(&oracle, &text, "sm_90", &[]).expect("compiles");
         for n in 0..3000 {
             let mut broken = bytes.clone();
             if n % 4 == 0 {
-                broken.truncate(random.below(bytes.len()));
+                broken.truncate(random.index(bytes.len()));
             } else {
-                for _ in 0..1 + random.below(6) {
+                for _ in 0..1 + random.index(6) {
                     let tables = bytes.len() - 2048.min(bytes.len());
-                    let at = if n % 2 == 0 { random.below(64) } else { tables + random.below(2048) };
-                    let at = if n % 4 == 3 { random.below(bytes.len()) } else { at.min(bytes.len() - 1) };
-                    broken[at] = [0, 0xff, 0x7f, 1, random.below(256) as u8][random.below(5)];
+                    let at = if n % 2 == 0 { random.index(64) } else { tables + random.index(2048) };
+                    let at = if n % 4 == 3 { random.index(bytes.len()) } else { at.min(bytes.len() - 1) };
+                    broken[at] = [0, 0xff, 0x7f, 1, random.index(256) as u8][random.index(5)];
                 }
             }
             refused += try_all(&broken) as usize;

@@ -4,6 +4,7 @@
 use diag::{Diagnostic, render};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testkit::Random;
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -48,20 +49,6 @@ fn gives_the_expected_messages() {
     assert!(wrong.is_empty(), "BLESS=1 writes what is given now:\n{}", wrong.join("\n"));
 }
 
-fn ptxas() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle");
-    let folders = match std::env::var_os("SASSAFRAS_ORACLE") {
-        Some(dir) => vec![PathBuf::from(dir)],
-        None => vec![root.join("latest"), root],
-    };
-    let found = folders.iter().map(|f| f.join("bin/ptxas")).find(|p| p.is_file());
-    if found.is_none() {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no oracle: run `cargo xtask oracle`");
-        eprintln!("no oracle: not compared");
-    }
-    found
-}
-
 /// The number behind the first `line ` of an error in the tool's output.
 fn error_line(output: &str) -> Option<u32> {
     let line = output.lines().find(|l| l.contains("error   :") || l.contains("fatal   :"))?;
@@ -70,7 +57,7 @@ fn error_line(output: &str) -> Option<u32> {
 
 #[test]
 fn the_vendor_refuses_them_at_the_same_line() {
-    let Some(ptxas) = ptxas() else { return };
+    let Some(ptxas) = testkit::oracle::ptxas() else { return };
     let null = std::env::temp_dir().join(format!("sassafras-bad-{}.bin", std::process::id()));
     let mut wrong = Vec::new();
     let mut placed = 0;
@@ -92,18 +79,6 @@ fn the_vendor_refuses_them_at_the_same_line() {
     let _ = std::fs::remove_file(null);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(placed > 50, "the vendor names a line for {placed} files");
-}
-
-/// A small generator of numbers (xorshift), seeded: the same mutations on every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n.max(1) as u64) as usize
-    }
 }
 
 #[test]
@@ -129,26 +104,26 @@ fn mutilated_files_never_panic() {
     ];
     let mut random = Random(0x5a55_a4ba);
     for round in 0..4000 {
-        let mut text = seeds[random.below(seeds.len())].clone();
+        let mut text = seeds[random.index(seeds.len())].clone();
         if round % 4 == 0 {
-            text.truncate(random.below(text.len()));
+            text.truncate(random.index(text.len()));
         }
-        for _ in 0..1 + random.below(4) {
-            let at = random.below(text.len());
-            match random.below(5) {
-                0 if !text.is_empty() => text[at] = random.below(256) as u8,
+        for _ in 0..1 + random.index(4) {
+            let at = random.index(text.len());
+            match random.index(5) {
+                0 if !text.is_empty() => text[at] = random.index(256) as u8,
                 1 if !text.is_empty() => {
-                    let end = (at + random.below(20)).min(text.len());
+                    let end = (at + random.index(20)).min(text.len());
                     text.drain(at..end);
                 }
                 2 => {
-                    let end = (at + random.below(40)).min(text.len());
+                    let end = (at + random.index(40)).min(text.len());
                     let copy = text[at.min(end)..end].to_vec();
-                    let to = random.below(text.len());
+                    let to = random.index(text.len());
                     text.splice(to..to, copy);
                 }
                 _ => {
-                    text.splice(at..at, splices[random.below(splices.len())].iter().copied());
+                    text.splice(at..at, splices[random.index(splices.len())].iter().copied());
                 }
             }
         }

@@ -4,25 +4,9 @@
 use ptx::isa::{FORMS, Form, Group, OperandKind, OperandType, Slot};
 use ptx::types::ScalarType;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const HEAD: &str = ".version 9.2\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n\
                     .reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .b128 %q<9>;\n";
-
-fn ptxas() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle");
-    let folders = match std::env::var_os("SASSAFRAS_ORACLE") {
-        Some(dir) => vec![PathBuf::from(dir)],
-        None => vec![root.join("latest"), root],
-    };
-    let found = folders.iter().map(|f| f.join("bin/ptxas")).find(|p| p.is_file());
-    if found.is_none() {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no oracle: run `cargo xtask oracle`");
-        eprintln!("no oracle: not compared");
-    }
-    found
-}
 
 fn register(ty: ScalarType, n: usize) -> String {
     match ty.bits() {
@@ -111,21 +95,15 @@ fn told_later(line: &str) -> bool {
 
 #[test]
 fn instances_of_every_form_are_taken_as_the_vendor_takes_them() {
-    let Some(ptxas) = ptxas() else { return };
+    let Some(ptxas) = testkit::oracle::ptxas() else { return };
     let all: Vec<String> = instances().into_iter().filter(|l| !told_later(l)).collect();
     assert!(all.len() > 1000, "{} instances", all.len());
-    let dir = std::env::temp_dir().join(format!("sassafras-table-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("the temporary folder is writable");
-    let file = dir.join("a.ptx");
     let mut wrong = Vec::new();
     let mut both = 0;
     // Small files: the vendor's tool and ours end a file after some number of messages.
     for lines in all.chunks(90) {
         let text = format!("{HEAD}{}\nL: ret;\n}}\n", lines.join("\n"));
-        std::fs::write(&file, &text).expect("the temporary folder is writable");
-        let out = Command::new(&ptxas).arg("-arch=sm_90").arg(&file).arg("-o").arg(dir.join("a.bin")).output();
-        let out = out.expect("ptxas runs");
-        let theirs = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+        let theirs = testkit::oracle::compile(&ptxas, &text, &["-arch=sm_90"]).err().unwrap_or_default();
         assert!(!theirs.contains("Parsing error"), "{theirs}");
         let (module, mut ours) = ptx::parse(&text);
         ours.extend(ptx::check(&module, None));
@@ -142,7 +120,6 @@ fn instances_of_every_form_are_taken_as_the_vendor_takes_them() {
             }
         }
     }
-    let _ = std::fs::remove_dir_all(dir);
     // Some combinations are refused by rules beyond the table: the comparison would see a tool that takes everything.
     assert!(both > 20, "the vendor refuses {both} instances");
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), all.len(), wrong.join("\n"));

@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{Random, random_words};
+use common::random_words;
 use sass::codec::{Decoded, decode, encode};
 use sass::text::{NoLabels, parse, parse_control, print, print_control};
+use testkit::Random;
 
 #[test]
 fn every_word_comes_back() {
@@ -13,7 +14,7 @@ fn every_word_comes_back() {
         let mut word = random.word();
         if n % 2 == 0 {
             // With an opcode that exists, or nothing would be known.
-            let form = &sass::tables::FORMS[random.next() as usize % sass::tables::FORMS.len()];
+            let form = &sass::tables::FORMS[random.bits() as usize % sass::tables::FORMS.len()];
             word = word & !form.mask | form.fixed;
         }
         for sm in [75, 90, 120] {
@@ -65,13 +66,13 @@ fn broken_text_never_panics() {
         assert!(parse(&text).is_ok() || text.contains("???"), "{text}");
         for _ in 0..20 {
             let mut bytes = text.clone().into_bytes();
-            for _ in 0..=random.next() % 3 {
-                let at = random.next() as usize % bytes.len().max(1);
+            for _ in 0..=random.bits() % 3 {
+                let at = random.bits() as usize % bytes.len().max(1);
                 if bytes.is_empty() {
                     break;
                 }
-                match random.next() % 3 {
-                    0 => bytes[at] = random.next() as u8,
+                match random.bits() % 3 {
+                    0 => bytes[at] = random.bits() as u8,
                     1 => drop(bytes.remove(at)),
                     _ => bytes.truncate(at.max(1)),
                 }

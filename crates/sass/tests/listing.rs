@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{compile, folder, oracles, sources};
+use common::compile;
 use sass::text::listing::{Binding, Field, File, Function, Options, Relocation, Section, listing};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -197,13 +197,13 @@ fn one(oracles: &[PathBuf], n: usize, source: &Path, dir: &Path) -> (usize, Vec<
 
 #[test]
 fn corpus_is_listed_as_the_vendor_lists_it() {
-    let oracles = oracles();
+    let oracles = testkit::oracle::releases();
     if oracles.is_empty() {
         return;
     }
-    let dir = folder("listing");
+    let dir = testkit::Scratch::new("listing");
     // Each kernel costs several runs of nvdisasm: every third one, which are other ones in the four ways of calling it.
-    let sources: Vec<_> = sources().into_iter().step_by(3).collect();
+    let sources: Vec<_> = testkit::corpus().into_iter().step_by(3).collect();
     let next = AtomicUsize::new(0);
     let work = || {
         let (mut sections, mut wrong) = (0, Vec::new());
@@ -225,5 +225,4 @@ fn corpus_is_listed_as_the_vendor_lists_it() {
     eprintln!("{sections} sections compared");
     assert!(sections >= 3 * sources.len(), "only {sections} sections");
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong[..wrong.len().min(10)].join("\n"));
-    let _ = std::fs::remove_dir_all(dir);
 }

@@ -3,12 +3,14 @@
 
 mod common;
 
-use common::{Random, Text, corpus, disassemble, folder, oracles, random_words};
+use common::{Text, corpus, disassemble, random_words};
 use sass::codec::{Decoded, decode, decode_control, encode, encode_control};
 use sass::control::Control;
 use sass::lint::{CfgHints, Kind, check};
 use sass::text::{NoLabels, parse_at, print};
 use std::collections::BTreeMap;
+use testkit::oracle::releases;
+use testkit::{Random, Scratch};
 
 fn hints(text: &Text) -> CfgHints {
     let indirect = |n: usize, word: &u128| match decode(*word, 90) {
@@ -26,9 +28,9 @@ fn hints(text: &Text) -> CfgHints {
 
 #[test]
 fn corpus_decodes_prints_and_parses() {
-    let oracles = oracles();
+    let oracles = releases();
     let Some(oracle) = oracles.first() else { return };
-    let dir = folder("corpus");
+    let dir = Scratch::new("corpus");
     let mut words: Vec<u128> = corpus(&oracles, &dir, &[0, 1, 2, 3]).into_iter().flat_map(|t| t.words).collect();
     words.sort_unstable();
     words.dedup();
@@ -57,14 +59,13 @@ fn corpus_decodes_prints_and_parses() {
     eprintln!("{} distinct words", words.len());
     assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(20)]);
     assert!(not_back.is_empty(), "text does not lead back: {not_back:#?}");
-    let _ = std::fs::remove_dir_all(dir);
 }
 
 #[test]
 fn random_instructions_print_as_the_vendor_prints() {
-    let oracles = oracles();
+    let oracles = releases();
     let Some(oracle) = oracles.first() else { return };
-    let dir = folder("random");
+    let dir = Scratch::new("random");
     let list = random_words(40, 1);
     let words: Vec<u128> = list.iter().map(|w| w.1).collect();
     let texts = disassemble(oracle, &dir, &words);
@@ -82,16 +83,15 @@ fn random_instructions_print_as_the_vendor_prints() {
     eprintln!("{compared} of {} words compared", words.len());
     assert!(compared * 10 > words.len() * 9, "only {compared} of {} words are legal", words.len());
     assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(20)]);
-    let _ = std::fs::remove_dir_all(dir);
 }
 
 #[test]
 fn lint_is_silent_on_the_corpus() {
-    let oracles = oracles();
+    let oracles = releases();
     if oracles.is_empty() {
         return;
     }
-    let dir = folder("silent");
+    let dir = Scratch::new("silent");
     let mut found = Vec::new();
     let texts = corpus(&oracles, &dir, &[0, 1, 2, 3]);
     for text in &texts {
@@ -101,7 +101,6 @@ fn lint_is_silent_on_the_corpus() {
     }
     eprintln!("{} functions", texts.len());
     assert!(found.is_empty(), "{} hazards: {:#?}", found.len(), &found[..found.len().min(20)]);
-    let _ = std::fs::remove_dir_all(dir);
 }
 
 /// A way to break the control field of an instruction; None where there is nothing to break.
@@ -120,11 +119,11 @@ const FAULTS: [(&str, Fault, f64); 5] = [
 
 #[test]
 fn lint_cries_at_planted_faults() {
-    let oracles = oracles();
+    let oracles = releases();
     if oracles.is_empty() {
         return;
     }
-    let dir = folder("planted");
+    let dir = Scratch::new("planted");
     let texts = corpus(&oracles[..1], &dir, &[3]);
     let mut random = Random(1);
     let mut kinds: BTreeMap<Kind, usize> = BTreeMap::new();
@@ -147,7 +146,7 @@ fn lint_cries_at_planted_faults() {
             }
             let hints = hints(text);
             for _ in 0..6 {
-                let (n, word) = places[random.next() as usize % places.len()];
+                let (n, word) = places[random.index(places.len())];
                 let mut words = text.words.clone();
                 words[n] = word;
                 let hazards = check(&words, 90, &hints);
@@ -165,5 +164,4 @@ fn lint_cries_at_planted_faults() {
     for kind in [Kind::ReadTooSoon, Kind::ReadWithoutWait, Kind::OverwriteOfRead, Kind::OverwriteOfWrite] {
         assert!(kinds.contains_key(&kind), "no {kind:?} among the planted faults");
     }
-    let _ = std::fs::remove_dir_all(dir);
 }

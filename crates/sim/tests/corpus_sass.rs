@@ -4,22 +4,8 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// The vendor's ptxas: `$SASSAFRAS_ORACLE/bin/ptxas`, else below the target directory's `oracle`.
-fn ptxas() -> Option<PathBuf> {
-    let dir = match std::env::var_os("SASSAFRAS_ORACLE") {
-        Some(dir) => PathBuf::from(dir),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle"),
-    };
-    let path = dir.join("bin/ptxas");
-    if path.exists() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "the oracle is missing: {}", path.display());
-    None
-}
+use std::path::PathBuf;
+use testkit::oracle;
 
 /// Kernels with approximate functions, whose results PTX bounds but does not define: single-precision outputs may differ
 /// by this relative error, and by this absolute one.
@@ -54,22 +40,16 @@ fn close(name: &str, got: &[u8], want: &[u8]) -> bool {
 
 #[test]
 fn ptx_and_vendor_code_agree() {
-    let Some(ptxas) = ptxas() else { return };
-    let scratch = std::env::temp_dir().join(format!("sassafras-sim-{}", std::process::id()));
-    std::fs::create_dir_all(&scratch).unwrap();
+    let Some(ptxas) = oracle::ptxas() else { return };
     let mut cubins: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
     let (mut bad, mut good) = (Vec::new(), 0);
     let verbose = std::env::var_os("SIM_VERBOSE").is_some();
     for c in common::cases() {
         let text = std::fs::read_to_string(&c.ptx).unwrap();
         let cubin = cubins.entry(c.ptx.clone()).or_insert_with(|| {
-            let out = scratch.join("k.cubin");
-            let arch = if text.contains(".target sm_90a") { "sm_90a" } else { "sm_90" };
+            let arch = format!("-arch={}", oracle::arch(&text));
             let level = std::env::var("SIM_LEVEL").unwrap_or("-O3".into());
-            let args = [&format!("-arch={arch}"), level.as_str(), "-fmad=false", "-o"];
-            let run = Command::new(&ptxas).args(args).arg(&out).arg(&c.ptx).output().unwrap();
-            assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-            std::fs::read(&out).unwrap()
+            oracle::compile(&ptxas, &text, &[&arch, &level, "-fmad=false"]).unwrap_or_else(|e| panic!("{e}"))
         });
         let (module, _) = ptx::parse(&text);
         let want =
@@ -94,6 +74,5 @@ fn ptx_and_vendor_code_agree() {
             }
         }
     }
-    std::fs::remove_dir_all(&scratch).unwrap();
     assert!(bad.is_empty(), "{good} agree, {} do not:\n{}", bad.len(), bad.join("\n"));
 }

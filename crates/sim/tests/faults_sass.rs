@@ -3,26 +3,10 @@
 use sass::codec::{decode, encode};
 use sass::inst::Inst;
 use sim::{Arg, Config, Fault, FaultKind, Launch, Place};
-use std::path::{Path, PathBuf};
 
-fn compile(ptx: &str, name: &str) -> Option<Vec<u8>> {
-    let dir = std::env::var_os("SASSAFRAS_ORACLE")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle"), PathBuf::from);
-    let ptxas = dir.join("bin/ptxas");
-    if !ptxas.exists() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "the oracle is missing: {}", ptxas.display());
-        return None;
-    }
-    let base = std::env::temp_dir().join(format!("sassafras-faults-{}-{name}", std::process::id()));
-    let (source, cubin) = (base.with_extension("ptx"), base.with_extension("cubin"));
-    std::fs::write(&source, ptx).unwrap();
-    let run = std::process::Command::new(ptxas).args(["-arch=sm_90", "-o"]).arg(&cubin).arg(&source).output().unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let bytes = std::fs::read(&cubin).unwrap();
-    for file in [source, cubin] {
-        std::fs::remove_file(file).unwrap();
-    }
-    Some(bytes)
+fn compile(ptx: &str) -> Option<Vec<u8>> {
+    let ptxas = testkit::oracle::ptxas()?;
+    Some(testkit::oracle::compile(&ptxas, ptx, &["-arch=sm_90"]).unwrap_or_else(|e| panic!("{e}\n{ptx}")))
 }
 
 fn kernel(body: &str) -> String {
@@ -81,7 +65,7 @@ fn memory_and_waiting() {
         ),
         ("trap", "trap;", FaultKind::Trap, 0, "trap"),
     ] {
-        let Some(cubin) = compile(&kernel(body), name) else { return };
+        let Some(cubin) = compile(&kernel(body)) else { return };
         let f = run(&cubin).expect_err(name);
         assert_eq!((f.kind, f.thread), (kind, Some([thread, 0, 0])), "{name}: {f}");
         assert!(f.to_string().contains(words), "{f}");
@@ -127,7 +111,7 @@ fn instructions(cubin: &[u8]) -> Vec<(usize, Inst)> {
 
 #[test]
 fn planted_hazards() {
-    let Some(cubin) = compile(&kernel(CHAIN), "chain") else { return };
+    let Some(cubin) = compile(&kernel(CHAIN)) else { return };
     run(&cubin).unwrap_or_else(|f| panic!("the code itself is right: {f}"));
     let hazard = |bytes: &[u8]| match run(bytes) {
         Err(f) if f.kind == FaultKind::Hazard => {
@@ -172,7 +156,7 @@ fn damaged_files_are_refused() {
     };
     refused(b"");
     refused(b"not an ELF file, but long enough to be one; at least as long as the header is, 64 bytes");
-    let Some(cubin) = compile(&kernel(""), "whole") else { return };
+    let Some(cubin) = compile(&kernel("")) else { return };
     for len in (0..cubin.len()).step_by(61) {
         // Cut short: refused, or (where only the tail is missing that no launch needs) run as before; never a panic.
         let _ = sim::run_sass(&cubin[..len], &l, &Config::default());

@@ -3,7 +3,6 @@
 //! derived by hand in the comments; the vendor's code must give the same where the oracle is there.
 
 use sim::{Arg, Config, Launch};
-use std::path::{Path, PathBuf};
 
 struct Program {
     name: &'static str,
@@ -185,30 +184,17 @@ fn programs_do_what_they_say() {
 
 #[test]
 fn the_vendors_code_does_the_same() {
-    let dir = std::env::var_os("SASSAFRAS_ORACLE")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle"), PathBuf::from);
-    let ptxas = dir.join("bin/ptxas");
-    if !ptxas.exists() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "the oracle is missing: {}", ptxas.display());
-        return;
-    }
-    let scratch = std::env::temp_dir().join(format!("sassafras-programs-{}", std::process::id()));
-    std::fs::create_dir_all(&scratch).unwrap();
+    let Some(ptxas) = testkit::oracle::ptxas() else { return };
     let mut bad = Vec::new();
     for p in programs() {
         for level in ["-O0", "-O1", "-O3"] {
-            let (source, cubin) = (scratch.join("k.ptx"), scratch.join("k.cubin"));
-            std::fs::write(&source, text(&p)).unwrap();
-            let run =
-                std::process::Command::new(&ptxas).args(["-arch=sm_90", level, "-o"]).arg(&cubin).arg(&source).output();
-            let run = run.unwrap();
-            assert!(run.status.success(), "{}: {}", p.name, String::from_utf8_lossy(&run.stderr));
-            match sim::run_sass(&std::fs::read(&cubin).unwrap(), &launch(&p), &Config::default()) {
+            let cubin = testkit::oracle::compile(&ptxas, &text(&p), &["-arch=sm_90", level]);
+            let cubin = cubin.unwrap_or_else(|e| panic!("{}: {e}", p.name));
+            match sim::run_sass(&cubin, &launch(&p), &Config::default()) {
                 Ok(o) => check(&p, level, &o.buffers[0], &mut bad),
                 Err(e) => bad.push(format!("{} ({level}): {e}", p.name)),
             }
         }
     }
-    std::fs::remove_dir_all(&scratch).unwrap();
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }

@@ -6,7 +6,6 @@
 #![allow(clippy::precedence, clippy::neg_cmp_op_on_partial_ord)]
 
 use sim::{Arg, Config, Launch};
-use std::path::{Path, PathBuf};
 
 /// Operands: every pair of these (as 64-bit patterns), with a third taken from the list in turn.
 const VALUES: [u64; 26] = [
@@ -323,29 +322,14 @@ const UNDEFINED: [&str; 2] = ["div.s32 %w0, %wa, %wb;", "div.u64 %d0, %a, %b;"];
 
 #[test]
 fn the_vendors_code_computes_the_same() {
-    let dir = std::env::var_os("SASSAFRAS_ORACLE")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle"), PathBuf::from);
-    let ptxas = dir.join("bin/ptxas");
-    if !ptxas.exists() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "the oracle is missing: {}", ptxas.display());
-        return;
-    }
+    let Some(ptxas) = testkit::oracle::ptxas() else { return };
     let list = operands();
     let launch = launch(&list);
-    let scratch = std::env::temp_dir().join(format!("sassafras-semantics-{}", std::process::id()));
-    std::fs::create_dir_all(&scratch).unwrap();
     let mut bad = Vec::new();
     for case in cases() {
-        let (source, cubin) = (scratch.join("k.ptx"), scratch.join("k.cubin"));
-        std::fs::write(&source, kernel(case.body, case.to)).unwrap();
-        let run = std::process::Command::new(&ptxas)
-            .args(["-arch=sm_90", "-fmad=false", "-o"])
-            .arg(&cubin)
-            .arg(&source)
-            .output();
-        let run = run.unwrap();
-        assert!(run.status.success(), "{}: {}", case.body, String::from_utf8_lossy(&run.stderr));
-        match sim::run_sass(&std::fs::read(&cubin).unwrap(), &launch, &Config::default()) {
+        let cubin = testkit::oracle::compile(&ptxas, &kernel(case.body, case.to), &["-arch=sm_90", "-fmad=false"]);
+        let cubin = cubin.unwrap_or_else(|e| panic!("{}: {e}", case.body));
+        match sim::run_sass(&cubin, &launch, &Config::default()) {
             Err(e) => bad.push(format!("{}: {e}", case.body)),
             Ok(_) if UNDEFINED.contains(&case.body) => {}
             Ok(outcome) => {
@@ -360,6 +344,5 @@ fn the_vendors_code_computes_the_same() {
             }
         }
     }
-    std::fs::remove_dir_all(&scratch).unwrap();
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }

@@ -5,30 +5,7 @@ use sass::codec::{decode, encode};
 use sass::form::FormId;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// The folder with `bin/ptxas` and `bin/nvdisasm`: named by `SASSAFRAS_ORACLE`, else in `target/oracle`
-/// (`cargo xtask oracle`). None where there is none, which under `CI=true` fails.
-pub fn oracles() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracle");
-    let folders = match std::env::var_os("SASSAFRAS_ORACLE") {
-        Some(dir) => std::env::split_paths(&dir).collect(),
-        None => vec![root.join("latest"), root.join("13.0"), root],
-    };
-    let found: Vec<PathBuf> = folders.into_iter().filter(|f| f.join("bin/ptxas").is_file()).collect();
-    if found.is_empty() {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no oracle: run `cargo xtask oracle`");
-        eprintln!("no oracle: not compared");
-    }
-    found
-}
-
-/// A folder for one test, empty.
-pub fn folder(name: &str) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("sassafras-sass-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir).expect("the temporary folder is writable");
-    dir
-}
+use testkit::Random;
 
 /// What nvdisasm prints for each word, the n-th at address 16 n; None where it refuses the word.
 pub fn disassemble(oracle: &Path, dir: &Path, words: &[u128]) -> Vec<Option<String>> {
@@ -79,19 +56,6 @@ pub struct Text {
     pub table: Vec<u64>,
 }
 
-/// The PTX files of the corpus (`tests/kernels`), sorted.
-pub fn sources() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels");
-    let mut sources: Vec<PathBuf> = ["cuda", "triton"]
-        .iter()
-        .flat_map(|d| std::fs::read_dir(root.join(d)).into_iter().flatten())
-        .filter_map(|f| Some(f.ok()?.path()))
-        .filter(|p| p.extension().is_some_and(|e| e == "ptx"))
-        .collect();
-    sources.sort();
-    sources
-}
-
 /// Compiles `source` for its target; false if the release cannot (it may be too old for the PTX version).
 pub fn compile(oracle: &Path, source: &Path, options: &[&str], out: &Path) -> bool {
     let ptx = std::fs::read_to_string(source).expect("readable");
@@ -104,7 +68,7 @@ pub fn compile(oracle: &Path, source: &Path, options: &[&str], out: &Path) -> bo
 /// Compiles the corpus with every release and level, and gives all code.
 pub fn corpus(oracles: &[PathBuf], dir: &Path, levels: &[u8]) -> Vec<Text> {
     let mut texts = Vec::new();
-    for source in &sources() {
+    for source in &testkit::corpus() {
         for (n, oracle) in oracles.iter().enumerate() {
             for level in levels {
                 let out = dir.join("a.cubin");
@@ -146,23 +110,6 @@ fn sections(elf: &[u8], file: &str) -> Vec<Text> {
     texts
 }
 
-/// A small generator of random numbers (splitmix64), the same every time.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    pub fn word(&mut self) -> u128 {
-        (self.next() as u128) << 64 | self.next() as u128
-    }
-}
-
 /// `count` random words of each form of sm_90, with quiet control fields.
 pub fn random_words(count: usize, seed: u64) -> Vec<(FormId, u128)> {
     let mut random = Random(seed);
@@ -173,13 +120,13 @@ pub fn random_words(count: usize, seed: u64) -> Vec<(FormId, u128)> {
         for _ in 0..count * 1000 {
             let control = 0x1f_ffffu128 << 105;
             let mut word = random.word() & !form.mask & !control | form.fixed | 0x7f2u128 << 105;
-            if random.next() & 1 == 0 {
+            if random.bits() & 1 == 0 {
                 word = word & !(0xf << 12) | 7 << 12;
             }
             // Zero registers and zero immediates more often than chance brings them.
             for slot in form.slots {
                 let bits = slot.bits.iter().fold(0u128, |m, &(from, n)| m | ((1u128 << n) - 1) << from);
-                match random.next() & 7 {
+                match random.bits() & 7 {
                     0 => word |= bits,
                     1 => word &= !bits,
                     _ => {}
