@@ -10,7 +10,7 @@ mod parse;
 #[path = "build/shapes.rs"]
 mod shapes;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 
 const CONTROL: u128 = 0x1f_ffff << 105;
@@ -47,9 +47,14 @@ struct ModDef {
 struct FormDef {
     at: String,
     name: String,
-    sm: (u16, u16),
+    sms: Vec<(u16, u16)>,
     fixed: u128,
+    /// Bits that `fix` names: they tell the form from others.
+    explicit: u128,
     fixed_mask: u128,
+    wide: u128,
+    /// Suffix of the register of an address, by slot.
+    variants: Vec<FormDef>,
     uniform: bool,
     class: String,
     effects: Vec<String>,
@@ -130,11 +135,24 @@ fn main() {
             isa.parse(&name, &text, definitions);
         }
     }
-    let mut seen = BTreeSet::new();
-    for form in &isa.forms {
-        if !seen.insert(&form.name) {
-            bad(&form.at, format!("{} defined twice", form.name));
+    // Forms of one name are variants of the first.
+    let mut base: BTreeMap<String, usize> = BTreeMap::new();
+    let mut forms: Vec<FormDef> = Vec::new();
+    for form in std::mem::take(&mut isa.forms) {
+        match base.get(&form.name) {
+            None => {
+                base.insert(form.name.clone(), forms.len());
+                forms.push(form);
+            }
+            Some(&n) => {
+                let others = std::iter::once(&forms[n]).chain(&forms[n].variants);
+                if others.flat_map(|o| &o.sms).any(|o| form.sms.iter().any(|s| s.0 <= o.1 && o.0 <= s.1)) {
+                    bad(&form.at, format!("{} defined twice for one chip", form.name));
+                }
+                forms[n].variants.push(form);
+            }
         }
     }
+    isa.forms = forms;
     emit::write(&isa);
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod conformance;
+mod isa;
 mod oracle;
 mod test;
 
@@ -14,6 +15,9 @@ usage: cargo xtask <command>
   oracle                      install the vendor's tools from PyPI into target/oracle, as black boxes to compare with
   test                        formatting, lints, oracle, all tests, conformance
   conformance [--filter NAME] run every launch of tests/kernels on three engines and compare
+  conformance --sass [--arch sm_XX,..] [--words N] [--quick]
+                              the description of SASS against nvdisasm: words of ptxas and N mutated ones a target
+  mine-isa [--arch sm_XX,..]  the same, with everything that the description lacks or says otherwise
   bench                       time, memory and code size beside the vendor's ptxas
 ";
 
@@ -27,6 +31,8 @@ fn main() -> ExitCode {
     let done = match args.first().map(String::as_str) {
         Some("oracle") => oracle::install().map(|_| oracle::print()),
         Some("test") => test::run(),
+        Some("conformance") if args.get(1).is_some_and(|a| a == "--sass") => isa::run(&args[2..], false),
+        Some("mine-isa") => isa::run(&args[1..], true),
         Some("conformance") => conformance::run(&args[1..]),
         Some("bench") => bench::run(&args[1..]),
         _ => Err(USAGE.to_string()),

@@ -1,6 +1,6 @@
 //! Writes the tables as Rust source.
 
-use super::{FormDef, Isa, ModDef, SlotDef, bad, mask};
+use super::{FormDef, Isa, ModDef, OPCODE, SlotDef, bad, mask};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::{env, fs, path::Path};
@@ -28,7 +28,25 @@ fn pieces(form: &FormDef) -> String {
                 let end = (i..chars.len()).find(|&j| chars[j] == '}').unwrap_or_else(|| bad(&at, "{ without }"));
                 let name: String = chars[i + 1..end].iter().collect();
                 flush(&mut plain, &mut out);
-                if let Some(alias) = name.strip_prefix('=') {
+                if let Some(address) = name.strip_prefix("=Address ") {
+                    // `Ra.64 UR Imm`, `Ra.(Scale) Imm`: the register may have a suffix, or a modifier as one.
+                    let mut suffix = "Suffix::Text(\"\")".to_string();
+                    let slots: Vec<u8> = address
+                        .split(' ')
+                        .map(|word| {
+                            let (word, after) = word.split_at(word.find('.').unwrap_or(word.len()));
+                            if let Some(name) = after.strip_prefix(".(").and_then(|a| a.strip_suffix(')')) {
+                                let n = form.mods.iter().position(|m| m.name == name);
+                                let n = n.unwrap_or_else(|| bad(&at, format!("no modifier {name}")));
+                                suffix = format!("Suffix::Mod({n})");
+                            } else if !after.is_empty() {
+                                suffix = format!("Suffix::Text({after:?})");
+                            }
+                            slot(word).unwrap_or_else(|| bad(&at, format!("no slot {word}"))) as u8
+                        })
+                        .collect();
+                    let _ = write!(out, "Piece::Address(&{slots:?}, {suffix}), ");
+                } else if let Some(alias) = name.strip_prefix('=') {
                     let mut words = alias.split(' ');
                     let alias = words.next().unwrap_or("");
                     let slots: Vec<u8> =
@@ -142,6 +160,7 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         "sr" => imm(false, "SpecialReg"),
         "swz" => imm(false, "Swizzle"),
         "sb" => imm(false, "Scoreboard"),
+        "gsb" => imm(false, "GroupScoreboard"),
         other => bad(at, format!("slot {} has no kind ({other})", slot.name)),
     };
     let role = match slot.role.as_str() {
@@ -170,10 +189,128 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
     )
 }
 
+/// The mnemonics of a form and its variants.
+fn all_of(form: &FormDef) -> impl Iterator<Item = &str> {
+    std::iter::once(form).chain(&form.variants).map(|f| f.mnemonic.as_str())
+}
+
+fn form_source(isa: &Isa, form: &FormDef) -> String {
+    let slots: Vec<String> = form.slots.iter().map(|s| slot_source(isa, &form.at, s)).collect();
+    let mods: Vec<String> = form
+        .mods
+        .iter()
+        .map(|m| {
+            format!(
+                "ModField {{ name: ModName::{}, bits: &{:?}, values: {}, default: {} }}",
+                m.name, m.bits, m.values, m.default
+            )
+        })
+        .collect();
+    let effects: Vec<String> = form.effects.iter().map(|e| format!("{e}: true")).collect();
+    let rest = if effects.len() == 5 { "" } else { "..NO_EFFECTS" };
+    let need = OPCODE | 1 << 91 | form.explicit;
+    let variants: Vec<String> = form.variants.iter().map(|v| form_source(isa, v)).collect();
+    format!(
+        "Form {{ name: {:?}, mnemonic: {:?}, sms: &{:?}, fixed: {:#x}, need: {need:#x}, free: {:#x}, wide: {:#x}, uniform_guard: {}, slots: &[{}], mods: &[{}], syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }}, variants: &[{}] }}",
+        form.name,
+        form.mnemonic,
+        form.sms,
+        form.fixed,
+        form.fixed_mask & !need,
+        form.wide,
+        form.uniform,
+        slots.join(", "),
+        mods.join(", "),
+        pieces(form),
+        form.class,
+        effects.join(", "),
+        if effects.is_empty() || rest.is_empty() { "" } else { ", " },
+        variants.join(", ")
+    )
+}
+
+/// True if the two cannot be the same word although their fixed bits allow it.
+fn apart(isa: &Isa, fa: &FormDef, fb: &FormDef) -> bool {
+    let values = |m: &ModDef| isa.enums.get(m.values.trim_end_matches("::VALUES"));
+    // The one fixes a modifier of the other to a value that this other does not have.
+    let excluded = |one: &FormDef, other: &FormDef| {
+        other.mods.iter().any(|m| {
+            let place = mask(&other.at, &m.bits);
+            let value = m.bits.iter().rev().fold(0, |v, b| v << b.1 | one.fixed >> b.0 & ((1 << b.1) - 1));
+            one.fixed_mask & place == place
+                && values(m).is_some_and(|e| e.values.get(value as usize).is_none_or(|v| v.is_none()))
+        })
+    };
+    // They have a modifier in the same place without a common value.
+    let disjoint = fa.mods.iter().any(|m| {
+        fb.mods.iter().filter(|n| n.bits == m.bits).any(|n| {
+            let (Some(x), Some(y)) = (values(m), values(n)) else { return false };
+            x.values.iter().zip(&y.values).all(|(x, y)| x.is_none() || y.is_none())
+        })
+    });
+    disjoint || excluded(fa, fb) || excluded(fb, fa)
+}
+
+/// The decode index: for each chip, opcode bits 11:0 and bit 91 -> a run of forms, those that need more bits first.
+fn index(isa: &Isa, out: &mut String) {
+    let chips = [75u16, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];
+    let mut tables: Vec<Vec<(u16, u16)>> = Vec::new();
+    let mut list: Vec<(usize, usize)> = Vec::new();
+    let mut by_chip = Vec::new();
+    let mut known: BTreeMap<Vec<(usize, usize)>, u16> = BTreeMap::new();
+    for chip in chips {
+        let mut by_opcode: BTreeMap<usize, Vec<(usize, usize, &FormDef)>> = BTreeMap::new();
+        for (n, base) in isa.forms.iter().enumerate() {
+            for (v, form) in std::iter::once(base).chain(&base.variants).enumerate() {
+                if form.sms.iter().any(|s| s.0 <= chip && chip <= s.1) {
+                    let key = (form.fixed & 0xfff) as usize | ((form.fixed >> 91 & 1) as usize) << 12;
+                    by_opcode.entry(key).or_default().push((n, v, form));
+                }
+            }
+        }
+        let mut table = vec![(0u16, 0u16); 8192];
+        for (key, mut forms) in by_opcode {
+            forms.sort_by_key(|f| (std::cmp::Reverse(f.2.explicit.count_ones()), f.0, f.1));
+            for (i, a) in forms.iter().enumerate() {
+                for b in &forms[i + 1..] {
+                    let both = a.2.fixed_mask & b.2.fixed_mask;
+                    if a.2.fixed & both == b.2.fixed & both
+                        && a.2.explicit == b.2.explicit
+                        && !apart(isa, a.2, b.2)
+                    {
+                        bad(&a.2.at, format!("{} and {} can be the same word on sm_{chip}", a.2.name, b.2.name));
+                    }
+                }
+            }
+            let forms: Vec<(usize, usize)> = forms.iter().map(|f| (f.0, f.1)).collect();
+            let start = *known.entry(forms.clone()).or_insert_with(|| {
+                list.extend(&forms);
+                (list.len() - forms.len()) as u16
+            });
+            table[key] = (start, forms.len() as u16);
+        }
+        let n = tables.iter().position(|t| *t == table).unwrap_or_else(|| {
+            tables.push(table);
+            tables.len() - 1
+        });
+        by_chip.push((chip, n as u8));
+    }
+    let _ = writeln!(out, "/// The chips, and which table of [`DECODE_INDEX`] is theirs.\npub static DECODE_CHIPS: &[(u16, u8)] = &{by_chip:?};");
+    let _ = writeln!(
+        out,
+        "/// For each opcode (bits 11:0, bit 91 above them): where its forms begin in [`DECODE_LIST`], and how many.\npub static DECODE_INDEX: &[&[(u16, u16); 8192]] = &["
+    );
+    for table in tables {
+        let _ = writeln!(out, "    &{table:?},");
+    }
+    let _ = writeln!(out, "];\n/// Forms and their variants, grouped by opcode.\npub static DECODE_LIST: &[(u16, u8)] = &{list:?};");
+}
+
 /// All tables, into files of the folder for build outputs.
 pub(crate) fn write(isa: &Isa) {
-    let slot_names: BTreeSet<&str> = isa.forms.iter().flat_map(|f| &f.slots).map(|s| s.name.as_str()).collect();
-    let mod_names: BTreeSet<&str> = isa.forms.iter().flat_map(|f| &f.mods).map(|m| m.name.as_str()).collect();
+    let all = || isa.forms.iter().flat_map(|f| std::iter::once(f).chain(&f.variants));
+    let slot_names: BTreeSet<&str> = all().flat_map(|f| &f.slots).map(|s| s.name.as_str()).collect();
+    let mod_names: BTreeSet<&str> = all().flat_map(|f| &f.mods).map(|m| m.name.as_str()).collect();
 
     let mut out = String::new();
     let names = |out: &mut String, doc: &str, name: &str, list: &BTreeSet<&str>| {
@@ -199,88 +336,18 @@ pub(crate) fn write(isa: &Isa) {
     out.push_str("use crate::enums::*;\n");
     out.push_str("/// Every form.\npub static FORMS: &[Form] = &[\n");
     for form in &isa.forms {
-        let slots: Vec<String> = form.slots.iter().map(|s| slot_source(isa, &form.at, s)).collect();
-        let mods: Vec<String> = form
-            .mods
-            .iter()
-            .map(|m| {
-                format!(
-                    "ModField {{ name: ModName::{}, bits: &{:?}, values: {}, default: {} }}",
-                    m.name, m.bits, m.values, m.default
-                )
-            })
-            .collect();
-        let effects: Vec<String> = form.effects.iter().map(|e| format!("{e}: true")).collect();
-        let rest = if effects.len() == 5 { "" } else { "..NO_EFFECTS" };
-        let _ = writeln!(
-            out,
-            "    Form {{ name: {:?}, mnemonic: {:?}, sm: {:?}, fixed: {:#x}, mask: {:#x}, uniform_guard: {}, slots: &[{}], mods: &[{}], syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }} }},",
-            form.name,
-            form.mnemonic,
-            form.sm,
-            form.fixed,
-            form.fixed_mask,
-            form.uniform,
-            slots.join(", "),
-            mods.join(", "),
-            pieces(form),
-            form.class,
-            effects.join(", "),
-            if effects.is_empty() || rest.is_empty() { "" } else { ", " }
-        );
+        let _ = writeln!(out, "    {},", form_source(isa, form));
     }
     out.push_str("];\n");
-
-    // Decode index: opcode bits 11:0 and bit 91 -> a run of forms, those with more fixed bits first.
-    let mut by_opcode: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (n, form) in isa.forms.iter().enumerate() {
-        let key = (form.fixed & 0xfff) as usize | ((form.fixed >> 91 & 1) as usize) << 12;
-        by_opcode.entry(key).or_default().push(n);
-    }
-    let mut index = vec![(0u16, 0u8); 8192];
-    let mut list: Vec<usize> = Vec::new();
-    for (key, mut forms) in by_opcode {
-        forms.sort_by_key(|&n| (std::cmp::Reverse(isa.forms[n].fixed_mask.count_ones()), n));
-        for (i, &a) in forms.iter().enumerate() {
-            for &b in &forms[i + 1..] {
-                let (fa, fb) = (&isa.forms[a], &isa.forms[b]);
-                let both = fa.fixed_mask & fb.fixed_mask;
-                let sm_apart = fa.sm.1 < fb.sm.0 || fb.sm.1 < fa.sm.0;
-                // Apart too if the one fixes a modifier of the other to a value that this other does not have.
-                let excluded = |one: &FormDef, other: &FormDef| {
-                    other.mods.iter().any(|m| {
-                        let place = mask(&other.at, &m.bits);
-                        let values = isa.enums.get(m.values.trim_end_matches("::VALUES"));
-                        let value = m.bits.iter().rev().fold(0, |v, b| v << b.1 | one.fixed >> b.0 & ((1 << b.1) - 1));
-                        one.fixed_mask & place == place
-                            && values.is_some_and(|e| e.values.get(value as usize).is_none_or(|v| v.is_none()))
-                    })
-                };
-                // And if they have a modifier in the same place without a common value.
-                let disjoint = fa.mods.iter().any(|m| {
-                    fb.mods.iter().filter(|n| n.bits == m.bits).any(|n| {
-                        let values = |m: &ModDef| isa.enums.get(m.values.trim_end_matches("::VALUES"));
-                        let (Some(x), Some(y)) = (values(m), values(n)) else { return false };
-                        x.values.iter().zip(&y.values).all(|(x, y)| x.is_none() || y.is_none())
-                    })
-                });
-                let apart = sm_apart || disjoint || excluded(fa, fb) || excluded(fb, fa);
-                if fa.fixed & both == fb.fixed & both && !apart {
-                    bad(&fa.at, format!("{} and {} can be the same word", fa.name, fb.name));
-                }
-            }
-        }
-        index[key] = (list.len() as u16, forms.len() as u8);
-        list.extend(forms);
-    }
-    let _ = writeln!(
-        out,
-        "/// For each opcode (bits 11:0, bit 91 above them): where its forms begin in [`DECODE_LIST`], and how many.\npub static DECODE_INDEX: &[(u16, u8); 8192] = &{index:?};"
-    );
-    let _ = writeln!(out, "/// Form numbers, grouped by opcode.\npub static DECODE_LIST: &[u16] = &{list:?};");
+    index(isa, &mut out);
     let mut by_mnemonic: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (n, form) in isa.forms.iter().enumerate() {
-        by_mnemonic.entry(&form.mnemonic).or_default().push(n);
+        for mnemonic in all_of(form) {
+            let list = by_mnemonic.entry(mnemonic).or_default();
+            if list.last() != Some(&n) {
+                list.push(n);
+            }
+        }
     }
     let list: Vec<String> = by_mnemonic.iter().map(|(name, forms)| format!("({name:?}, &{forms:?})")).collect();
     let _ = writeln!(

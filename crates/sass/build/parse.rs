@@ -10,7 +10,7 @@ fn slot_attributes(at: &str, slot: &mut SlotDef, words: &[&str]) {
         match *word {
             "def" | "use" | "usedef" => slot.role = word.to_string(),
             "r" | "u" | "p" | "up" | "b" | "const" | "target" | "hex" | "shex" | "f32" | "f64" | "f16" | "dec"
-            | "sr" | "swz" | "sb" => {
+            | "sr" | "swz" | "sb" | "gsb" => {
                 slot.kind = word.to_string();
             }
             "inv" => slot.default_inv = true,
@@ -128,7 +128,7 @@ impl Isa {
         let mut base = FormDef {
             at: at.clone(),
             name: raw.head[0].clone(),
-            sm: (75, 999),
+            sms: vec![(75, 999)],
             class: class.into(),
             ..Default::default()
         };
@@ -150,8 +150,11 @@ impl Isa {
                     "imm" => imm = value.into(),
                     "class" => base.class = value.into(),
                     "sm" => {
-                        let (a, b) = value.split_once("..").unwrap_or((value, value));
-                        base.sm = (number(at, a), if b.is_empty() { 999 } else { number(at, b) });
+                        let range = |part: &str| {
+                            let (a, b) = part.split_once("..").unwrap_or((part, part));
+                            (number(at, a), if b.is_empty() { 999 } else { number(at, b) })
+                        };
+                        base.sms = value.split(',').map(range).collect();
                     }
                     "only" => only = Some(value.split(',').map(String::from).collect()),
                     _ => bad(at, format!("unknown {key}")),
@@ -180,7 +183,7 @@ impl Isa {
                     "C" => mod_c = rest,
                     "mod" => mods.extend(rest),
                     "hidden" => hidden.extend(rest),
-                    "fix" => {
+                    "fix" | "rest" => {
                         for fix in rest {
                             let Some((place, value)) = fix.split_once('=') else { bad(at, "fix BITS=VALUE") };
                             let place = bits(at, place);
@@ -191,6 +194,9 @@ impl Isa {
                             }
                             cover |= m;
                             base.fixed |= value << place[0].0;
+                            if *first == "fix" {
+                                base.explicit |= m;
+                            }
                         }
                     }
                     name if self.slots.contains_key(name) => overrides.push((name.into(), rest)),
@@ -344,11 +350,14 @@ impl Isa {
             .chain(form.slots.iter().flat_map(|s| [s.neg, s.abs, s.inv]).flatten().map(|b| vec![(b, 1)]))
             .chain(form.mods.iter().map(|m| m.bits.clone()));
         let mut variable = 0u128;
+        let mut seen: Vec<Vec<(u8, u8)>> = Vec::new();
         for field in fields.filter(|f| !f.is_empty()) {
             let m = mask(&at, &field);
-            if used & m != 0 {
+            // One field may be shown in two places.
+            if used & m != 0 && !seen.contains(&field) {
                 bad(&at, format!("bits {field:?} overlap another field"));
             }
+            seen.push(field);
             used |= m;
             variable |= m;
         }
@@ -356,6 +365,14 @@ impl Isa {
             bad(&at, "fixed bits overlap a field");
         }
         form.fixed_mask = !(variable | CONTROL | GUARD);
+        if form.sms.iter().any(|s| s.1 >= 100) {
+            for slot in form.slots.iter().filter(|s| s.kind == "u" && s.bits.len() == 1 && s.bits[0].1 == 6) {
+                form.wide |= 3 << (slot.bits[0].0 + 6);
+            }
+            if form.wide & variable != 0 {
+                bad(&at, "a uniform register that grows on sm_100 overlaps another field");
+            }
+        }
         self.forms.push(form);
     }
 }

@@ -35,8 +35,9 @@ fn syntax(form: &Form) -> String {
 fn main() {
     println!("{} forms\n", sass::tables::FORMS.len());
     for form in sass::tables::FORMS {
-        let last = if form.sm.1 == 999 { String::new() } else { form.sm.1.to_string() };
-        println!("{}  sm_{}..{last}  {:?}  {}", form.name, form.sm.0, form.class, syntax(form));
+        let (first, last) = form.sms[0];
+        let last = if last == 999 { String::new() } else { last.to_string() };
+        println!("{}  sm_{}..{last}  {:?}  {}", form.name, first, form.class, syntax(form));
         for slot in form.slots {
             let role = match slot.role {
                 Role::Use => "use",

@@ -4,8 +4,7 @@ use crate::control::Control;
 use crate::form::{Bits, Form, FormId, ModField, Slot, SlotKind};
 use crate::inst::{Inst, Operand, Value};
 use crate::reg::{File, Reg};
-use crate::tables::{DECODE_INDEX, DECODE_LIST, FORMS};
-use smallvec::SmallVec;
+use crate::tables::{DECODE_CHIPS, DECODE_INDEX, DECODE_LIST, FORMS};
 
 /// Why an instruction has no word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,20 +61,29 @@ fn ones(count: u8) -> u64 {
 fn extract(word: u128, bits: Bits) -> u64 {
     let (from, count) = bits[0];
     let mut value = (word >> (from & 127)) as u64 & ones(count);
-    if let Some(&(from2, count2)) = bits.get(1) {
-        value |= ((word >> (from2 & 127)) as u64 & ones(count2)) << count;
+    if bits.len() > 1 {
+        let mut at = count;
+        for &(from, count) in &bits[1..] {
+            value |= ((word >> (from & 127)) as u64 & ones(count)) << at;
+            at += count;
+        }
     }
     value
 }
 
 #[inline]
 fn insert(bits: Bits, value: u64) -> u128 {
-    let (from, count) = bits[0];
-    let mut word = ((value & ones(count)) as u128) << (from & 127);
-    if let Some(&(from2, count2)) = bits.get(1) {
-        word |= ((value >> count & ones(count2)) as u128) << (from2 & 127);
+    let (mut word, mut at) = (0, 0);
+    for &(from, count) in bits {
+        word |= ((value >> at & ones(count)) as u128) << (from & 127);
+        at += count;
     }
     word
+}
+
+/// The field of a uniform register has two bits more from sm_100 on.
+fn wide(sm: u16) -> bool {
+    sm >= 100
 }
 
 #[inline]
@@ -89,16 +97,18 @@ fn sign_extend(value: u64, bits: u8) -> i64 {
     ((value << unused) as i64) >> unused
 }
 
-/// How many bits a register number of `file` has on this chip; the highest value is RZ, URZ, PT or UPT.
-fn register_bits(slot: &Slot) -> u8 {
-    slot.bits[0].1
+/// Where a register number of `file` lies on this chip; the highest value is RZ, URZ, PT or UPT.
+fn register_bits(slot: &Slot, file: File, wide: bool) -> (u8, u8) {
+    let (from, count) = slot.bits[0];
+    if file == File::Ugpr && wide && count == 6 { (from, 8) } else { (from, count) }
 }
 
-fn decode_register(word: u128, slot: &Slot, file: File) -> Reg {
-    let value = extract(word, slot.bits) as u8;
+fn decode_register(word: u128, slot: &Slot, file: File, wide: bool) -> Reg {
+    let (from, count) = register_bits(slot, file, wide);
+    let value = (word >> (from & 127)) as u64 & ones(count);
     match file {
-        File::Ugpr if value as u64 == ones(register_bits(slot)) => Reg::URZ,
-        _ => Reg::phys(file, value),
+        File::Ugpr if value == ones(count) => Reg::URZ,
+        _ => Reg::phys(file, value as u8),
     }
 }
 
@@ -107,12 +117,12 @@ fn bit(word: u128, at: Option<u8>) -> bool {
     at.is_some_and(|b| word >> b & 1 != 0)
 }
 
-fn decode_operand(word: u128, slot: &Slot) -> Operand {
+fn decode_operand(word: u128, slot: &Slot, wide: bool) -> Operand {
     if slot.bits.is_empty() {
         return slot.default();
     }
     let value = match slot.kind {
-        SlotKind::Reg(file) => Value::Reg(decode_register(word, slot, file)),
+        SlotKind::Reg(file) => Value::Reg(decode_register(word, slot, file, wide)),
         SlotKind::Imm { bits, signed, shift, .. } => {
             let raw = extract(word, slot.bits) << shift;
             Value::Imm(if signed { sign_extend(raw, bits) } else { raw as i64 })
@@ -178,29 +188,31 @@ fn legal(field: &ModField, value: u8) -> bool {
     matches!(field.values.get(value as usize), Some(Some(_)))
 }
 
-/// The form of a word on chip `sm`, found by its opcode bits.
-pub fn find_form(word: u128, sm: u16) -> Option<FormId> {
+/// The form of a word on chip `sm`, and which variant of it, found by its opcode bits.
+pub fn find_form(word: u128, sm: u16) -> Option<(FormId, u8)> {
+    let chip = DECODE_CHIPS.iter().rev().find(|c| c.0 <= sm).unwrap_or(&DECODE_CHIPS[0]);
     let key = (word & 0xfff) as usize | ((word >> 91 & 1) as usize) << 12;
-    let (start, count) = DECODE_INDEX[key];
+    let (start, count) = DECODE_INDEX[chip.1 as usize][key];
     let list = &DECODE_LIST[start as usize..start as usize + count as usize];
-    // Forms of the same fixed bits differ in the values that their modifiers have.
-    let legal = |form: &Form| list.len() == 1 || form.mods.iter().all(|f| legal(f, extract(word, f.bits) as u8));
-    let matches = |form: &Form| word & form.mask == form.fixed && form.sm.0 <= sm && sm <= form.sm.1 && legal(form);
-    list.iter().find(|&&n| matches(&FORMS[n as usize])).map(|&n| FormId(n))
+    let wide = wide(sm);
+    // The forms that need more bits come first; forms of the same bits differ in the values that their modifiers have.
+    let matches = |form: &Form| {
+        let need = if wide { form.need & !form.wide } else { form.need };
+        word & need == form.fixed & need
+    };
+    let legal = |form: &Form| form.mods.iter().all(|f| legal(f, extract(word, f.bits) as u8));
+    let found = list.iter().find(|&&(n, v)| {
+        let form = FORMS[n as usize].variant(v);
+        matches(form) && legal(form)
+    });
+    found.map(|&(n, v)| (FormId(n), v))
 }
 
 /// What `word` says on chip `sm` (`90` for sm_90).
 pub fn decode(word: u128, sm: u16) -> Decoded {
-    let Some(id) = find_form(word, sm) else { return Decoded::Unknown(word) };
-    let form = id.get();
-    let mut mods: SmallVec<[u8; 12]> = SmallVec::new();
-    for field in form.mods {
-        let value = extract(word, field.bits) as u8;
-        if !legal(field, value) {
-            return Decoded::Unknown(word);
-        }
-        mods.push(value);
-    }
+    let Some((id, variant)) = find_form(word, sm) else { return Decoded::Unknown(word) };
+    let form = id.get().variant(variant);
+    let wide = wide(sm);
     let file = if form.uniform_guard { File::Upred } else { File::Pred };
     let guard = Operand {
         value: Value::Reg(Reg::phys(file, (word >> 12 & 7) as u8)),
@@ -208,12 +220,15 @@ pub fn decode(word: u128, sm: u16) -> Decoded {
         abs: false,
         inv: word >> 15 & 1 != 0,
     };
+    let free = if wide { form.free & !form.wide } else { form.free };
     Decoded::Known(Inst {
         form: id,
+        variant,
         guard,
-        operands: form.slots.iter().map(|slot| decode_operand(word, slot)).collect(),
-        mods,
+        operands: form.slots.iter().map(|slot| decode_operand(word, slot, wide)).collect(),
+        mods: form.mods.iter().map(|field| extract(word, field.bits) as u8).collect(),
         ctrl: decode_control(word),
+        extra: (word ^ form.fixed) & free,
     })
 }
 
@@ -239,7 +254,7 @@ fn encode_register(form: &Form, what: &str, bits: u8, file: File, reg: Reg) -> R
     }
 }
 
-fn encode_operand(form: &Form, slot: &Slot, operand: &Operand) -> Result<u128, EncodeError> {
+fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Result<u128, EncodeError> {
     let what = slot.name.name();
     let mut word = 0u128;
     for (set, at, sign) in [(operand.neg, slot.neg, '-'), (operand.abs, slot.abs, '|'), (operand.inv, slot.inv, '~')] {
@@ -253,7 +268,10 @@ fn encode_operand(form: &Form, slot: &Slot, operand: &Operand) -> Result<u128, E
         return if *operand == slot.default() { Ok(0) } else { Err(bad(form, what, "cannot be chosen")) };
     }
     let raw = match (slot.kind, operand.value) {
-        (SlotKind::Reg(file), Value::Reg(reg)) => encode_register(form, what, register_bits(slot), file, reg)?,
+        (SlotKind::Reg(file), Value::Reg(reg)) => {
+            let (from, count) = register_bits(slot, file, wide);
+            return Ok(word | (encode_register(form, what, count, file, reg)? as u128) << (from & 127));
+        }
         (SlotKind::Imm { bits, signed, shift, .. }, Value::Imm(value)) => {
             let fits = if signed {
                 bits == 64 || sign_extend(value as u64, bits) == value || (bits == 32 && value as u64 >> 32 == 0)
@@ -267,7 +285,7 @@ fn encode_operand(form: &Form, slot: &Slot, operand: &Operand) -> Result<u128, E
         }
         (SlotKind::Const, Value::Const { bank, offset }) => {
             let (_, offset_bits) = slot.bits[0];
-            let bank_bits = slot.bits[1].1;
+            let bank_bits: u8 = slot.bits[1..].iter().map(|b| b.1).sum();
             let span = offset_bits + slot.shift;
             let range = -(1i64 << (span - 1))..1i64 << span;
             if bank >> bank_bits != 0 || !range.contains(&(offset as i64)) || offset & ((1 << slot.shift) - 1) != 0 {
@@ -287,20 +305,58 @@ fn encode_operand(form: &Form, slot: &Slot, operand: &Operand) -> Result<u128, E
     Ok(word | insert(slot.bits, raw))
 }
 
+/// The same instruction as chip `sm` has it: operands and modifiers go by their names.
+fn as_on(inst: &Inst, sm: u16) -> Result<Inst, EncodeError> {
+    let form = inst.form();
+    let Some(variant) = inst.form.get().variant_on(sm) else {
+        return Err(bad(form, "the form", format_args!("does not exist on sm_{sm}")));
+    };
+    let mut other = Inst::new(inst.form);
+    other.variant = variant;
+    let target = inst.form.get().variant(variant);
+    other.operands = target.slots.iter().map(|s| s.default()).collect();
+    other.mods = target.mods.iter().map(|m| m.default).collect();
+    (other.guard, other.ctrl) = (inst.guard, inst.ctrl);
+    for (slot, operand) in form.slots.iter().zip(&inst.operands) {
+        match target.slots.iter().position(|s| s.name == slot.name) {
+            Some(n) => other.operands[n] = *operand,
+            None if *operand == slot.default() => {}
+            None => return Err(bad(form, slot.name.name(), format_args!("does not exist on sm_{sm}"))),
+        }
+    }
+    for (field, &value) in form.mods.iter().zip(&inst.mods) {
+        match target.mods.iter().position(|m| m.name == field.name) {
+            Some(n) => other.mods[n] = value,
+            None if value == field.default => {}
+            None => return Err(bad(form, field.name.name(), format_args!("does not exist on sm_{sm}"))),
+        }
+    }
+    Ok(other)
+}
+
 /// The word of an instruction on chip `sm`.
 ///
 /// # Errors
 /// A virtual register, an operand of the wrong kind or file, a value that does not fit its field (nothing is ever
 /// truncated), a source modifier that the slot does not have, or a form that the chip lacks.
 pub fn encode(inst: &Inst, sm: u16) -> Result<u128, EncodeError> {
-    let form = inst.form();
-    if sm < form.sm.0 || form.sm.1 < sm {
-        return Err(bad(form, "the form", format_args!("does not exist on sm_{sm}")));
+    if !inst.form().on(sm) {
+        return encode(&as_on(inst, sm)?, sm);
     }
+    let form = inst.form();
+    let wide = wide(sm);
     if inst.operands.len() != form.slots.len() || inst.mods.len() != form.mods.len() {
         return Err(bad(form, "the instruction", "has the wrong number of operands or modifiers"));
     }
+    let free = if wide { form.free & !form.wide } else { form.free };
+    if inst.extra & !free != 0 {
+        return Err(bad(form, "the instruction", "has extra bits where the form has fields"));
+    }
     let mut word = form.fixed | encode_control(&inst.ctrl)?;
+    if wide {
+        word &= !form.wide;
+    }
+    word ^= inst.extra;
     let file = if form.uniform_guard { File::Upred } else { File::Pred };
     let Value::Reg(guard) = inst.guard.value else { return Err(bad(form, "the guard", "is no register")) };
     word |= (encode_register(form, "the guard", 3, file, guard)? as u128) << 12 | (inst.guard.inv as u128) << 15;
@@ -308,7 +364,7 @@ pub fn encode(inst: &Inst, sm: u16) -> Result<u128, EncodeError> {
         return Err(bad(form, "the guard", "cannot be negated arithmetically"));
     }
     for (slot, operand) in form.slots.iter().zip(&inst.operands) {
-        word |= encode_operand(form, slot, operand)?;
+        word |= encode_operand(form, slot, operand, wide)?;
     }
     for (field, &value) in form.mods.iter().zip(&inst.mods) {
         if !matches!(field.values.get(value as usize), Some(Some(_))) {

@@ -24,12 +24,17 @@ pub struct Form {
     pub name: &'static str,
     /// What is printed first, e.g. `FFMA`.
     pub mnemonic: &'static str,
-    /// First and last SM number that has it (inclusive).
-    pub sm: (u16, u16),
-    /// Bits that are the same in every word of the form.
+    /// The SM numbers that have it: ranges, both ends included.
+    pub sms: &'static [(u16, u16)],
+    /// Bits that are the same in every word of the form that we make.
     pub fixed: u128,
-    /// Which bits of `fixed` count; every bit that belongs to no slot, modifier, guard or control field is in here.
-    pub mask: u128,
+    /// Which bits of `fixed` tell the form from others. The machine's disassembler ignores the rest; what a word has
+    /// there is kept in [`Inst::extra`].
+    pub need: u128,
+    /// Bits that belong to no slot, modifier, guard or control field, and are not in `need`, on chips before sm_100.
+    pub free: u128,
+    /// Bits of `need` and `free` into which the fields of uniform registers grow on sm_100 and later.
+    pub wide: u128,
     /// Guarded by a uniform predicate.
     pub uniform_guard: bool,
     /// Operand slots, in the order of the assembly text.
@@ -42,6 +47,31 @@ pub struct Form {
     pub class: Class,
     /// Effects that registers do not show.
     pub effects: Effects,
+    /// The same form as other chips have it, where bits, modifiers or operands differ.
+    pub variants: &'static [Form],
+}
+
+impl Form {
+    /// True if the chip has the form as it stands here (a variant may still be on the chip).
+    pub fn on(&self, sm: u16) -> bool {
+        self.sms.iter().any(|&(first, last)| first <= sm && sm <= last)
+    }
+
+    /// The form as chip `sm` has it: 0 for this one, n for `variants[n - 1]`; None if the chip lacks it.
+    pub fn variant_on(&self, sm: u16) -> Option<u8> {
+        if self.on(sm) {
+            return Some(0);
+        }
+        self.variants.iter().position(|v| v.on(sm)).map(|n| n as u8 + 1)
+    }
+
+    /// This form for 0, `variants[n - 1]` for n.
+    pub fn variant(&self, n: u8) -> &Form {
+        match n {
+            0 => self,
+            n => &self.variants[n as usize - 1],
+        }
+    }
 }
 
 /// Effects of an instruction beyond its register operands.
@@ -100,6 +130,8 @@ pub enum ImmPrint {
     Swizzle,
     /// `SB0`.
     Scoreboard,
+    /// `gsb0`.
+    GroupScoreboard,
 }
 
 /// Reads, writes, or both.
@@ -132,7 +164,7 @@ impl Width {
     }
 }
 
-/// A field of the word: up to two runs of bits, low part first; `(first bit, number of bits)`.
+/// A field of the word: runs of bits, low part first; `(first bit, number of bits)`.
 pub type Bits = &'static [(u8, u8)];
 
 /// An operand slot.
@@ -214,10 +246,22 @@ pub enum Piece {
     SlotMod(u8, u8),
     /// Text that depends on several fields, of these slots.
     Alias(Alias, &'static [u8]),
+    /// An address in brackets without the brackets: the slots of a register, perhaps a uniform register, a distance; the
+    /// text after the register, or the modifier with it.
+    Address(&'static [u8], Suffix),
     /// Left out when slot n holds its default; up to the matching [`Piece::End`].
     If(u8),
     /// End of an optional part.
     End,
+}
+
+/// What follows the register of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suffix {
+    /// This text.
+    Text(&'static str),
+    /// The text of modifier field n.
+    Mod(u8),
 }
 
 /// Text that depends on several fields at once.
@@ -227,8 +271,6 @@ pub enum Alias {
     PuPv,
     /// `.MOV`, `.SHL`, `.IADD`: what IMAD with a special operand is called.
     Imad,
-    /// `R1+0x10`, `R1+UR4+0x10`, `UR4`, `0x10`: register, uniform register (if the form has one) and distance of an address.
-    Address,
     /// `c[bank][Rx+offset]`: constant slot and index register slot.
     Indexed,
     /// The register of the slot before once more.

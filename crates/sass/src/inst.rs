@@ -85,6 +85,8 @@ impl From<Reg> for Operand {
 pub struct Inst {
     /// Which form of which opcode.
     pub form: FormId,
+    /// Which variant of the form (0: the form itself): what it is on the chip that the word was read for.
+    pub variant: u8,
     /// `@P0` / `@!P0`; PT, not negated, where there is none. Uniform instructions are guarded by UP.
     pub guard: Operand,
     /// One operand for each slot of the form, in the form's order.
@@ -93,6 +95,8 @@ pub struct Inst {
     pub mods: SmallVec<[u8; 12]>,
     /// Scheduling control.
     pub ctrl: Control,
+    /// Bits that mean nothing in this form, where they differ from what the form fixes: 0 but in odd words.
+    pub extra: u128,
 }
 
 /// A register read or written by an instruction.
@@ -114,6 +118,8 @@ impl Inst {
         let f = form.get();
         Inst {
             form,
+            variant: 0,
+            extra: 0,
             guard: Operand::reg(if f.uniform_guard { Reg::UPT } else { Reg::PT }),
             operands: f.slots.iter().map(|s| s.default()).collect(),
             mods: f.mods.iter().map(|m| m.default).collect(),
@@ -123,7 +129,7 @@ impl Inst {
 
     /// Its form.
     pub fn form(&self) -> &'static Form {
-        self.form.get()
+        self.form.get().variant(self.variant)
     }
 
     /// The slot number of `name` in this form.

@@ -3,10 +3,10 @@
 pub mod listing;
 mod parse;
 
-pub use parse::{Addresses, parse, parse_at, parse_control};
+pub use parse::{Addresses, parse, parse_at, parse_control, parse_on};
 
 use crate::control::Control;
-use crate::form::{Alias, Form, ImmPrint, Piece, Slot, SlotKind};
+use crate::form::{Alias, Form, ImmPrint, Piece, Slot, SlotKind, Suffix};
 use crate::inst::{Inst, Operand, Value};
 use crate::latency::Class;
 use crate::reg::{File, Reg};
@@ -63,6 +63,13 @@ fn print_untrimmed(out: &mut String, inst: &Inst, pc: u64, labels: &dyn Labels) 
             Piece::SlotSuffix(n, suffix) => operand(out, inst, n, suffix, pc, labels),
             Piece::SlotMod(n, m) => operand(out, inst, n, modifier(form, inst, m), pc, labels),
             Piece::Alias(alias, slots) => print_alias(out, inst, alias, slots, labels),
+            Piece::Address(slots, suffix) => {
+                let suffix = match suffix {
+                    Suffix::Text(text) => text,
+                    Suffix::Mod(n) => modifier(form, inst, n),
+                };
+                address(out, inst, slots, suffix);
+            }
             Piece::If(n) => {
                 let (slot, op) = (&form.slots[n as usize], &inst.operands[n as usize]);
                 if *op == slot.default() && labels.replaced(slot, op).is_none() {
@@ -166,7 +173,7 @@ fn indexed(out: &mut String, inst: &Inst, c: u8, r: u8, labels: &dyn Labels) {
 }
 
 /// An address in brackets; the slots are a register, perhaps a uniform register, a distance.
-fn address(out: &mut String, inst: &Inst, slots: &[u8]) {
+fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str) {
     let register = |n: u8| inst.operands[n as usize].as_reg().unwrap_or(Reg::RZ);
     let (base, last) = (register(slots[0]), slots[slots.len() - 1]);
     let uniform = if slots.len() == 3 { Some(register(slots[1])) } else { None };
@@ -179,13 +186,13 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8]) {
             return hex(out, if signed { distance } else { distance & ((1i64 << bits) - 1) });
         }
         None => {
-            let _ = write!(out, "{base}");
+            let _ = write!(out, "{base}{suffix}");
         }
         Some(uniform) if base == Reg::RZ => {
             let _ = write!(out, "{uniform}");
         }
         Some(uniform) => {
-            let _ = write!(out, "{base}+{uniform}");
+            let _ = write!(out, "{base}{suffix}+{uniform}");
         }
     }
     if distance != 0 {
@@ -281,6 +288,9 @@ fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
         ImmPrint::Scoreboard => {
             let _ = write!(out, "SB{value}");
         }
+        ImmPrint::GroupScoreboard => {
+            let _ = write!(out, "gsb{value}");
+        }
     }
 }
 
@@ -350,7 +360,6 @@ fn print_alias(out: &mut String, inst: &Inst, alias: Alias, slots: &[u8], labels
             }
         }
         Alias::Imad => out.push_str(imad_name(inst)),
-        Alias::Address => address(out, inst, slots),
         Alias::Indexed => indexed(out, inst, slots[0], slots[1], labels),
         Alias::HalfPart => {
             use crate::form::ModName as M;

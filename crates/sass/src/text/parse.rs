@@ -5,7 +5,7 @@
 
 use super::{Labels, NoLabels, print};
 use crate::control::Control;
-use crate::form::{Alias, FormId, ImmPrint, ModName, Piece, Slot, SlotKind, SlotName};
+use crate::form::{Alias, FormId, ImmPrint, ModName, Piece, Slot, SlotKind, SlotName, Suffix};
 use crate::inst::{Inst, Operand, Value};
 use crate::reg::{File, Reg};
 use crate::tables::BY_MNEMONIC;
@@ -37,6 +37,14 @@ pub fn parse(line: &str) -> Result<Inst, Diagnostic> {
 /// # Errors
 /// With the place in `line` up to which it could be read.
 pub fn parse_at(line: &str, pc: u64, labels: &dyn Addresses) -> Result<Inst, Diagnostic> {
+    parse_on(line, pc, labels, None)
+}
+
+/// As [`parse_at`], for chip `sm` alone if one is given: of forms that print alike, the one that this chip has.
+///
+/// # Errors
+/// With the place in `line` up to which it could be read.
+pub fn parse_on(line: &str, pc: u64, labels: &dyn Addresses, sm: Option<u16>) -> Result<Inst, Diagnostic> {
     let fail = |from: usize, to: usize, message: String| {
         Err(Diagnostic::error(message).at(Span::new(from.min(line.len()) as u32, to.min(line.len()) as u32)))
     };
@@ -78,8 +86,18 @@ pub fn parse_at(line: &str, pc: u64, labels: &dyn Addresses) -> Result<Inst, Dia
     let mut furthest = 0;
     for &n in BY_MNEMONIC[index].1 {
         let id = FormId(n);
-        let form = id.get();
+        let variant = match sm {
+            Some(sm) => match id.get().variant_on(sm) {
+                Some(variant) => variant,
+                None => continue,
+            },
+            None => 0,
+        };
+        let form = id.get().variant(variant);
         let mut inst = Inst::new(id);
+        inst.variant = variant;
+        inst.operands = form.slots.iter().map(|s| s.default()).collect();
+        inst.mods = form.mods.iter().map(|m| m.default).collect();
         inst.ctrl = ctrl.unwrap_or_default();
         inst.ctrl.reuse = 0;
         if let Some(guard) = guard {
@@ -289,6 +307,18 @@ impl<'a> Matcher<'a> {
                 self.run(&rest[end..], text)
             }
             Piece::Alias(alias, slots) => self.alias(alias, slots, text, rest),
+            Piece::Address(slots, Suffix::Text(suffix)) => {
+                self.address(slots, suffix, text).is_some_and(|after| self.run(rest, after))
+            }
+            Piece::Address(slots, Suffix::Mod(m)) => {
+                let values = self.inst.form().mods[m as usize].values;
+                values.iter().enumerate().rev().any(|(value, name)| {
+                    self.inst.mods[m as usize] = value as u8;
+                    name.is_some_and(|name| {
+                        self.address(slots, name, text).is_some_and(|after| self.run(rest, after))
+                    })
+                })
+            }
         }
     }
 
@@ -430,8 +460,8 @@ impl<'a> Matcher<'a> {
                 }
                 (value, &text[8..])
             }
-            ImmPrint::Scoreboard => {
-                let rest = text.strip_prefix("SB")?;
+            ImmPrint::Scoreboard | ImmPrint::GroupScoreboard => {
+                let rest = text.strip_prefix(if print == ImmPrint::Scoreboard { "SB" } else { "gsb" })?;
                 let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
                 (rest.get(..digits)?.parse().ok()?, &rest[digits..])
             }
@@ -476,7 +506,6 @@ impl<'a> Matcher<'a> {
             Alias::Imad => [".MOV", ".IADD", ".SHL", ""]
                 .iter()
                 .any(|name| text.strip_prefix(name).is_some_and(|after| self.run(rest, after))),
-            Alias::Address => self.address(slots, text).is_some_and(|after| self.run(rest, after)),
             Alias::Indexed => self.indexed(slots, text).is_some_and(|after| self.run(rest, after)),
             Alias::Twin => match register(text) {
                 Some((reg, after)) if self.inst.get(SlotName::Rb).and_then(|o| o.as_reg()) == Some(reg) => {
@@ -506,7 +535,7 @@ impl<'a> Matcher<'a> {
     }
 
     /// `R1+UR4+0x10` and its shorter forms.
-    fn address(&mut self, slots: &[u8], text: &'a str) -> Option<&'a str> {
+    fn address(&mut self, slots: &[u8], suffix: &str, text: &'a str) -> Option<&'a str> {
         slots.iter().for_each(|&n| self.reset(n));
         let last = *slots.last()?;
         let mut rest = text;
@@ -517,6 +546,7 @@ impl<'a> Matcher<'a> {
         };
         if let Some((reg, after)) = register(rest).filter(|r| r.0.file() == file) {
             self.set(slots[0], Operand::reg(reg));
+            let after = after.strip_prefix(suffix)?;
             more = after.starts_with('+');
             rest = after.strip_prefix('+').unwrap_or(after);
         }

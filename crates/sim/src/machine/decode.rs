@@ -627,7 +627,7 @@ mod tests {
         };
         let mut gaps = Vec::new();
         for (i, form) in FORMS.iter().enumerate() {
-            if !(form.sm.0..=form.sm.1).contains(&90) {
+            if !form.on(90) {
                 continue;
             }
             let p = Program { code: Vec::new(), consts: vec![[0; 32]], specials: Vec::new() };

@@ -1,0 +1,305 @@
+//! Words to test the description of SASS with: the PTX corpus of `tests/isa`, compiled for any target, mutations of its words,
+//! and what the vendor's nvdisasm says of words.
+
+use crate::{Random, Scratch};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+/// The targets that the description covers, as `-arch=sm_XX` names them.
+pub const TARGETS: [&str; 14] =
+    ["75", "80", "86", "87", "88", "89", "90", "90a", "100", "100a", "103a", "110a", "120a", "121a"];
+
+/// The number of a target: 100 for `100a`.
+pub fn number(target: &str) -> u16 {
+    target.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
+}
+
+/// False for text of a word that nvdisasm itself finds odd.
+pub fn meant(text: &str) -> bool {
+    !text.contains("???") && !text.contains("INVALID")
+}
+
+/// What nvdisasm prints for each word, the n-th at address 16 n; None where it refuses the word.
+///
+/// # Panics
+/// If nvdisasm cannot be run.
+pub fn disassemble(oracle: &Path, dir: &Path, target: &str, words: &[u128]) -> Vec<Option<String>> {
+    let mut texts = vec![None; words.len()];
+    // Refused words are replaced by a NOP, so that addresses stay.
+    let nop = 0x000f_c000_0000_0000_0000_0000_0000_7918u128;
+    let mut asked: Vec<u128> = words.to_vec();
+    let mut refused = vec![false; words.len()];
+    loop {
+        let raw = dir.join("words.bin");
+        let bytes: Vec<u8> = asked.iter().flat_map(|w| w.to_le_bytes()).collect();
+        std::fs::write(&raw, bytes).expect("writable");
+        let tool = oracle.join("bin/nvdisasm");
+        let out = Command::new(tool).args(["-b", target, "-hex"]).arg(&raw).output().expect("nvdisasm runs");
+        let errors = String::from_utf8_lossy(&out.stderr);
+        let mut again = false;
+        for part in errors.split("at address 0x").skip(1) {
+            let digits: String = part.chars().take_while(char::is_ascii_hexdigit).collect();
+            let n = usize::from_str_radix(&digits, 16).expect("an address") / 16;
+            (asked[n], refused[n], again) = (nop, true, true);
+        }
+        if again {
+            continue;
+        }
+        for line in String::from_utf8_lossy(&out.stdout).lines() {
+            let Some((at, rest)) = line.trim_start().strip_prefix("/*").and_then(|l| l.split_once("*/")) else {
+                continue;
+            };
+            let Ok(at) = usize::from_str_radix(at, 16) else { continue };
+            let Some((text, _)) = rest.rsplit_once(';') else { continue };
+            if !refused[at / 16] {
+                texts[at / 16] = Some(text.trim().to_string());
+            }
+        }
+        return texts;
+    }
+}
+
+/// `count` words that differ from one of `words` in one to three bits outside of the control field, distinct.
+pub fn mutate(words: &[u128], count: usize, random: &mut Random) -> Vec<u128> {
+    if words.is_empty() {
+        return Vec::new();
+    }
+    // As many of each opcode: the compiler emits some far more often than others.
+    let mut by_opcode: BTreeMap<u128, Vec<u128>> = BTreeMap::new();
+    for word in words {
+        by_opcode.entry(word & 0xfff | (word >> 91 & 1) << 12).or_default().push(*word);
+    }
+    let lists: Vec<Vec<u128>> = by_opcode.into_values().collect();
+    let mut found = BTreeSet::new();
+    for _ in 0..count * 4 {
+        let list = &lists[random.index(lists.len())];
+        let mut word = list[random.index(list.len())] & !(0x1f_ffffu128 << 105) | 0x7f2u128 << 105;
+        for _ in 0..=random.bits() % 3 {
+            let at = random.index(107) as u32;
+            word ^= 1u128 << if at < 105 { at } else { at + 21 };
+        }
+        found.insert(word);
+        if found.len() == count {
+            break;
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// The distinct words of the corpus (`tests/isa` and `tests/kernels`) compiled for `target` at these levels.
+///
+/// # Panics
+/// If the corpus cannot be read or ptxas cannot be run.
+pub fn words(oracle: &Path, target: &str, levels: &[u8]) -> Vec<u128> {
+    let mut found = BTreeSet::new();
+    let dir = Scratch::new("corpus");
+    for path in crate::files("tests/isa", "txt") {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let entries: Vec<String> = text
+            .lines()
+            .filter(|l| !l.trim().is_empty() && !l.starts_with('#'))
+            .flat_map(expand)
+            .flat_map(|s| [entry(&s, false), entry(&s, true)])
+            .collect();
+        for chunk in entries.chunks(100) {
+            batch(oracle, target, levels, chunk, &dir, &mut found);
+        }
+    }
+    for path in crate::corpus() {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let text = text.lines().map(|l| if l.trim_start().starts_with(".target") { target_line(target) } else { l.into() });
+        let text: String = text.flat_map(|l| [l, "\n".into()]).collect();
+        for level in levels {
+            if let Ok(cubin) = run(oracle, target, *level, &text, &dir) {
+                found.extend(code(&cubin));
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+fn target_line(target: &str) -> String {
+    format!(".target sm_{target}")
+}
+
+/// The words of all code sections of a cubin.
+pub fn code(elf: &[u8]) -> Vec<u128> {
+    let number = |at: usize, bytes: usize| {
+        let mut n = [0; 8];
+        match elf.get(at..at + bytes) {
+            Some(from) => n[..bytes].copy_from_slice(from),
+            None => return 0,
+        }
+        u64::from_le_bytes(n) as usize
+    };
+    let (table, count) = (number(0x28, 8), number(0x3c, 2));
+    let mut words = Vec::new();
+    for n in 0..count {
+        let header = table + 64 * n;
+        // Code: a section of data with the flag of executable sections.
+        if number(header + 4, 4) == 1 && number(header + 8, 8) & 4 != 0 {
+            let (from, size) = (number(header + 24, 8), number(header + 32, 8));
+            let bytes = elf.get(from..from + size).unwrap_or_default();
+            words.extend(bytes.chunks_exact(16).map(|c| c.try_into().map(u128::from_le_bytes).unwrap_or(0)));
+        }
+    }
+    words
+}
+
+/// Every choice of `<a|b|c>` in a line; of very many, a sample.
+fn expand(line: &str) -> Vec<String> {
+    const MOST: usize = 96;
+    let mut parts: Vec<Vec<&str>> = Vec::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once('<') {
+        let Some((inside, after)) = after.split_once('>') else { break };
+        parts.push(vec![before]);
+        parts.push(inside.split('|').collect());
+        rest = after;
+    }
+    parts.push(vec![rest]);
+    let total: usize = parts.iter().map(Vec::len).product();
+    let mut random = Random(line.len() as u64);
+    let mut found = BTreeSet::new();
+    for n in 0..total.min(MOST) {
+        let mut n = if total <= MOST { n } else { random.index(total) };
+        let mut text = String::new();
+        for part in &parts {
+            text.push_str(part[n % part.len()]);
+            n /= part.len();
+        }
+        found.insert(text);
+    }
+    found.into_iter().collect()
+}
+
+/// Registers of a snippet: letter, PTX type, bytes.
+const REGISTERS: [(char, &str, usize); 7] = [
+    ('r', "b32", 4),
+    ('d', "b64", 8),
+    ('h', "b16", 2),
+    ('f', "f32", 4),
+    ('g', "f64", 8),
+    ('p', "pred", 4),
+    ('q', "b128", 16),
+];
+
+/// A kernel around a snippet: its registers are loaded before and stored after; without its name. `uniform` values come from
+/// the parameters, others from memory.
+fn entry(snippet: &str, uniform: bool) -> String {
+    use std::fmt::Write as _;
+    let mut named = BTreeSet::new();
+    for part in snippet.split('%').skip(1) {
+        let mut chars = part.chars();
+        let Some(kind) = chars.next() else { continue };
+        let number: String = chars.as_str().chars().take_while(char::is_ascii_digit).collect();
+        let after = part[1 + number.len()..].chars().next().unwrap_or(' ');
+        if let (Ok(n), false, Some(&(_, of, bytes))) = (
+            number.parse::<u32>(),
+            after.is_ascii_alphanumeric() || after == '_',
+            REGISTERS.iter().find(|r| r.0 == kind),
+        ) {
+            named.insert((kind, n, of, bytes));
+        }
+    }
+    let mut out = String::from("(.param .u64 ptr, .param .align 16 .b8 pars[2048]) .maxntid 128 {\n");
+    out.push_str(".reg .b32 %tx, %pt; .reg .b64 %bs, %of; .local .align 16 .b8 lm[64];\n");
+    for (kind, of, _) in REGISTERS {
+        // Older targets lack 128-bit registers.
+        if of != "b128" || named.iter().any(|n| n.0 == 'q') {
+            let _ = writeln!(out, ".reg .{of} %{kind}<40>;");
+        }
+    }
+    out.push_str("ld.param.u64 %bs, [ptr]; mov.u32 %tx, %tid.x; mul.wide.u32 %of, %tx, 1024; add.s64 %bs, %bs, %of;\n");
+    let mut stores = String::new();
+    let mut offset = 0usize;
+    for (kind, n, of, bytes) in named {
+        offset = offset.next_multiple_of(bytes);
+        let from = if uniform && of != "b128" { format!("[pars+{offset}]") } else { format!("[%bs+{offset}]") };
+        let space = if uniform && of != "b128" { "param" } else { "global" };
+        let _ = match kind {
+            'p' => writeln!(out, "ld.{space}.b32 %pt, {from}; setp.ne.s32 %p{n}, %pt, 0;"),
+            _ => writeln!(out, "ld.{space}.{of} %{kind}{n}, {from};"),
+        };
+        let _ = match kind {
+            'p' => writeln!(stores, "selp.b32 %pt, 1, 0, %p{n}; st.global.b32 [%bs+{offset}], %pt;"),
+            _ => writeln!(stores, "st.global.{of} [%bs+{offset}], %{kind}{n};"),
+        };
+        offset += bytes;
+    }
+    out.push_str(snippet);
+    out.push('\n');
+    out.push_str(&stores);
+    out.push_str("ret; }\n");
+    out
+}
+
+fn head(target: &str) -> String {
+    format!(
+        ".version 9.3\n{}\n.address_size 64\n.shared .align 128 .b8 smem[1024];\n.global .texref tex0;\n.global .surfref surf0;\n\
+         .visible .func (.param .b32 o) helper(.param .b32 i) {{ .reg .b32 %t; ld.param.b32 %t, [i]; add.s32 %t, %t, 3; \
+         st.param.b32 [o], %t; ret; }}\n",
+        target_line(target)
+    )
+}
+
+fn run(oracle: &Path, target: &str, level: u8, ptx: &str, dir: &Path) -> Result<Vec<u8>, String> {
+    let (input, output) = (dir.join("in.ptx"), dir.join("out.cubin"));
+    std::fs::write(&input, ptx).expect("writable");
+    let mut command = Command::new(oracle.join("bin/ptxas"));
+    command.arg(format!("-arch=sm_{target}")).arg(format!("-O{level}")).arg(&input).arg("-o").arg(&output);
+    let done = command.output().expect("ptxas runs");
+    if done.status.success() {
+        std::fs::read(&output).map_err(|e| e.to_string())
+    } else {
+        Err(String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr))
+    }
+}
+
+/// Compiles entries in one file; those that the target lacks are dropped, by the lines of the errors, or by halves.
+fn batch(oracle: &Path, target: &str, levels: &[u8], entries: &[String], dir: &Path, found: &mut BTreeSet<u128>) {
+    let mut live: Vec<&String> = entries.iter().collect();
+    while !live.is_empty() {
+        let mut ptx = head(target);
+        let mut lines = Vec::new();
+        for (n, entry) in live.iter().enumerate() {
+            lines.push(ptx.lines().count() + 1);
+            ptx.push_str(&format!(".visible .entry k{n}{entry}"));
+        }
+        let errors = match run(oracle, target, levels[0], &ptx, dir) {
+            Ok(cubin) => {
+                found.extend(code(&cubin));
+                for level in &levels[1..] {
+                    if let Ok(cubin) = run(oracle, target, *level, &ptx, dir) {
+                        found.extend(code(&cubin));
+                    }
+                }
+                return;
+            }
+            Err(errors) => errors,
+        };
+        let mut bad = BTreeSet::new();
+        for message in errors.lines().filter(|l| l.contains("error") || l.contains("fatal")) {
+            let Some((_, after)) = message.split_once("line ") else { continue };
+            let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+            if let Ok(line) = digits.parse::<usize>() {
+                bad.insert(lines.partition_point(|from| *from <= line).wrapping_sub(1));
+            }
+        }
+        bad.retain(|n| *n < live.len());
+        if !bad.is_empty() {
+            live = live.into_iter().enumerate().filter(|(n, _)| !bad.contains(n)).map(|(_, e)| e).collect();
+        } else if live.len() == 1 {
+            return;
+        } else {
+            let (low, high): (Vec<_>, Vec<_>) = live.iter().enumerate().partition(|(n, _)| n % 2 == 0);
+            for half in [low, high] {
+                let half: Vec<String> = half.into_iter().map(|(_, e)| (*e).clone()).collect();
+                batch(oracle, target, levels, &half, dir, found);
+            }
+            return;
+        }
+    }
+}
+

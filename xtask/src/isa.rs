@@ -1,0 +1,184 @@
+//! The description of SASS against the vendor's nvdisasm, on words that ptxas emits and on mutations of them.
+//!
+//! `conformance --sass` prints one line a target, `mine-isa` what the description lacks or says otherwise, by mnemonic, most
+//! frequent first, with a word of each: the list of what to describe next.
+
+use sass::codec::{Decoded, decode, encode};
+use sass::text::{NoLabels, parse_on, print};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use testkit::{Random, Scratch, isa};
+
+/// What is asked for on the command line.
+struct Options {
+    targets: Vec<String>,
+    /// Mutated words a target.
+    words: usize,
+    /// Take at most so many words of the compiler a target; 0 for all.
+    sample: usize,
+    levels: Vec<u8>,
+    /// A folder with `sm_XX.words`: words of 16 bytes, instead of compiling the corpus.
+    from: Option<PathBuf>,
+    mine: bool,
+}
+
+/// Counts for one set of words.
+#[derive(Default)]
+struct Tally {
+    legal: usize,
+    /// Words that decode to a known form.
+    known: usize,
+    encoded: usize,
+    printed: usize,
+    parsed: usize,
+}
+
+/// Something that differs: how often, and one example.
+#[derive(Default)]
+struct Gap {
+    count: usize,
+    example: String,
+}
+
+/// Runs `conformance --sass` or, with `mine`, `mine-isa`.
+pub fn run(args: &[String], mine: bool) -> Result<(), String> {
+    let mut options = Options {
+        targets: isa::TARGETS.iter().map(|t| t.to_string()).collect(),
+        words: 5000,
+        sample: 0,
+        levels: vec![0, 1, 3],
+        from: None,
+        mine,
+    };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or(format!("{arg} needs a value"));
+        let number = |v: &String| v.parse::<usize>().map_err(|e| format!("{arg}: {e}"));
+        match arg.as_str() {
+            "--arch" => options.targets = value()?.split(',').map(|t| t.trim_start_matches("sm_").into()).collect(),
+            "--words" => options.words = number(value()?)?,
+            "--sample" => options.sample = number(value()?)?,
+            "--from" => options.from = Some(PathBuf::from(value()?)),
+            "--quick" => (options.levels, options.words) = (vec![3], 2000),
+            _ => return Err(format!("unknown option {arg}")),
+        }
+    }
+    let oracle = crate::oracle::tool("ptxas")?;
+    let oracle = oracle.parent().and_then(Path::parent).ok_or("no folder of the oracle")?.to_path_buf();
+    println!(
+        "{:8} {:>8} {:>8} {:>8} {:>8} {:>8}   {:>8} {:>8} {:>8} {:>9}",
+        "target", "words", "known", "encoded", "printed", "parsed", "mutated", "known", "printed", "share"
+    );
+    let mut bad = 0;
+    for target in &options.targets {
+        bad += one(target, &options, &oracle)?;
+    }
+    match bad {
+        0 => Ok(()),
+        n => Err(format!("{n} differences")),
+    }
+}
+
+fn one(target: &str, options: &Options, oracle: &Path) -> Result<usize, String> {
+    let mut words: Vec<u128> = match &options.from {
+        Some(folder) => {
+            let bytes = std::fs::read(folder.join(format!("sm_{target}.words"))).map_err(|e| e.to_string())?;
+            bytes.chunks_exact(16).map(|c| c.try_into().map(u128::from_le_bytes).unwrap_or(0)).collect()
+        }
+        None => isa::words(oracle, target, &options.levels),
+    };
+    words.sort_unstable();
+    words.dedup();
+    let mut random = Random(1);
+    if options.sample > 0 {
+        while words.len() > options.sample {
+            let n = random.index(words.len());
+            words.swap_remove(n);
+        }
+    }
+    let scratch = Scratch::new("isa");
+    let mut gaps = BTreeMap::new();
+    let emitted = compare(target, &words, oracle, &scratch, &mut gaps, true);
+    let mutated = isa::mutate(&words, options.words, &mut random);
+    let second = compare(target, &mutated, oracle, &scratch, &mut gaps, false);
+    println!(
+        "sm_{target:5} {:8} {:8} {:8} {:8} {:8}   {:8} {:8} {:8} {:8.3}%",
+        emitted.legal,
+        emitted.known,
+        emitted.encoded,
+        emitted.printed,
+        emitted.parsed,
+        second.legal,
+        second.known,
+        second.printed,
+        second.printed as f64 * 100.0 / second.legal.max(1) as f64
+    );
+    let mut list: Vec<_> = gaps.into_iter().collect();
+    list.sort_by_key(|(_, gap)| std::cmp::Reverse(gap.count));
+    let shown = if options.mine { 400 } else { 12 };
+    for (key, gap) in list.iter().take(shown) {
+        println!("    {:6} {key}: {}", gap.count, gap.example);
+    }
+    Ok(emitted.legal - emitted.printed.min(emitted.encoded))
+}
+
+/// Compares decode, encode, print and parse with nvdisasm; what differs goes to `gaps`.
+fn compare(
+    target: &str,
+    words: &[u128],
+    oracle: &Path,
+    scratch: &Scratch,
+    gaps: &mut BTreeMap<String, Gap>,
+    emitted: bool,
+) -> Tally {
+    let sm = isa::number(target);
+    let mut tally = Tally::default();
+    for chunk in words.chunks(20_000) {
+        let texts = isa::disassemble(oracle, scratch, &format!("SM{target}"), chunk);
+        for (n, (&word, theirs)) in chunk.iter().zip(&texts).enumerate() {
+            let Some(theirs) = theirs.as_deref().filter(|t| isa::meant(t)) else { continue };
+            tally.legal += 1;
+            let mnemonic = theirs.split([' ', '.']).find(|w| !w.starts_with('@')).unwrap_or("").to_string();
+            let mut gap = |what: &str, example: String| {
+                let op = word & 0xfff | (word >> 91 & 1) << 12;
+                let kind = if emitted { "emitted" } else { "mutated" };
+                let gap = gaps.entry(format!("{kind} {op:04x} {mnemonic} {what}")).or_default();
+                gap.count += 1;
+                if gap.example.is_empty() {
+                    gap.example = format!("{word:032x} {example}");
+                }
+            };
+            let Decoded::Known(inst) = decode(word, sm) else {
+                tally.encoded += 1;
+                gap("unknown", theirs.to_string());
+                continue;
+            };
+            tally.known += 1;
+            if encode(&inst, sm) == Ok(word) {
+                tally.encoded += 1;
+            } else {
+                gap("not encoded", format!("{theirs} ({:?})", encode(&inst, sm)));
+            }
+            let pc = n as u64 * 16;
+            let ours = print(&inst, pc, &NoLabels);
+            if ours != theirs {
+                gap(inst.form().name, format!("{theirs}, we say {ours}"));
+                continue;
+            }
+            tally.printed += 1;
+            if !emitted {
+                continue;
+            }
+            let back = parse_on(&ours, pc, &NoLabels, Some(sm)).ok().and_then(|mut back| {
+                (back.ctrl, back.extra) = (inst.ctrl, inst.extra);
+                encode(&back, sm).ok()
+            });
+            if back == Some(word) {
+                tally.parsed += 1;
+            } else {
+                gap("text does not lead back", format!("{ours} ({})", inst.form().name));
+            }
+        }
+    }
+    tally
+}
