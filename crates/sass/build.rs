@@ -33,6 +33,8 @@ struct SlotDef {
     default_inv: bool,
     default_reg: Option<u8>,
     shift: u8,
+    xor: u8,
+    spaced: bool,
 }
 
 #[derive(Clone)]
@@ -51,11 +53,15 @@ struct FormDef {
     fixed: u128,
     /// Bits that `fix` names: they tell the form from others.
     explicit: u128,
+    /// Bits that tell the form from others by being 0, where no field covers them.
+    zero: u128,
     fixed_mask: u128,
     wide: u128,
     /// Suffix of the register of an address, by slot.
     variants: Vec<FormDef>,
     uniform: bool,
+    /// Guarded by UP although its registers are not all uniform.
+    upguard: bool,
     class: String,
     effects: Vec<String>,
     slots: Vec<SlotDef>,
@@ -76,6 +82,8 @@ struct Isa {
     slots: HashMap<String, SlotDef>,
     mods: HashMap<String, String>,
     forms: Vec<FormDef>,
+    /// Forms that chips lack: place, name, chips.
+    without: Vec<(String, String, Vec<(u16, u16)>)>,
 }
 
 fn bad(at: &str, what: impl std::fmt::Display) -> ! {
@@ -119,6 +127,14 @@ fn mask(at: &str, bits: &[(u8, u8)]) -> u128 {
     m
 }
 
+/// Takes chips out of a list of ranges.
+fn without(from: &mut Vec<(u16, u16)>, sms: &[(u16, u16)]) {
+    for &(first, last) in sms {
+        let parts = std::mem::take(from).into_iter().flat_map(|(a, b)| [(a, b.min(first - 1)), (a.max(last.saturating_add(1)), b)]);
+        *from = parts.filter(|(a, b)| a <= b).collect();
+    }
+}
+
 fn main() {
     println!("cargo:rerun-if-changed=isa");
     println!("cargo:rerun-if-changed=build.rs");
@@ -126,8 +142,13 @@ fn main() {
     let mut isa = Isa::default();
     let mut files: Vec<_> = fs::read_dir("isa").expect("isa/").map(|f| f.expect("isa/").path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "isa"));
-    // common.isa first: it defines what the others use.
-    files.sort_by_key(|f| (f.file_stem().is_none_or(|s| s != "common"), f.clone()));
+    // common.isa first: it defines what the others use. `X.other.isa` after all: it says how other chips differ.
+    let rank = |f: &std::path::PathBuf| match f.file_stem().and_then(|s| s.to_str()) {
+        Some("common") => 0,
+        Some(stem) if stem.ends_with(".other") => 2,
+        _ => 1,
+    };
+    files.sort_by_key(|f| (rank(f), f.clone()));
     for definitions in [true, false] {
         for file in &files {
             let name = file.display().to_string();
@@ -145,12 +166,21 @@ fn main() {
                 forms.push(form);
             }
             Some(&n) => {
-                let others = std::iter::once(&forms[n]).chain(&forms[n].variants);
-                if others.flat_map(|o| &o.sms).any(|o| form.sms.iter().any(|s| s.0 <= o.1 && o.0 <= s.1)) {
-                    bad(&form.at, format!("{} defined twice for one chip", form.name));
+                if form.sms.contains(&(75, 999)) {
+                    bad(&form.at, format!("{} defined twice", form.name));
                 }
+                // A later one takes over its chips.
+                let sms = form.sms.clone();
+                without(&mut forms[n].sms, &sms);
+                forms[n].variants.iter_mut().for_each(|v| without(&mut v.sms, &sms));
                 forms[n].variants.push(form);
             }
+        }
+    }
+    for (at, name, sms) in std::mem::take(&mut isa.without) {
+        match base.get(&name) {
+            Some(&n) => without(&mut forms[n].sms, &sms),
+            None => bad(&at, format!("no form {name}")),
         }
     }
     isa.forms = forms;

@@ -17,6 +17,8 @@ struct Options {
     /// Take at most so many words of the compiler a target; 0 for all.
     sample: usize,
     levels: Vec<u8>,
+    /// One kernel of the corpus in so many.
+    every: usize,
     /// A folder with `sm_XX.words`: words of 16 bytes, instead of compiling the corpus.
     from: Option<PathBuf>,
     mine: bool,
@@ -47,6 +49,7 @@ pub fn run(args: &[String], mine: bool) -> Result<(), String> {
         words: 5000,
         sample: 0,
         levels: vec![0, 1, 3],
+        every: 1,
         from: None,
         mine,
     };
@@ -59,7 +62,7 @@ pub fn run(args: &[String], mine: bool) -> Result<(), String> {
             "--words" => options.words = number(value()?)?,
             "--sample" => options.sample = number(value()?)?,
             "--from" => options.from = Some(PathBuf::from(value()?)),
-            "--quick" => (options.levels, options.words) = (vec![3], 2000),
+            "--quick" => (options.levels, options.every, options.words) = (vec![3], 20, 2000),
             _ => return Err(format!("unknown option {arg}")),
         }
     }
@@ -85,7 +88,7 @@ fn one(target: &str, options: &Options, oracle: &Path) -> Result<usize, String> 
             let bytes = std::fs::read(folder.join(format!("sm_{target}.words"))).map_err(|e| e.to_string())?;
             bytes.chunks_exact(16).map(|c| c.try_into().map(u128::from_le_bytes).unwrap_or(0)).collect()
         }
-        None => isa::words(oracle, target, &options.levels),
+        None => isa::words(oracle, target, &options.levels, options.every),
     };
     words.sort_unstable();
     words.dedup();

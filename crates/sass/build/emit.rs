@@ -31,9 +31,11 @@ fn pieces(form: &FormDef) -> String {
                 if let Some(address) = name.strip_prefix("=Address ") {
                     // `Ra.64 UR Imm`, `Ra.(Scale) Imm`: the register may have a suffix, or a modifier as one.
                     let mut suffix = "Suffix::Text(\"\")".to_string();
+                    let hidden = address.contains('?');
                     let slots: Vec<u8> = address
                         .split(' ')
                         .map(|word| {
+                            let word = word.trim_end_matches('?');
                             let (word, after) = word.split_at(word.find('.').unwrap_or(word.len()));
                             if let Some(name) = after.strip_prefix(".(").and_then(|a| a.strip_suffix(')')) {
                                 let n = form.mods.iter().position(|m| m.name == name);
@@ -45,7 +47,7 @@ fn pieces(form: &FormDef) -> String {
                             slot(word).unwrap_or_else(|| bad(&at, format!("no slot {word}"))) as u8
                         })
                         .collect();
-                    let _ = write!(out, "Piece::Address(&{slots:?}, {suffix}), ");
+                    let _ = write!(out, "Piece::Address(&{slots:?}, {suffix}, {hidden}), ");
                 } else if let Some(alias) = name.strip_prefix('=') {
                     let mut words = alias.split(' ');
                     let alias = words.next().unwrap_or("");
@@ -160,6 +162,7 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         "sr" => imm(false, "SpecialReg"),
         "swz" => imm(false, "Swizzle"),
         "sb" => imm(false, "Scoreboard"),
+        "set" => imm(false, "Set"),
         "gsb" => imm(false, "GroupScoreboard"),
         other => bad(at, format!("slot {} has no kind ({other})", slot.name)),
     };
@@ -176,7 +179,7 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         None => format!("Width::Fixed({})", slot.width),
     };
     format!(
-        "Slot {{ name: SlotName::{}, kind: {kind}, role: Role::{role}, bits: &{:?}, width: {width}, neg: {}, abs: {}, inv: {}, reuse: {}, default_inv: {}, default_reg: {}, shift: {} }}",
+        "Slot {{ name: SlotName::{}, kind: {kind}, role: Role::{role}, bits: &{:?}, width: {width}, neg: {}, abs: {}, inv: {}, reuse: {}, default_inv: {}, default_reg: {}, shift: {}, xor: {}, spaced: {} }}",
         slot.name,
         slot.bits,
         option(slot.neg),
@@ -185,7 +188,9 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         option(slot.reuse),
         slot.default_inv,
         option(slot.default_reg),
-        slot.shift
+        slot.shift,
+        slot.xor,
+        slot.spaced
     )
 }
 
@@ -218,7 +223,7 @@ fn form_source(isa: &Isa, form: &FormDef) -> String {
         form.fixed,
         form.fixed_mask & !need,
         form.wide,
-        form.uniform,
+        form.uniform || form.upguard,
         slots.join(", "),
         mods.join(", "),
         pieces(form),

@@ -10,10 +10,12 @@ fn slot_attributes(at: &str, slot: &mut SlotDef, words: &[&str]) {
         match *word {
             "def" | "use" | "usedef" => slot.role = word.to_string(),
             "r" | "u" | "p" | "up" | "b" | "const" | "target" | "hex" | "shex" | "f32" | "f64" | "f16" | "dec"
-            | "sr" | "swz" | "sb" | "gsb" => {
+            | "sr" | "swz" | "sb" | "gsb" | "set" => {
                 slot.kind = word.to_string();
             }
             "inv" => slot.default_inv = true,
+            "spaced" => slot.spaced = true,
+            _ if word.starts_with("xor=") => slot.xor = number(at, &word[4..]),
             "noreuse" => slot.reuse = None,
             "plain" => (slot.neg, slot.abs, slot.inv) = (None, None, None),
             _ if word.starts_with("reuse=") => slot.reuse = Some(number(at, &word[6..])),
@@ -29,6 +31,15 @@ fn slot_attributes(at: &str, slot: &mut SlotDef, words: &[&str]) {
             _ => bad(at, format!("unknown attribute {word}")),
         }
     }
+}
+
+/// `80..`, `80..90,103`.
+fn chips(at: &str, text: &str) -> Vec<(u16, u16)> {
+    let range = |part: &str| {
+        let (a, b) = part.split_once("..").unwrap_or((part, part));
+        (number(at, a), if b.is_empty() { 999 } else { number(at, b) })
+    };
+    text.split(',').map(range).collect()
 }
 
 /// One form statement with everything that follows it, before the shapes are multiplied out.
@@ -82,6 +93,13 @@ impl Isa {
                     self.mods.insert(words[1].into(), words[2].into());
                 }
                 "class" => class = words[1].into(),
+                "without" => {
+                    let sms = words.last().and_then(|w| w.strip_prefix("sm=")).map(|w| chips(&at, w));
+                    let sms = sms.unwrap_or_else(|| bad(&at, "without NAME.. sm=.."));
+                    for name in &words[1..words.len() - 1] {
+                        self.without.push((at.clone(), name.to_string(), sms.clone()));
+                    }
+                }
                 "form" => {
                     current =
                         Some(Raw { at, head: words[1..].iter().map(|w| w.to_string()).collect(), lines: Vec::new() });
@@ -150,15 +168,13 @@ impl Isa {
                     "imm" => imm = value.into(),
                     "class" => base.class = value.into(),
                     "sm" => {
-                        let range = |part: &str| {
-                            let (a, b) = part.split_once("..").unwrap_or((part, part));
-                            (number(at, a), if b.is_empty() { 999 } else { number(at, b) })
-                        };
-                        base.sms = value.split(',').map(range).collect();
+                        base.sms = chips(at, value);
                     }
                     "only" => only = Some(value.split(',').map(String::from).collect()),
                     _ => bad(at, format!("unknown {key}")),
                 }
+            } else if word == "upguard" {
+                base.upguard = true;
             } else if word == "uniform" {
                 base.uniform = true;
             } else if ["load", "store", "sync", "flow", "cross_lane"].contains(&word.as_str()) {
@@ -199,6 +215,8 @@ impl Isa {
                             }
                         }
                     }
+                    // Bits that must be 0 where the shape has no field.
+                    "zero" => rest.iter().for_each(|place| base.zero |= mask(at, &bits(at, place))),
                     name if self.slots.contains_key(name) => overrides.push((name.into(), rest)),
                     _ => bad(at, format!("unknown slot {first}")),
                 }
@@ -365,6 +383,7 @@ impl Isa {
             bad(&at, "fixed bits overlap a field");
         }
         form.fixed_mask = !(variable | CONTROL | GUARD);
+        form.explicit |= form.zero & !used & !form.fixed;
         if form.sms.iter().any(|s| s.1 >= 100) {
             for slot in form.slots.iter().filter(|s| s.kind == "u" && s.bits.len() == 1 && s.bits[0].1 == 6) {
                 form.wide |= 3 << (slot.bits[0].0 + 6);

@@ -54,7 +54,7 @@ impl Decoded {
 
 #[inline]
 fn ones(count: u8) -> u64 {
-    (1u64 << count) - 1
+    if count >= 64 { u64::MAX } else { (1u64 << count) - 1 }
 }
 
 #[inline]
@@ -108,7 +108,7 @@ fn decode_register(word: u128, slot: &Slot, file: File, wide: bool) -> Reg {
     let value = (word >> (from & 127)) as u64 & ones(count);
     match file {
         File::Ugpr if value == ones(count) => Reg::URZ,
-        _ => Reg::phys(file, value as u8),
+        _ => Reg::phys(file, value as u8 ^ slot.xor),
     }
 }
 
@@ -270,10 +270,13 @@ fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Re
     let raw = match (slot.kind, operand.value) {
         (SlotKind::Reg(file), Value::Reg(reg)) => {
             let (from, count) = register_bits(slot, file, wide);
-            return Ok(word | (encode_register(form, what, count, file, reg)? as u128) << (from & 127));
+            let number = encode_register(form, what, count, file, reg)? ^ slot.xor as u64;
+            return Ok(word | (number as u128) << (from & 127));
         }
         (SlotKind::Imm { bits, signed, shift, .. }, Value::Imm(value)) => {
-            let fits = if signed {
+            let fits = if bits >= 64 {
+                true
+            } else if signed {
                 bits == 64 || sign_extend(value as u64, bits) == value || (bits == 32 && value as u64 >> 32 == 0)
             } else {
                 value as u64 >> bits == 0 || (bits == 32 && value as i32 as i64 == value)

@@ -130,6 +130,8 @@ pub enum ImmPrint {
     Swizzle,
     /// `SB0`.
     Scoreboard,
+    /// A mask of scoreboards: `{3,2,1}`.
+    Set,
     /// `gsb0`.
     GroupScoreboard,
 }
@@ -195,6 +197,10 @@ pub struct Slot {
     pub default_reg: Option<u8>,
     /// Low bits of a constant offset or a branch target that are not stored.
     pub shift: u8,
+    /// The number of a predicate is stored with these bits complemented.
+    pub xor: u8,
+    /// A constant is printed as `c[0x0] [0x160]`.
+    pub spaced: bool,
 }
 
 impl Slot {
@@ -247,8 +253,8 @@ pub enum Piece {
     /// Text that depends on several fields, of these slots.
     Alias(Alias, &'static [u8]),
     /// An address in brackets without the brackets: the slots of a register, perhaps a uniform register, a distance; the
-    /// text after the register, or the modifier with it.
-    Address(&'static [u8], Suffix),
+    /// text after the register, or the modifier with it; true if the uniform register is left out where it is URZ.
+    Address(&'static [u8], Suffix, bool),
     /// Left out when slot n holds its default; up to the matching [`Piece::End`].
     If(u8),
     /// End of an optional part.

@@ -63,12 +63,12 @@ fn print_untrimmed(out: &mut String, inst: &Inst, pc: u64, labels: &dyn Labels) 
             Piece::SlotSuffix(n, suffix) => operand(out, inst, n, suffix, pc, labels),
             Piece::SlotMod(n, m) => operand(out, inst, n, modifier(form, inst, m), pc, labels),
             Piece::Alias(alias, slots) => print_alias(out, inst, alias, slots, labels),
-            Piece::Address(slots, suffix) => {
+            Piece::Address(slots, suffix, hidden) => {
                 let suffix = match suffix {
                     Suffix::Text(text) => text,
                     Suffix::Mod(n) => modifier(form, inst, n),
                 };
-                address(out, inst, slots, suffix);
+                address(out, inst, slots, suffix, hidden);
             }
             Piece::If(n) => {
                 let (slot, op) = (&form.slots[n as usize], &inst.operands[n as usize]);
@@ -161,7 +161,7 @@ fn indexed(out: &mut String, inst: &Inst, c: u8, r: u8, labels: &dyn Labels) {
         let _ = if reg == Reg::RZ { write!(out, "c[{text}]") } else { write!(out, "c[{reg}+{text}]") };
         return;
     }
-    if reg == Reg::RZ && offset != 0 {
+    if (reg == Reg::RZ && offset != 0) || reg == Reg::URZ {
         return constant(out, bank, offset, false);
     }
     let _ = write!(out, "c[{bank:#x}][{reg}");
@@ -173,13 +173,13 @@ fn indexed(out: &mut String, inst: &Inst, c: u8, r: u8, labels: &dyn Labels) {
 }
 
 /// An address in brackets; the slots are a register, perhaps a uniform register, a distance.
-fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str) {
+fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hidden: bool) {
     let register = |n: u8| inst.operands[n as usize].as_reg().unwrap_or(Reg::RZ);
     let (base, last) = (register(slots[0]), slots[slots.len() - 1]);
     let uniform = if slots.len() == 3 { Some(register(slots[1])) } else { None };
     let Value::Imm(distance) = inst.operands[last as usize].value else { return };
     match uniform {
-        None if base == Reg::RZ && distance != 0 => {
+        None if base == Reg::RZ && distance != 0 && suffix.is_empty() => {
             // Without a register it is an address; some forms still show it signed.
             let signed = matches!(inst.form().mnemonic, "LDGSTS" | "LDSM" | "STSM");
             let bits: u8 = inst.form().slots[last as usize].bits.iter().map(|b| b.1).sum();
@@ -188,7 +188,10 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str) {
         None => {
             let _ = write!(out, "{base}{suffix}");
         }
-        Some(uniform) if base == Reg::RZ => {
+        Some(Reg::URZ) if hidden => {
+            let _ = write!(out, "{base}{suffix}");
+        }
+        Some(uniform) if base == Reg::RZ && suffix.is_empty() => {
             let _ = write!(out, "{uniform}");
         }
         Some(uniform) => {
@@ -229,7 +232,7 @@ fn operand(out: &mut String, inst: &Inst, n: u8, suffix: &str, pc: u64, labels: 
         Value::Const { bank, offset } => {
             let spaced = match inst.form().syntax.iter().find(|p| matches!(p, Piece::SlotMod(s, _) if *s == n)) {
                 Some(_) => true,
-                None => narrow_source(inst),
+                None => slot.spaced || narrow_source(inst),
             };
             constant(out, bank, offset, spaced);
         }
@@ -287,6 +290,16 @@ fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
         }
         ImmPrint::Scoreboard => {
             let _ = write!(out, "SB{value}");
+        }
+        ImmPrint::Set => {
+            out.push('{');
+            for n in (0..bits).rev().filter(|n| value >> n & 1 != 0) {
+                if !out.ends_with('{') {
+                    out.push(',');
+                }
+                let _ = write!(out, "{n}");
+            }
+            out.push('}');
         }
         ImmPrint::GroupScoreboard => {
             let _ = write!(out, "gsb{value}");

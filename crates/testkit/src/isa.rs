@@ -87,11 +87,12 @@ pub fn mutate(words: &[u128], count: usize, random: &mut Random) -> Vec<u128> {
     found.into_iter().collect()
 }
 
-/// The distinct words of the corpus (`tests/isa` and `tests/kernels`) compiled for `target` at these levels.
+/// The distinct words of the corpus (`tests/isa` and `tests/kernels`) compiled for `target` at these levels; of one kernel in
+/// `every` (1 for all).
 ///
 /// # Panics
 /// If the corpus cannot be read or ptxas cannot be run.
-pub fn words(oracle: &Path, target: &str, levels: &[u8]) -> Vec<u128> {
+pub fn words(oracle: &Path, target: &str, levels: &[u8], every: usize) -> Vec<u128> {
     let mut found = BTreeSet::new();
     let dir = Scratch::new("corpus");
     for path in crate::files("tests/isa", "txt") {
@@ -101,12 +102,13 @@ pub fn words(oracle: &Path, target: &str, levels: &[u8]) -> Vec<u128> {
             .filter(|l| !l.trim().is_empty() && !l.starts_with('#'))
             .flat_map(expand)
             .flat_map(|s| [entry(&s, false), entry(&s, true)])
+            .step_by(every)
             .collect();
         for chunk in entries.chunks(100) {
             batch(oracle, target, levels, chunk, &dir, &mut found);
         }
     }
-    for path in crate::corpus() {
+    for path in crate::corpus().into_iter().step_by(every) {
         let text = std::fs::read_to_string(&path).expect("readable");
         let text = text.lines().map(|l| if l.trim_start().starts_with(".target") { target_line(target) } else { l.into() });
         let text: String = text.flat_map(|l| [l, "\n".into()]).collect();

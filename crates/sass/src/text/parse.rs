@@ -307,10 +307,10 @@ impl<'a> Matcher<'a> {
                 self.run(&rest[end..], text)
             }
             Piece::Alias(alias, slots) => self.alias(alias, slots, text, rest),
-            Piece::Address(slots, Suffix::Text(suffix)) => {
+            Piece::Address(slots, Suffix::Text(suffix), _) => {
                 self.address(slots, suffix, text).is_some_and(|after| self.run(rest, after))
             }
-            Piece::Address(slots, Suffix::Mod(m)) => {
+            Piece::Address(slots, Suffix::Mod(m), _) => {
                 let values = self.inst.form().mods[m as usize].values;
                 values.iter().enumerate().rev().any(|(value, name)| {
                     self.inst.mods[m as usize] = value as u8;
@@ -460,6 +460,14 @@ impl<'a> Matcher<'a> {
                 }
                 (value, &text[8..])
             }
+            ImmPrint::Set => {
+                let (inside, rest) = text.strip_prefix('{')?.split_once('}')?;
+                let mut value = 0i64;
+                for number in inside.split(',').filter(|n| !n.is_empty()) {
+                    value |= 1 << number.parse::<u8>().ok().filter(|n| *n < 64)?;
+                }
+                (value, rest)
+            }
             ImmPrint::Scoreboard | ImmPrint::GroupScoreboard => {
                 let rest = text.strip_prefix(if print == ImmPrint::Scoreboard { "SB" } else { "gsb" })?;
                 let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -577,7 +585,8 @@ impl<'a> Matcher<'a> {
         let mut rest = rest.strip_prefix("][")?;
         let mut offset = 0;
         let mut more = true;
-        if let Some((reg, after)) = register(rest) {
+        let SlotKind::Reg(file) = self.inst.form().slots[slots[1] as usize].kind else { return None };
+        if let Some((reg, after)) = register(rest).filter(|r| r.0.file() == file) {
             self.set(slots[1], Operand::reg(reg));
             more = after.starts_with('+');
             rest = after.strip_prefix('+').unwrap_or(after);
