@@ -19,12 +19,16 @@ fn register(ty: ScalarType, n: usize) -> String {
 }
 
 fn usable(g: &Group) -> Vec<ptx::isa::Mod> {
-    g.words.iter().filter(|w| w.since.sm <= 90 && w.since.ptx <= (9, 2)).map(|w| w.word).collect()
+    g.words
+        .iter()
+        .filter(|w| w.since.sm <= 90 && w.since.only.is_empty() && w.since.ptx <= (9, 2))
+        .map(|w| w.word)
+        .collect()
 }
 
 /// The text of a form with one word, or none, of each group; none for operands that take anything.
 fn instance(form: &Form, chosen: &[Option<ptx::isa::Mod>]) -> Option<String> {
-    let mut types: [Option<ScalarType>; 4] = [None; 4];
+    let mut types: [Option<ScalarType>; 5] = [None; 5];
     let mut text = form.op.name().to_string();
     let mut vector = 1;
     for (group, word) in form.groups.iter().zip(chosen) {
@@ -41,7 +45,12 @@ fn instance(form: &Form, chosen: &[Option<ptx::isa::Mod>]) -> Option<String> {
         };
     }
     let mut operands = Vec::new();
-    for (i, o) in form.operands.iter().enumerate().filter(|(_, o)| !o.optional) {
+    for (i, o) in form
+        .operands
+        .iter()
+        .enumerate()
+        .filter(|(_, o)| !o.optional && o.when.is_none_or(|w| chosen.contains(&Some(w))))
+    {
         let ty = match o.ty {
             OperandType::Slot(s) => types[s as usize],
             OperandType::Fixed(t) => Some(t),
@@ -53,9 +62,10 @@ fn instance(form: &Form, chosen: &[Option<ptx::isa::Mod>]) -> Option<String> {
         let ty = ty.unwrap_or(ScalarType::B32);
         use OperandKind as K;
         operands.push(match o.kind {
-            K::Any => return None,
+            K::Any | K::DestVec(_) | K::SourceVec(_) | K::ConstantVec(_) | K::Tensor(_) => return None,
             K::Label => "L".to_string(),
-            K::Constant => "4".to_string(),
+            K::Constant(ptx::isa::Values::OneOf(list)) => list[0].to_string(),
+            K::Constant(_) => "4".to_string(),
             K::Memory => "[%rd1]".to_string(),
             K::Pred => "%p2".to_string(),
             K::DestPred if matches!(types[0], Some(ScalarType::F16x2 | ScalarType::BF16x2)) => "%p1|%p2".to_string(),
@@ -73,7 +83,7 @@ fn instance(form: &Form, chosen: &[Option<ptx::isa::Mod>]) -> Option<String> {
 
 fn instances() -> BTreeSet<String> {
     let mut out = BTreeSet::new();
-    for form in FORMS.iter().filter(|f| f.since.sm <= 90 && f.since.ptx <= (9, 2)) {
+    for form in FORMS.iter().filter(|f| f.since.sm <= 90 && f.since.only.is_empty() && f.since.ptx <= (9, 2)) {
         let base: Vec<_> =
             form.groups.iter().map(|g| if g.optional { None } else { usable(g).first().copied() }).collect();
         out.extend(instance(form, &base));

@@ -2,24 +2,26 @@
 
 use super::Checker;
 use crate::access::{CmpOp, Rounding};
-use crate::isa::{Form, Mod, Op, Slot};
+use crate::isa::{Count, Form, Mod, Op, OperandForm, Slot};
 use crate::module::Inst;
 use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
+use std::rc::Rc;
 
 /// The types that a form's slots have in an instruction.
-pub(super) type Types = [Option<ScalarType>; 4];
+pub(super) type Types = [Option<ScalarType>; 5];
 
 /// A form that the modifiers fit.
-#[derive(Clone, Copy)]
 pub(super) struct Fit {
     pub form: &'static Form,
     pub types: Types,
+    /// The operands that the modifiers call for.
+    pub operands: SmallVec<[&'static OperandForm; 6]>,
 }
 
-type Known = (Op, SmallVec<[Mod; 6]>, SmallVec<[Fit; 2]>);
+type Known = (Op, SmallVec<[Mod; 6]>, Rc<[Fit]>);
 
 /// Fits of the modifier lists seen so far.
 #[derive(Default)]
@@ -46,7 +48,7 @@ impl Miss {
 
 fn fit(form: &'static Form, mods: &[Mod]) -> Result<Fit, Miss> {
     let mut used: u32 = 0;
-    let mut types: Types = [None; 4];
+    let mut types: Types = [None; 5];
     let mut extra = Vec::new();
     let mut wrong_type = false;
     for &m in mods {
@@ -73,7 +75,8 @@ fn fit(form: &'static Form, mods: &[Mod]) -> Result<Fit, Miss> {
         !g.optional && used & 1 << i == 0 && g.words.iter().all(|w| ScalarType::from_mod(w.word).is_some())
     });
     if extra.is_empty() && missing.is_none() {
-        return Ok(Fit { form, types });
+        let called = |o: &&OperandForm| o.when.is_none_or(|w| mods.contains(&w));
+        return Ok(Fit { form, types, operands: form.operands.iter().filter(called).collect() });
     }
     let operation =
         matches!(form.op, Op::Atom | Op::Red) && extra.iter().any(|&m| crate::access::AtomOp::from_mod(m).is_some());
@@ -99,9 +102,35 @@ pub(super) fn name(inst: &Inst) -> String {
     }
 }
 
+/// How many elements a vector operand has in an instruction.
+pub(super) fn count(inst: &Inst, n: Count) -> usize {
+    let word = |f: &dyn Fn(&str) -> Option<usize>| inst.mods.iter().find_map(|m| f(m.name()));
+    match n {
+        Count::Fixed(n) => n as usize,
+        Count::Columns(d) => word(&columns).unwrap_or(0) / d as usize,
+        Count::Repeat(n) => word(&|w| w.strip_prefix('x')?.parse().ok()).unwrap_or(1) * n as usize,
+        Count::Vector => inst.vector() as usize,
+        Count::Geometry if inst.has(Mod::TileGather4) || inst.has(Mod::TileScatter4) => 5,
+        Count::Geometry => dimensions(inst),
+        Count::Offsets if inst.has(Mod::Im2col) => dimensions(inst).saturating_sub(2),
+        Count::Offsets => 2,
+    }
+}
+
+/// `m64n16k8` -> 16.
+fn columns(word: &str) -> Option<usize> {
+    let (_, rest) = word.strip_prefix('m')?.split_once('n')?;
+    rest.split_once('k')?.0.parse().ok()
+}
+
+fn dimensions(inst: &Inst) -> usize {
+    let word = |m: &&Mod| matches!(m, Mod::N1d | Mod::N2d | Mod::N3d | Mod::N4d | Mod::N5d);
+    inst.mods.iter().find(word).map_or(0, |m| usize::from(m.name().as_bytes()[0] - b'0'))
+}
+
 impl Checker<'_> {
     /// The forms that the modifiers of an instruction fit; reports and gives none where there is none.
-    pub(super) fn fits(&mut self, inst: &Inst) -> SmallVec<[Fit; 2]> {
+    pub(super) fn fits(&mut self, inst: &Inst) -> Rc<[Fit]> {
         let mut hasher = FxHasher::default();
         (inst.op, inst.mods.as_slice()).hash(&mut hasher);
         let key = hasher.finish();
@@ -113,9 +142,9 @@ impl Checker<'_> {
         let forms = inst.op.forms();
         if forms.is_empty() {
             self.error(inst.span, format!("instruction '{}' is not supported yet", name(inst)));
-            return SmallVec::new();
+            return Rc::new([]);
         }
-        let mut fits = SmallVec::new();
+        let mut fits = Vec::new();
         let mut nearest: Option<Miss> = None;
         for form in forms {
             match fit(form, &inst.mods) {
@@ -128,8 +157,9 @@ impl Checker<'_> {
             if let Some(miss) = nearest {
                 self.report(inst, &miss);
             }
-            return fits;
+            return Rc::new([]);
         }
+        let fits: Rc<[Fit]> = fits.into();
         let gated = self.gates(inst, &fits);
         if !gated {
             self.cache.0.entry(key).or_default().push((inst.op, inst.mods.clone(), fits.clone()));
@@ -230,7 +260,7 @@ impl Checker<'_> {
         let mut best: Option<Vec<(String, crate::isa::Since)>> = None;
         for f in fits {
             let mut bad = Vec::new();
-            if f.form.since.ptx > self.version || f.form.since.sm > self.sm {
+            if f.form.since.ptx > self.version || !f.form.since.has(self.target) {
                 bad.push((name(inst), f.form.since));
             }
             let mut used = 0u32;
@@ -241,7 +271,7 @@ impl Checker<'_> {
                 });
                 if let Some((i, w)) = found {
                     used |= 1 << i;
-                    if w.since.ptx > self.version || w.since.sm > self.sm {
+                    if w.since.ptx > self.version || !w.since.has(self.target) {
                         bad.push((format!(".{}", m.name()), w.since));
                     }
                 }
@@ -263,9 +293,16 @@ impl Checker<'_> {
             let (a, b) = since.ptx;
             self.error(span, format!("Feature '{what}' requires PTX ISA .version {a}.{b} or later"));
         }
-        if since.sm > self.sm {
-            self.error(span, format!("Feature '{what}' requires .target sm_{} or higher", since.sm));
+        if since.has(self.target) {
+            return;
         }
+        let message = if since.only.is_empty() {
+            format!("Feature '{what}' requires .target sm_{} or higher", since.sm)
+        } else {
+            let kind = if what.starts_with('.') || what.starts_with('%') { "Feature" } else { "Instruction" };
+            format!("{kind} '{what}' not supported on .target '{}'", self.target)
+        };
+        self.error(span, message);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Checker;
 use super::forms::{self, Fit};
-use crate::isa::{Mod, Op, OperandForm, OperandKind, OperandType, Since};
+use crate::isa::{Count, Mod, Op, OperandForm, OperandKind, OperandType, Since, Values};
 use crate::module::*;
 use crate::types::{ScalarType, Space};
 use smallvec::SmallVec;
@@ -62,8 +62,8 @@ impl Checker<'_> {
         let counted: SmallVec<[&Fit; 2]> = fits
             .iter()
             .filter(|fit| {
-                let least = fit.form.operands.iter().filter(|o| !o.optional).count();
-                (least..=fit.form.operands.len()).contains(&given)
+                let least = fit.operands.iter().filter(|o| !o.optional).count();
+                (least..=fit.operands.len()).contains(&given)
             })
             .collect();
         let name = || forms::name(inst);
@@ -91,7 +91,7 @@ impl Checker<'_> {
     }
 
     fn operands(&self, f: &Function, inst: &Inst, fit: &Fit) -> Checked {
-        for (i, (o, form)) in inst.operands.iter().zip(fit.form.operands).enumerate() {
+        for (i, (o, form)) in inst.operands.iter().zip(&fit.operands).enumerate() {
             self.operand(f, inst, fit, i, o, form)?;
         }
         Ok(())
@@ -108,7 +108,14 @@ impl Checker<'_> {
         let ty = fit.operand_type(form.ty);
         let is_dest = matches!(
             form.kind,
-            K::Dest | K::DestPred | K::DestAndPred | K::DestBoth | K::ConvDest | K::MoveDest | K::LoadDest
+            K::Dest
+                | K::DestPred
+                | K::DestAndPred
+                | K::DestBoth
+                | K::ConvDest
+                | K::MoveDest
+                | K::LoadDest
+                | K::DestVec(_)
         );
         if is_dest {
             match o {
@@ -195,10 +202,49 @@ impl Checker<'_> {
                 },
                 _ => Err(Bad::Mismatch),
             },
-            K::Constant => match o {
-                Operand::Int(_) => Ok(()),
+            K::Constant(values) => match o {
+                Operand::Int(n) => in_range(*n, values, i, inst),
                 _ => Err(Bad::Mismatch),
             },
+            K::DestVec(n) | K::SourceVec(n) => {
+                let n = forms::count(inst, n);
+                if n <= 1
+                    && !matches!(o, Operand::Vector(_))
+                    && !matches!(form.kind, K::DestVec(Count::Fixed(_)) | K::SourceVec(Count::Fixed(_)))
+                {
+                    return match (o, matches!(form.kind, K::DestVec(_))) {
+                        (Operand::Reg { .. }, _) => fits(o, exact),
+                        (Operand::Sink, true) => Ok(()),
+                        (_, false) => constant(o, ty),
+                        _ => Err(Bad::Mismatch),
+                    };
+                }
+                let Some(ty) = ty else { return Err(Bad::Mismatch) };
+                self.fragment(f, inst, i, o, n, ty, matches!(form.kind, K::DestVec(_)))
+            }
+            K::ConstantVec(n) => match o {
+                Operand::Vector(parts) if parts.len() == forms::count(inst, n) => {
+                    if parts.iter().all(|p| matches!(p, Operand::Int(_))) { Ok(()) } else { Err(Bad::Mismatch) }
+                }
+                _ => Err(Bad::Mismatch),
+            },
+            K::Tensor(n) => {
+                let Operand::TexMem(parts) = o else { return Err(Bad::Mismatch) };
+                let [base, coordinates] = parts.as_slice() else { return Err(Bad::Mismatch) };
+                let wide = match base {
+                    Operand::Reg { reg, elem } => {
+                        let t = self.reg(f, *reg, *elem)?;
+                        !t.is_float() && matches!(t.bits(), 32 | 64)
+                    }
+                    Operand::Var { .. } | Operand::Int(_) => true,
+                    _ => false,
+                };
+                let Some(ty) = ty else { return Err(Bad::Mismatch) };
+                if !wide {
+                    return Err(Bad::Mismatch);
+                }
+                self.fragment(f, inst, i, coordinates, forms::count(inst, n), ty, false)
+            }
             K::Label => match o {
                 Operand::Label(_) => Ok(()),
                 _ => because(format!("Label expected for argument {i} of instruction '{}'", name())),
@@ -326,6 +372,45 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// `{a, b, ...}` or a vector register as exactly `n` elements of a matrix fragment, a coordinate list and the like.
+    #[allow(clippy::too_many_arguments)]
+    fn fragment(
+        &self,
+        f: &Function,
+        inst: &Inst,
+        i: usize,
+        o: &Operand,
+        n: usize,
+        ty: ScalarType,
+        dest: bool,
+    ) -> Checked {
+        let size = || because(format!("Argument vector size mismatch for instruction '{}'", forms::name(inst)));
+        if let Some(r) = self.vector_reg(f, o) {
+            return match () {
+                _ if r.vector as usize != n => size(),
+                _ if exact(r.ty, ty) => Ok(()),
+                _ => Err(Bad::Mismatch),
+            };
+        }
+        let Operand::Vector(parts) = o else { return because(format!("Vector expected for argument {i}")) };
+        if parts.len() != n {
+            return size();
+        }
+        for p in parts {
+            match p {
+                Operand::Reg { reg, elem } => {
+                    if !exact(self.reg(f, *reg, *elem)?, ty) {
+                        return Err(Bad::Mismatch);
+                    }
+                }
+                Operand::Sink if dest => {}
+                _ if !dest => constant(p, Some(ty))?,
+                _ => return Err(Bad::Mismatch),
+            }
+        }
+        Ok(())
+    }
+
     fn memory_data(&self, f: &Function, inst: &Inst, o: &Operand, ty: Option<ScalarType>, store: bool) -> Checked {
         let Some(ty) = ty else { return Err(Bad::Mismatch) };
         let size = || Bad::Because(format!("Argument vector size mismatch for instruction '{}'", forms::name(inst)));
@@ -350,8 +435,8 @@ impl Checker<'_> {
         for o in &inst.operands {
             if let Operand::Special(s) = o {
                 let (ptx, sm) = s.since();
-                if ptx > self.version || sm > self.sm {
-                    self.since(inst.span, &s.name(), Since { ptx, sm });
+                if ptx > self.version || sm > self.target.sm {
+                    self.since(inst.span, &s.name(), Since::new(ptx, sm));
                 }
             }
         }
@@ -361,7 +446,9 @@ impl Checker<'_> {
     fn meaning(&mut self, func: FuncId, f: &Function, inst: &Inst) {
         let name = || forms::name(inst);
         match inst.op {
-            Op::Ld | Op::St | Op::Atom | Op::Red | Op::Ldu => self.memory(func, f, inst),
+            Op::Ld | Op::St | Op::Atom | Op::Red | Op::Ldu if !inst.has(Mod::Async) && !inst.has(Mod::Bulk) => {
+                self.memory(func, f, inst)
+            }
             Op::Cvta if inst.ty().bits() != u32::from(self.m.address_size) => {
                 let message = format!(
                     "{}-bit address is conflicting with .address_size {}",
@@ -387,17 +474,6 @@ impl Checker<'_> {
                     );
                 }
             }
-            Op::Pmevent => {
-                if let Some(&Operand::Int(n)) = inst.operands.first()
-                    && !inst.has(Mod::Mask)
-                    && !(0..16).contains(&n)
-                {
-                    let message = format!(
-                        "Argument 0 of instruction 'pmevent': value '{n}' out of range, expected to be in range [0..15]"
-                    );
-                    self.error(inst.span, message);
-                }
-            }
             Op::Cvt if inst.sat() => {
                 // Saturation that cannot happen is refused: the result holds every value of the source.
                 if let [to, from] = inst.types()[..]
@@ -409,15 +485,6 @@ impl Checker<'_> {
                     self.error(inst.span, "Illegal modifier '.sat' for instruction 'cvt'");
                 }
             }
-            Op::Discard | Op::Applypriority => {
-                if let Some(&Operand::Int(n)) = inst.operands.get(1)
-                    && n != 128
-                {
-                    let message =
-                        format!("Argument 2 of instruction '{}': unexpected value '{n}', expected to be 128", name());
-                    self.error(inst.span, message);
-                }
-            }
             Op::Mbarrier => match (inst.sem(), inst.scope()) {
                 (Some(_), None) => {
                     self.error(inst.span, format!("Memory order requires scope with '{}' instruction", name()));
@@ -427,17 +494,6 @@ impl Checker<'_> {
                 }
                 _ => {}
             },
-            Op::Cp => {
-                if inst.has(Mod::L2CacheHint) && inst.operands.len() < 4 {
-                    self.error(inst.span, format!("Arguments mismatch for instruction '{}'", name()));
-                }
-                if let (true, Some(&Operand::Int(n))) = (inst.has(Mod::Async), inst.operands.get(2)) {
-                    let ok = if inst.has(Mod::Cg) { n == 16 } else { matches!(n, 4 | 8 | 16) };
-                    if !ok {
-                        self.error(inst.span, format!("Illegal copy size '{n}' for instruction '{}'", name()));
-                    }
-                }
-            }
             Op::Brx => {
                 let table = inst.operands.get(1);
                 let ok = matches!(table, Some(Operand::Table(t))
@@ -478,19 +534,10 @@ impl Checker<'_> {
                 self.error(inst.span, "Modifier '.nc' requires .global space");
             }
         }
-        let policy = usize::from(inst.has(Mod::L2CacheHint));
-        let plain = match inst.op {
-            Op::Atom if inst.has(Mod::Cas) => 4,
-            Op::Atom => 3,
-            _ => 2,
-        };
-        if inst.operands.len() != plain + policy {
-            self.error(inst.span, format!("Arguments mismatch for instruction '{name}'"));
-        }
         let bits = inst.ty().bits() * u32::from(inst.vector());
         if bits > 128 {
-            if self.sm < 100 || self.version < (8, 8) || bits > 256 {
-                let since = Since { ptx: (8, 8), sm: 100 };
+            if self.target.sm < 100 || self.version < (8, 8) || bits > 256 {
+                let since = Since::new((8, 8), 100);
                 if bits > 256 {
                     self.error(inst.span, "Vector operand is too large");
                 } else {
@@ -608,6 +655,26 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// Is a constant operand one of the legal values?
+fn in_range(n: i64, values: Values, i: usize, inst: &Inst) -> Checked {
+    let (ok, what, expected) = match values {
+        Values::Any => return Ok(()),
+        Values::Range(a, b) => ((a..=b).contains(&n), "value", format!("in range [{a}..{b}]")),
+        Values::OneOf(list) => {
+            let words: Vec<String> = list.iter().map(i64::to_string).collect();
+            (list.contains(&n), "unexpected value", words.join(" or "))
+        }
+    };
+    if ok {
+        return Ok(());
+    }
+    let out = if what == "value" { " out of range" } else { "" };
+    because(format!(
+        "Argument {i} of instruction '{}': {what} '{n}'{out}, expected to be {expected}",
+        forms::name(inst)
+    ))
 }
 
 /// May a literal stand where type `ty` is meant? Integers for integers and bits, floats for floats and hexadecimal ones for bits.

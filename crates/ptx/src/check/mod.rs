@@ -18,7 +18,7 @@ const MAX_ERRORS: usize = 100;
 pub(crate) struct Checker<'a> {
     m: &'a Module,
     version: (u16, u16),
-    sm: u16,
+    target: Target,
     diags: Vec<Diagnostic>,
     cache: forms::Cache,
 }
@@ -30,7 +30,7 @@ pub fn check(module: &Module, target: Option<&Target>) -> Vec<Diagnostic> {
     let mut c = Checker {
         m: module,
         version: module.version,
-        sm: ptx.map_or(0, |t| t.sm),
+        target: ptx.unwrap_or(Target { sm: 0, variant: arch::Variant::Plain }),
         diags: Vec::new(),
         cache: forms::Cache::default(),
     };
