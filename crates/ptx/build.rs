@@ -130,6 +130,8 @@ fn count(text: &str, at: &str) -> String {
         b'g' => "Count::Geometry".to_string(),
         b'i' => "Count::Offsets".to_string(),
         b'v' => "Count::Vector".to_string(),
+        b'c' => "Count::Coordinates".to_string(),
+        b'l' => "Count::Lanes".to_string(),
         _ => format!("Count::Fixed({})", number(text)),
     }
 }
@@ -168,6 +170,11 @@ fn plain_kind(kind: &str, at: &str) -> &'static str {
         "m" => "Memory",
         "l" => "Label",
         "any" => "Any",
+        "r" => "Register",
+        "e" => "Offset",
+        "g" => "Gradient",
+        "o" => "Handle",
+        "y" => "Part",
         other => panic!("{at}: unknown operand kind {other}"),
     }
 }
@@ -190,8 +197,15 @@ fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -
     };
     let (operands, since_text) = tail.split_once(';').unwrap_or((tail, ""));
     let mut words = head.split_whitespace();
-    let op = words.next().unwrap_or_else(|| panic!("{at}: no opcode")).to_string();
-    let mut out = format!("Form {{ op: Op::{}, groups: &[", camel(&op));
+    let name = words.next().unwrap_or_else(|| panic!("{at}: no opcode"));
+    let mut name = name.split('.');
+    let op = name.next().unwrap_or_default().to_string();
+    let mut out = format!("Form {{ op: Op::{}, name: &[", camel(&op));
+    for word in name {
+        assert!(mods.iter().any(|m| m == word), "{at}: unknown modifier {word}");
+        write!(out, "Mod::{}, ", camel(word)).unwrap();
+    }
+    out.push_str("], groups: &[");
     for word in words {
         let (slot, word) = match word.split_once('=') {
             // `_=` only says that the group keeps its place among the named ones.
@@ -236,7 +250,9 @@ fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -
             ("d", Some(n)) => format!("DestVec({n})"),
             ("s", Some(n)) => format!("SourceVec({n})"),
             ("i", Some(n)) => format!("ConstantVec({n})"),
+            ("t", Some(n)) if n == "Count::Coordinates" => "Texture".to_string(),
             ("t", Some(n)) => format!("Tensor({n})"),
+            ("x", Some(n)) => format!("TexelDest({n})"),
             (k, Some(_)) => panic!("{at}: {k} has no count"),
             ("i", None) => format!("Constant({})", numbers(values, at)),
             (k, None) => plain_kind(k, at).to_string(),
@@ -245,6 +261,10 @@ fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -
             "T" | "U" | "V" | "X" => format!("OperandType::Slot(Slot::{ty})"),
             "W" => "OperandType::Twice".to_string(),
             "address" => "OperandType::Address".to_string(),
+            "shared" => "OperandType::Space(Space::Shared)".to_string(),
+            "cluster" => "OperandType::Space(Space::SharedCluster)".to_string(),
+            "global" => "OperandType::Space(Space::Global)".to_string(),
+            "tensor" => "OperandType::TensorMemory".to_string(),
             fixed => format!("OperandType::Fixed(ScalarType::{})", type_name(fixed)),
         };
         write!(out, "OperandForm {{ kind: OperandKind::{kind}, ty: {ty}, optional: {optional}, when: {when} }}, ")
@@ -286,10 +306,14 @@ fn write_forms(out: &mut String, ops: &[String], mods: &[String]) {
                     sets.insert(name.to_string(), value.to_string());
                 }
                 _ => {
-                    let (op, text) = form(line, &sets, mods, &at);
-                    let index =
-                        ops.iter().position(|o| *o == op).unwrap_or_else(|| panic!("{at}: unknown opcode {op}"));
-                    forms.entry(index).or_default().push(text);
+                    // `mbarrier.{arrive,arrive_drop}` is two forms.
+                    let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+                    for name in expand(name) {
+                        let (op, text) = form(&format!("{name} {rest}"), &sets, mods, &at);
+                        let index =
+                            ops.iter().position(|o| *o == op).unwrap_or_else(|| panic!("{at}: unknown opcode {op}"));
+                        forms.entry(index).or_default().push(text);
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Everything here is made from `isa/*.ptxi` by the build script.
 
-use crate::types::ScalarType;
+use crate::types::{ScalarType, Space};
 use arch::{Target, Variant};
 
 /// The first PTX version and the first SM that have something; (0, 0) and 0 where every one has it.
@@ -96,6 +96,13 @@ pub enum OperandKind {
     SourceVec(Count),
     ConstantVec(Count),
     Tensor(Count),
+    Texture,
+    TexelDest(Count),
+    Register,
+    Offset,
+    Gradient,
+    Handle,
+    Part,
 }
 
 /// What a constant operand may be.
@@ -124,6 +131,10 @@ pub enum Count {
     Offsets,
     /// `.v2`, `.v4`, `.v8`; 1 is a plain register.
     Vector,
+    /// The coordinates of a texture or surface: 1, 2 or 4.
+    Coordinates,
+    /// The words of the mask of `.cta_group::1` (4) or `.cta_group::2` (8).
+    Lanes,
 }
 
 /// The type of an operand.
@@ -137,6 +148,10 @@ pub enum OperandType {
     Address,
     /// Always this one.
     Fixed(ScalarType),
+    /// An address in this space.
+    Space(Space),
+    /// An address in tensor memory: 32 bits.
+    TensorMemory,
 }
 
 /// An operand of a form.
@@ -157,6 +172,8 @@ pub struct OperandForm {
 pub struct Form {
     /// Opcode word.
     pub op: Op,
+    /// The words that belong to the name (`cp.async.bulk`): they stand right behind the opcode, in this order.
+    pub name: &'static [Mod],
     /// Modifiers.
     pub groups: &'static [Group],
     /// Operands in order.

@@ -382,6 +382,15 @@ pub enum Operand {
     NotReg(RegId),
     /// `-r` (negated register, where the instruction takes one).
     NegReg(RegId),
+    /// `r.b0`, `r.h1`, `-r.b3`, `r.h10`, `r.b3210`: bytes or halves of a register, of a video instruction.
+    Part {
+        /// The register.
+        reg: RegId,
+        /// True for `-r.b0`.
+        negated: bool,
+        /// Which parts.
+        select: Select,
+    },
     /// `p|q`: a destination pair (`setp`, `shfl`, `elect`, ...). Either may be [`Operand::Sink`].
     Pair(Box<(Operand, Operand)>),
     /// A special register (`%tid.x`, `%laneid`, `WARP_SZ` is an immediate).
@@ -416,6 +425,43 @@ pub enum Operand {
     List(Vec<Operand>),
     /// `_`
     Sink,
+}
+
+/// Bytes (`.b3210`) or halves (`.h10`) of a register, or of a pair of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Select {
+    /// Halves instead of bytes.
+    pub halves: bool,
+    /// How many are written: 1 to 4.
+    pub count: u8,
+    /// Their numbers in the order written, the most significant first; those not written are 0.
+    pub lanes: [u8; 4],
+}
+
+impl Select {
+    /// `b3210` -> the bytes 3, 2, 1, 0; none for what is no selector.
+    pub fn from_name(name: &str) -> Option<Select> {
+        let (&kind, digits) = name.as_bytes().split_first()?;
+        let halves = match kind {
+            b'b' => false,
+            b'h' => true,
+            _ => return None,
+        };
+        if digits.is_empty() || digits.len() > if halves { 2 } else { 4 } {
+            return None;
+        }
+        let mut lanes = [0; 4];
+        for (lane, d) in lanes.iter_mut().zip(digits) {
+            *lane = d.checked_sub(b'0').filter(|&n| n < if halves { 4 } else { 8 })?;
+        }
+        Some(Select { halves, count: digits.len() as u8, lanes })
+    }
+
+    /// As written: `b3210`.
+    pub fn name(self) -> String {
+        let digits: String = self.lanes.iter().take(self.count as usize).map(|n| char::from(b'0' + n)).collect();
+        format!("{}{digits}", if self.halves { 'h' } else { 'b' })
+    }
 }
 
 /// What stands between `[` and `]`.

@@ -372,6 +372,13 @@ impl Printer<'_> {
                 self.out.push('-');
                 self.reg(*r);
             }
+            Operand::Part { reg, negated, select } => {
+                if *negated {
+                    self.out.push('-');
+                }
+                self.operand(&Operand::Reg { reg: *reg, elem: None });
+                put!(self, ".{}", select.name());
+            }
             Operand::Pair(p) => {
                 self.operand(&p.0);
                 self.out.push('|');

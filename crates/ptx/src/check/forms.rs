@@ -4,7 +4,7 @@ use super::Checker;
 use crate::access::{CmpOp, Rounding};
 use crate::isa::{Count, Form, Mod, Op, OperandForm, Slot};
 use crate::module::Inst;
-use crate::types::ScalarType;
+use crate::types::{ScalarType, Space};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -34,6 +34,8 @@ struct Miss {
     types: bool,
     /// The operation of an `atom` or `red` is another one.
     operation: bool,
+    /// Words of the name that are not there.
+    unnamed: usize,
 }
 
 impl Miss {
@@ -43,10 +45,22 @@ impl Miss {
             + usize::from(self.missing.is_some())
             + if self.types { 20 } else { 0 }
             + if self.operation { 40 } else { 0 }
+            + self.unnamed * 1000
     }
 }
 
-fn fit(form: &'static Form, mods: &[Mod]) -> Result<Fit, Miss> {
+fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
+    let named = all.iter().zip(form.name).take_while(|(a, b)| a == b).count();
+    if named < form.name.len() {
+        return Err(Miss {
+            extra: Vec::new(),
+            missing: None,
+            types: false,
+            operation: false,
+            unnamed: form.name.len() - named,
+        });
+    }
+    let mods = &all[named..];
     let mut used: u32 = 0;
     let mut types: Types = [None; 5];
     let mut extra = Vec::new();
@@ -64,6 +78,14 @@ fn fit(form: &'static Form, mods: &[Mod]) -> Result<Fit, Miss> {
                     types[slot as usize] = ScalarType::from_mod(m);
                 }
             }
+            // Flags may be written twice.
+            None if form.groups.iter().enumerate().any(|(i, g)| {
+                g.slot.is_none()
+                    && used & 1 << i != 0
+                    && mods.iter().filter(|&&o| o == m).count() > 1
+                    && g.words.iter().any(|w| w.word == m)
+                    && Space::from_mod(m).is_none()
+            }) => {}
             None => {
                 wrong_type |= ScalarType::from_mod(m).is_some();
                 extra.push(m);
@@ -75,25 +97,29 @@ fn fit(form: &'static Form, mods: &[Mod]) -> Result<Fit, Miss> {
         !g.optional && used & 1 << i == 0 && g.words.iter().all(|w| ScalarType::from_mod(w.word).is_some())
     });
     if extra.is_empty() && missing.is_none() {
-        let called = |o: &&OperandForm| o.when.is_none_or(|w| mods.contains(&w));
+        let called = |o: &&OperandForm| o.when.is_none_or(|w| all.contains(&w));
         return Ok(Fit { form, types, operands: form.operands.iter().filter(called).collect() });
     }
     let operation =
         matches!(form.op, Op::Atom | Op::Red) && extra.iter().any(|&m| crate::access::AtomOp::from_mod(m).is_some());
-    Err(Miss { extra, missing, types: wrong_type || missing_type, operation })
+    Err(Miss { extra, missing, types: wrong_type || missing_type, operation, unnamed: 0 })
 }
 
 /// The opcode as messages name it: `mul.wide`, `cvta.to`.
 pub(super) fn name(inst: &Inst) -> String {
+    let named = |f: &Form| inst.mods.starts_with(f.name).then_some(f.name);
+    let longest = inst.op.forms().iter().filter_map(named).max_by_key(|n| n.len()).unwrap_or(&[]);
+    if !longest.is_empty() {
+        let words: String = longest.iter().map(|m| format!(".{}", m.name())).collect();
+        // What is joined by `::` is one name to the parser, but not in messages.
+        return format!("{}{}", inst.op.name(), words.split("::").next().unwrap_or(""));
+    }
     let first = inst.mods.first().copied();
     let sub = match (inst.op, first) {
         (Op::Mul | Op::Mad | Op::Mul24 | Op::Mad24 | Op::Madc, Some(m @ (Mod::Lo | Mod::Hi | Mod::Wide))) => Some(m),
         (Op::Cvta, Some(m @ Mod::To)) | (Op::Brx, Some(m @ Mod::Idx)) => Some(m),
         (Op::Bar | Op::Barrier, Some(m @ (Mod::Arrive | Mod::Red))) => Some(m),
         (Op::Shf, Some(m @ (Mod::L | Mod::R))) => Some(m),
-        (Op::Cp | Op::Wgmma | Op::Tcgen05 | Op::Mbarrier | Op::Tensormap | Op::Clusterlaunchcontrol, Some(m)) => {
-            Some(m)
-        }
         _ => None,
     };
     match sub {
@@ -112,6 +138,17 @@ pub(super) fn count(inst: &Inst, n: Count) -> usize {
         Count::Vector => inst.vector() as usize,
         Count::Geometry if inst.has(Mod::TileGather4) || inst.has(Mod::TileScatter4) => 5,
         Count::Geometry => dimensions(inst),
+        Count::Coordinates => match inst.mods.iter().find_map(|m| geometry(*m)) {
+            Some(n) => n,
+            None => 4,
+        },
+        Count::Lanes => {
+            if inst.has(Mod::CtaGroup2) {
+                8
+            } else {
+                4
+            }
+        }
         Count::Offsets if inst.has(Mod::Im2col) => dimensions(inst).saturating_sub(2),
         Count::Offsets => 2,
     }
@@ -121,6 +158,16 @@ pub(super) fn count(inst: &Inst, n: Count) -> usize {
 fn columns(word: &str) -> Option<usize> {
     let (_, rest) = word.strip_prefix('m')?.split_once('n')?;
     rest.split_once('k')?.0.parse().ok()
+}
+
+/// The coordinates of a texture's geometry, as a vector.
+fn geometry(word: Mod) -> Option<usize> {
+    Some(match word {
+        Mod::N1d => 1,
+        Mod::N2d | Mod::A1d => 2,
+        Mod::N3d | Mod::A2d | Mod::Cube | Mod::Acube | Mod::N2dms | Mod::A2dms => 4,
+        _ => return None,
+    })
 }
 
 fn dimensions(inst: &Inst) -> usize {
@@ -313,7 +360,7 @@ impl Fit {
         match ty {
             O::Slot(s) => self.types[s as usize],
             O::Fixed(t) => Some(t),
-            O::Address => None,
+            O::Address | O::Space(_) | O::TensorMemory => None,
             O::Twice => self.types[Slot::T as usize].map(|t| match t {
                 ScalarType::U16 => ScalarType::U32,
                 ScalarType::S16 => ScalarType::S32,

@@ -36,16 +36,16 @@ pub(super) fn relaxed(reg: ScalarType, ty: ScalarType) -> bool {
         }
 }
 
-enum Bad {
+pub(super) enum Bad {
     /// The general message: "Arguments mismatch for instruction".
     Mismatch,
     /// A message of its own.
     Because(String),
 }
 
-type Checked = Result<(), Bad>;
+pub(super) type Checked = Result<(), Bad>;
 
-fn because(text: impl Into<String>) -> Checked {
+pub(super) fn because(text: impl Into<String>) -> Checked {
     Err(Bad::Because(text.into()))
 }
 
@@ -97,7 +97,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn reg(&self, f: &Function, reg: RegId, elem: Option<u8>) -> Result<ScalarType, Bad> {
+    pub(super) fn reg(&self, f: &Function, reg: RegId, elem: Option<u8>) -> Result<ScalarType, Bad> {
         let r = f.regs.get(reg.index()).ok_or(Bad::Mismatch)?;
         if r.vector > 1 && elem.is_none() { Err(Bad::Mismatch) } else { Ok(r.ty) }
     }
@@ -191,17 +191,51 @@ impl Checker<'_> {
             K::MoveDest => self.move_dest(f, inst, o, ty),
             K::MoveSource => self.move_source(f, inst, o, ty),
             K::LoadDest | K::StoreSource => self.memory_data(f, inst, o, ty, form.kind == K::StoreSource),
-            K::Memory => match o {
-                Operand::Mem(a) => match a.base {
+            K::Memory => {
+                let Operand::Mem(a) = o else { return Err(Bad::Mismatch) };
+                let space = match form.ty {
+                    OperandType::Space(s) => s,
+                    _ => inst.space(),
+                };
+                match a.base {
                     AddressBase::Reg(reg) => {
                         let t = self.reg(f, reg, None)?;
-                        let ok = !t.is_float() && matches!(t.bits(), 32 | 64);
+                        let sizes: &[u32] = if form.ty == OperandType::TensorMemory { &[32] } else { &[32, 64] };
+                        let ok = !t.is_float() && sizes.contains(&t.bits());
                         if ok { Ok(()) } else { Err(Bad::Mismatch) }
                     }
-                    _ => Ok(()),
-                },
+                    // Loads and stores have more to say, see `memory`.
+                    AddressBase::Var(_)
+                        if matches!(inst.op, Op::Ld | Op::St | Op::Ldu | Op::Atom | Op::Red)
+                            && fit.form.name.is_empty() =>
+                    {
+                        Ok(())
+                    }
+                    AddressBase::Var(v) => {
+                        let have = self.m.vars[v.index()].space;
+                        let ok = match space {
+                            Space::Generic => true,
+                            Space::SharedCluster => have == Space::Shared,
+                            Space::ParamEntry | Space::ParamFunc => have == Space::Param,
+                            s => have == s,
+                        };
+                        if ok {
+                            return Ok(());
+                        }
+                        because(format!(
+                            "State space mismatch between instruction and address in instruction '{}'",
+                            name()
+                        ))
+                    }
+                    AddressBase::None => Ok(()),
+                }
+            }
+            K::Register => match o {
+                Operand::Reg { .. } => fits(o, exact),
                 _ => Err(Bad::Mismatch),
             },
+            K::Texture => self.texture(f, inst, o, ty),
+            K::TexelDest(_) | K::Offset | K::Gradient | K::Handle | K::Part => self.texel(f, inst, o, form, ty),
             K::Constant(values) => match o {
                 Operand::Int(n) => in_range(*n, values, i, inst),
                 _ => Err(Bad::Mismatch),
@@ -678,7 +712,7 @@ fn in_range(n: i64, values: Values, i: usize, inst: &Inst) -> Checked {
 }
 
 /// May a literal stand where type `ty` is meant? Integers for integers and bits, floats for floats and hexadecimal ones for bits.
-fn constant(o: &Operand, ty: Option<ScalarType>) -> Checked {
+pub(super) fn constant(o: &Operand, ty: Option<ScalarType>) -> Checked {
     let Some(ty) = ty else { return Err(Bad::Mismatch) };
     let ok = match o {
         Operand::Int(_) => !ty.is_float(),

@@ -5,6 +5,7 @@
 
 mod forms;
 mod inst;
+mod texel;
 
 use crate::module::*;
 use crate::types::{ScalarType, Space};

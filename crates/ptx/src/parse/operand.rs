@@ -51,6 +51,12 @@ impl Parser<'_> {
                     if let Meaning::Reg(reg) = self.names.meaning(name) {
                         self.bump();
                         self.bump();
+                        if k == p1(b'-') && self.at(Kind::Dot) {
+                            let word = self.text(self.tok.span).into_owned();
+                            let Some(select) = Select::from_name(&word[1..]) else { return Err(self.syntax()) };
+                            self.bump();
+                            return Ok(Operand::Part { reg, negated: true, select });
+                        }
                         return Ok(if k == p1(b'!') { Operand::NotReg(reg) } else { Operand::NegReg(reg) });
                     }
                 }
@@ -80,6 +86,11 @@ impl Parser<'_> {
                 if self.at(Kind::Dot) {
                     let selector = self.bump().span;
                     let word = self.text(selector);
+                    if let Some(select) = Select::from_name(&word[1..])
+                        && self.body.regs[reg.index()].vector == 1
+                    {
+                        return Ok(Operand::Part { reg, negated: false, select });
+                    }
                     let Some(dim) = Dim::from_name(&word[1..]) else {
                         let message = format!("Unknown vector selector: '{}'", &word[1..]);
                         return Err(self.error(selector, message));
