@@ -309,6 +309,8 @@ impl Grid<'_> {
             cta: Some(cta),
             thread: Some(coordinates((32 * warp + stop.lane) as u64, self.launch.block)),
             place: Place::Sass { offset: 16 * stop.pc, text: self.text(stop.pc) },
+            source: None,
+            other: None,
             message,
         }
     }

@@ -574,7 +574,7 @@ impl Warp {
             Place::Local => self.local(a, size, lane),
             Place::Const | Place::Param => {
                 let message = format!("a store to {} memory at {a:#x}", space.name());
-                Err(MemFault { kind: FaultKind::ReadOnly, message })
+                Err(MemFault::new(FaultKind::ReadOnly, message))
             }
         }
     }
@@ -584,7 +584,7 @@ impl Warp {
             let message = format!(
                 "local address {a:#x} for an access of {size} bytes; the thread has {STACK_TOP:#x} bytes of local memory"
             );
-            return Err(MemFault { kind: FaultKind::OutOfBounds, message });
+            return Err(MemFault::new(FaultKind::OutOfBounds, message));
         }
         let memory = &mut self.local[lane];
         if memory.is_empty() {
@@ -844,5 +844,5 @@ fn shared(windows: &[Window], a: u64) -> Result<(usize, u64), MemFault> {
         return Ok((rank, off));
     }
     let message = format!("shared address {a:#x} is outside of the cluster");
-    Err(MemFault { kind: FaultKind::OutOfBounds, message })
+    Err(MemFault::new(FaultKind::OutOfBounds, message))
 }
