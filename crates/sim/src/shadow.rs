@@ -48,7 +48,8 @@ pub struct Who {
 /// What is checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Checks {
-    /// Reads of bytes that were never written.
+    /// Reads of bytes that were never written. (Machine code reads padding together with what it wants: there, what is
+    /// read so only counts where it is used.)
     pub init: bool,
     /// Data races.
     pub races: bool,
@@ -218,6 +219,13 @@ impl Shadow {
             list[0] = record;
         }
         Ok(())
+    }
+
+    /// True if all these bytes hold a value.
+    #[inline]
+    pub fn written(&self, (rank, at): (usize, usize), size: u32) -> bool {
+        let state = &self.memory[rank].state;
+        (at..at + size as usize).all(|byte| state[byte / 4] >> (byte % 4) & 1 != 0)
     }
 
     #[inline]
