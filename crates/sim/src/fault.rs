@@ -111,7 +111,7 @@ pub struct Fault {
     /// The line of the source that the place was made from, where the program tells.
     pub source: Option<SourceLine>,
     /// The other thread of a race.
-    pub other: Option<Other>,
+    pub other: Option<Box<Other>>,
     /// What happened, one sentence without a full stop.
     pub message: String,
 }

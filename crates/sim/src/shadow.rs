@@ -14,6 +14,8 @@ use crate::fault::{FaultKind, MemFault};
 /// How an access touches memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
+    /// It reads.
+    pub read: bool,
     /// It writes.
     pub write: bool,
     /// It is atomic, volatile, or otherwise strong.
@@ -22,11 +24,11 @@ pub struct Access {
 
 impl Access {
     /// A plain read.
-    pub const READ: Access = Access { write: false, strong: false };
+    pub const READ: Access = Access { read: true, write: false, strong: false };
     /// A plain write.
-    pub const WRITE: Access = Access { write: true, strong: false };
+    pub const WRITE: Access = Access { read: false, write: true, strong: false };
     /// An atomic operation.
-    pub const ATOMIC: Access = Access { write: true, strong: true };
+    pub const ATOMIC: Access = Access { read: true, write: true, strong: true };
 
     /// The same as a strong access, if so.
     pub fn strong(self, strong: bool) -> Access {
@@ -96,12 +98,16 @@ impl Record {
     }
 }
 
-/// Last writers and readers of a word.
+/// Last writers and readers of a word; strong accesses apart, as they are no race with one another.
 #[derive(Clone, Copy, Default)]
 struct Word {
-    writes: [Record; 2],
-    reads: [Record; 2],
+    /// Plain reads, plain writes, strong reads, strong writes; the last first.
+    last: [[Record; 2]; 4],
 }
+
+const READS: usize = 0;
+const WRITES: usize = 1;
+const STRONG: usize = 2;
 
 #[derive(Default)]
 struct Bytes {
@@ -155,7 +161,14 @@ impl Shadow {
     /// # Errors
     /// The first thing wrong with it; for a race with who came before.
     #[inline]
-    pub fn access(&mut self, (rank, at): (usize, usize), size: u32, how: Access, same: bool, who: Who) -> Result<(), MemFault> {
+    pub fn access(
+        &mut self,
+        (rank, at): (usize, usize),
+        size: u32,
+        how: Access,
+        same: bool,
+        who: Who,
+    ) -> Result<(), MemFault> {
         let (mut word, mut shift, mut left) = (at / 4, at % 4, size as usize);
         while left > 0 {
             let n = left.min(4 - shift);
@@ -167,16 +180,27 @@ impl Shadow {
     }
 
     #[inline]
-    fn word(&mut self, (rank, word): (usize, usize), mask: u8, how: Access, same: bool, who: Who) -> Result<(), MemFault> {
+    fn word(
+        &mut self,
+        (rank, word): (usize, usize),
+        mask: u8,
+        how: Access,
+        same: bool,
+        who: Who,
+    ) -> Result<(), MemFault> {
         let m = &mut self.memory[rank];
         let state = &mut m.state[word];
         if *state >> 4 & mask != 0 {
-            let message = format!("shared memory at {word:#x} is accessed before the asynchronous copy to it was waited for", word = 4 * word);
-            return Err(MemFault::new(FaultKind::Race, message));
+            let message = format!(
+                "shared memory at {:#x} is accessed before the asynchronous copy to it was waited for",
+                4 * word
+            );
+            let earlier = m.words.get(word).map(|w| w.last[WRITES][0].who());
+            return Err(MemFault { kind: FaultKind::Race, message, earlier });
         }
         let missing = mask & !*state;
         if missing != 0 {
-            if (!how.write || how.strong) && self.checks.init {
+            if how.read && self.checks.init {
                 let at = 4 * word + missing.trailing_zeros() as usize;
                 let message = format!("shared memory is read at byte {at} of the CTA's, which was never written");
                 return Err(MemFault::new(FaultKind::Uninitialized, message));
@@ -190,25 +214,23 @@ impl Shadow {
         }
         let record = Record::new(mask, how.strong, who, self.now);
         let w = m.words[word];
-        let old = if how.write { w.writes[0] } else { w.reads[0] };
-        if old == record {
+        let kind = how.write as usize + STRONG * how.strong as usize;
+        if w.last[kind][0] == record {
             return Ok(());
         }
-        for r in w.writes {
-            if !(how.write && same) && self.conflict(r, record) {
-                return Err(race(r, how, "wrote", 4 * word));
-            }
+        let find = |kind: usize| w.last[kind].iter().find(|&&r| self.conflict(r, record));
+        if !(how.write && same)
+            && let Some(r) = find(WRITES).or_else(|| find(STRONG + WRITES))
+        {
+            return Err(race(*r, how, "wrote", 4 * word));
         }
-        if how.write {
-            for r in w.reads {
-                if self.conflict(r, record) {
-                    return Err(race(r, how, "read", 4 * word));
-                }
-            }
+        if how.write
+            && let Some(r) = find(READS).or_else(|| find(STRONG + READS))
+        {
+            return Err(race(*r, how, "read", 4 * word));
         }
         self.used = true;
-        let w = &mut self.memory[rank].words[word];
-        let list = if how.write { &mut w.writes } else { &mut w.reads };
+        let list = &mut self.memory[rank].words[word].last[kind];
         if list[0].alike(record) {
             list[0] = Record(record.0 | list[0].0 & 15);
         } else {
@@ -239,24 +261,27 @@ impl Shadow {
                 return false;
             }
             let w = &self.warps[a.warp as usize];
-            return r.time() > w.base && w.lanes.as_ref().is_none_or(|l| r.time() > l[b.lane as usize][a.lane as usize]);
+            return r.time() > w.base
+                && w.lanes.as_ref().is_none_or(|l| r.time() > l[b.lane as usize][a.lane as usize]);
         }
         r.time() > self.seen[b.warp as usize][a.warp as usize]
     }
 
-    /// Time passes at everything that orders, if anything happened since.
-    fn tick(&mut self) {
+    /// The moment up to which everything has happened so far; what follows is later.
+    fn moment(&mut self) -> u32 {
         if std::mem::take(&mut self.used) {
             self.now += 1;
             self.checks.races &= self.now < LATEST;
         }
+        self.now - 1
     }
 
     /// Lanes of a warp met in a warp-wide instruction.
     pub fn meet(&mut self, warp: u32, lanes: u32, alive: u32) {
+        let now = self.moment();
         let w = &mut self.warps[warp as usize];
         if lanes == alive {
-            (w.base, w.lanes) = (self.now, None);
+            (w.base, w.lanes) = (now, None);
         } else {
             let table = w.lanes.get_or_insert_with(|| Box::new([[0; 32]; 32]));
             let members = || (0..32).filter(|i| lanes >> i & 1 != 0);
@@ -266,19 +291,27 @@ impl Shadow {
                     *to = from.max(*to);
                 }
             }
-            members().for_each(|i| all[i] = self.now);
+            members().for_each(|i| all[i] = now);
             members().for_each(|i| table[i] = all);
         }
-        self.tick();
+    }
+
+    /// A load that waits in a loop for its word to change: the word is a flag from now on, which is no race, and what was
+    /// fenced by others is known.
+    pub fn poll(&mut self, (rank, at): (usize, usize), warp: u32) {
+        if let Some(w) = self.memory[rank].words.get_mut(at / 4) {
+            *w = Word::default();
+        }
+        self.take(warp);
     }
 
     /// What a warp did so far goes into a clock, which another may [`acquire`](Shadow::acquire).
     pub fn release(&mut self, warp: u32, into: &mut Clock) {
+        let now = self.moment();
         let seen = &self.seen[warp as usize];
         into.resize(seen.len(), 0);
         into.iter_mut().zip(seen).for_each(|(to, &from)| *to = from.max(*to));
-        into[warp as usize] = self.now;
-        self.tick();
+        into[warp as usize] = now;
     }
 
     /// A warp knows from now on what a clock holds.
@@ -329,7 +362,9 @@ impl Shadow {
 #[cold]
 fn race(earlier: Record, how: Access, did: &str, at: usize) -> MemFault {
     let does = if how.write { "writes" } else { "reads" };
-    let message = format!("the thread {does} shared memory (word at {at:#x} of the CTA's) that another {did} before, and nothing orders the two");
+    let message = format!(
+        "the thread {does} shared memory (word at {at:#x} of the CTA's) that another {did} before, and nothing orders the two"
+    );
     MemFault { kind: FaultKind::Race, message, earlier: Some(earlier.who()) }
 }
 
@@ -357,7 +392,10 @@ mod tests {
         s.access((0, 3), 3, Access::WRITE, false, who(0, 0)).unwrap();
         assert!(s.access((0, 3), 3, Access::READ, false, who(0, 0)).is_ok());
         for at in [2, 4] {
-            assert_eq!(s.access((0, at), 3, Access::READ, false, who(0, 0)).unwrap_err().kind, FaultKind::Uninitialized);
+            assert_eq!(
+                s.access((0, at), 3, Access::READ, false, who(0, 0)).unwrap_err().kind,
+                FaultKind::Uninitialized
+            );
         }
         assert!(s.access((0, 8), 2, Access::ATOMIC, false, who(0, 0)).is_err());
     }
@@ -369,6 +407,7 @@ mod tests {
         let f = s.access((0, 2), 1, Access::READ, false, who(1, 0)).unwrap_err();
         assert_eq!((f.kind, f.earlier), (FaultKind::Race, Some(who(0, 0))));
         let mut clock = Clock::new();
+        s.release(0, &mut clock);
         s.release(0, &mut clock);
         // After its arrival a warp may go on, and what it does then is not covered.
         s.access((0, 8), 4, Access::WRITE, false, who(0, 3)).unwrap();
@@ -407,6 +446,12 @@ mod tests {
         s.access((0, 4), 4, Access::WRITE, false, who(0, 0)).unwrap();
         assert!(s.access((0, 4), 4, Access::WRITE, true, who(1, 0)).is_ok());
         assert!(s.access((0, 4), 4, Access::WRITE, false, who(0, 0)).is_err());
+        // Strong writes do not hide the plain one before them.
+        s.access((0, 16), 4, Access::WRITE, false, who(0, 0)).unwrap();
+        for _ in 0..4 {
+            s.access((0, 16), 4, Access::ATOMIC, false, who(0, 0)).unwrap();
+        }
+        assert!(s.access((0, 16), 4, Access::ATOMIC, false, who(1, 0)).is_err());
         // A flag behind a fence.
         s.access((0, 8), 4, Access::WRITE, false, who(0, 0)).unwrap();
         s.fence(0);

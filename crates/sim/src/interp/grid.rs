@@ -31,11 +31,11 @@ const MAX_VARIABLE: u64 = 1 << 28;
 /// # Errors
 /// The first fault, with kernel, CTA, thread and place.
 pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, Box<Fault>> {
-    let named = |mut f: Fault| {
+    let named = |mut f: Box<Fault>| {
         f.kernel = launch.kernel.clone();
-        Box::new(f)
+        f
     };
-    let bad = |message: String| named(Fault::new(FaultKind::Launch, message));
+    let bad = |message: String| named(Box::new(Fault::new(FaultKind::Launch, message)));
     let entry = m.funcs.iter().position(|f| f.kind == FuncKind::Entry && f.name == launch.kernel && f.body.is_some());
     let Some(entry) = entry else {
         return Err(bad(format!("there is no kernel '{}' in the module", launch.kernel)));
@@ -147,7 +147,7 @@ fn coordinates(n: u64, d: [u32; 3]) -> [u32; 3] {
 }
 
 impl Grid<'_> {
-    fn run(&mut self) -> Result<(), Fault> {
+    fn run(&mut self) -> Result<(), Box<Fault>> {
         let clusters: [u32; 3] = std::array::from_fn(|i| self.launch.grid[i] / self.cluster[i]);
         let total = clusters.iter().map(|&n| n as u64).product::<u64>();
         let mut next = 0;
@@ -177,8 +177,7 @@ impl Grid<'_> {
         let at = coordinates(n, clusters);
         let size = self.cluster.iter().product::<u32>();
         let bytes = (self.p.shared - SHARED_RESERVED + self.launch.shared) as usize;
-        let checks =
-            Checks { init: self.config.check_uninitialized, races: self.config.check_races, lanes: true };
+        let checks = Checks { init: self.config.check_uninitialized, races: self.config.check_races, lanes: true };
         let warps = self.launch.threads().div_ceil(32) as usize;
         let shadow = Shadow::new(size as usize, warps, bytes, checks);
         let mut c = Cluster { ctas: Vec::new(), shared: Vec::new(), shadow };
@@ -250,7 +249,7 @@ impl Grid<'_> {
     }
 
     /// Runs a cluster for a quantum; true if it has ended.
-    fn step(&mut self, c: &mut Cluster) -> Result<bool, Fault> {
+    fn step(&mut self, c: &mut Cluster) -> Result<bool, Box<Fault>> {
         let mut left = QUANTUM;
         loop {
             let before = self.budget;
@@ -294,7 +293,7 @@ impl Grid<'_> {
         &mut self,
         cta: &mut Cta,
         (rank, shared, shadow): (usize, &mut [Window], &mut Shadow),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Box<Fault>> {
         let warps = cta.warps.len();
         for w in 0..cta.warps.len() {
             if cta.warps[w].runnable() == 0 {
@@ -327,17 +326,17 @@ impl Grid<'_> {
         Ok(())
     }
 
-    fn fault(&self, stop: Stop, cta: [u32; 3], warp: usize) -> Fault {
-        Fault {
+    fn fault(&self, stop: Stop, cta: [u32; 3], warp: usize) -> Box<Fault> {
+        Box::new(Fault {
             kind: stop.kind,
             kernel: String::new(),
             cta: Some(cta),
             thread: Some(coordinates((32 * warp + stop.lane) as u64, self.launch.block)),
             place: Place::Ptx(self.p.code[stop.pc as usize].span),
             source: self.source(stop.pc),
-            other: stop.earlier.map(|who| self.other(who, cta)),
+            other: stop.earlier.map(|who| Box::new(self.other(who, cta))),
             message: stop.message,
-        }
+        })
     }
 
     /// The source line of an instruction.
@@ -360,7 +359,7 @@ impl Grid<'_> {
     }
 
     /// Who waits where, when nobody can go on.
-    fn deadlock(&self, c: &Cluster) -> Fault {
+    fn deadlock(&self, c: &Cluster) -> Box<Fault> {
         let mut list: Vec<String> = Vec::new();
         let mut first = None;
         for cta in &c.ctas {
@@ -389,7 +388,7 @@ impl Grid<'_> {
         if more > 0 {
             message += &format!("; and {more} groups more");
         }
-        let mut fault = Fault::new(FaultKind::Deadlock, message);
+        let mut fault = Box::new(Fault::new(FaultKind::Deadlock, message));
         if let Some((cta, warp, lane, pc)) = first {
             fault.cta = Some(cta);
             fault.thread = Some(coordinates((32 * warp + lane) as u64, self.launch.block));

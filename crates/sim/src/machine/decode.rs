@@ -39,7 +39,36 @@ pub fn decode(image: &Image) -> Program {
         d.p.code.push(ins);
     }
     mark_loops(&mut d.p.code);
+    mark_polls(&mut d.p.code);
     d.p
+}
+
+/// Machine code does not tell volatile loads of shared memory from others. A load that is repeated from an unchanged
+/// address in a short loop that stores nothing can only wait for another thread.
+fn mark_polls(code: &mut [Ins]) {
+    for at in 0..code.len() {
+        let Exec::Bra { target, .. } = code[at].exec else { continue };
+        let start = target as usize;
+        if start > at || at - start > 8 {
+            continue;
+        }
+        let quiet =
+            |i: &Ins| !matches!(i.exec, Exec::Store(_) | Exec::Atom(_) | Exec::Bar { .. } | Exec::Matrix { .. });
+        if !code[start..at].iter().all(quiet) {
+            continue;
+        }
+        for k in start..at {
+            let Exec::Load(l) = &code[k].exec else { continue };
+            let base: Vec<u16> = code[k].uses.iter().filter(|u| u.slot.is_some()).map(|u| u.reg).collect();
+            let moves = code[start..at].iter().any(|i| i.defs.iter().any(|d| base.contains(&d.reg)));
+            if l.space == Space::Shared
+                && !moves
+                && let Exec::Load(l) = &mut code[k].exec
+            {
+                l.poll = true;
+            }
+        }
+    }
 }
 
 /// Instructions between the load of a loop that ends in a compare-and-swap, and that swap.
@@ -78,9 +107,12 @@ fn matters(inst: &Inst, slot: u8) -> bool {
 
 /// Instructions whose result may be whole although a source is not.
 fn selects(name: &str) -> bool {
-    ["SEL", "FSEL", "USEL", "LOP3", "ULOP3", "PLOP3", "UPLOP3", "PRMT", "UPRMT", "SHF", "USHF", "LEA", "BFE", "SGXT", "P2R", "R2P"]
-        .iter()
-        .any(|stem| name == *stem || name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('_')))
+    [
+        "SHFL", "SEL", "FSEL", "USEL", "LOP3", "ULOP3", "PLOP3", "UPLOP3", "PRMT", "UPRMT", "SHF", "USHF", "LEA",
+        "BFE", "SGXT", "P2R", "R2P",
+    ]
+    .iter()
+    .any(|stem| name == *stem || name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('_')))
 }
 
 impl Ins {
@@ -289,7 +321,8 @@ impl Decoder<'_> {
             "MEMBAR" => Exec::Fence,
             "LDGDEPBAR" => Exec::CopyGroup(None),
             "DEPBAR_LE" => Exec::CopyGroup(Some(Self::imm(inst, S::Pending).unwrap_or(0) as u32)),
-            "NOP" | "ERRBAR" | "CGAERRBAR" | "CCTL_IVALL" | "CCTL" | "FENCE_VIEW" | "PMTRIG" | "PREEXIT" | "ACQBULK" | "ENDCOLLECTIVE" => Exec::Nop,
+            "NOP" | "ERRBAR" | "CGAERRBAR" | "CCTL_IVALL" | "CCTL" | "FENCE_VIEW" | "PMTRIG" | "PREEXIT"
+            | "ACQBULK" | "ENDCOLLECTIVE" => Exec::Nop,
             "NANOSLEEP_I" | "NANOSLEEP_R" | "NANOSLEEP_U" | "YIELD" => Exec::Yield,
             "EXIT" => Exec::Exit { p: pp },
             "BRA" => Exec::Bra { p: pp, target: self.target(inst, S::Target)? },
@@ -340,7 +373,7 @@ impl Decoder<'_> {
                 let (size, sign) = Self::size(inst)?;
                 let space = if name.starts_with("LDG") { Space::Global } else { Space::Generic };
                 let addr = self.addr(inst, S::Ra, S::Imm, wide)?;
-                Exec::Load(Load { space, addr, size, sign, d: Self::gpr(inst, S::Rd), strong: false })
+                Exec::Load(Load { space, addr, size, sign, d: Self::gpr(inst, S::Rd), strong: false, poll: false })
             }
             "LDL" | "LDS" | "LDS_U" => {
                 let (size, sign) = Self::size(inst)?;
@@ -349,7 +382,7 @@ impl Decoder<'_> {
                     addr.uniform = Some(self.src(inst, S::UR)?);
                 }
                 let space = if name == "LDL" { Space::Local } else { Space::Shared };
-                Exec::Load(Load { space, addr, size, sign, d: Self::gpr(inst, S::Rd), strong: false })
+                Exec::Load(Load { space, addr, size, sign, d: Self::gpr(inst, S::Rd), strong: false, poll: false })
             }
             "STG" | "STG_R" | "ST" | "ST_R" | "STL" | "STS" | "STS_U" => {
                 let (size, _) = Self::size(inst)?;

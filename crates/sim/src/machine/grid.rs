@@ -3,8 +3,8 @@
 use super::decode::decode;
 use super::hazard::{Distances, Hazards};
 use super::image::Image;
-use super::program::{Lanes, Program};
 use super::init::Init;
+use super::program::{Lanes, Program};
 use super::warp::{Arrival, Env, Stop, Wait, Warp};
 use crate::fault::{Fault, FaultKind, Other, Place};
 use crate::launch::Launch;
@@ -22,12 +22,13 @@ const RESIDENT: usize = 256;
 /// # Errors
 /// The first fault, with kernel, CTA, thread and instruction. A hazard names both instructions.
 pub fn run_sass(cubin: &[u8], launch: &Launch, config: &Config) -> Result<Outcome, Box<Fault>> {
-    let named = |mut f: Fault| {
+    let named = |mut f: Box<Fault>| {
         f.kernel = launch.kernel.clone();
-        Box::new(f)
+        f
     };
     let mut global = Global::new();
-    let image = Image::load(cubin, launch, &mut global).map_err(|e| named(Fault::new(FaultKind::Launch, e)))?;
+    let image =
+        Image::load(cubin, launch, &mut global).map_err(|e| named(Box::new(Fault::new(FaultKind::Launch, e))))?;
     let p = decode(&image);
     let buffers = image.buffers.clone();
     let mut grid = Grid {
@@ -96,7 +97,7 @@ fn coordinates(n: u64, d: [u32; 3]) -> [u32; 3] {
 }
 
 impl Grid<'_> {
-    fn run(&mut self) -> Result<(), Fault> {
+    fn run(&mut self) -> Result<(), Box<Fault>> {
         let clusters: [u32; 3] = std::array::from_fn(|i| self.launch.grid[i] / self.cluster[i]);
         let total = clusters.iter().map(|&n| n as u64).product::<u64>();
         let mut next = 0;
@@ -193,7 +194,7 @@ impl Grid<'_> {
     }
 
     /// Runs a cluster for a quantum; true if it has ended.
-    fn step(&mut self, c: &mut Cluster) -> Result<bool, Fault> {
+    fn step(&mut self, c: &mut Cluster) -> Result<bool, Box<Fault>> {
         let mut left = QUANTUM;
         loop {
             let before = self.budget;
@@ -243,7 +244,7 @@ impl Grid<'_> {
         cta: &mut Cta,
         (shared, shadow, id): (&mut [Window], &mut Shadow, u32),
         w: usize,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Box<Fault>> {
         let mut arrivals = Vec::new();
         let mut env = Env {
             p: &self.p,
@@ -293,7 +294,7 @@ impl Grid<'_> {
     }
 
     /// Completes barriers; true if one was.
-    fn settle(&self, cta: &mut Cta, shadow: &mut Shadow, first: u32) -> Result<bool, Fault> {
+    fn settle(&self, cta: &mut Cta, shadow: &mut Shadow, first: u32) -> Result<bool, Box<Fault>> {
         let mut any = false;
         for (id, b) in cta.barriers.iter_mut().enumerate() {
             let Some(count) = b.count else { continue };
@@ -332,21 +333,21 @@ impl Grid<'_> {
         }
     }
 
-    fn fault(&self, stop: Stop, cta: [u32; 3], warp: usize) -> Fault {
+    fn fault(&self, stop: Stop, cta: [u32; 3], warp: usize) -> Box<Fault> {
         let mut message = stop.message;
         if let Some(pc) = stop.earlier {
             message += &format!("; the earlier instruction is {:#06x}: {}", 16 * pc, self.text(pc));
         }
-        Fault {
+        Box::new(Fault {
             kind: stop.kind,
             kernel: String::new(),
             cta: Some(cta),
             thread: Some(coordinates((32 * warp + stop.lane) as u64, self.launch.block)),
             place: Place::Sass { offset: 16 * stop.pc, text: self.text(stop.pc) },
             source: None,
-            other: stop.other.map(|who| self.other(who, cta)),
+            other: stop.other.map(|who| Box::new(self.other(who, cta))),
             message,
-        }
+        })
     }
 
     /// Another thread of the cluster that `cta` belongs to.
@@ -361,7 +362,7 @@ impl Grid<'_> {
         }
     }
 
-    fn deadlock(&self, c: &Cluster) -> Fault {
+    fn deadlock(&self, c: &Cluster) -> Box<Fault> {
         let mut list = Vec::new();
         let mut first = None;
         for cta in &c.ctas {
@@ -393,9 +394,13 @@ impl Grid<'_> {
         match first {
             Some((cta, warp, g)) => {
                 let lane = g.mask.trailing_zeros() as usize;
-                self.fault(Stop { kind: FaultKind::Deadlock, message, lane, pc: g.pc, earlier: None, other: None }, cta, warp)
+                self.fault(
+                    Stop { kind: FaultKind::Deadlock, message, lane, pc: g.pc, earlier: None, other: None },
+                    cta,
+                    warp,
+                )
             }
-            None => Fault::new(FaultKind::Deadlock, message),
+            None => Box::new(Fault::new(FaultKind::Deadlock, message)),
         }
     }
 }

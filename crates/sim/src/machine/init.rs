@@ -57,7 +57,13 @@ impl Init {
             *w = match uniform(d.reg) {
                 true if active == 0 => *w,
                 true if ins.selects => u32::MAX,
-                true => if tainted == 0 { u32::MAX } else { 0 },
+                true => {
+                    if tainted == 0 {
+                        u32::MAX
+                    } else {
+                        0
+                    }
+                }
                 false if ins.selects => *w | active,
                 false => (*w & !active) | (active & !tainted),
             };

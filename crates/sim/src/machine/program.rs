@@ -139,6 +139,8 @@ pub struct Load {
     pub d: u8,
     /// It begins a loop of `CAS`, see [`super::decode`].
     pub strong: bool,
+    /// It waits for another thread, see [`super::decode`].
+    pub poll: bool,
 }
 
 /// A store of `size` bytes.

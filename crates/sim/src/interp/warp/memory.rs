@@ -31,7 +31,14 @@ impl Warp {
         Ok(std::array::from_fn(|i| base[i].wrapping_add(a.offset as u64) & a.mask))
     }
 
-    pub(super) fn load(&mut self, env: &mut Env<'_>, depth: usize, pc: u32, (order, x): (Order, &Operands<'_>), m: u32) -> Res<()> {
+    pub(super) fn load(
+        &mut self,
+        env: &mut Env<'_>,
+        depth: usize,
+        pc: u32,
+        (order, x): (Order, &Operands<'_>),
+        m: u32,
+    ) -> Res<()> {
         let at = self.address(env, depth, pc, x.addr, m)?;
         let size = x.size as u32;
         let whole = size * x.slots.len() as u32;
@@ -58,7 +65,14 @@ impl Warp {
         Ok(())
     }
 
-    pub(super) fn store(&mut self, env: &mut Env<'_>, depth: usize, pc: u32, (order, x): (Order, &Operands<'_>), m: u32) -> Res<()> {
+    pub(super) fn store(
+        &mut self,
+        env: &mut Env<'_>,
+        depth: usize,
+        pc: u32,
+        (order, x): (Order, &Operands<'_>),
+        m: u32,
+    ) -> Res<()> {
         self.need(env, depth, x.slots, m, pc)?;
         let at = self.address(env, depth, pc, x.addr, m)?;
         if order.release {
@@ -155,7 +169,13 @@ impl Warp {
     }
 
     #[inline]
-    pub(super) fn load_lane(&self, env: &mut Env<'_>, (space, a): (Space, u64), size: u32, at: At) -> Result<u64, MemFault> {
+    pub(super) fn load_lane(
+        &self,
+        env: &mut Env<'_>,
+        (space, a): (Space, u64),
+        size: u32,
+        at: At,
+    ) -> Result<u64, MemFault> {
         check_aligned(a, at.align, name(space))?;
         match space {
             Space::Global | Space::Generic => env.global.load(a, size),

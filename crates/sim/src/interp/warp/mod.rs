@@ -20,8 +20,8 @@ use super::cta::Barriers;
 use super::lanes::{each, mask as bits_mask, sx};
 use super::layout::FUNCTION;
 use super::program::*;
-use crate::fault::{FaultKind, MemFault};
 use crate::copies::Copies;
+use crate::fault::{FaultKind, MemFault};
 use crate::memory::{Global, LOCAL_SIZE, Window, check_aligned, get, put};
 use crate::shadow::{Shadow, Who};
 use memory::{At, resolve};
@@ -442,7 +442,6 @@ impl Warp {
         }
         Ok(true)
     }
-
 }
 
 fn lanes(m: u32) -> impl Iterator<Item = usize> {

@@ -14,6 +14,12 @@ impl Warp {
         for i in lanes(m) {
             let fault = |e| memory(e, i, pc);
             let how = Access::READ.strong(x.strong);
+            if x.poll
+                && let Ok((rank, off)) = shared(env.shared, at[i])
+                && let Ok(from) = env.shared[rank].find(off, size, "shared")
+            {
+                env.shadow.poll((rank, from), env.id);
+            }
             let found = self.note(env, (x.space, at[i]), size, how, None, (i, pc)).map_err(fault)?;
             if let Some((rank, from)) = found
                 && let Some(init) = &mut self.init
@@ -64,7 +70,8 @@ impl Warp {
         let wide =
             |w: &Warp, s: [Src; 2], i: usize| w.src(env.p, s[0])[i] as u64 | (w.src(env.p, s[1])[i] as u64) << 32;
         let mask = if size == 8 { u64::MAX } else { u32::MAX as u64 };
-        let operands: [(u64, u64); 32] = std::array::from_fn(|i| (wide(self, x.b, i) & mask, wide(self, x.c, i) & mask));
+        let operands: [(u64, u64); 32] =
+            std::array::from_fn(|i| (wide(self, x.b, i) & mask, wide(self, x.c, i) & mask));
         let mut out = [[0u32; 32]; 2];
         let mut global = 0;
         for i in lanes(m) {

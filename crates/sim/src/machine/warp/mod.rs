@@ -12,10 +12,10 @@ mod memory;
 
 use super::hazard::{Distances, Hazards};
 use super::image::STACK_TOP;
-use super::program::*;
-use crate::fault::{FaultKind, MemFault};
 use super::init::Init;
+use super::program::*;
 use crate::copies::Copies;
+use crate::fault::{FaultKind, MemFault};
 use crate::memory::{Global, Window, check_aligned, get, put};
 use crate::shadow::{Clock, Shadow, Who};
 use memory::resolve;
