@@ -138,10 +138,7 @@ pub(super) fn count(inst: &Inst, n: Count) -> usize {
         Count::Vector => inst.vector() as usize,
         Count::Geometry if inst.has(Mod::TileGather4) || inst.has(Mod::TileScatter4) => 5,
         Count::Geometry => dimensions(inst),
-        Count::Coordinates => match inst.mods.iter().find_map(|m| geometry(*m)) {
-            Some(n) => n,
-            None => 4,
-        },
+        Count::Coordinates => inst.mods.iter().find_map(|m| geometry(*m)).unwrap_or(4),
         Count::Lanes => {
             if inst.has(Mod::CtaGroup2) {
                 8
@@ -179,10 +176,10 @@ impl Checker<'_> {
     /// The forms that the modifiers of an instruction fit; reports and gives none where there is none.
     pub(super) fn fits(&mut self, inst: &Inst) -> Rc<[Fit]> {
         let mut hasher = FxHasher::default();
-        (inst.op, inst.mods.as_slice()).hash(&mut hasher);
+        (inst.op, inst.mods).hash(&mut hasher);
         let key = hasher.finish();
         if let Some(list) = self.cache.0.get(&key)
-            && let Some(known) = list.iter().find(|k| k.0 == inst.op && k.1 == inst.mods)
+            && let Some(known) = list.iter().find(|k| k.0 == inst.op && k.1.as_slice() == inst.mods)
         {
             return known.2.clone();
         }
@@ -194,7 +191,7 @@ impl Checker<'_> {
         let mut fits = Vec::new();
         let mut nearest: Option<Miss> = None;
         for form in forms {
-            match fit(form, &inst.mods) {
+            match fit(form, inst.mods) {
                 Ok(f) => fits.push(f),
                 Err(miss) if nearest.as_ref().is_none_or(|n| miss.distance() < n.distance()) => nearest = Some(miss),
                 Err(_) => {}
@@ -209,7 +206,7 @@ impl Checker<'_> {
         let fits: Rc<[Fit]> = fits.into();
         let gated = self.gates(inst, &fits);
         if !gated {
-            self.cache.0.entry(key).or_default().push((inst.op, inst.mods.clone(), fits.clone()));
+            self.cache.0.entry(key).or_default().push((inst.op, inst.mods.into(), fits.clone()));
         }
         fits
     }
@@ -311,7 +308,7 @@ impl Checker<'_> {
                 bad.push((name(inst), f.form.since));
             }
             let mut used = 0u32;
-            for &m in &inst.mods {
+            for &m in inst.mods {
                 let found = f.form.groups.iter().enumerate().find_map(|(i, g)| {
                     let w = g.words.iter().find(|w| w.word == m)?;
                     (used & 1 << i == 0).then_some((i, w))

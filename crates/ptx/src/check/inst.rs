@@ -466,7 +466,7 @@ impl Checker<'_> {
 
     /// First version and SM of the special registers read.
     fn specials(&mut self, inst: &Inst) {
-        for o in &inst.operands {
+        for o in inst.operands {
             if let Operand::Special(s) = o {
                 let (ptx, sm) = s.since();
                 if ptx > self.version || sm > self.target.sm {
@@ -625,7 +625,7 @@ impl Checker<'_> {
     }
 
     fn call(&mut self, f: &Function, inst: &Inst) {
-        let [Operand::List(returns), target, Operand::List(arguments), rest @ ..] = inst.operands.as_slice() else {
+        let [Operand::List(returns), target, Operand::List(arguments), rest @ ..] = inst.operands else {
             return self.error(inst.span, "Arguments mismatch for instruction 'call'");
         };
         let m = self.m;

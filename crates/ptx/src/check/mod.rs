@@ -138,13 +138,11 @@ impl Checker<'_> {
                 self.error(f.span, message);
             }
         }
-        for s in f.body.iter().flatten() {
+        for inst in f.body.iter().flat_map(Body::insts) {
             if self.diags.len() >= MAX_ERRORS {
                 return;
             }
-            if let Stmt::Inst(i) = s {
-                self.inst(id, f, i);
-            }
+            self.inst(id, f, &inst);
         }
     }
 }

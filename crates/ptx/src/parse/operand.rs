@@ -6,6 +6,7 @@ use crate::module::*;
 use crate::names::Meaning;
 use crate::types::{Dim, SpecialReg};
 use diag::Span;
+use thin_vec::{ThinVec, thin_vec};
 
 impl Parser<'_> {
     /// One operand, with `p|q` pairs.
@@ -33,7 +34,7 @@ impl Parser<'_> {
             k if k == p1(b'[') => self.memory(site),
             k if k == p1(b'{') => {
                 self.bump();
-                let mut parts = Vec::new();
+                let mut parts = ThinVec::new();
                 while !self.at_p(b'}') {
                     parts.push(self.operand(site)?);
                     if !self.eat_p(b',') {
@@ -191,7 +192,7 @@ impl Parser<'_> {
             if offset != 0 && matches!(base, AddressBase::Reg(_)) {
                 return Err(self.syntax());
             }
-            let mut parts = vec![first];
+            let mut parts = thin_vec![first];
             while self.eat_p(b',') {
                 parts.push(self.operand(site)?);
             }

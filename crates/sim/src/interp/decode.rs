@@ -121,12 +121,13 @@ impl<'a> Decoder<'a> {
         self.label_pc = vec![u32::MAX; f.labels.len()];
         self.fixups.clear();
         let mut last = f.span;
-        for stmt in f.body.iter().flatten() {
+        for (body, stmt) in f.body.iter().flat_map(|b| b.iter().map(move |s| (b, s))) {
             match stmt {
                 Stmt::Label(l) => self.label_pc[l.index()] = self.p.code.len() as u32,
-                Stmt::Inst(inst) => {
+                Stmt::Inst(id) => {
+                    let inst = body.inst(*id);
                     last = inst.span;
-                    self.inst(inst);
+                    self.inst(&inst);
                 }
                 Stmt::Loc(l) => {
                     let file = self.m.files.iter().position(|f| f.index == l.file);
@@ -817,9 +818,9 @@ impl<'a> Decoder<'a> {
 
     /// A number for "the same instruction with the same qualifiers".
     fn key(&mut self, inst: &Inst) -> u32 {
-        let key = (inst.op, inst.mods.clone());
-        let i = self.keys.iter().position(|k| *k == key).unwrap_or_else(|| {
-            self.keys.push(key);
+        let known = self.keys.iter().position(|k| k.0 == inst.op && k.1.as_slice() == inst.mods);
+        let i = known.unwrap_or_else(|| {
+            self.keys.push((inst.op, inst.mods.into()));
             self.keys.len() - 1
         });
         i as u32
@@ -894,7 +895,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn call(&mut self, inst: &Inst) -> Result<Exec> {
-        let [Operand::List(rets), target, Operand::List(args), rest @ ..] = inst.operands.as_slice() else {
+        let [Operand::List(rets), target, Operand::List(args), rest @ ..] = inst.operands else {
             return gap("this kind of call");
         };
         let _ = rest;
