@@ -81,12 +81,15 @@ fn all(wanted: &dyn Fn(&str) -> bool, sample: usize) -> Vec<(&'static str, Examp
     out.into_iter().enumerate().filter(|(i, _)| i % sample == 0).map(|(_, (e, op))| (op, e)).collect()
 }
 
-fn judge(examples: Vec<(&'static str, Example)>, ptxas: &std::path::Path) -> Vec<Judged> {
-    let mut groups: BTreeMap<(&'static str, (u16, u16)), Vec<(&'static str, Example)>> = BTreeMap::new();
+/// An opcode and an example of it.
+type Case = (&'static str, Example);
+
+fn judge(examples: Vec<Case>, ptxas: &std::path::Path) -> Vec<Judged> {
+    let mut groups: BTreeMap<(&'static str, (u16, u16)), Vec<Case>> = BTreeMap::new();
     for (op, e) in examples {
         groups.entry((e.target, e.version)).or_default().push((op, e));
     }
-    let mut work: Vec<Vec<(&'static str, Example)>> = Vec::new();
+    let mut work: Vec<Vec<Case>> = Vec::new();
     for list in groups.into_values() {
         work.extend(list.chunks(BATCH).map(<[_]>::to_vec));
     }
