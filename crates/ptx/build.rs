@@ -146,6 +146,8 @@ fn numbers(text: Option<&str>, at: &str) -> String {
     let number = |t: &str| t.parse::<i64>().unwrap_or_else(|_| panic!("{at}: bad number {t}"));
     match text {
         None => "Values::Any".to_string(),
+        Some("p2") => "Values::PowerOfTwo".to_string(),
+        Some(t) if t.ends_with('n') => format!("Values::MultipleOf({})", number(&t[..t.len() - 1])),
         Some(t) => match t.split_once("..") {
             Some((a, b)) => format!("Values::Range({}, {})", number(a), number(b)),
             None => format!("Values::OneOf(&{:?})", t.split('|').map(number).collect::<Vec<_>>()),
@@ -170,6 +172,8 @@ fn plain_kind(kind: &str, at: &str) -> &'static str {
         "m" => "Memory",
         "l" => "Label",
         "any" => "Any",
+        "_" => "Sink",
+        "w" => "Word",
         "r" => "Register",
         "e" => "Offset",
         "g" => "Gradient",
@@ -255,10 +259,11 @@ fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -
             ("x", Some(n)) => format!("TexelDest({n})"),
             (k, Some(_)) => panic!("{at}: {k} has no count"),
             ("i", None) => format!("Constant({})", numbers(values, at)),
+            ("s", None) if values.is_some() => format!("Multiple({})", numbers(values, at)),
             (k, None) => plain_kind(k, at).to_string(),
         };
         let ty = match ty {
-            "T" | "U" | "V" | "X" => format!("OperandType::Slot(Slot::{ty})"),
+            "T" | "U" | "V" | "X" | "Y" => format!("OperandType::Slot(Slot::{ty})"),
             "W" => "OperandType::Twice".to_string(),
             "address" => "OperandType::Address".to_string(),
             "shared" => "OperandType::Space(Space::Shared)".to_string(),

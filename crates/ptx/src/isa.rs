@@ -48,6 +48,8 @@ pub enum Slot {
     V,
     /// Fourth.
     X,
+    /// Fifth.
+    Y,
     /// No type: the group only keeps its place among those with one.
     Order,
 }
@@ -99,6 +101,9 @@ pub enum OperandKind {
     Texture,
     TexelDest(Count),
     Register,
+    Multiple(Values),
+    Sink,
+    Word,
     Offset,
     Gradient,
     Handle,
@@ -114,6 +119,10 @@ pub enum Values {
     Range(i64, i64),
     /// One of these.
     OneOf(&'static [i64]),
+    /// A multiple of this.
+    MultipleOf(i64),
+    /// A power of two.
+    PowerOfTwo,
 }
 
 /// How many elements a vector operand has.

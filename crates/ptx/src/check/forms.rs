@@ -4,14 +4,14 @@ use super::Checker;
 use crate::access::{CmpOp, Rounding};
 use crate::isa::{Count, Form, Mod, Op, OperandForm, Slot};
 use crate::module::Inst;
-use crate::types::{ScalarType, Space};
+use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 /// The types that a form's slots have in an instruction.
-pub(super) type Types = [Option<ScalarType>; 5];
+pub(super) type Types = [Option<ScalarType>; 6];
 
 /// A form that the modifiers fit.
 pub(super) struct Fit {
@@ -62,13 +62,18 @@ fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
     }
     let mods = &all[named..];
     let mut used: u32 = 0;
-    let mut types: Types = [None; 5];
+    let mut types: Types = [None; 6];
     let mut extra = Vec::new();
     let mut wrong_type = false;
     for &m in mods {
         let found = form.groups.iter().enumerate().find(|&(i, g)| {
-            // Types are told apart by their order, all others by their words.
-            let in_order = g.slot.is_none() || (0..i).all(|j| form.groups[j].slot.is_none() || used & 1 << j != 0);
+            // Types are told apart by their order, as are ordered words; all others by their words.
+            let before = |h: &crate::isa::Group| match g.slot {
+                None => false,
+                Some(Slot::Order) => h.slot == Some(Slot::Order) && class(h.words[0].word) == class(g.words[0].word),
+                Some(_) => h.slot.is_some_and(|s| s != Slot::Order),
+            };
+            let in_order = (0..i).all(|j| !before(&form.groups[j]) || used & 1 << j != 0);
             used & 1 << i == 0 && in_order && g.words.iter().any(|w| w.word == m)
         });
         match found {
@@ -78,14 +83,12 @@ fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
                     types[slot as usize] = ScalarType::from_mod(m);
                 }
             }
-            // Flags may be written twice.
-            None if form.groups.iter().enumerate().any(|(i, g)| {
-                g.slot.is_none()
-                    && used & 1 << i != 0
-                    && mods.iter().filter(|&&o| o == m).count() > 1
-                    && g.words.iter().any(|w| w.word == m)
-                    && Space::from_mod(m).is_none()
-            }) => {}
+            // These may be written twice.
+            None if matches!(
+                m,
+                Mod::Sync | Mod::Sat | Mod::Satfinite | Mod::NaN | Mod::Approx | Mod::Relu | Mod::Cc | Mod::Uni
+            ) && all.iter().filter(|&&o| o == m).count() > 1
+                && (form.name.contains(&m) || form.groups.iter().any(|g| g.words.iter().any(|w| w.word == m))) => {}
             None => {
                 wrong_type |= ScalarType::from_mod(m).is_some();
                 extra.push(m);
@@ -125,6 +128,16 @@ pub(super) fn name(inst: &Inst) -> String {
     match sub {
         Some(m) => format!("{}.{}", inst.op.name(), m.name()),
         None => inst.op.name().to_string(),
+    }
+}
+
+/// Ordered words have their order among those of their class: state spaces, layouts, others.
+fn class(word: Mod) -> u8 {
+    match word {
+        Mod::Row | Mod::Col => 1,
+        _ if crate::types::Space::from_mod(word).is_some() => 2,
+        _ if ScalarType::from_mod(word).is_some() => 3,
+        _ => 4,
     }
 }
 
@@ -213,6 +226,9 @@ impl Checker<'_> {
 
     fn report(&mut self, inst: &Inst, miss: &Miss) {
         let name = name(inst);
+        if let Some(message) = super::repeat::repeated(inst) {
+            return self.error(inst.span, message);
+        }
         let product = |m: Mod| matches!(m, Mod::Lo | Mod::Hi | Mod::Wide);
         let compares = |m: Mod| {
             CmpOp::from_mod(m).is_some() && !matches!(m, Mod::Lo | Mod::Hi) && !matches!(inst.op, Op::Setp | Op::Set)

@@ -15,6 +15,9 @@ pub(super) fn exact(reg: ScalarType, ty: ScalarType) -> bool {
     if reg.bits() != ty.bits() {
         return false;
     }
+    if matches!(ty, ScalarType::U16x2 | ScalarType::S16x2) {
+        return reg == ty || reg.is_bits();
+    }
     reg == ty || reg.is_bits() || ty.is_bits() || (reg.is_int() && ty.is_int())
 }
 
@@ -145,10 +148,14 @@ impl Checker<'_> {
         match form.kind {
             K::Any => Ok(()),
             K::Dest => match o {
-                Operand::Sink => Ok(()),
+                Operand::Sink if discards(inst) => Ok(()),
+                Operand::Sink => because(format!("Result discard mode is not allowed for instruction '{}'", name())),
                 _ => fits(o, exact),
             },
             K::DestPred => match o {
+                Operand::Pair(_) if matches!(ty, Some(ScalarType::F16 | ScalarType::BF16)) => {
+                    because(format!("Predicate output not allowed for instruction '{}'", name()))
+                }
                 Operand::Pair(p) => pred(&p.0).and_then(|()| pred(&p.1)),
                 Operand::NotReg(_) => Err(Bad::Mismatch),
                 _ => pred(o),
@@ -175,6 +182,10 @@ impl Checker<'_> {
                     };
                 }
                 match o {
+                    // 128 bits may be written as their words.
+                    Operand::Vector(parts) if ty == Some(ScalarType::B128) => {
+                        self.packed(f, parts, ScalarType::B128, false)
+                    }
                     Operand::Reg { .. } => fits(o, if form.kind == K::Source { exact } else { relaxed }),
                     Operand::Var { .. } => {
                         because(format!("Argument {i} of instruction '{}': must be register", name()))
@@ -184,6 +195,8 @@ impl Checker<'_> {
                 }
             }
             K::Pred => match o {
+                Operand::Int(n) if inst.op == Op::Wgmma => in_range(*n, Values::OneOf(&[0, 1]), i, inst),
+                Operand::Sink => because("Parsing error near '_': syntax error"),
                 Operand::Int(_) => Ok(()),
                 _ => pred(o),
             },
@@ -213,6 +226,18 @@ impl Checker<'_> {
                     }
                     AddressBase::Var(v) => {
                         let have = self.m.vars[v.index()].space;
+                        let var = &self.m.vars[v.index()].name;
+                        if inst.op == Op::Mbarrier && space == Space::Generic && have != Space::Shared {
+                            return because(format!(
+                                "Illegal state space for address operand '{var}' with instruction '{}'",
+                                name()
+                            ));
+                        }
+                        if inst.op == Op::Prefetchu {
+                            return because(
+                                "Non-generic address is not supported as operand for prefetchu instruction",
+                            );
+                        }
                         let ok = match space {
                             Space::Generic => true,
                             Space::SharedCluster => have == Space::Shared,
@@ -230,12 +255,30 @@ impl Checker<'_> {
                     AddressBase::None => Ok(()),
                 }
             }
+            K::Multiple(values) => match o {
+                Operand::Int(n) => in_range(*n, values, i, inst),
+                Operand::Reg { .. } => fits(o, exact),
+                _ => constant(o, ty),
+            },
+            K::Sink => match o {
+                Operand::Sink => Ok(()),
+                _ => Err(Bad::Mismatch),
+            },
+            // The vendor's tool looks at the size of these only, and takes predicates, too.
+            K::Word => match o {
+                Operand::Reg { reg, elem } => {
+                    let t = self.reg(f, *reg, *elem)?;
+                    if t == ScalarType::Pred || t.bits() == 32 { Ok(()) } else { Err(Bad::Mismatch) }
+                }
+                Operand::NotReg(_) => Ok(()),
+                _ => Err(Bad::Mismatch),
+            },
             K::Register => match o {
                 Operand::Reg { .. } => fits(o, exact),
                 _ => Err(Bad::Mismatch),
             },
             K::Texture => self.texture(f, inst, o, ty),
-            K::TexelDest(_) | K::Offset | K::Gradient | K::Handle | K::Part => self.texel(f, inst, o, form, ty),
+            K::TexelDest(_) | K::Offset | K::Gradient | K::Handle | K::Part => self.texel(f, inst, i, o, form, ty),
             K::Constant(values) => match o {
                 Operand::Int(n) => in_range(*n, values, i, inst),
                 _ => Err(Bad::Mismatch),
@@ -528,6 +571,27 @@ impl Checker<'_> {
                 }
                 _ => {}
             },
+            Op::Multimem if inst.mods.first().is_some_and(|m| *m != Mod::Cp) => {
+                let sem = [Mod::Weak, Mod::Relaxed, Mod::Acquire, Mod::Release].into_iter().find(|&m| inst.has(m));
+                let scope = inst.mods.iter().find(|&&m| crate::access::Scope::from_mod(m).is_some());
+                match (sem, scope) {
+                    (None, Some(scope)) => {
+                        let message =
+                            format!("Modifier '.{}' requires order with '{}' instruction", scope.name(), name());
+                        self.error(inst.span, message);
+                    }
+                    (Some(Mod::Weak), Some(scope)) => {
+                        let message = format!("Modifier '.weak' cannot be combined with modifier '.{}'", scope.name());
+                        self.error(inst.span, message);
+                    }
+                    (Some(sem), None) if sem != Mod::Weak => {
+                        let message =
+                            format!("Modifier '.{}' requires scope with '{}' instruction", sem.name(), name());
+                        self.error(inst.span, message);
+                    }
+                    _ => {}
+                }
+            }
             Op::Brx => {
                 let table = inst.operands.get(1);
                 let ok = matches!(table, Some(Operand::Table(t))
@@ -568,7 +632,19 @@ impl Checker<'_> {
                 self.error(inst.span, "Modifier '.nc' requires .global space");
             }
         }
+        if inst.has(Mod::L2CacheHint) && !matches!(space, Space::Global | Space::Generic) {
+            let space = inst.mods.iter().find(|&&m| Space::from_mod(m).is_some()).map_or("", |m| m.name());
+            let message =
+                format!("Modifier '.L2::cache_hint' cannot be applied to '.{space}' space for instruction '{name}'");
+            self.error(inst.span, message);
+        }
         let bits = inst.ty().bits() * u32::from(inst.vector());
+        let evict = inst.mods.iter().find(|m| matches!(m, Mod::L2EvictFirst | Mod::L2EvictLast | Mod::L2EvictNormal));
+        if let (Op::Ld | Op::St, Some(evict), true) = (inst.op, evict, bits != 256) {
+            let message =
+                format!("Instruction '{name}' requires '.v8.b32/.v4.b64' type with '.{}' modifier.", evict.name());
+            self.error(inst.span, message);
+        }
         if bits > 128 {
             if self.target.sm < 100 || self.version < (8, 8) || bits > 256 {
                 let since = Since::new((8, 8), 100);
@@ -578,7 +654,7 @@ impl Checker<'_> {
                     self.since(inst.span, "256 bit wide load/store", since);
                 }
             }
-        } else if inst.vector() == 8 && inst.ty().bits() < 32 {
+        } else if inst.vector() == 8 && inst.ty().bits() < 32 && self.target.sm < 100 {
             self.error(inst.span, "Illegal vector size: 8");
         }
         let Some(address) = inst.operands.iter().find_map(|o| match o {
@@ -691,11 +767,24 @@ impl Checker<'_> {
     }
 }
 
+/// May the result be `_`? As the vendor's tool answers.
+fn discards(inst: &Inst) -> bool {
+    match inst.op {
+        Op::Atom | Op::Lop3 => true,
+        Op::Mbarrier => !inst.has(Mod::PendingCount),
+        Op::Vote => !inst.has(Mod::Ballot),
+        _ => false,
+    }
+}
+
 /// Is a constant operand one of the legal values?
 fn in_range(n: i64, values: Values, i: usize, inst: &Inst) -> Checked {
     let (ok, what, expected) = match values {
         Values::Any => return Ok(()),
         Values::Range(a, b) => ((a..=b).contains(&n), "value", format!("in range [{a}..{b}]")),
+        Values::PowerOfTwo if n > 0 && n & (n - 1) == 0 => return Ok(()),
+        Values::PowerOfTwo => return because("Alignment must be a power of two"),
+        Values::MultipleOf(m) => (n % m == 0, "unexpected value", format!("multiple of {m}")),
         Values::OneOf(list) => {
             let words: Vec<String> = list.iter().map(i64::to_string).collect();
             (list.contains(&n), "unexpected value", words.join(" or "))
@@ -714,6 +803,11 @@ fn in_range(n: i64, values: Values, i: usize, inst: &Inst) -> Checked {
 /// May a literal stand where type `ty` is meant? Integers for integers and bits, floats for floats and hexadecimal ones for bits.
 pub(super) fn constant(o: &Operand, ty: Option<ScalarType>) -> Checked {
     let Some(ty) = ty else { return Err(Bad::Mismatch) };
+    // Packed values have no literals.
+    if matches!(ty, ScalarType::U16x2 | ScalarType::S16x2 | ScalarType::BF16x2 | ScalarType::F16x2 | ScalarType::F32x2)
+    {
+        return Err(Bad::Mismatch);
+    }
     let ok = match o {
         Operand::Int(_) => !ty.is_float(),
         Operand::F32(_) => (ty.is_float() && ty.bits() >= 32) || (ty.is_bits() && ty.bits() == 32),

@@ -5,6 +5,7 @@
 
 mod forms;
 mod inst;
+mod repeat;
 mod texel;
 
 use crate::module::*;

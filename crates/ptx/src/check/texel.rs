@@ -36,7 +36,28 @@ impl Checker<'_> {
         }
         let Some(ty) = ty else { return Err(Bad::Mismatch) };
         let n = forms::count(inst, Count::Coordinates);
-        self.lanes(f, coordinates, n, ty, n == 1, false)
+        if !matches!(inst.op, Op::Tex | Op::Tld4)
+            || !inst.mods.iter().any(|m| matches!(m, Mod::A1d | Mod::A2d | Mod::Acube | Mod::A2dms))
+        {
+            return self.lanes(f, coordinates, n, ty, n == 1, false);
+        }
+        // The first coordinate of an array is its index.
+        let Operand::Vector(parts) = coordinates else { return self.lanes(f, coordinates, n, ty, false, false) };
+        if parts.len() != n {
+            return Err(Bad::Mismatch);
+        }
+        if let Operand::Reg { reg, elem } = &parts[0]
+            && !exact(self.reg(f, *reg, *elem)?, ScalarType::U32)
+        {
+            return because(format!(
+                "Array index in the '{}' instruction has unexpected type. Expecting type .u32",
+                forms::name(inst)
+            ));
+        }
+        for p in &parts[1..] {
+            self.lanes(f, p, 1, ty, true, false)?;
+        }
+        Ok(())
     }
 
     /// `{a, b, ...}`, a vector register, or where `single` a plain register, of `n` elements of a type.
@@ -70,6 +91,7 @@ impl Checker<'_> {
         &self,
         f: &Function,
         inst: &Inst,
+        i: usize,
         o: &Operand,
         form: &OperandForm,
         ty: Option<ScalarType>,
@@ -102,9 +124,27 @@ impl Checker<'_> {
                     Some(Mod::N1d | Mod::A1d) => 1,
                     Some(Mod::N2d | Mod::A2d) => 2,
                     Some(_) => 4,
-                    None => return Err(Bad::Mismatch),
+                    None if inst.has(Mod::N2dms) || inst.has(Mod::A2dms) => match o {
+                        Operand::Vector(parts) if parts.len() == 2 => 2,
+                        _ => 4,
+                    },
+                    None => {
+                        let cube = if inst.has(Mod::Cube) { "cube" } else { "acube" };
+                        let vector = matches!(o, Operand::Vector(_));
+                        return if vector {
+                            because(format!("Illegal modifier '.{cube}' for instruction '{}'", forms::name(inst)))
+                        } else {
+                            Err(Bad::Mismatch)
+                        };
+                    }
                 };
-                self.lanes(f, o, n, ScalarType::B32, n == 1, false)
+                if matches!(o, Operand::Vector(parts) if parts.len() != n) {
+                    return because(format!(
+                        "Operand vector size doesn't match geometry for instruction '{}'",
+                        forms::name(inst)
+                    ));
+                }
+                self.lanes(f, o, n, ScalarType::B32, n == 1 || inst.op == Op::Tld4, false)
             }
             OperandKind::Gradient => {
                 let n = match inst.mods.iter().find(|m| matches!(m, Mod::N1d | Mod::A1d | Mod::N2d | Mod::A2d)) {
@@ -112,7 +152,10 @@ impl Checker<'_> {
                     Some(_) => 2,
                     None => 4,
                 };
-                self.lanes(f, o, n, ScalarType::F32, n == 1, false)
+                if !matches!(o, Operand::Vector(_)) {
+                    return because(format!("Vector expected for argument {}", i));
+                }
+                self.lanes(f, o, n, ScalarType::F32, false, false)
             }
             OperandKind::Handle => {
                 let Operand::Mem(a) = o else { return Err(Bad::Mismatch) };
@@ -126,7 +169,7 @@ impl Checker<'_> {
                     if surface { &[ScalarType::SurfRef] } else { &[ScalarType::TexRef, ScalarType::SamplerRef] };
                 self.opaque(f, &operand, kinds)
             }
-            _ => self.part(f, inst, o, ty),
+            _ => self.part(f, inst, i, o, ty),
         }
     }
 
@@ -155,26 +198,54 @@ impl Checker<'_> {
     }
 
     /// A register of a video instruction, maybe with the bytes or halves that are meant.
-    fn part(&self, f: &Function, inst: &Inst, o: &Operand, ty: Option<ScalarType>) -> Checked {
+    fn part(&self, f: &Function, inst: &Inst, i: usize, o: &Operand, ty: Option<ScalarType>) -> Checked {
         let Some(ty) = ty else { return Err(Bad::Mismatch) };
         let simd = match inst.op.name().as_bytes().last() {
             Some(b'2') => 2,
             Some(b'4') => 4,
             _ => 1,
         };
+        let wrong = || because(format!("Incorrect video selector for operand {i}"));
+        let secondary = inst.operands.len() > 3;
+        let operation = inst.mods.iter().any(|m| matches!(m, Mod::Add | Mod::Min | Mod::Max));
         match o {
+            _ if i == 0 && matches!(o, Operand::Int(_) | Operand::F32(_) | Operand::F64(_)) => {
+                because("Result register required for instruction 'mov'")
+            }
+            Operand::Sink if i == 0 => {
+                because(format!("Result discard mode is not allowed for instruction '{}'", forms::name(inst)))
+            }
+            Operand::Part { .. } if i == 3 && inst.op == Op::Vmad => {
+                because("Video selector is not allowed on 'source C' operand")
+            }
             Operand::Part { reg, select, negated } => {
                 if !exact(self.reg(f, *reg, None)?, ty) || *negated && inst.op != Op::Vmad {
                     return Err(Bad::Mismatch);
                 }
                 let limit = if select.halves { 2 } else { 4 };
-                let ok = match simd {
-                    1 => select.count == 1 && select.lanes[0] < limit,
-                    2 => select.halves,
-                    _ => !select.halves,
-                };
-                if ok { Ok(()) } else { Err(Bad::Mismatch) }
+                if simd == 1 {
+                    return match i {
+                        _ if select.count != 1 || select.lanes[0] >= limit => wrong(),
+                        0 if operation => {
+                            because("Video instruction cannot have destination selector and secondary operation")
+                        }
+                        0 if !secondary => because(format!(
+                            "Video selector is not allowed on destination for instruction '{}'",
+                            forms::name(inst)
+                        )),
+                        _ => Ok(()),
+                    };
+                }
+                let lanes = &select.lanes[..select.count as usize];
+                let falling = lanes.windows(2).all(|w| w[0] > w[1]);
+                match i {
+                    _ if select.halves != (simd == 2) => wrong(),
+                    0 if falling && lanes.iter().all(|&l| l < simd) => Ok(()),
+                    1 | 2 if select.count == simd => Ok(()),
+                    _ => wrong(),
+                }
             }
+            _ if simd > 1 && !matches!(o, Operand::Reg { .. }) => wrong(),
             Operand::NegReg(reg) if inst.op == Op::Vmad => {
                 if exact(self.reg(f, *reg, None)?, ty) {
                     Ok(())

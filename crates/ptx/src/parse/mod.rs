@@ -258,7 +258,21 @@ impl<'a> Parser<'a> {
                     self.bump();
                     return;
                 }
-                k if k == p1(b'}') || k == p1(b'{') => return,
+                k if k == p1(b'}') || k == p1(b'{') => {
+                    // The braces of a vector operand are no block.
+                    let before = self.src.get((self.prev_end as usize).wrapping_sub(1));
+                    let mut ahead = self.lex;
+                    let behind = ahead.next().kind;
+                    let operand = if k == p1(b'{') {
+                        matches!(before, Some(b',' | b'[' | b'('))
+                    } else {
+                        [b',', b']', b';', b'|'].map(p1).contains(&behind)
+                    };
+                    if !operand {
+                        return;
+                    }
+                    self.bump();
+                }
                 _ => {
                     self.bump();
                 }

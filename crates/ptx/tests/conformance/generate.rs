@@ -181,7 +181,12 @@ impl Maker<'_> {
         let all = words(chosen);
         let head = head(self.form, &all);
         let line = |o: &[String]| format!("{head}{}{};", if o.is_empty() { "" } else { " " }, o.join(", "));
+        // The vendor's tool takes anything for the addresses of tensor copies, and then may compute for ever.
+        let tensor = self.form.op == Op::Cp && self.form.name.contains(&Mod::Tensor);
         for i in 0..operands.len() {
+            if tensor && operands[i].starts_with('[') {
+                continue;
+            }
             for _ in 0..3 {
                 let mut o = operands.clone();
                 let strays = STRAY_OPERANDS;
@@ -211,7 +216,7 @@ impl Maker<'_> {
 
     fn operands(&mut self, chosen: &Chosen) -> Vec<String> {
         let all = words(chosen);
-        let mut types: [Option<ScalarType>; 5] = [None; 5];
+        let mut types: [Option<ScalarType>; 6] = [None; 6];
         for (g, c) in self.form.groups.iter().zip(chosen) {
             if let (Some(slot), Some(c)) = (g.slot, c) {
                 types[slot as usize] = ScalarType::from_mod(*c);
@@ -242,6 +247,10 @@ impl Maker<'_> {
         match form.kind {
             K::Any => "%r1".to_string(),
             K::Label => "L".to_string(),
+            K::Sink => "_".to_string(),
+            K::Multiple(_) if self.random.index(2) == 0 => ["16", "32", "0", "8"][self.random.index(4)].to_string(),
+            K::Constant(Values::PowerOfTwo) => "16".to_string(),
+            K::Constant(Values::MultipleOf(n)) => n.to_string(),
             K::Constant(Values::Any) => "0".to_string(),
             K::Constant(Values::OneOf(list)) => list[self.random.index(list.len())].to_string(),
             K::Constant(Values::Range(a, b)) => [a, b][self.random.index(2)].to_string(),
@@ -288,15 +297,17 @@ impl Maker<'_> {
                 } else {
                     n
                 };
-                if n == 1 { "%f7".to_string() } else { self.vector(ScalarType::F32, n) }
+                self.vector(ScalarType::F32, n)
             }
             K::Handle => {
                 ["[%rd1]", if self.form.op == Op::Suq { "[surf0]" } else { "[tex0]" }][self.random.index(2)].to_string()
             }
             K::Part => {
-                let parts: &[&str] = match self.form.op.name().as_bytes().last() {
-                    Some(b'2') => &["", "", ".h10", ".h1"],
-                    Some(b'4') => &["", "", ".b3210", ".b2"],
+                let parts: &[&str] = match (self.form.op.name().as_bytes().last(), i) {
+                    (Some(b'2' | b'4'), 3) => &["", "", "", ".b3210"],
+                    (Some(b'2'), _) => &["", "", ".h10", ".h1"],
+                    (Some(b'4'), 0) => &["", "", ".b3210", ".b2"],
+                    (Some(b'4'), _) => &["", "", ".b3210", ".b7654"],
                     _ => &["", "", ".b0", ".h1"],
                 };
                 format!("{}{}", self.register(ty, n), parts[self.random.index(4)])

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 use testkit::Scratch;
 
 /// What stands before the instruction at hand: a register of every kind of every type, variables of every space.
@@ -85,15 +86,29 @@ impl<'a> Vendor<'a> {
     fn run(&self, text: &str) -> Result<(), String> {
         let (input, output) = (self.dir.join("a.ptx"), self.dir.join("a.cubin"));
         std::fs::write(&input, text).expect("writable");
+        let log = self.dir.join("log");
+        let file = std::fs::File::create(&log).expect("writable");
         let mut command = Command::new(self.ptxas);
         command.arg(format!("-arch={}", self.target)).arg(&input).arg("-o").arg(&output);
-        let done = command.output().expect("ptxas runs");
-        if done.status.success() {
-            return Ok(());
+        command.stdout(file.try_clone().expect("a second handle")).stderr(file);
+        let mut child = command.spawn().expect("ptxas runs");
+        let start = Instant::now();
+        // A few inputs make it compute for ever.
+        while start.elapsed() < PATIENCE {
+            if let Some(status) = child.try_wait().expect("a child") {
+                let text = || String::from_utf8_lossy(&std::fs::read(&log).unwrap_or_default()).into_owned();
+                return if status.success() { Ok(()) } else { Err(text()) };
+            }
+            std::thread::sleep(Duration::from_millis(2));
         }
-        Err(String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr))
+        let _ = child.kill();
+        let _ = child.wait();
+        Err("no answer".to_string())
     }
 }
+
+/// How long the tool may take for one file.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Line, message, and whether it is a syntax error, of each error with a line.
 fn messages(text: &str) -> Vec<(usize, String, bool)> {
