@@ -94,15 +94,101 @@ fn write_enum(out: &mut String, name: &str, doc: &str, dot: &str, words: &[Strin
     writeln!(out, "static {upper}_SLOTS: [u16; {}] = {slots:?};", slots.len()).unwrap();
 }
 
-/// `7.8/90` -> (7, 8), 90; a part that is not there is 0.
-fn gate(text: &str, at: &str) -> ((u16, u16), u16) {
+/// `7.8/90` or `8.6/100f,110f` as a `Since`; a part that is not there is 0.
+fn gate(text: &str, at: &str) -> String {
     let (ptx, sm) = text.split_once('/').unwrap_or((text, "0"));
-    (version(ptx, at), sm.parse().unwrap_or_else(|_| panic!("{at}: bad SM {sm}")))
+    since(version(ptx, at), sm, at)
+}
+
+/// `90` is every SM from it on, `90a` that chip, `100f` its family from it on; several are joined by commas.
+fn since(ptx: (u16, u16), sms: &str, at: &str) -> String {
+    let mut sm = 0;
+    let mut only = String::new();
+    for word in sms.split(',') {
+        let (digits, variant) = match word.as_bytes().last() {
+            Some(b'a') => (&word[..word.len() - 1], "A"),
+            Some(b'f') => (&word[..word.len() - 1], "F"),
+            _ => (word, ""),
+        };
+        let number: u16 = digits.parse().unwrap_or_else(|_| panic!("{at}: bad SM {word}"));
+        if variant.is_empty() {
+            sm = number;
+        } else {
+            write!(only, "Target {{ sm: {number}, variant: Variant::{variant} }}, ").unwrap();
+        }
+    }
+    format!("Since {{ ptx: {ptx:?}, sm: {sm}, only: &[{only}] }}")
+}
+
+/// The number of elements of a vector operand: `4`, `n2` (columns of the shape over 2), `x2` (the repetition times 2),
+/// `g` (coordinates of the geometry).
+fn count(text: &str, at: &str) -> String {
+    let number = |t: &str| t.parse::<u8>().unwrap_or_else(|_| panic!("{at}: bad count {text}"));
+    match text.as_bytes()[0] {
+        b'n' => format!("Count::Columns({})", number(&text[1..])),
+        b'x' => format!("Count::Repeat({})", number(&text[1..])),
+        b'g' => "Count::Geometry".to_string(),
+        b'i' => "Count::Offsets".to_string(),
+        b'v' => "Count::Vector".to_string(),
+        b'c' => "Count::Coordinates".to_string(),
+        b'l' => "Count::Lanes".to_string(),
+        _ => format!("Count::Fixed({})", number(text)),
+    }
 }
 
 fn version(text: &str, at: &str) -> (u16, u16) {
     let parts = text.split_once('.').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     parts.unwrap_or_else(|| panic!("{at}: bad version {text}"))
+}
+
+/// `0..15`, `4|8|16` or nothing: the legal values of a constant.
+fn numbers(text: Option<&str>, at: &str) -> String {
+    let number = |t: &str| t.parse::<i64>().unwrap_or_else(|_| panic!("{at}: bad number {t}"));
+    match text {
+        None => "Values::Any".to_string(),
+        Some("p2") => "Values::PowerOfTwo".to_string(),
+        Some(t) if t.ends_with('n') => format!("Values::MultipleOf({})", number(&t[..t.len() - 1])),
+        Some(t) => match t.split_once("..") {
+            Some((a, b)) => format!("Values::Range({}, {})", number(a), number(b)),
+            None => format!("Values::OneOf(&{:?})", t.split('|').map(number).collect::<Vec<_>>()),
+        },
+    }
+}
+
+fn plain_kind(kind: &str, at: &str) -> &'static str {
+    match kind {
+        "d" => "Dest",
+        "dp" => "DestPred",
+        "dq" => "DestAndPred",
+        "db" => "DestBoth",
+        "s" => "Source",
+        "p" => "Pred",
+        "dr" => "ConvDest",
+        "sr" => "ConvSource",
+        "md" => "MoveDest",
+        "ms" => "MoveSource",
+        "dv" => "LoadDest",
+        "sv" => "StoreSource",
+        "m" => "Memory",
+        "l" => "Label",
+        "any" => "Any",
+        "_" => "Sink",
+        "w" => "Word",
+        "r" => "Register",
+        "e" => "Offset",
+        "g" => "Gradient",
+        "o" => "Handle",
+        "y" => "Part",
+        other => panic!("{at}: unknown operand kind {other}"),
+    }
+}
+
+/// `bf16x2` -> `BF16x2`, `pred` -> `Pred`: the names of `ScalarType`.
+fn type_name(name: &str) -> String {
+    match name {
+        "pred" => "Pred".to_string(),
+        _ => name.chars().map(|c| if c == 'x' { c } else { c.to_ascii_uppercase() }).collect(),
+    }
 }
 
 /// One line of a form file as a Rust expression.
@@ -113,12 +199,21 @@ fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -
         Some(i) => (&line[..i], line[i + 2..].trim_start_matches(':').trim()),
         None => (head, tail),
     };
-    let (operands, since) = tail.split_once(';').unwrap_or((tail, ""));
+    let (operands, since_text) = tail.split_once(';').unwrap_or((tail, ""));
     let mut words = head.split_whitespace();
-    let op = words.next().unwrap_or_else(|| panic!("{at}: no opcode")).to_string();
-    let mut out = format!("Form {{ op: Op::{}, groups: &[", camel(&op));
+    let name = words.next().unwrap_or_else(|| panic!("{at}: no opcode"));
+    let mut name = name.split('.');
+    let op = name.next().unwrap_or_default().to_string();
+    let mut out = format!("Form {{ op: Op::{}, name: &[", camel(&op));
+    for word in name {
+        assert!(mods.iter().any(|m| m == word), "{at}: unknown modifier {word}");
+        write!(out, "Mod::{}, ", camel(word)).unwrap();
+    }
+    out.push_str("], groups: &[");
     for word in words {
         let (slot, word) = match word.split_once('=') {
+            // `_=` only says that the group keeps its place among the named ones.
+            Some(("_", rest)) => ("Some(Slot::Order)".to_string(), rest),
             Some((name, rest)) => (format!("Some(Slot::{name})"), rest),
             None => ("None".to_string(), word),
         };
@@ -137,57 +232,61 @@ fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -
             let (name, since) = alternative.split_once('@').unwrap_or((alternative, "0.0"));
             let name = name.strip_prefix('.').unwrap_or_else(|| panic!("{at}: no dot before {name}"));
             assert!(mods.iter().any(|m| m == name), "{at}: unknown modifier {name}");
-            let (ptx, sm) = gate(since, at);
-            write!(out, "Word {{ word: Mod::{}, since: Since {{ ptx: {ptx:?}, sm: {sm} }} }}, ", camel(name)).unwrap();
+            write!(out, "Word {{ word: Mod::{}, since: {} }}, ", camel(name), gate(since, at)).unwrap();
         }
         out.push_str("] }, ");
     }
     out.push_str("], operands: &[");
     for word in operands.split_whitespace() {
         let (word, optional) = word.strip_suffix('?').map_or((word, false), |w| (w, true));
+        let (word, when) = word.split_once("@.").map_or((word, None), |(w, m)| (w, Some(m)));
+        let when = when.map_or("None".to_string(), |m| {
+            assert!(mods.iter().any(|w| w == m), "{at}: unknown modifier {m}");
+            format!("Some(Mod::{})", camel(m))
+        });
+        let (word, values) = word.split_once('=').map_or((word, None), |(w, v)| (w, Some(v)));
         let (kind, ty) = word.split_once(':').unwrap_or((word, "T"));
-        let kind = match kind {
-            "d" => "Dest",
-            "dp" => "DestPred",
-            "dq" => "DestAndPred",
-            "db" => "DestBoth",
-            "s" => "Source",
-            "p" => "Pred",
-            "dr" => "ConvDest",
-            "sr" => "ConvSource",
-            "md" => "MoveDest",
-            "ms" => "MoveSource",
-            "dv" => "LoadDest",
-            "sv" => "StoreSource",
-            "m" => "Memory",
-            "i" => "Constant",
-            "l" => "Label",
-            "any" => "Any",
-            other => panic!("{at}: unknown operand kind {other}"),
+        let (kind, count) = match kind.split_once('*') {
+            Some((k, n)) => (k, Some(count(n, at))),
+            None => (kind, None),
+        };
+        let kind = match (kind, count) {
+            ("d", Some(n)) => format!("DestVec({n})"),
+            ("s", Some(n)) => format!("SourceVec({n})"),
+            ("i", Some(n)) => format!("ConstantVec({n})"),
+            ("t", Some(n)) if n == "Count::Coordinates" => "Texture".to_string(),
+            ("t", Some(n)) => format!("Tensor({n})"),
+            ("x", Some(n)) => format!("TexelDest({n})"),
+            (k, Some(_)) => panic!("{at}: {k} has no count"),
+            ("i", None) => format!("Constant({})", numbers(values, at)),
+            ("s", None) if values.is_some() => format!("Multiple({})", numbers(values, at)),
+            (k, None) => plain_kind(k, at).to_string(),
         };
         let ty = match ty {
-            "T" | "U" | "V" | "X" => format!("OperandType::Slot(Slot::{ty})"),
+            "T" | "U" | "V" | "X" | "Y" => format!("OperandType::Slot(Slot::{ty})"),
             "W" => "OperandType::Twice".to_string(),
             "address" => "OperandType::Address".to_string(),
-            fixed => format!(
-                "OperandType::Fixed(ScalarType::{})",
-                if fixed == "pred" { "Pred".into() } else { fixed.to_uppercase() }
-            ),
+            "shared" => "OperandType::Space(Space::Shared)".to_string(),
+            "cluster" => "OperandType::Space(Space::SharedCluster)".to_string(),
+            "global" => "OperandType::Space(Space::Global)".to_string(),
+            "tensor" => "OperandType::TensorMemory".to_string(),
+            fixed => format!("OperandType::Fixed(ScalarType::{})", type_name(fixed)),
         };
-        write!(out, "OperandForm {{ kind: OperandKind::{kind}, ty: {ty}, optional: {optional} }}, ").unwrap();
+        write!(out, "OperandForm {{ kind: OperandKind::{kind}, ty: {ty}, optional: {optional}, when: {when} }}, ")
+            .unwrap();
     }
     let mut ptx = (0, 0);
-    let mut sm = 0;
-    let mut since = since.split_whitespace();
-    while let Some(word) = since.next() {
-        let value = since.next().unwrap_or_else(|| panic!("{at}: {word} without a number"));
+    let mut sm = "0";
+    let mut clauses = since_text.split_whitespace();
+    while let Some(word) = clauses.next() {
+        let value = clauses.next().unwrap_or_else(|| panic!("{at}: {word} without a number"));
         match word {
             "ptx" => ptx = version(value, at),
-            "sm" => sm = value.parse().unwrap_or_else(|_| panic!("{at}: bad SM {value}")),
+            "sm" => sm = value,
             other => panic!("{at}: unknown clause {other}"),
         }
     }
-    write!(out, "], since: Since {{ ptx: {ptx:?}, sm: {sm} }} }}").unwrap();
+    write!(out, "], since: {} }}", since(ptx, sm, at)).unwrap();
     (op, out)
 }
 
@@ -212,10 +311,14 @@ fn write_forms(out: &mut String, ops: &[String], mods: &[String]) {
                     sets.insert(name.to_string(), value.to_string());
                 }
                 _ => {
-                    let (op, text) = form(line, &sets, mods, &at);
-                    let index =
-                        ops.iter().position(|o| *o == op).unwrap_or_else(|| panic!("{at}: unknown opcode {op}"));
-                    forms.entry(index).or_default().push(text);
+                    // `mbarrier.{arrive,arrive_drop}` is two forms.
+                    let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+                    for name in expand(name) {
+                        let (op, text) = form(&format!("{name} {rest}"), &sets, mods, &at);
+                        let index =
+                            ops.iter().position(|o| *o == op).unwrap_or_else(|| panic!("{at}: unknown opcode {op}"));
+                        forms.entry(index).or_default().push(text);
+                    }
                 }
             }
         }

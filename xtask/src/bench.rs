@@ -45,21 +45,15 @@ pub fn run(args: &[String]) -> Result<(), String> {
 }
 
 fn corpus(vendor: &Path, ours: &Path, disassembler: &Path, work: &Path) -> Result<Vec<String>, String> {
-    let mut files = Vec::new();
-    for folder in ["cuda", "triton"] {
-        let entries = std::fs::read_dir(root().join("tests/kernels").join(folder)).map_err(|e| e.to_string())?;
-        files.extend(entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "ptx")));
-    }
-    files.sort();
     println!(
         "kernel                    instructions vendor   ours  ratio  registers vendor ours  spill bytes vendor ours"
     );
     let (mut total, mut cost) = ([0usize; 2], [Cost::default(); 2]);
     let mut unexplained = Vec::new();
-    for file in files {
+    for file in testkit::corpus() {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().to_string();
         let text = std::fs::read_to_string(&file).map_err(|e| e.to_string())?;
-        let arch = if text.contains(".target sm_90a") { "sm_90a" } else { "sm_90" };
+        let arch = testkit::oracle::arch(&text);
         let mut row = [(0usize, 0u32, 0u32); 2];
         for (i, tool) in [vendor, ours].into_iter().enumerate() {
             let out = work.join("k.cubin");

@@ -1,6 +1,7 @@
 //! What developers run: `cargo xtask oracle | test | conformance | bench`.
 
 mod bench;
+mod compare;
 mod conformance;
 mod isa;
 mod oracle;

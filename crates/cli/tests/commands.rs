@@ -72,3 +72,52 @@ fn outputs_are_whole_or_not_there() {
         assert!(std::fs::read_dir(&*dir).expect("readable").flatten().count() == 1);
     }
 }
+
+/// Files that are no module, no cubin or not there: one message, the vendor's exit code, and no output.
+#[test]
+fn files_of_every_wrong_kind() {
+    let dir = Scratch::new("wrong-kinds");
+    let here = |name: &str| dir.join(name).to_string_lossy().into_owned();
+    let head = b".version 8.0\n.target sm_90\n.address_size 64\n";
+    let write = |name: &str, parts: &[&[u8]]| std::fs::write(dir.join(name), parts.concat()).expect("writable");
+    write("good.ptx", &[head, b".visible .entry k() { ret; }\n"]);
+    write("empty.ptx", &[]);
+    write("line.ptx", &[head, &vec![b'a'; 100_000_000]]);
+    write("statements.ptx", &[head, b".visible .entry k() {", &b"foo; ".repeat(20_000_000), b"}"]);
+    write("utf8.ptx", &[head, b".visible .entry k\xff\xfe() { ret; }\n"]);
+    write("nul.ptx", &[head, b"\0"]);
+    std::fs::create_dir(dir.join("folder")).expect("writable");
+    let ptxas = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_ptxas")).args(args).output().expect("the tool runs");
+    let out = here("out.cubin");
+    for (input, message) in [
+        ("none.ptx", "could not be opened"),
+        ("folder", "could not be opened"),
+        ("empty.ptx", "line 1; fatal   : Missing .version directive"),
+        ("line.ptx", "line 4; fatal   : Parsing error near 'aaaaaaaaaaaa"),
+        ("statements.ptx", "line 4; error   : Not a name of any known instruction: 'foo'"),
+        ("utf8.ptx", "line 4; fatal   : Parsing error"),
+        ("nul.ptx", "line 4; fatal   : Parsing error"),
+    ] {
+        let done = ptxas(&["-arch=sm_90", &here(input), "-o", &out]);
+        let text = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(255), "{input}: {text}");
+        assert!(text.contains(message) && text.len() < 20_000, "{input}: {}", &text[..text.len().min(1000)]);
+        assert!(!Path::new(&out).exists(), "{input}");
+    }
+    // Nobody may write there, whoever runs the test.
+    let done = ptxas(&["-arch=sm_90", &here("good.ptx"), "-o", "/proc/out.cubin"]);
+    assert_eq!(done.status.code(), Some(255));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("'/proc/out.cubin' could not be opened"));
+    assert!(ptxas(&["-arch=sm_90", &here("good.ptx"), "-o", &out]).status.success());
+    let whole = std::fs::read(&out).expect("written");
+    let cut = here("cut.cubin");
+    for len in (0..whole.len()).step_by(37) {
+        std::fs::write(&cut, &whole[..len]).expect("writable");
+        for args in [&["lint", &cut][..], &["cubin-diff", &cut, &out], &["nvdisasm", "-c", &cut]] {
+            let done = sassafras(args);
+            let text = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.code().is_some_and(|c| c != 0 && c != 101), "{args:?} of {len} bytes: {text}");
+            assert!(!text.is_empty() && !text.contains("panicked"), "{args:?} of {len} bytes: {text}");
+        }
+    }
+}

@@ -142,3 +142,29 @@ fn listings_are_those_of_the_vendor() {
     assert!(files > 70, "{files}");
     assert!(wrong.is_empty(), "{} listings differ:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// The vendor's tools take our files as they take their own: no complaint, and something printed or linked.
+#[test]
+fn our_files_are_read_by_the_vendors_tools() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let dir = Scratch::new("our-files");
+    let mut wrong = Vec::new();
+    for ptx in testkit::corpus() {
+        let source = std::fs::read_to_string(&ptx).expect("readable");
+        let arch = format!("-arch={}", testkit::oracle::arch(&source));
+        let name = ptx.to_string_lossy().into_owned();
+        let made = run(env!("CARGO_BIN_EXE_ptxas"), &dir, &[&arch, &name, "-o", "k.cubin"]);
+        assert!(made.status.success(), "{name}: {}", text(&made.stderr));
+        for (tool, args) in
+            [("cuobjdump", &["-elf", "k.cubin"][..]), ("nvlink", &[&arch, "k.cubin", "-o", "linked.cubin"])]
+        {
+            let done = run(oracle.join("bin").join(tool), &dir, args);
+            let silent = done.stderr.is_empty() && (tool != "nvlink" || done.stdout.is_empty());
+            if !done.status.success() || !silent {
+                wrong.push(format!("{tool} of {name}: {}{}", text(&done.stdout), text(&done.stderr)));
+            }
+        }
+        assert!(std::fs::remove_file(dir.join("linked.cubin")).is_ok(), "{name} was not linked");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -54,11 +54,27 @@ fn vendor(text: &str) -> Option<Vec<u8>> {
     Some(cubin.unwrap_or_else(|e| panic!("{e}\n{text}")))
 }
 
+/// Writes a program and its launch to a folder: `sassafras run SEED.ptx --launch SEED.toml` repeats it.
+fn keep(dir: &std::path::Path, seed: u64, text: &str, launch: &Launch) -> std::io::Result<()> {
+    let Arg::Buffer { data, .. } = &launch.args[0] else { unreachable!("the first argument is the input") };
+    std::fs::write(dir.join("in.bin"), data)?;
+    std::fs::write(dir.join(format!("{seed}.ptx")), text)?;
+    let toml = format!(
+        "kernel = \"{}\"\ngrid = {:?}\nblock = {:?}\n\n[[arg]]\nbuffer = {{ file = \"in.bin\" }}\n\n\
+         [[arg]]\nbuffer = {{ bytes = {}, fill = 0 }}\nout = \"out.bin\"\n\n[[arg]]\nu32 = {THREADS}\n",
+        launch.kernel,
+        launch.grid,
+        launch.block,
+        THREADS * OUT_BYTES
+    );
+    std::fs::write(dir.join(format!("{seed}.toml")), toml)
+}
+
 /// What a program does under one register limit, if it is wrong.
 fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>) -> Option<String> {
     let text = random::program(seed, 40 + (seed as usize * 7) % 160);
     if let Some(dir) = std::env::var_os("SASSAFRAS_KEEP") {
-        std::fs::write(std::path::Path::new(&dir).join(format!("{seed}.ptx")), &text).expect("writable");
+        keep(std::path::Path::new(&dir), seed, &text, launch).expect("writable");
     }
     let (m, mut d) = ptx::parse(&text);
     let options = codegen::Options { fmad: false, verify: true, max_registers, ..codegen::Options::default() };

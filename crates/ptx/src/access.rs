@@ -69,7 +69,7 @@ word_enum!(
     CacheOp { Ca = Ca, Cg = Cg, Cs = Cs, Lu = Lu, Cv = Cv, Wb = Wb, Wt = Wt }
 );
 
-impl Inst {
+impl Inst<'_> {
     fn first<T>(&self, f: impl Fn(Mod) -> Option<T>) -> Option<T> {
         self.mods.iter().find_map(|&m| f(m))
     }
@@ -190,11 +190,10 @@ impl Inst {
 mod tests {
     use super::*;
     use diag::Span;
-    use smallvec::smallvec;
 
-    fn inst(op: Op, words: &str) -> Inst {
-        let mods = words.split('.').filter(|w| !w.is_empty()).map(|w| Mod::from_name(w).expect(w)).collect();
-        Inst { guard: None, op, mods, operands: smallvec![], span: Span::default() }
+    fn inst(op: Op, words: &str) -> Inst<'static> {
+        let mods: Vec<Mod> = words.split('.').filter(|w| !w.is_empty()).map(|w| Mod::from_name(w).expect(w)).collect();
+        Inst { guard: None, op, mods: mods.leak(), operands: &[], span: Span::default() }
     }
 
     #[test]

@@ -2,15 +2,39 @@
 //!
 //! Everything here is made from `isa/*.ptxi` by the build script.
 
-use crate::types::ScalarType;
+use crate::types::{ScalarType, Space};
+use arch::{Target, Variant};
 
 /// The first PTX version and the first SM that have something; (0, 0) and 0 where every one has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Since {
     /// First PTX version.
     pub ptx: (u16, u16),
-    /// First SM.
+    /// First SM; 0 where every one has it, or where only those of `only` do.
     pub sm: u16,
+    /// Chips (`sm_90a`) and families (`sm_100f`: it and later members, with an `a` or `f`) that have it besides.
+    pub only: &'static [Target],
+}
+
+impl Since {
+    /// From a PTX version and an SM on.
+    pub const fn new(ptx: (u16, u16), sm: u16) -> Since {
+        Since { ptx, sm, only: &[] }
+    }
+
+    /// May PTX for this target use it, whatever its version?
+    pub fn has(&self, target: Target) -> bool {
+        // sm_101 is the old name of sm_110.
+        let number = |t: Target| if t.sm == 101 { 110 } else { t.sm };
+        if self.only.is_empty() {
+            return target.sm >= self.sm;
+        }
+        self.sm != 0 && target.sm >= self.sm
+            || self.only.iter().any(|t| match t.variant {
+                Variant::A => target.variant == Variant::A && number(*t) == number(target),
+                _ => target.variant != Variant::Plain && t.family() == target.family() && number(target) >= number(*t),
+            })
+    }
 }
 
 /// A type that operands refer to: the first, second, third, fourth type modifier of a form.
@@ -24,6 +48,10 @@ pub enum Slot {
     V,
     /// Fourth.
     X,
+    /// Fifth.
+    Y,
+    /// No type: the group only keeps its place among those with one.
+    Order,
 }
 
 /// One modifier word of a group.
@@ -63,9 +91,59 @@ pub enum OperandKind {
     LoadDest,
     StoreSource,
     Memory,
-    Constant,
+    Constant(Values),
     Label,
     Any,
+    DestVec(Count),
+    SourceVec(Count),
+    ConstantVec(Count),
+    Tensor(Count),
+    Texture,
+    TexelDest(Count),
+    Register,
+    Multiple(Values),
+    Sink,
+    Word,
+    Offset,
+    Gradient,
+    Handle,
+    Part,
+}
+
+/// What a constant operand may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Anything.
+    Any,
+    /// From the first to the second.
+    Range(i64, i64),
+    /// One of these.
+    OneOf(&'static [i64]),
+    /// A multiple of this.
+    MultipleOf(i64),
+    /// A power of two.
+    PowerOfTwo,
+}
+
+/// How many elements a vector operand has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// So many.
+    Fixed(u8),
+    /// The columns of the shape (`m64n16k8`: 16) over this.
+    Columns(u8),
+    /// The repetition (`.x4`) times this.
+    Repeat(u8),
+    /// The coordinates of the geometry (`.3d`: 3, `.tile::gather4`: 5).
+    Geometry,
+    /// The offsets of an im2col access: two less than the coordinates, or two.
+    Offsets,
+    /// `.v2`, `.v4`, `.v8`; 1 is a plain register.
+    Vector,
+    /// The coordinates of a texture or surface: 1, 2 or 4.
+    Coordinates,
+    /// The words of the mask of `.cta_group::1` (4) or `.cta_group::2` (8).
+    Lanes,
 }
 
 /// The type of an operand.
@@ -79,6 +157,10 @@ pub enum OperandType {
     Address,
     /// Always this one.
     Fixed(ScalarType),
+    /// An address in this space.
+    Space(Space),
+    /// An address in tensor memory: 32 bits.
+    TensorMemory,
 }
 
 /// An operand of a form.
@@ -90,6 +172,8 @@ pub struct OperandForm {
     pub ty: OperandType,
     /// True where it may be left out.
     pub optional: bool,
+    /// The modifier that calls for it: it is there exactly if that is written.
+    pub when: Option<Mod>,
 }
 
 /// A legal shape of an instruction.
@@ -97,6 +181,8 @@ pub struct OperandForm {
 pub struct Form {
     /// Opcode word.
     pub op: Op,
+    /// The words that belong to the name (`cp.async.bulk`): they stand right behind the opcode, in this order.
+    pub name: &'static [Mod],
     /// Modifiers.
     pub groups: &'static [Group],
     /// Operands in order.

@@ -11,7 +11,7 @@
 use crate::isa::{Mod, Op};
 use crate::types::{ScalarType, Space, SpecialReg};
 use diag::Span;
-use smallvec::SmallVec;
+use thin_vec::ThinVec;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -42,6 +42,10 @@ id!(
 id!(
     /// A function or entry: index into [`Module::funcs`].
     FuncId
+);
+id!(
+    /// An instruction of one function: see [`Body::inst`].
+    InstId
 );
 id!(
     /// A `.callprototype`, `.calltargets` or `.branchtargets` table of one function: index into [`Function::tables`].
@@ -214,12 +218,23 @@ pub struct Function {
     pub directives: Vec<Directive>,
     /// Registers, of all scopes.
     pub regs: Vec<Register>,
+    /// What the names of registers are made of, see [`Function::reg_name`].
+    pub(crate) reg_names: Vec<String>,
     /// Labels, of all scopes.
     pub labels: Vec<Label>,
     /// Branch, call-target and prototype tables.
     pub tables: Vec<Table>,
     /// Statements in order; `None` for a declaration.
-    pub body: Option<Vec<Stmt>>,
+    pub body: Option<Body>,
+}
+
+impl Function {
+    /// The name of a register as written (`%r1`), with the number of a `%r<10>` range filled in.
+    pub fn reg_name(&self, reg: RegId) -> String {
+        let r = &self.regs[reg.index()];
+        let base = &self.reg_names[r.name as usize];
+        r.number.map_or_else(|| base.clone(), |n| format!("{base}{n}"))
+    }
 }
 
 /// A directive between a function's header and its body.
@@ -251,15 +266,16 @@ pub enum Directive {
     Other(String, Vec<u64>),
 }
 
-/// A register.
+/// A register; its name is [`Function::reg_name`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Register {
-    /// Name as written (`%r1`), with the number of a `%r<10>` range filled in.
-    pub name: String,
     /// Type.
     pub ty: ScalarType,
     /// Vector length: 1, 2 or 4.
     pub vector: u8,
+    /// Index into [`Function::reg_names`], and the number behind it.
+    pub(crate) name: u32,
+    pub(crate) number: Option<u32>,
 }
 
 /// A label.
@@ -301,34 +317,141 @@ pub enum Table {
     },
 }
 
+/// The statements of a function (it can be read as a slice of them) and its instructions.
+///
+/// Texts have millions of instructions: they lie side by side, their modifiers and operands in one list for all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Body {
+    pub(crate) stmts: Vec<Stmt>,
+    insts: Vec<Packed>,
+    mods: Vec<Mod>,
+    operands: Vec<Operand>,
+}
+
+/// An instruction without its lists: where they end; they begin where those of the instruction before end.
+#[derive(Clone, Debug, PartialEq)]
+struct Packed {
+    guard: Option<Guard>,
+    span: Span,
+    mods: u32,
+    operands: u32,
+    op: Op,
+}
+
+impl Body {
+    /// An instruction.
+    ///
+    /// # Panics
+    /// If the id is of another function.
+    pub fn inst(&self, id: InstId) -> Inst<'_> {
+        let i = id.index();
+        let p = &self.insts[i];
+        let (mods, operands) = self.starts(i);
+        Inst {
+            guard: p.guard,
+            op: p.op,
+            mods: &self.mods[mods..p.mods as usize],
+            operands: &self.operands[operands..p.operands as usize],
+            span: p.span,
+        }
+    }
+
+    /// All instructions, in the order of the text.
+    pub fn insts(&self) -> impl Iterator<Item = Inst<'_>> {
+        (0..self.insts.len()).map(|i| self.inst(InstId(i as u32)))
+    }
+
+    /// The same body as if it stood nowhere: two texts that differ in blanks only give the same.
+    pub fn without_places(mut self) -> Body {
+        self.insts.iter_mut().for_each(|p| p.span = Span::default());
+        self
+    }
+
+    fn starts(&self, i: usize) -> (usize, usize) {
+        let before = i.checked_sub(1).map(|i| &self.insts[i]);
+        before.map_or((0, 0), |p| (p.mods as usize, p.operands as usize))
+    }
+
+    /// Adds an instruction as the last statement; takes the operands out of their list.
+    pub(crate) fn push_inst(
+        &mut self,
+        guard: Option<Guard>,
+        op: Op,
+        mods: &[Mod],
+        operands: impl IntoIterator<Item = Operand>,
+        span: Span,
+    ) {
+        self.mods.extend_from_slice(mods);
+        self.operands.extend(operands);
+        let id = InstId(self.insts.len() as u32);
+        let (mods, operands) = (self.mods.len() as u32, self.operands.len() as u32);
+        self.insts.push(Packed { guard, span, mods, operands, op });
+        self.stmts.push(Stmt::Inst(id));
+    }
+
+    pub(crate) fn operands_mut(&mut self, id: InstId) -> &mut [Operand] {
+        let from = self.starts(id.index()).1;
+        &mut self.operands[from..self.insts[id.index()].operands as usize]
+    }
+
+    /// Gives back the memory that growing took in advance.
+    pub(crate) fn shrink(&mut self) {
+        self.stmts.shrink_to_fit();
+        self.insts.shrink_to_fit();
+        self.mods.shrink_to_fit();
+        self.operands.shrink_to_fit();
+    }
+}
+
+impl std::ops::Deref for Body {
+    type Target = [Stmt];
+
+    fn deref(&self) -> &[Stmt] {
+        &self.stmts
+    }
+}
+
+impl<'a> IntoIterator for &'a Body {
+    type Item = &'a Stmt;
+    type IntoIter = std::slice::Iter<'a, Stmt>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.stmts.iter()
+    }
+}
+
 /// A statement of a function body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stmt {
-    /// An instruction.
-    Inst(Box<Inst>),
+    /// An instruction: [`Body::inst`] gives it.
+    Inst(InstId),
     /// `label:`
     Label(LabelId),
     /// `{`
     Open,
     /// `}`
     Close,
-    /// `.reg` declaration of the registers `first..first+count` (printed as written: `%r<count>` or a list).
-    Regs {
-        /// First register declared by this statement.
-        first: RegId,
-        /// How many.
-        count: u32,
-        /// `%r<n>` form: the common prefix.
-        range: Option<String>,
-    },
+    /// `.reg`
+    Regs(Box<Regs>),
     /// A variable of function scope.
     Var(VarId),
     /// `.loc file line column [, function_name label [+ offset], inlined_at file line column]`.
-    Loc(Loc),
+    Loc(Box<Loc>),
     /// `.pragma`
-    Pragma(Vec<String>),
+    Pragma(ThinVec<String>),
     /// A table.
     Table(TableId),
+}
+
+/// `.reg`: declares the registers `first..first+count` (printed as written: `%r<count>` or a list).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Regs {
+    /// First register declared by this statement.
+    pub first: RegId,
+    /// How many.
+    pub count: u32,
+    /// `%r<n>` form: the common prefix.
+    pub range: Option<String>,
 }
 
 /// `.loc`.
@@ -345,16 +468,16 @@ pub struct Loc {
 }
 
 /// An instruction as written.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Inst {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Inst<'a> {
     /// `@p` or `@!p`.
     pub guard: Option<Guard>,
     /// Opcode word (`add`, `ld`, `cvt`, `bar`...).
     pub op: Op,
     /// Modifiers in the order written (`.global`, `.v4`, `.f32`...).
-    pub mods: SmallVec<[Mod; 6]>,
+    pub mods: &'a [Mod],
     /// Operands in order; `call` has its own shape, see [`Operand::List`].
-    pub operands: SmallVec<[Operand; 4]>,
+    pub operands: &'a [Operand],
     /// The whole statement, without the semicolon.
     pub span: Span,
 }
@@ -382,6 +505,15 @@ pub enum Operand {
     NotReg(RegId),
     /// `-r` (negated register, where the instruction takes one).
     NegReg(RegId),
+    /// `r.b0`, `r.h1`, `-r.b3`, `r.h10`, `r.b3210`: bytes or halves of a register, of a video instruction.
+    Part {
+        /// The register.
+        reg: RegId,
+        /// True for `-r.b0`.
+        negated: bool,
+        /// Which parts.
+        select: Select,
+    },
     /// `p|q`: a destination pair (`setp`, `shfl`, `elect`, ...). Either may be [`Operand::Sink`].
     Pair(Box<(Operand, Operand)>),
     /// A special register (`%tid.x`, `%laneid`, `WARP_SZ` is an immediate).
@@ -402,7 +534,7 @@ pub enum Operand {
     /// `[base + offset]`.
     Mem(Address),
     /// `[a, {b, c}]` and the like: texture and tensor addresses.
-    TexMem(Vec<Operand>),
+    TexMem(ThinVec<Operand>),
     /// A branch target.
     Label(LabelId),
     /// A function (call target, or its address).
@@ -410,12 +542,49 @@ pub enum Operand {
     /// A table name (`brx.idx`, `call` with a prototype).
     Table(TableId),
     /// `{a, b, c, d}`. A one-element list of `ld` and `st` is given as its element.
-    Vector(Vec<Operand>),
+    Vector(ThinVec<Operand>),
     /// `( ... )` of a call: return values or arguments. A call is `[List(returns)?, Func|Reg, List(args)?, Table?]`;
     /// a list that is not written is an empty list, so a call always has at least three operands.
-    List(Vec<Operand>),
+    List(ThinVec<Operand>),
     /// `_`
     Sink,
+}
+
+/// Bytes (`.b3210`) or halves (`.h10`) of a register, or of a pair of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Select {
+    /// Halves instead of bytes.
+    pub halves: bool,
+    /// How many are written: 1 to 4.
+    pub count: u8,
+    /// Their numbers in the order written, the most significant first; those not written are 0.
+    pub lanes: [u8; 4],
+}
+
+impl Select {
+    /// `b3210` -> the bytes 3, 2, 1, 0; none for what is no selector.
+    pub fn from_name(name: &str) -> Option<Select> {
+        let (&kind, digits) = name.as_bytes().split_first()?;
+        let halves = match kind {
+            b'b' => false,
+            b'h' => true,
+            _ => return None,
+        };
+        if digits.is_empty() || digits.len() > if halves { 2 } else { 4 } {
+            return None;
+        }
+        let mut lanes = [0; 4];
+        for (lane, d) in lanes.iter_mut().zip(digits) {
+            *lane = d.checked_sub(b'0').filter(|&n| n < if halves { 4 } else { 8 })?;
+        }
+        Some(Select { halves, count: digits.len() as u8, lanes })
+    }
+
+    /// As written: `b3210`.
+    pub fn name(self) -> String {
+        let digits: String = self.lanes.iter().take(self.count as usize).map(|n| char::from(b'0' + n)).collect();
+        format!("{}{digits}", if self.halves { 'h' } else { 'b' })
+    }
 }
 
 /// What stands between `[` and `]`.
@@ -436,4 +605,17 @@ pub enum AddressBase {
     Var(VarId),
     /// Absolute.
     None,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_text_is_made_of_is_small() {
+        assert!(size_of::<Operand>() <= 24, "{}", size_of::<Operand>());
+        assert!(size_of::<Stmt>() <= 16, "{}", size_of::<Stmt>());
+        assert!(size_of::<Packed>() <= 28, "{}", size_of::<Packed>());
+        assert!(size_of::<Register>() <= 16, "{}", size_of::<Register>());
+    }
 }

@@ -222,15 +222,16 @@ impl Printer<'_> {
 
     fn stmt(&mut self, f: &Function, s: &Stmt) {
         match s {
-            Stmt::Inst(inst) => {
+            Stmt::Inst(id) => {
                 self.out.push('\t');
-                self.inst(inst);
+                f.body.iter().for_each(|b| self.inst(&b.inst(*id)));
                 self.out.push_str(";\n");
             }
             Stmt::Label(l) => put!(self, "{}:\n", f.labels[l.index()].name),
             Stmt::Open => self.out.push_str("\t{\n"),
             Stmt::Close => self.out.push_str("\t}\n"),
-            Stmt::Regs { first, count, range } => {
+            Stmt::Regs(declared) => {
+                let Regs { first, count, range } = &**declared;
                 let Some(r) = f.regs.get(first.index()) else {
                     // `%r<0>` declares nothing: any type will do.
                     if let Some(base) = range {
@@ -246,8 +247,7 @@ impl Printer<'_> {
                 match range {
                     Some(base) => put!(self, "{base}<{count}>"),
                     None => {
-                        let names = f.regs[first.index()..first.index() + *count as usize].iter();
-                        let names: Vec<&str> = names.map(|r| r.name.as_str()).collect();
+                        let names: Vec<String> = (first.0..first.0 + count).map(|r| f.reg_name(RegId(r))).collect();
                         self.out.push_str(&names.join(", "));
                     }
                 }
@@ -309,11 +309,11 @@ impl Printer<'_> {
             self.out.push(' ');
         }
         self.out.push_str(inst.op.name());
-        for m in &inst.mods {
+        for m in inst.mods {
             self.out.push('.');
             self.out.push_str(m.name());
         }
-        let operands = &inst.operands;
+        let operands = inst.operands;
         if inst.op == crate::isa::Op::Call {
             self.call(operands);
             return;
@@ -339,8 +339,8 @@ impl Printer<'_> {
     }
 
     fn reg(&mut self, id: RegId) {
-        match self.f.and_then(|f| f.regs.get(id.index())) {
-            Some(r) => self.out.push_str(&r.name),
+        match self.f.filter(|f| f.regs.len() > id.index()) {
+            Some(f) => self.out.push_str(&f.reg_name(id)),
             None => put!(self, "%?{}", id.0),
         }
     }
@@ -371,6 +371,13 @@ impl Printer<'_> {
             Operand::NegReg(r) => {
                 self.out.push('-');
                 self.reg(*r);
+            }
+            Operand::Part { reg, negated, select } => {
+                if *negated {
+                    self.out.push('-');
+                }
+                self.operand(&Operand::Reg { reg: *reg, elem: None });
+                put!(self, ".{}", select.name());
             }
             Operand::Pair(p) => {
                 self.operand(&p.0);

@@ -63,6 +63,7 @@ pub enum ScalarType {
     SamplerRef,
     SurfRef,
     UE4M3,
+    S2F6x2,
     Pred,
 }
 
@@ -122,7 +123,7 @@ use Class::{Bits, Float, Opaque, Signed, Unsigned};
 use ScalarType::*;
 
 /// One line a type, in the order of the enum: type, modifier word, size in bits, class.
-static TYPES: [(ScalarType, Mod, u16, Class); 57] = [
+static TYPES: [(ScalarType, Mod, u16, Class); 58] = [
     (B8, Mod::B8, 8, Bits),
     (B16, Mod::B16, 16, Bits),
     (B32, Mod::B32, 32, Bits),
@@ -179,6 +180,7 @@ static TYPES: [(ScalarType, Mod, u16, Class); 57] = [
     (SamplerRef, Mod::Samplerref, 64, Opaque),
     (SurfRef, Mod::Surfref, 64, Opaque),
     (UE4M3, Mod::Ue4m3, 8, Float),
+    (S2F6x2, Mod::S2f6x2, 16, Float),
     (Pred, Mod::Pred, 1, Class::Pred),
 ];
 

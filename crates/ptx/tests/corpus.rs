@@ -1,6 +1,6 @@
 //! Every PTX file of the repository: parses without a message, prints, and parses to the same module again.
 
-use ptx::module::{Module, Stmt};
+use ptx::module::{Body, Module};
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
@@ -35,11 +35,7 @@ fn bare(mut m: Module) -> Module {
     for f in &mut m.funcs {
         f.span = Default::default();
         f.labels.iter_mut().for_each(|l| l.span = Default::default());
-        for s in f.body.iter_mut().flatten() {
-            if let Stmt::Inst(i) = s {
-                i.span = Default::default();
-            }
-        }
+        f.body = f.body.take().map(Body::without_places);
     }
     m
 }

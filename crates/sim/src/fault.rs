@@ -1,5 +1,6 @@
 //! What can go wrong in a launch, and where it did.
 
+use crate::shadow::Who;
 use diag::{Diagnostic, Span};
 use std::fmt;
 
@@ -20,6 +21,8 @@ pub enum FaultKind {
     Uninitialized,
     /// A result was read before its latency had passed, or overwritten while still being read.
     Hazard,
+    /// Two threads access the same byte, at least one writes, and nothing orders them.
+    Race,
     /// No thread can go on.
     Deadlock,
     /// A barrier or warp-wide instruction was used against its rules.
@@ -43,6 +46,7 @@ impl FaultKind {
             FaultKind::ReadOnly => "read-only",
             FaultKind::Uninitialized => "uninitialized",
             FaultKind::Hazard => "hazard",
+            FaultKind::Race => "race",
             FaultKind::Deadlock => "deadlock",
             FaultKind::BarrierMisuse => "barrier misuse",
             FaultKind::Watchdog => "watchdog",
@@ -69,6 +73,28 @@ pub enum Place {
     },
 }
 
+/// A line of the source that the program was made from, as `.loc` or the line table tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine {
+    /// File name.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+}
+
+/// What another thread did that is part of the fault.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Other {
+    /// Its CTA (x, y, z).
+    pub cta: [u32; 3],
+    /// The thread of it (x, y, z).
+    pub thread: [u32; 3],
+    /// Where in the program.
+    pub place: Place,
+    /// The line of the source.
+    pub source: Option<SourceLine>,
+}
+
 /// A launch that did not end well.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
@@ -82,6 +108,10 @@ pub struct Fault {
     pub thread: Option<[u32; 3]>,
     /// Where in the program.
     pub place: Place,
+    /// The line of the source that the place was made from, where the program tells.
+    pub source: Option<SourceLine>,
+    /// The other thread of a race.
+    pub other: Option<Box<Other>>,
     /// What happened, one sentence without a full stop.
     pub message: String,
 }
@@ -89,7 +119,16 @@ pub struct Fault {
 impl Fault {
     /// A fault that is not yet tied to a thread or place.
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Fault {
-        Fault { kind, kernel: String::new(), cta: None, thread: None, place: Place::None, message: message.into() }
+        Fault {
+            kind,
+            kernel: String::new(),
+            cta: None,
+            thread: None,
+            place: Place::None,
+            source: None,
+            other: None,
+            message: message.into(),
+        }
     }
 }
 
@@ -109,6 +148,19 @@ impl fmt::Display for Fault {
         if let Place::Sass { offset, text } = &self.place {
             write!(f, " at {offset:#06x}: {text}")?;
         }
+        if let Some(s) = &self.source {
+            write!(f, " ({}:{})", s.file, s.line)?;
+        }
+        if let Some(o) = &self.other {
+            let ([a, b, c], [x, y, z]) = (o.cta, o.thread);
+            write!(f, "; the other is CTA ({a},{b},{c}), thread ({x},{y},{z})")?;
+            if let Place::Sass { offset, text } = &o.place {
+                write!(f, " at {offset:#06x}: {text}")?;
+            }
+            if let Some(s) = &o.source {
+                write!(f, " ({}:{})", s.file, s.line)?;
+            }
+        }
         Ok(())
     }
 }
@@ -121,6 +173,9 @@ impl From<Fault> for Diagnostic {
         if let Place::Ptx(span) = f.place {
             d = d.at(span);
         }
+        if let Some(Place::Ptx(span)) = f.other.map(|o| o.place) {
+            d = d.label(span, "the other access");
+        }
         d
     }
 }
@@ -132,10 +187,13 @@ pub struct MemFault {
     pub kind: FaultKind,
     /// What happened.
     pub message: String,
+    /// Who else is part of it.
+    pub earlier: Option<Who>,
 }
 
-impl From<MemFault> for Fault {
-    fn from(f: MemFault) -> Fault {
-        Fault::new(f.kind, f.message)
+impl MemFault {
+    /// A fault of one access.
+    pub fn new(kind: FaultKind, message: impl Into<String>) -> MemFault {
+        MemFault { kind, message: message.into(), earlier: None }
     }
 }

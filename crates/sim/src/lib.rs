@@ -9,6 +9,7 @@
 // A loop over the lanes of a warp reads several arrays at one index.
 #![allow(clippy::needless_range_loop)]
 
+mod copies;
 pub mod fault;
 pub mod launch;
 pub mod memory;
@@ -16,8 +17,9 @@ pub mod num;
 
 mod interp;
 mod machine;
+pub mod shadow;
 
-pub use fault::{Fault, FaultKind, Place};
+pub use fault::{Fault, FaultKind, Other, Place, SourceLine};
 pub use interp::run_ptx;
 pub use launch::{Arg, Launch};
 pub use machine::run_sass;
@@ -27,15 +29,17 @@ pub use machine::run_sass;
 pub struct Config {
     /// Warp instructions that the launch may issue before the watchdog stops it.
     pub max_instructions: u64,
-    /// Stop at reads of registers that were never written.
+    /// Stop at reads of registers and of shared memory that were never written.
     pub check_uninitialized: bool,
+    /// Stop at data races in shared memory.
+    pub check_races: bool,
     /// SASS: stop where a result is read before its latency has passed.
     pub check_hazards: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { max_instructions: 2_000_000_000, check_uninitialized: true, check_hazards: true }
+        Config { max_instructions: 2_000_000_000, check_uninitialized: true, check_races: true, check_hazards: true }
     }
 }
 

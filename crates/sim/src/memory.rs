@@ -52,7 +52,7 @@ pub fn check_aligned(addr: u64, size: u32, space: &str) -> Result<(), MemFault> 
         return Ok(());
     }
     let message = format!("{space} address {addr:#x} is not aligned to the {size} bytes of the access");
-    Err(MemFault { kind: FaultKind::Misaligned, message })
+    Err(MemFault::new(FaultKind::Misaligned, message))
 }
 
 /// Reads up to 8 bytes, little-endian. `size` is 1, 2, 4 or 8 and the range is inside.
@@ -129,7 +129,7 @@ impl Global {
             _ => String::new(),
         };
         let message = format!("no memory at global address {addr:#x} for an access of {size} bytes{near}");
-        MemFault { kind: FaultKind::OutOfBounds, message }
+        MemFault::new(FaultKind::OutOfBounds, message)
     }
 
     /// Loads up to 8 bytes.
@@ -207,7 +207,7 @@ impl Window {
             self.data.len(),
             self.start
         );
-        MemFault { kind: FaultKind::OutOfBounds, message }
+        MemFault::new(FaultKind::OutOfBounds, message)
     }
 
     /// Loads from memory that grows with zeros up to `limit` bytes (local memory).

@@ -341,7 +341,11 @@ impl Gen {
             6 => format!("mad.lo.{s} {d}, {a}, {b}, {c}"),
             7 => format!("{}.{s} {d}, {a}, {b}", self.rng.pick(&["min", "max"])),
             8 => format!("{}.b64 {d}, {a}, {b}", self.rng.pick(&["and", "or", "xor"])),
-            9 => format!("shl.b64 {d}, {a}, {n}"),
+            // ptxas takes a constant of 64 and more behind mul.wide for no shift (docs/ptxas-faults.md).
+            9 => match n.parse::<i64>() {
+                Ok(n) => format!("shl.b64 {d}, {a}, {}", n & 63),
+                Err(_) => format!("shl.b64 {d}, {a}, {n}"),
+            },
             10 => format!("shr.{s} {d}, {a}, {n}"),
             11 => format!("{}.{} {d}, {a}", self.rng.pick(&["neg", "abs"]), "s64"),
             12 => {

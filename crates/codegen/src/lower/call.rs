@@ -8,7 +8,7 @@ use super::{Lower, Res, unsupported};
 use crate::ir::{Attr, CallSite, Mem, MemSpace, Op, Term, Ty, Value};
 use diag::{Diagnostic, Span};
 use ptx::isa::Op as P;
-use ptx::module::{AddressBase, FuncId, FuncKind, InitValue, Inst, Module, Operand, Stmt, Table, VarId};
+use ptx::module::{AddressBase, Body, FuncId, FuncKind, InitValue, Inst, Module, Operand, RegId, Stmt, Table, VarId};
 use ptx::types::{ScalarType as T, Space};
 
 /// What a kernel reaches.
@@ -49,10 +49,8 @@ pub fn address_taken(m: &Module) -> Vec<FuncId> {
         }
     }
     for f in &m.funcs {
-        for s in f.body.iter().flatten() {
-            if let Stmt::Inst(x) = s
-                && x.op != P::Call
-            {
+        for x in f.body.iter().flat_map(Body::insts) {
+            if x.op != P::Call {
                 taken.extend(x.operands.iter().filter_map(|o| if let Operand::Func(f) = o { Some(*f) } else { None }));
             }
         }
@@ -70,9 +68,8 @@ pub fn reachable(m: &Module, entry: FuncId) -> Reach {
     while let Some(&f) = r.funcs.get(next) {
         next += 1;
         let mut callees = Vec::new();
-        for s in m.funcs[f.index()].body.iter().flatten() {
-            let Stmt::Inst(x) = s else { continue };
-            for o in &x.operands {
+        for x in m.funcs[f.index()].body.iter().flat_map(Body::insts) {
+            for o in x.operands {
                 visit_vars(o, &mut |v| {
                     if m.vars[v.index()].space == Space::Shared {
                         r.shared.push(v);
@@ -278,8 +275,8 @@ impl Lower<'_, '_> {
     /// The register that stands for a `.reg` parameter.
     fn register_named(&self, v: VarId) -> Res<u32> {
         let name = &self.m.vars[v.index()].name;
-        match self.pf.regs.iter().position(|r| &r.name == name) {
-            Some(i) => Ok(i as u32 * 4),
+        match (0..self.pf.regs.len() as u32).find(|&r| &self.pf.reg_name(RegId(r)) == name) {
+            Some(i) => Ok(i * 4),
             None => unsupported(format!("register parameter '{name}'"), self.m.vars[v.index()].span),
         }
     }

@@ -4,21 +4,22 @@ use super::{Lower, Res, unsupported};
 use crate::ir::{Block, Edge, Term, Ty, Value};
 use diag::Diagnostic;
 use ptx::isa::{Mod, Op as P};
-use ptx::module::{FuncKind, Guard, Inst, Operand, Stmt, Table};
+use ptx::module::{Body, FuncKind, Guard, Inst, Operand, Stmt, Table};
+use std::ops::Range;
 
 impl Lower<'_, '_> {
     /// Lowers the statements of the function, blocks in an order in which a block comes after its only predecessor.
     pub(super) fn body(&mut self) -> Res {
-        let body = self.pf.body.as_deref().unwrap_or_default();
+        let Some(body) = &self.pf.body else { return Ok(()) };
         let (starts, leaders) = self.split(body);
         let n = starts.len();
         // Successors of each PTX block, to know predecessors before anything is lowered.
         let mut succs: Vec<Vec<u32>> = vec![Vec::new(); n];
         for (i, list) in succs.iter_mut().enumerate() {
             let end = starts.get(i + 1).copied().unwrap_or(body.len());
-            let last =
-                body[starts[i]..end].iter().rev().find_map(|s| if let Stmt::Inst(x) = s { Some(x) } else { None });
-            let (targets, falls) = last.map_or((vec![], true), |x| self.flow(x));
+            let inst = |s: &Stmt| if let Stmt::Inst(x) = s { Some(body.inst(*x)) } else { None };
+            let last = body[starts[i]..end].iter().rev().find_map(inst);
+            let (targets, falls) = last.map_or((vec![], true), |x| self.flow(&x));
             list.extend(targets.iter().map(|&l| leaders[l]));
             if falls && i + 1 < n {
                 list.push(i as u32 + 1);
@@ -47,14 +48,14 @@ impl Lower<'_, '_> {
             let i = b as usize;
             let end = starts.get(i + 1).copied().unwrap_or(body.len());
             let next = if i + 1 < n { Some(blocks[i + 1]) } else { None };
-            self.statements(&body[starts[i]..end], next)?;
+            self.statements(body, starts[i]..end, next)?;
             self.set_block_end(block);
         }
         Ok(())
     }
 
     /// Start of each PTX block (statement index) and for each label its block number (`u32::MAX` where undefined).
-    fn split(&self, body: &[Stmt]) -> (Vec<usize>, Vec<u32>) {
+    fn split(&self, body: &Body) -> (Vec<usize>, Vec<u32>) {
         let mut starts = Vec::new();
         let mut leaders = vec![u32::MAX; self.pf.labels.len()];
         let mut fresh = true; // the next instruction starts a block
@@ -74,7 +75,7 @@ impl Lower<'_, '_> {
                         starts.push(i);
                     }
                     only_labels = false;
-                    fresh = matches!(x.op, P::Bra | P::Brx | P::Ret | P::Exit);
+                    fresh = matches!(body.inst(*x).op, P::Bra | P::Brx | P::Ret | P::Exit);
                 }
                 _ => {}
             }
@@ -115,9 +116,10 @@ impl Lower<'_, '_> {
         if self.pf.kind == FuncKind::Entry { Term::Exit } else { self.return_term() }
     }
 
-    fn statements(&mut self, stmts: &[Stmt], next: Option<Block>) -> Res {
-        for s in stmts {
+    fn statements(&mut self, body: &Body, range: Range<usize>, next: Option<Block>) -> Res {
+        for s in &body[range] {
             let Stmt::Inst(x) = s else { continue };
+            let x = &body.inst(*x);
             self.loc = x.span.start;
             let guard = x.guard.map(|g| self.guard_value(g));
             if self.terminator(x, guard, next)? {

@@ -160,7 +160,7 @@ impl Lower<'_, '_> {
     /// The scalar operands of a vector operand, or the operand itself.
     pub(super) fn vector_operands(&self, op: &Operand) -> Vec<Operand> {
         match op {
-            Operand::Vector(list) => list.clone(),
+            Operand::Vector(list) => list.to_vec(),
             Operand::Reg { reg, elem: None } if self.pf.regs[reg.index()].vector > 1 => {
                 (0..self.pf.regs[reg.index()].vector).map(|e| Operand::Reg { reg: *reg, elem: Some(e) }).collect()
             }

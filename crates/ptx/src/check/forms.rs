@@ -2,24 +2,26 @@
 
 use super::Checker;
 use crate::access::{CmpOp, Rounding};
-use crate::isa::{Form, Mod, Op, Slot};
+use crate::isa::{Count, Form, Mod, Op, OperandForm, Slot};
 use crate::module::Inst;
 use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
+use std::rc::Rc;
 
 /// The types that a form's slots have in an instruction.
-pub(super) type Types = [Option<ScalarType>; 4];
+pub(super) type Types = [Option<ScalarType>; 6];
 
 /// A form that the modifiers fit.
-#[derive(Clone, Copy)]
 pub(super) struct Fit {
     pub form: &'static Form,
     pub types: Types,
+    /// The operands that the modifiers call for.
+    pub operands: SmallVec<[&'static OperandForm; 6]>,
 }
 
-type Known = (Op, SmallVec<[Mod; 6]>, SmallVec<[Fit; 2]>);
+type Known = (Op, SmallVec<[Mod; 6]>, Rc<[Fit]>);
 
 /// Fits of the modifier lists seen so far.
 #[derive(Default)]
@@ -32,6 +34,8 @@ struct Miss {
     types: bool,
     /// The operation of an `atom` or `red` is another one.
     operation: bool,
+    /// Words of the name that are not there.
+    unnamed: usize,
 }
 
 impl Miss {
@@ -41,18 +45,35 @@ impl Miss {
             + usize::from(self.missing.is_some())
             + if self.types { 20 } else { 0 }
             + if self.operation { 40 } else { 0 }
+            + self.unnamed * 1000
     }
 }
 
-fn fit(form: &'static Form, mods: &[Mod]) -> Result<Fit, Miss> {
+fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
+    let named = all.iter().zip(form.name).take_while(|(a, b)| a == b).count();
+    if named < form.name.len() {
+        return Err(Miss {
+            extra: Vec::new(),
+            missing: None,
+            types: false,
+            operation: false,
+            unnamed: form.name.len() - named,
+        });
+    }
+    let mods = &all[named..];
     let mut used: u32 = 0;
-    let mut types: Types = [None; 4];
+    let mut types: Types = [None; 6];
     let mut extra = Vec::new();
     let mut wrong_type = false;
     for &m in mods {
         let found = form.groups.iter().enumerate().find(|&(i, g)| {
-            // Types are told apart by their order, all others by their words.
-            let in_order = g.slot.is_none() || (0..i).all(|j| form.groups[j].slot.is_none() || used & 1 << j != 0);
+            // Types are told apart by their order, as are ordered words; all others by their words.
+            let before = |h: &crate::isa::Group| match g.slot {
+                None => false,
+                Some(Slot::Order) => h.slot == Some(Slot::Order) && class(h.words[0].word) == class(g.words[0].word),
+                Some(_) => h.slot.is_some_and(|s| s != Slot::Order),
+            };
+            let in_order = (0..i).all(|j| !before(&form.groups[j]) || used & 1 << j != 0);
             used & 1 << i == 0 && in_order && g.words.iter().any(|w| w.word == m)
         });
         match found {
@@ -62,6 +83,12 @@ fn fit(form: &'static Form, mods: &[Mod]) -> Result<Fit, Miss> {
                     types[slot as usize] = ScalarType::from_mod(m);
                 }
             }
+            // These may be written twice.
+            None if matches!(
+                m,
+                Mod::Sync | Mod::Sat | Mod::Satfinite | Mod::NaN | Mod::Approx | Mod::Relu | Mod::Cc | Mod::Uni
+            ) && all.iter().filter(|&&o| o == m).count() > 1
+                && (form.name.contains(&m) || form.groups.iter().any(|g| g.words.iter().any(|w| w.word == m))) => {}
             None => {
                 wrong_type |= ScalarType::from_mod(m).is_some();
                 extra.push(m);
@@ -73,24 +100,29 @@ fn fit(form: &'static Form, mods: &[Mod]) -> Result<Fit, Miss> {
         !g.optional && used & 1 << i == 0 && g.words.iter().all(|w| ScalarType::from_mod(w.word).is_some())
     });
     if extra.is_empty() && missing.is_none() {
-        return Ok(Fit { form, types });
+        let called = |o: &&OperandForm| o.when.is_none_or(|w| all.contains(&w));
+        return Ok(Fit { form, types, operands: form.operands.iter().filter(called).collect() });
     }
     let operation =
         matches!(form.op, Op::Atom | Op::Red) && extra.iter().any(|&m| crate::access::AtomOp::from_mod(m).is_some());
-    Err(Miss { extra, missing, types: wrong_type || missing_type, operation })
+    Err(Miss { extra, missing, types: wrong_type || missing_type, operation, unnamed: 0 })
 }
 
 /// The opcode as messages name it: `mul.wide`, `cvta.to`.
 pub(super) fn name(inst: &Inst) -> String {
+    let named = |f: &Form| inst.mods.starts_with(f.name).then_some(f.name);
+    let longest = inst.op.forms().iter().filter_map(named).max_by_key(|n| n.len()).unwrap_or(&[]);
+    if !longest.is_empty() {
+        let words: String = longest.iter().map(|m| format!(".{}", m.name())).collect();
+        // What is joined by `::` is one name to the parser, but not in messages.
+        return format!("{}{}", inst.op.name(), words.split("::").next().unwrap_or(""));
+    }
     let first = inst.mods.first().copied();
     let sub = match (inst.op, first) {
         (Op::Mul | Op::Mad | Op::Mul24 | Op::Mad24 | Op::Madc, Some(m @ (Mod::Lo | Mod::Hi | Mod::Wide))) => Some(m),
         (Op::Cvta, Some(m @ Mod::To)) | (Op::Brx, Some(m @ Mod::Idx)) => Some(m),
         (Op::Bar | Op::Barrier, Some(m @ (Mod::Arrive | Mod::Red))) => Some(m),
         (Op::Shf, Some(m @ (Mod::L | Mod::R))) => Some(m),
-        (Op::Cp | Op::Wgmma | Op::Tcgen05 | Op::Mbarrier | Op::Tensormap | Op::Clusterlaunchcontrol, Some(m)) => {
-            Some(m)
-        }
         _ => None,
     };
     match sub {
@@ -99,26 +131,80 @@ pub(super) fn name(inst: &Inst) -> String {
     }
 }
 
+/// Ordered words have their order among those of their class: state spaces, layouts, others.
+fn class(word: Mod) -> u8 {
+    match word {
+        Mod::Row | Mod::Col => 1,
+        _ if crate::types::Space::from_mod(word).is_some() => 2,
+        _ if ScalarType::from_mod(word).is_some() => 3,
+        _ => 4,
+    }
+}
+
+/// How many elements a vector operand has in an instruction.
+pub(super) fn count(inst: &Inst, n: Count) -> usize {
+    let word = |f: &dyn Fn(&str) -> Option<usize>| inst.mods.iter().find_map(|m| f(m.name()));
+    match n {
+        Count::Fixed(n) => n as usize,
+        Count::Columns(d) => word(&columns).unwrap_or(0) / d as usize,
+        Count::Repeat(n) => word(&|w| w.strip_prefix('x')?.parse().ok()).unwrap_or(1) * n as usize,
+        Count::Vector => inst.vector() as usize,
+        Count::Geometry if inst.has(Mod::TileGather4) || inst.has(Mod::TileScatter4) => 5,
+        Count::Geometry => dimensions(inst),
+        Count::Coordinates => inst.mods.iter().find_map(|m| geometry(*m)).unwrap_or(4),
+        Count::Lanes => {
+            if inst.has(Mod::CtaGroup2) {
+                8
+            } else {
+                4
+            }
+        }
+        Count::Offsets if inst.has(Mod::Im2col) => dimensions(inst).saturating_sub(2),
+        Count::Offsets => 2,
+    }
+}
+
+/// `m64n16k8` -> 16.
+fn columns(word: &str) -> Option<usize> {
+    let (_, rest) = word.strip_prefix('m')?.split_once('n')?;
+    rest.split_once('k')?.0.parse().ok()
+}
+
+/// The coordinates of a texture's geometry, as a vector.
+fn geometry(word: Mod) -> Option<usize> {
+    Some(match word {
+        Mod::N1d => 1,
+        Mod::N2d | Mod::A1d => 2,
+        Mod::N3d | Mod::A2d | Mod::Cube | Mod::Acube | Mod::N2dms | Mod::A2dms => 4,
+        _ => return None,
+    })
+}
+
+fn dimensions(inst: &Inst) -> usize {
+    let word = |m: &&Mod| matches!(m, Mod::N1d | Mod::N2d | Mod::N3d | Mod::N4d | Mod::N5d);
+    inst.mods.iter().find(word).map_or(0, |m| usize::from(m.name().as_bytes()[0] - b'0'))
+}
+
 impl Checker<'_> {
     /// The forms that the modifiers of an instruction fit; reports and gives none where there is none.
-    pub(super) fn fits(&mut self, inst: &Inst) -> SmallVec<[Fit; 2]> {
+    pub(super) fn fits(&mut self, inst: &Inst) -> Rc<[Fit]> {
         let mut hasher = FxHasher::default();
-        (inst.op, inst.mods.as_slice()).hash(&mut hasher);
+        (inst.op, inst.mods).hash(&mut hasher);
         let key = hasher.finish();
         if let Some(list) = self.cache.0.get(&key)
-            && let Some(known) = list.iter().find(|k| k.0 == inst.op && k.1 == inst.mods)
+            && let Some(known) = list.iter().find(|k| k.0 == inst.op && k.1.as_slice() == inst.mods)
         {
             return known.2.clone();
         }
         let forms = inst.op.forms();
         if forms.is_empty() {
             self.error(inst.span, format!("instruction '{}' is not supported yet", name(inst)));
-            return SmallVec::new();
+            return Rc::new([]);
         }
-        let mut fits = SmallVec::new();
+        let mut fits = Vec::new();
         let mut nearest: Option<Miss> = None;
         for form in forms {
-            match fit(form, &inst.mods) {
+            match fit(form, inst.mods) {
                 Ok(f) => fits.push(f),
                 Err(miss) if nearest.as_ref().is_none_or(|n| miss.distance() < n.distance()) => nearest = Some(miss),
                 Err(_) => {}
@@ -128,17 +214,21 @@ impl Checker<'_> {
             if let Some(miss) = nearest {
                 self.report(inst, &miss);
             }
-            return fits;
+            return Rc::new([]);
         }
+        let fits: Rc<[Fit]> = fits.into();
         let gated = self.gates(inst, &fits);
         if !gated {
-            self.cache.0.entry(key).or_default().push((inst.op, inst.mods.clone(), fits.clone()));
+            self.cache.0.entry(key).or_default().push((inst.op, inst.mods.into(), fits.clone()));
         }
         fits
     }
 
     fn report(&mut self, inst: &Inst, miss: &Miss) {
         let name = name(inst);
+        if let Some(message) = super::repeat::repeated(inst) {
+            return self.error(inst.span, message);
+        }
         let product = |m: Mod| matches!(m, Mod::Lo | Mod::Hi | Mod::Wide);
         let compares = |m: Mod| {
             CmpOp::from_mod(m).is_some() && !matches!(m, Mod::Lo | Mod::Hi) && !matches!(inst.op, Op::Setp | Op::Set)
@@ -230,18 +320,18 @@ impl Checker<'_> {
         let mut best: Option<Vec<(String, crate::isa::Since)>> = None;
         for f in fits {
             let mut bad = Vec::new();
-            if f.form.since.ptx > self.version || f.form.since.sm > self.sm {
+            if f.form.since.ptx > self.version || !f.form.since.has(self.target) {
                 bad.push((name(inst), f.form.since));
             }
             let mut used = 0u32;
-            for &m in &inst.mods {
+            for &m in inst.mods {
                 let found = f.form.groups.iter().enumerate().find_map(|(i, g)| {
                     let w = g.words.iter().find(|w| w.word == m)?;
                     (used & 1 << i == 0).then_some((i, w))
                 });
                 if let Some((i, w)) = found {
                     used |= 1 << i;
-                    if w.since.ptx > self.version || w.since.sm > self.sm {
+                    if w.since.ptx > self.version || !w.since.has(self.target) {
                         bad.push((format!(".{}", m.name()), w.since));
                     }
                 }
@@ -263,9 +353,16 @@ impl Checker<'_> {
             let (a, b) = since.ptx;
             self.error(span, format!("Feature '{what}' requires PTX ISA .version {a}.{b} or later"));
         }
-        if since.sm > self.sm {
-            self.error(span, format!("Feature '{what}' requires .target sm_{} or higher", since.sm));
+        if since.has(self.target) {
+            return;
         }
+        let message = if since.only.is_empty() {
+            format!("Feature '{what}' requires .target sm_{} or higher", since.sm)
+        } else {
+            let kind = if what.starts_with('.') || what.starts_with('%') { "Feature" } else { "Instruction" };
+            format!("{kind} '{what}' not supported on .target '{}'", self.target)
+        };
+        self.error(span, message);
     }
 }
 
@@ -276,7 +373,7 @@ impl Fit {
         match ty {
             O::Slot(s) => self.types[s as usize],
             O::Fixed(t) => Some(t),
-            O::Address => None,
+            O::Address | O::Space(_) | O::TensorMemory => None,
             O::Twice => self.types[Slot::T as usize].map(|t| match t {
                 ScalarType::U16 => ScalarType::U32,
                 ScalarType::S16 => ScalarType::S32,

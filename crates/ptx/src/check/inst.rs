@@ -2,7 +2,7 @@
 
 use super::Checker;
 use super::forms::{self, Fit};
-use crate::isa::{Mod, Op, OperandForm, OperandKind, OperandType, Since};
+use crate::isa::{Count, Mod, Op, OperandForm, OperandKind, OperandType, Since, Values};
 use crate::module::*;
 use crate::types::{ScalarType, Space};
 use smallvec::SmallVec;
@@ -14,6 +14,9 @@ pub(super) fn exact(reg: ScalarType, ty: ScalarType) -> bool {
     }
     if reg.bits() != ty.bits() {
         return false;
+    }
+    if matches!(ty, ScalarType::U16x2 | ScalarType::S16x2) {
+        return reg == ty || reg.is_bits();
     }
     reg == ty || reg.is_bits() || ty.is_bits() || (reg.is_int() && ty.is_int())
 }
@@ -36,16 +39,16 @@ pub(super) fn relaxed(reg: ScalarType, ty: ScalarType) -> bool {
         }
 }
 
-enum Bad {
+pub(super) enum Bad {
     /// The general message: "Arguments mismatch for instruction".
     Mismatch,
     /// A message of its own.
     Because(String),
 }
 
-type Checked = Result<(), Bad>;
+pub(super) type Checked = Result<(), Bad>;
 
-fn because(text: impl Into<String>) -> Checked {
+pub(super) fn because(text: impl Into<String>) -> Checked {
     Err(Bad::Because(text.into()))
 }
 
@@ -62,8 +65,8 @@ impl Checker<'_> {
         let counted: SmallVec<[&Fit; 2]> = fits
             .iter()
             .filter(|fit| {
-                let least = fit.form.operands.iter().filter(|o| !o.optional).count();
-                (least..=fit.form.operands.len()).contains(&given)
+                let least = fit.operands.iter().filter(|o| !o.optional).count();
+                (least..=fit.operands.len()).contains(&given)
             })
             .collect();
         let name = || forms::name(inst);
@@ -91,13 +94,13 @@ impl Checker<'_> {
     }
 
     fn operands(&self, f: &Function, inst: &Inst, fit: &Fit) -> Checked {
-        for (i, (o, form)) in inst.operands.iter().zip(fit.form.operands).enumerate() {
+        for (i, (o, form)) in inst.operands.iter().zip(&fit.operands).enumerate() {
             self.operand(f, inst, fit, i, o, form)?;
         }
         Ok(())
     }
 
-    fn reg(&self, f: &Function, reg: RegId, elem: Option<u8>) -> Result<ScalarType, Bad> {
+    pub(super) fn reg(&self, f: &Function, reg: RegId, elem: Option<u8>) -> Result<ScalarType, Bad> {
         let r = f.regs.get(reg.index()).ok_or(Bad::Mismatch)?;
         if r.vector > 1 && elem.is_none() { Err(Bad::Mismatch) } else { Ok(r.ty) }
     }
@@ -108,7 +111,14 @@ impl Checker<'_> {
         let ty = fit.operand_type(form.ty);
         let is_dest = matches!(
             form.kind,
-            K::Dest | K::DestPred | K::DestAndPred | K::DestBoth | K::ConvDest | K::MoveDest | K::LoadDest
+            K::Dest
+                | K::DestPred
+                | K::DestAndPred
+                | K::DestBoth
+                | K::ConvDest
+                | K::MoveDest
+                | K::LoadDest
+                | K::DestVec(_)
         );
         if is_dest {
             match o {
@@ -138,10 +148,14 @@ impl Checker<'_> {
         match form.kind {
             K::Any => Ok(()),
             K::Dest => match o {
-                Operand::Sink => Ok(()),
+                Operand::Sink if discards(inst) => Ok(()),
+                Operand::Sink => because(format!("Result discard mode is not allowed for instruction '{}'", name())),
                 _ => fits(o, exact),
             },
             K::DestPred => match o {
+                Operand::Pair(_) if matches!(ty, Some(ScalarType::F16 | ScalarType::BF16)) => {
+                    because(format!("Predicate output not allowed for instruction '{}'", name()))
+                }
                 Operand::Pair(p) => pred(&p.0).and_then(|()| pred(&p.1)),
                 Operand::NotReg(_) => Err(Bad::Mismatch),
                 _ => pred(o),
@@ -168,6 +182,10 @@ impl Checker<'_> {
                     };
                 }
                 match o {
+                    // 128 bits may be written as their words.
+                    Operand::Vector(parts) if ty == Some(ScalarType::B128) => {
+                        self.packed(f, parts, ScalarType::B128, false)
+                    }
                     Operand::Reg { .. } => fits(o, if form.kind == K::Source { exact } else { relaxed }),
                     Operand::Var { .. } => {
                         because(format!("Argument {i} of instruction '{}': must be register", name()))
@@ -177,6 +195,8 @@ impl Checker<'_> {
                 }
             }
             K::Pred => match o {
+                Operand::Int(n) if inst.op == Op::Wgmma => in_range(*n, Values::OneOf(&[0, 1]), i, inst),
+                Operand::Sink => because("Parsing error near '_': syntax error"),
                 Operand::Int(_) => Ok(()),
                 _ => pred(o),
             },
@@ -184,21 +204,124 @@ impl Checker<'_> {
             K::MoveDest => self.move_dest(f, inst, o, ty),
             K::MoveSource => self.move_source(f, inst, o, ty),
             K::LoadDest | K::StoreSource => self.memory_data(f, inst, o, ty, form.kind == K::StoreSource),
-            K::Memory => match o {
-                Operand::Mem(a) => match a.base {
+            K::Memory => {
+                let Operand::Mem(a) = o else { return Err(Bad::Mismatch) };
+                let space = match form.ty {
+                    OperandType::Space(s) => s,
+                    _ => inst.space(),
+                };
+                match a.base {
                     AddressBase::Reg(reg) => {
                         let t = self.reg(f, reg, None)?;
-                        let ok = !t.is_float() && matches!(t.bits(), 32 | 64);
+                        let sizes: &[u32] = if form.ty == OperandType::TensorMemory { &[32] } else { &[32, 64] };
+                        let ok = !t.is_float() && sizes.contains(&t.bits());
                         if ok { Ok(()) } else { Err(Bad::Mismatch) }
                     }
-                    _ => Ok(()),
-                },
+                    // Loads and stores have more to say, see `memory`.
+                    AddressBase::Var(_)
+                        if matches!(inst.op, Op::Ld | Op::St | Op::Ldu | Op::Atom | Op::Red)
+                            && fit.form.name.is_empty() =>
+                    {
+                        Ok(())
+                    }
+                    AddressBase::Var(v) => {
+                        let have = self.m.vars[v.index()].space;
+                        let var = &self.m.vars[v.index()].name;
+                        if inst.op == Op::Mbarrier && space == Space::Generic && have != Space::Shared {
+                            return because(format!(
+                                "Illegal state space for address operand '{var}' with instruction '{}'",
+                                name()
+                            ));
+                        }
+                        if inst.op == Op::Prefetchu {
+                            return because(
+                                "Non-generic address is not supported as operand for prefetchu instruction",
+                            );
+                        }
+                        let ok = match space {
+                            Space::Generic => true,
+                            Space::SharedCluster => have == Space::Shared,
+                            Space::ParamEntry | Space::ParamFunc => have == Space::Param,
+                            s => have == s,
+                        };
+                        if ok {
+                            return Ok(());
+                        }
+                        because(format!(
+                            "State space mismatch between instruction and address in instruction '{}'",
+                            name()
+                        ))
+                    }
+                    AddressBase::None => Ok(()),
+                }
+            }
+            K::Multiple(values) => match o {
+                Operand::Int(n) => in_range(*n, values, i, inst),
+                Operand::Reg { .. } => fits(o, exact),
+                _ => constant(o, ty),
+            },
+            K::Sink => match o {
+                Operand::Sink => Ok(()),
                 _ => Err(Bad::Mismatch),
             },
-            K::Constant => match o {
-                Operand::Int(_) => Ok(()),
+            // The vendor's tool looks at the size of these only, and takes predicates, too.
+            K::Word => match o {
+                Operand::Reg { reg, elem } => {
+                    let t = self.reg(f, *reg, *elem)?;
+                    if t == ScalarType::Pred || t.bits() == 32 { Ok(()) } else { Err(Bad::Mismatch) }
+                }
+                Operand::NotReg(_) => Ok(()),
                 _ => Err(Bad::Mismatch),
             },
+            K::Register => match o {
+                Operand::Reg { .. } => fits(o, exact),
+                _ => Err(Bad::Mismatch),
+            },
+            K::Texture => self.texture(f, inst, o, ty),
+            K::TexelDest(_) | K::Offset | K::Gradient | K::Handle | K::Part => self.texel(f, inst, i, o, form, ty),
+            K::Constant(values) => match o {
+                Operand::Int(n) => in_range(*n, values, i, inst),
+                _ => Err(Bad::Mismatch),
+            },
+            K::DestVec(n) | K::SourceVec(n) => {
+                let n = forms::count(inst, n);
+                if n <= 1
+                    && !matches!(o, Operand::Vector(_))
+                    && !matches!(form.kind, K::DestVec(Count::Fixed(_)) | K::SourceVec(Count::Fixed(_)))
+                {
+                    return match (o, matches!(form.kind, K::DestVec(_))) {
+                        (Operand::Reg { .. }, _) => fits(o, exact),
+                        (Operand::Sink, true) => Ok(()),
+                        (_, false) => constant(o, ty),
+                        _ => Err(Bad::Mismatch),
+                    };
+                }
+                let Some(ty) = ty else { return Err(Bad::Mismatch) };
+                self.fragment(f, inst, i, o, n, ty, matches!(form.kind, K::DestVec(_)))
+            }
+            K::ConstantVec(n) => match o {
+                Operand::Vector(parts) if parts.len() == forms::count(inst, n) => {
+                    if parts.iter().all(|p| matches!(p, Operand::Int(_))) { Ok(()) } else { Err(Bad::Mismatch) }
+                }
+                _ => Err(Bad::Mismatch),
+            },
+            K::Tensor(n) => {
+                let Operand::TexMem(parts) = o else { return Err(Bad::Mismatch) };
+                let [base, coordinates] = parts.as_slice() else { return Err(Bad::Mismatch) };
+                let wide = match base {
+                    Operand::Reg { reg, elem } => {
+                        let t = self.reg(f, *reg, *elem)?;
+                        !t.is_float() && matches!(t.bits(), 32 | 64)
+                    }
+                    Operand::Var { .. } | Operand::Int(_) => true,
+                    _ => false,
+                };
+                let Some(ty) = ty else { return Err(Bad::Mismatch) };
+                if !wide {
+                    return Err(Bad::Mismatch);
+                }
+                self.fragment(f, inst, i, coordinates, forms::count(inst, n), ty, false)
+            }
             K::Label => match o {
                 Operand::Label(_) => Ok(()),
                 _ => because(format!("Label expected for argument {i} of instruction '{}'", name())),
@@ -326,6 +449,45 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// `{a, b, ...}` or a vector register as exactly `n` elements of a matrix fragment, a coordinate list and the like.
+    #[allow(clippy::too_many_arguments)]
+    fn fragment(
+        &self,
+        f: &Function,
+        inst: &Inst,
+        i: usize,
+        o: &Operand,
+        n: usize,
+        ty: ScalarType,
+        dest: bool,
+    ) -> Checked {
+        let size = || because(format!("Argument vector size mismatch for instruction '{}'", forms::name(inst)));
+        if let Some(r) = self.vector_reg(f, o) {
+            return match () {
+                _ if r.vector as usize != n => size(),
+                _ if exact(r.ty, ty) => Ok(()),
+                _ => Err(Bad::Mismatch),
+            };
+        }
+        let Operand::Vector(parts) = o else { return because(format!("Vector expected for argument {i}")) };
+        if parts.len() != n {
+            return size();
+        }
+        for p in parts {
+            match p {
+                Operand::Reg { reg, elem } => {
+                    if !exact(self.reg(f, *reg, *elem)?, ty) {
+                        return Err(Bad::Mismatch);
+                    }
+                }
+                Operand::Sink if dest => {}
+                _ if !dest => constant(p, Some(ty))?,
+                _ => return Err(Bad::Mismatch),
+            }
+        }
+        Ok(())
+    }
+
     fn memory_data(&self, f: &Function, inst: &Inst, o: &Operand, ty: Option<ScalarType>, store: bool) -> Checked {
         let Some(ty) = ty else { return Err(Bad::Mismatch) };
         let size = || Bad::Because(format!("Argument vector size mismatch for instruction '{}'", forms::name(inst)));
@@ -347,11 +509,11 @@ impl Checker<'_> {
 
     /// First version and SM of the special registers read.
     fn specials(&mut self, inst: &Inst) {
-        for o in &inst.operands {
+        for o in inst.operands {
             if let Operand::Special(s) = o {
                 let (ptx, sm) = s.since();
-                if ptx > self.version || sm > self.sm {
-                    self.since(inst.span, &s.name(), Since { ptx, sm });
+                if ptx > self.version || sm > self.target.sm {
+                    self.since(inst.span, &s.name(), Since::new(ptx, sm));
                 }
             }
         }
@@ -361,7 +523,9 @@ impl Checker<'_> {
     fn meaning(&mut self, func: FuncId, f: &Function, inst: &Inst) {
         let name = || forms::name(inst);
         match inst.op {
-            Op::Ld | Op::St | Op::Atom | Op::Red | Op::Ldu => self.memory(func, f, inst),
+            Op::Ld | Op::St | Op::Atom | Op::Red | Op::Ldu if !inst.has(Mod::Async) && !inst.has(Mod::Bulk) => {
+                self.memory(func, f, inst)
+            }
             Op::Cvta if inst.ty().bits() != u32::from(self.m.address_size) => {
                 let message = format!(
                     "{}-bit address is conflicting with .address_size {}",
@@ -387,17 +551,6 @@ impl Checker<'_> {
                     );
                 }
             }
-            Op::Pmevent => {
-                if let Some(&Operand::Int(n)) = inst.operands.first()
-                    && !inst.has(Mod::Mask)
-                    && !(0..16).contains(&n)
-                {
-                    let message = format!(
-                        "Argument 0 of instruction 'pmevent': value '{n}' out of range, expected to be in range [0..15]"
-                    );
-                    self.error(inst.span, message);
-                }
-            }
             Op::Cvt if inst.sat() => {
                 // Saturation that cannot happen is refused: the result holds every value of the source.
                 if let [to, from] = inst.types()[..]
@@ -409,15 +562,6 @@ impl Checker<'_> {
                     self.error(inst.span, "Illegal modifier '.sat' for instruction 'cvt'");
                 }
             }
-            Op::Discard | Op::Applypriority => {
-                if let Some(&Operand::Int(n)) = inst.operands.get(1)
-                    && n != 128
-                {
-                    let message =
-                        format!("Argument 2 of instruction '{}': unexpected value '{n}', expected to be 128", name());
-                    self.error(inst.span, message);
-                }
-            }
             Op::Mbarrier => match (inst.sem(), inst.scope()) {
                 (Some(_), None) => {
                     self.error(inst.span, format!("Memory order requires scope with '{}' instruction", name()));
@@ -427,15 +571,25 @@ impl Checker<'_> {
                 }
                 _ => {}
             },
-            Op::Cp => {
-                if inst.has(Mod::L2CacheHint) && inst.operands.len() < 4 {
-                    self.error(inst.span, format!("Arguments mismatch for instruction '{}'", name()));
-                }
-                if let (true, Some(&Operand::Int(n))) = (inst.has(Mod::Async), inst.operands.get(2)) {
-                    let ok = if inst.has(Mod::Cg) { n == 16 } else { matches!(n, 4 | 8 | 16) };
-                    if !ok {
-                        self.error(inst.span, format!("Illegal copy size '{n}' for instruction '{}'", name()));
+            Op::Multimem if inst.mods.first().is_some_and(|m| *m != Mod::Cp) => {
+                let sem = [Mod::Weak, Mod::Relaxed, Mod::Acquire, Mod::Release].into_iter().find(|&m| inst.has(m));
+                let scope = inst.mods.iter().find(|&&m| crate::access::Scope::from_mod(m).is_some());
+                match (sem, scope) {
+                    (None, Some(scope)) => {
+                        let message =
+                            format!("Modifier '.{}' requires order with '{}' instruction", scope.name(), name());
+                        self.error(inst.span, message);
                     }
+                    (Some(Mod::Weak), Some(scope)) => {
+                        let message = format!("Modifier '.weak' cannot be combined with modifier '.{}'", scope.name());
+                        self.error(inst.span, message);
+                    }
+                    (Some(sem), None) if sem != Mod::Weak => {
+                        let message =
+                            format!("Modifier '.{}' requires scope with '{}' instruction", sem.name(), name());
+                        self.error(inst.span, message);
+                    }
+                    _ => {}
                 }
             }
             Op::Brx => {
@@ -478,26 +632,29 @@ impl Checker<'_> {
                 self.error(inst.span, "Modifier '.nc' requires .global space");
             }
         }
-        let policy = usize::from(inst.has(Mod::L2CacheHint));
-        let plain = match inst.op {
-            Op::Atom if inst.has(Mod::Cas) => 4,
-            Op::Atom => 3,
-            _ => 2,
-        };
-        if inst.operands.len() != plain + policy {
-            self.error(inst.span, format!("Arguments mismatch for instruction '{name}'"));
+        if inst.has(Mod::L2CacheHint) && !matches!(space, Space::Global | Space::Generic) {
+            let space = inst.mods.iter().find(|&&m| Space::from_mod(m).is_some()).map_or("", |m| m.name());
+            let message =
+                format!("Modifier '.L2::cache_hint' cannot be applied to '.{space}' space for instruction '{name}'");
+            self.error(inst.span, message);
         }
         let bits = inst.ty().bits() * u32::from(inst.vector());
+        let evict = inst.mods.iter().find(|m| matches!(m, Mod::L2EvictFirst | Mod::L2EvictLast | Mod::L2EvictNormal));
+        if let (Op::Ld | Op::St, Some(evict), true) = (inst.op, evict, bits != 256) {
+            let message =
+                format!("Instruction '{name}' requires '.v8.b32/.v4.b64' type with '.{}' modifier.", evict.name());
+            self.error(inst.span, message);
+        }
         if bits > 128 {
-            if self.sm < 100 || self.version < (8, 8) || bits > 256 {
-                let since = Since { ptx: (8, 8), sm: 100 };
+            if self.target.sm < 100 || self.version < (8, 8) || bits > 256 {
+                let since = Since::new((8, 8), 100);
                 if bits > 256 {
                     self.error(inst.span, "Vector operand is too large");
                 } else {
                     self.since(inst.span, "256 bit wide load/store", since);
                 }
             }
-        } else if inst.vector() == 8 && inst.ty().bits() < 32 {
+        } else if inst.vector() == 8 && inst.ty().bits() < 32 && self.target.sm < 100 {
             self.error(inst.span, "Illegal vector size: 8");
         }
         let Some(address) = inst.operands.iter().find_map(|o| match o {
@@ -544,7 +701,7 @@ impl Checker<'_> {
     }
 
     fn call(&mut self, f: &Function, inst: &Inst) {
-        let [Operand::List(returns), target, Operand::List(arguments), rest @ ..] = inst.operands.as_slice() else {
+        let [Operand::List(returns), target, Operand::List(arguments), rest @ ..] = inst.operands else {
             return self.error(inst.span, "Arguments mismatch for instruction 'call'");
         };
         let m = self.m;
@@ -610,9 +767,47 @@ impl Checker<'_> {
     }
 }
 
+/// May the result be `_`? As the vendor's tool answers.
+fn discards(inst: &Inst) -> bool {
+    match inst.op {
+        Op::Atom | Op::Lop3 => true,
+        Op::Mbarrier => !inst.has(Mod::PendingCount),
+        Op::Vote => !inst.has(Mod::Ballot),
+        _ => false,
+    }
+}
+
+/// Is a constant operand one of the legal values?
+fn in_range(n: i64, values: Values, i: usize, inst: &Inst) -> Checked {
+    let (ok, what, expected) = match values {
+        Values::Any => return Ok(()),
+        Values::Range(a, b) => ((a..=b).contains(&n), "value", format!("in range [{a}..{b}]")),
+        Values::PowerOfTwo if n > 0 && n & (n - 1) == 0 => return Ok(()),
+        Values::PowerOfTwo => return because("Alignment must be a power of two"),
+        Values::MultipleOf(m) => (n % m == 0, "unexpected value", format!("multiple of {m}")),
+        Values::OneOf(list) => {
+            let words: Vec<String> = list.iter().map(i64::to_string).collect();
+            (list.contains(&n), "unexpected value", words.join(" or "))
+        }
+    };
+    if ok {
+        return Ok(());
+    }
+    let out = if what == "value" { " out of range" } else { "" };
+    because(format!(
+        "Argument {i} of instruction '{}': {what} '{n}'{out}, expected to be {expected}",
+        forms::name(inst)
+    ))
+}
+
 /// May a literal stand where type `ty` is meant? Integers for integers and bits, floats for floats and hexadecimal ones for bits.
-fn constant(o: &Operand, ty: Option<ScalarType>) -> Checked {
+pub(super) fn constant(o: &Operand, ty: Option<ScalarType>) -> Checked {
     let Some(ty) = ty else { return Err(Bad::Mismatch) };
+    // Packed values have no literals.
+    if matches!(ty, ScalarType::U16x2 | ScalarType::S16x2 | ScalarType::BF16x2 | ScalarType::F16x2 | ScalarType::F32x2)
+    {
+        return Err(Bad::Mismatch);
+    }
     let ok = match o {
         Operand::Int(_) => !ty.is_float(),
         Operand::F32(_) => (ty.is_float() && ty.bits() >= 32) || (ty.is_bits() && ty.bits() == 32),

@@ -5,6 +5,8 @@
 
 mod forms;
 mod inst;
+mod repeat;
+mod texel;
 
 use crate::module::*;
 use crate::types::{ScalarType, Space};
@@ -18,7 +20,7 @@ const MAX_ERRORS: usize = 100;
 pub(crate) struct Checker<'a> {
     m: &'a Module,
     version: (u16, u16),
-    sm: u16,
+    target: Target,
     diags: Vec<Diagnostic>,
     cache: forms::Cache,
 }
@@ -30,7 +32,7 @@ pub fn check(module: &Module, target: Option<&Target>) -> Vec<Diagnostic> {
     let mut c = Checker {
         m: module,
         version: module.version,
-        sm: ptx.map_or(0, |t| t.sm),
+        target: ptx.unwrap_or(Target { sm: 0, variant: arch::Variant::Plain }),
         diags: Vec::new(),
         cache: forms::Cache::default(),
     };
@@ -137,13 +139,11 @@ impl Checker<'_> {
                 self.error(f.span, message);
             }
         }
-        for s in f.body.iter().flatten() {
+        for inst in f.body.iter().flat_map(Body::insts) {
             if self.diags.len() >= MAX_ERRORS {
                 return;
             }
-            if let Stmt::Inst(i) = s {
-                self.inst(id, f, i);
-            }
+            self.inst(id, f, &inst);
         }
     }
 }

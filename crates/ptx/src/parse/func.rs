@@ -100,7 +100,8 @@ impl Parser<'_> {
                 }
                 let meaning = if space == Space::Reg {
                     let reg = RegId(p.body.regs.len() as u32);
-                    p.body.regs.push(Register { name: p.names.text(name), ty, vector });
+                    let text = p.names.text(name);
+                    p.body.register(text, ty, vector);
                     Meaning::Reg(reg)
                 } else {
                     Meaning::Var(id)
@@ -137,6 +138,7 @@ impl Parser<'_> {
             params,
             directives,
             regs: Vec::new(),
+            reg_names: Vec::new(),
             labels: Vec::new(),
             tables: Vec::new(),
             body: None,
@@ -161,12 +163,15 @@ impl Parser<'_> {
         self.names.open();
         let done = self.statements();
         self.settle_all();
-        let body = std::mem::take(&mut self.body);
+        let mut body = std::mem::take(&mut self.body);
+        body.code.shrink();
+        body.regs.shrink_to_fit();
         let f = &mut self.module.funcs[id.index()];
         f.regs = body.regs;
+        f.reg_names = body.reg_names;
         f.labels = body.labels;
         f.tables = body.tables;
-        f.body = Some(body.stmts);
+        f.body = Some(body.code);
         done
     }
 
@@ -223,7 +228,7 @@ impl Parser<'_> {
                     depth += 1;
                     self.names.open();
                     self.body.marks.push(self.body.open.len());
-                    self.body.stmts.push(Stmt::Open);
+                    self.body.code.stmts.push(Stmt::Open);
                 }
                 k if k == p1(b'}') => {
                     self.bump();
@@ -234,7 +239,7 @@ impl Parser<'_> {
                     let mark = self.body.marks.pop().unwrap_or(0);
                     self.settle(mark);
                     self.names.close();
-                    self.body.stmts.push(Stmt::Close);
+                    self.body.code.stmts.push(Stmt::Close);
                 }
                 _ => {
                     if self.diags.len() >= super::MAX_ERRORS {
@@ -296,8 +301,9 @@ impl Parser<'_> {
             let placeholder = LabelId(PENDING | index as u32);
             match (p.site, meaning) {
                 (Site::Stmt(s), m) => {
-                    let Some(Stmt::Inst(inst)) = self.body.stmts.get_mut(s as usize) else { continue };
-                    for o in inst.operands.iter_mut().filter(|o| **o == Operand::Label(placeholder)) {
+                    let Some(&Stmt::Inst(inst)) = self.body.code.stmts.get(s as usize) else { continue };
+                    for o in self.body.code.operands_mut(inst).iter_mut().filter(|o| **o == Operand::Label(placeholder))
+                    {
                         *o = match m {
                             Meaning::Table(t) => Operand::Table(t),
                             Meaning::Label(l) => Operand::Label(l),
@@ -334,21 +340,25 @@ impl Parser<'_> {
                     return Err(self.error(span, format!("Variable '{base}' cannot be allocated into a register")));
                 }
                 None => {
-                    self.body.regs.push(Register { name: base, ty: kin.ty, vector: kin.vector });
+                    self.body.register(base, kin.ty, kin.vector);
                     self.bind_new("variable", name, span, Meaning::Reg(RegId(first)));
                     run.get_or_insert(first);
                 }
                 Some(count) => {
                     self.end_run(&mut run, first);
                     let mut text = base.clone();
+                    let prefix = self.body.reg_names.len() as u32;
+                    self.body.reg_names.push(base.clone());
                     for i in 0..count {
                         text.truncate(base.len());
                         push_number(&mut text, i);
                         let name = self.names.intern(text.as_bytes());
-                        self.body.regs.push(Register { name: text.clone(), ty: kin.ty, vector: kin.vector });
+                        let (ty, vector) = (kin.ty, kin.vector);
+                        self.body.regs.push(Register { ty, vector, name: prefix, number: Some(i) });
                         self.bind_new("variable", name, span, Meaning::Reg(RegId(first + i)));
                     }
-                    self.body.stmts.push(Stmt::Regs { first: RegId(first), count, range: Some(base) });
+                    let declared = Regs { first: RegId(first), count, range: Some(base) };
+                    self.body.code.stmts.push(Stmt::Regs(Box::new(declared)));
                 }
             }
             if !self.eat_p(b',') {
@@ -362,7 +372,8 @@ impl Parser<'_> {
 
     fn end_run(&mut self, run: &mut Option<u32>, end: u32) {
         if let Some(first) = run.take() {
-            self.body.stmts.push(Stmt::Regs { first: RegId(first), count: end - first, range: None });
+            let declared = Regs { first: RegId(first), count: end - first, range: None };
+            self.body.code.stmts.push(Stmt::Regs(Box::new(declared)));
         }
     }
 
@@ -425,7 +436,7 @@ impl Parser<'_> {
         };
         self.expect_p(b';')?;
         self.body.tables.push(table);
-        self.body.stmts.push(Stmt::Table(id));
+        self.body.code.stmts.push(Stmt::Table(id));
         self.bind_new("label", label, span, Meaning::Table(id));
         Ok(())
     }

@@ -56,13 +56,22 @@ const PENDING: u32 = 1 << 31;
 #[derive(Default)]
 struct Body {
     regs: Vec<Register>,
+    reg_names: Vec<String>,
     labels: Vec<Label>,
     tables: Vec<Table>,
-    stmts: Vec<Stmt>,
+    code: crate::module::Body,
     pending: Vec<Pending>,
     /// Indices of `pending` that are not settled, and the marks of the open scopes in it.
     open: Vec<u32>,
     marks: Vec<usize>,
+}
+
+impl Body {
+    /// A register that is no part of a range.
+    fn register(&mut self, name: String, ty: crate::types::ScalarType, vector: u8) {
+        self.regs.push(Register { ty, vector, name: self.reg_names.len() as u32, number: None });
+        self.reg_names.push(name);
+    }
 }
 
 /// The state of parsing one text.
@@ -249,7 +258,21 @@ impl<'a> Parser<'a> {
                     self.bump();
                     return;
                 }
-                k if k == p1(b'}') || k == p1(b'{') => return,
+                k if k == p1(b'}') || k == p1(b'{') => {
+                    // The braces of a vector operand are no block.
+                    let before = self.src.get((self.prev_end as usize).wrapping_sub(1));
+                    let mut ahead = self.lex;
+                    let behind = ahead.next().kind;
+                    let operand = if k == p1(b'{') {
+                        matches!(before, Some(b',' | b'[' | b'('))
+                    } else {
+                        [b',', b']', b';', b'|'].map(p1).contains(&behind)
+                    };
+                    if !operand {
+                        return;
+                    }
+                    self.bump();
+                }
                 _ => {
                     self.bump();
                 }

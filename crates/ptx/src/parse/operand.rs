@@ -6,6 +6,7 @@ use crate::module::*;
 use crate::names::Meaning;
 use crate::types::{Dim, SpecialReg};
 use diag::Span;
+use thin_vec::{ThinVec, thin_vec};
 
 impl Parser<'_> {
     /// One operand, with `p|q` pairs.
@@ -33,7 +34,7 @@ impl Parser<'_> {
             k if k == p1(b'[') => self.memory(site),
             k if k == p1(b'{') => {
                 self.bump();
-                let mut parts = Vec::new();
+                let mut parts = ThinVec::new();
                 while !self.at_p(b'}') {
                     parts.push(self.operand(site)?);
                     if !self.eat_p(b',') {
@@ -51,6 +52,12 @@ impl Parser<'_> {
                     if let Meaning::Reg(reg) = self.names.meaning(name) {
                         self.bump();
                         self.bump();
+                        if k == p1(b'-') && self.at(Kind::Dot) {
+                            let word = self.text(self.tok.span).into_owned();
+                            let Some(select) = Select::from_name(&word[1..]) else { return Err(self.syntax()) };
+                            self.bump();
+                            return Ok(Operand::Part { reg, negated: true, select });
+                        }
                         return Ok(if k == p1(b'!') { Operand::NotReg(reg) } else { Operand::NegReg(reg) });
                     }
                 }
@@ -80,6 +87,11 @@ impl Parser<'_> {
                 if self.at(Kind::Dot) {
                     let selector = self.bump().span;
                     let word = self.text(selector);
+                    if let Some(select) = Select::from_name(&word[1..])
+                        && self.body.regs[reg.index()].vector == 1
+                    {
+                        return Ok(Operand::Part { reg, negated: false, select });
+                    }
                     let Some(dim) = Dim::from_name(&word[1..]) else {
                         let message = format!("Unknown vector selector: '{}'", &word[1..]);
                         return Err(self.error(selector, message));
@@ -180,7 +192,7 @@ impl Parser<'_> {
             if offset != 0 && matches!(base, AddressBase::Reg(_)) {
                 return Err(self.syntax());
             }
-            let mut parts = vec![first];
+            let mut parts = thin_vec![first];
             while self.eat_p(b',') {
                 parts.push(self.operand(site)?);
             }

@@ -8,6 +8,7 @@ use crate::names::Meaning;
 use crate::types::{ScalarType, Space};
 use diag::Span;
 use smallvec::SmallVec;
+use thin_vec::ThinVec;
 
 impl Parser<'_> {
     /// One statement that is no brace.
@@ -52,7 +53,7 @@ impl Parser<'_> {
         }
         let id = LabelId(self.body.labels.len() as u32);
         self.body.labels.push(Label { name: self.names.text(name), span });
-        self.body.stmts.push(Stmt::Label(id));
+        self.body.code.stmts.push(Stmt::Label(id));
         self.bind_new("label", name, span, Meaning::Label(id));
         Ok(())
     }
@@ -65,7 +66,7 @@ impl Parser<'_> {
             }
             let mut ids = Vec::new();
             let done = self.variables(space, Linkage::Internal, &mut ids);
-            self.body.stmts.extend(ids.into_iter().map(Stmt::Var));
+            self.body.code.stmts.extend(ids.into_iter().map(Stmt::Var));
             return done;
         }
         if self.eat_dot("loc") {
@@ -73,7 +74,7 @@ impl Parser<'_> {
         }
         if self.eat_dot("pragma") {
             let words = self.pragma()?;
-            self.body.stmts.push(Stmt::Pragma(words));
+            self.body.code.stmts.push(Stmt::Pragma(words.into()));
             return Ok(());
         }
         Err(self.syntax())
@@ -99,7 +100,7 @@ impl Parser<'_> {
             let at = (self.number()?, self.number()?, self.number()?);
             inlined = Some((self.names.text(name), offset, at.0, at.1, at.2));
         }
-        self.body.stmts.push(Stmt::Loc(Loc { file, line, column, inlined }));
+        self.body.code.stmts.push(Stmt::Loc(Box::new(Loc { file, line, column, inlined })));
         Ok(())
     }
 
@@ -124,7 +125,7 @@ impl Parser<'_> {
                 }
             }
         }
-        let site = Site::Stmt(self.body.stmts.len() as u32);
+        let site = Site::Stmt(self.body.code.stmts.len() as u32);
         let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
         if op == Op::Call {
             self.call(&mut operands, site)?;
@@ -151,7 +152,7 @@ impl Parser<'_> {
         if failed {
             return Ok(());
         }
-        self.body.stmts.push(Stmt::Inst(Box::new(Inst { guard, op, mods, operands, span })));
+        self.body.code.push_inst(guard, op, &mods, operands, span);
         Ok(())
     }
 
@@ -162,7 +163,7 @@ impl Parser<'_> {
             self.expect_p(b',')?;
             list
         } else {
-            Vec::new()
+            ThinVec::new()
         };
         out.push(Operand::List(returns));
         let (name, span) = self.ident()?;
@@ -172,7 +173,7 @@ impl Parser<'_> {
             Meaning::Nothing => return Err(self.unknown(name, span)),
             _ => return Err(self.error(span, "Function or register expected as the target of 'call'")),
         });
-        let mut arguments = Vec::new();
+        let mut arguments = ThinVec::new();
         let mut table = None;
         if self.eat_p(b',') {
             if self.at_p(b'(') {
@@ -189,9 +190,9 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn list(&mut self, site: Site) -> Parsed<Vec<Operand>> {
+    fn list(&mut self, site: Site) -> Parsed<ThinVec<Operand>> {
         self.expect_p(b'(')?;
-        let mut out = Vec::new();
+        let mut out = ThinVec::new();
         while !self.at_p(b')') {
             out.push(self.operand(site)?);
             if !self.eat_p(b',') {

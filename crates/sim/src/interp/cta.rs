@@ -1,7 +1,9 @@
 //! Barriers of a CTA.
 
-use super::program::Program;
-use super::warp::Warp;
+use super::program::{Exec, Program};
+use super::warp::{Stop, Wait, Warp};
+use crate::fault::FaultKind;
+use crate::shadow::{Clock, Shadow};
 
 /// One of the 16 barriers.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +15,8 @@ struct Barrier {
     expected: Option<Option<u32>>,
     popc: u32,
     threads: u32,
+    /// What those who arrived had done.
+    clock: Clock,
 }
 
 /// The barriers of a CTA. A barrier counts whole warps, as PTX says: a warp counts when all its threads that have not
@@ -21,6 +25,8 @@ struct Barrier {
 pub struct Barriers {
     list: Vec<Barrier>,
     cluster: Vec<u32>,
+    /// What those who arrived at the barrier of the cluster had done.
+    pub cluster_clock: Clock,
     /// Something arrived or exited since the last look.
     pub changed: bool,
 }
@@ -29,7 +35,7 @@ impl Barriers {
     /// For a CTA of so many warps.
     pub fn new(warps: usize) -> Barriers {
         let one = Barrier { arrived: vec![0; warps], ..Barrier::default() };
-        Barriers { list: vec![one; 16], cluster: vec![0; warps], changed: false }
+        Barriers { list: vec![one; 16], cluster: vec![0; warps], cluster_clock: Clock::new(), changed: false }
     }
 
     /// A thread arrives; says what is wrong with it.
@@ -60,6 +66,11 @@ impl Barriers {
         Ok(())
     }
 
+    /// The clock of a barrier that threads have arrived at.
+    pub fn clock(&mut self, id: u32) -> &mut Clock {
+        &mut self.list[id as usize & 15].clock
+    }
+
     /// Threads of a warp arrive at the barrier of the cluster.
     pub fn cluster_arrive(&mut self, warp: usize, m: u32) {
         self.cluster[warp] |= m;
@@ -74,10 +85,20 @@ impl Barriers {
     /// Starts the next phase of the barrier of the cluster.
     pub fn cluster_reset(&mut self) {
         self.cluster.fill(0);
+        self.cluster_clock.clear();
     }
 
-    /// Completes what is complete.
-    pub fn settle(&mut self, p: &Program, warps: &mut [Warp]) {
+    /// Completes what is complete; `first` is the number in the cluster of the CTA's first warp.
+    ///
+    /// # Errors
+    /// Threads of one warp came to an aligned barrier by different instructions: the warp's number, and what is wrong.
+    pub fn settle(
+        &mut self,
+        p: &Program,
+        warps: &mut [Warp],
+        shadow: &mut Shadow,
+        first: u32,
+    ) -> Result<(), (usize, Stop)> {
         self.changed = false;
         for (id, b) in self.list.iter_mut().enumerate() {
             if !b.any {
@@ -91,12 +112,30 @@ impl Barriers {
                 }
             };
             if complete {
-                let (popc, threads) = (b.popc, b.threads);
-                *b = Barrier { arrived: vec![0; warps.len()], ..Barrier::default() };
+                let fresh = Barrier { arrived: vec![0; warps.len()], ..Barrier::default() };
+                let done = std::mem::replace(b, fresh);
                 for w in warps.iter_mut() {
-                    w.release(p, id as u8, popc, popc == threads, popc > 0);
+                    if let Some(stop) = scattered(p, w, id as u8) {
+                        return Err((w.number, stop));
+                    }
+                    if w.release(p, id as u8, done.popc, done.popc == done.threads, done.popc > 0) {
+                        shadow.acquire(first + w.number as u32, &done.clock);
+                    }
                 }
             }
         }
+        Ok(())
     }
+}
+
+/// What is wrong with the lanes of a warp that wait at a barrier, if it is aligned and they stand at several instructions.
+fn scattered(p: &Program, w: &Warp, id: u8) -> Option<Stop> {
+    let mut here = (0..32).filter(|&i| w.waiting >> i & 1 != 0 && w.wait[i] == Wait::Barrier(id));
+    let first = here.next()?;
+    let aligned = |i: usize| matches!(p.code[w.pc[i] as usize].exec, Exec::Barrier { aligned: true, .. });
+    let other = here.find(|&i| w.pc[i] != w.pc[first] && (aligned(i) || aligned(first)))?;
+    let message = format!(
+        "threads of one warp come to the aligned barrier {id} by different instructions (lane {first} elsewhere than lane {other})"
+    );
+    Some(Stop { kind: FaultKind::BarrierMisuse, message, lane: other, pc: w.pc[other], earlier: None })
 }

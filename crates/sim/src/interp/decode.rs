@@ -37,7 +37,9 @@ pub fn decode(m: &Module, l: &Layout, entry: FuncId, clusters: bool) -> Program 
         work: vec![entry],
         seen: vec![false; m.funcs.len()],
         clusters,
+        line: (0, 0),
     };
+    d.p.files = m.files.iter().map(|f| f.name.clone()).collect();
     d.p.funcs = m.funcs.iter().enumerate().map(|(i, f)| d.signature(i, f)).collect();
     for v in &m.vars {
         for value in v.init.iter().flatten() {
@@ -70,6 +72,8 @@ struct Decoder<'a> {
     work: Vec<FuncId>,
     seen: Vec<bool>,
     clusters: bool,
+    /// Source file and line of the instruction at hand.
+    line: (u32, u32),
 }
 
 fn gap<X>(what: impl Into<String>) -> Result<X> {
@@ -98,7 +102,7 @@ impl<'a> Decoder<'a> {
 
     fn function(&mut self, id: FuncId) {
         let f = &self.m.funcs[id.index()];
-        self.func = id;
+        (self.func, self.line) = (id, (0, 0));
         self.p.funcs[id.index()].entry = self.p.code.len() as u32;
         let (mut slots, mut preds) = (0, 1);
         self.regs.clear();
@@ -117,17 +121,22 @@ impl<'a> Decoder<'a> {
         self.label_pc = vec![u32::MAX; f.labels.len()];
         self.fixups.clear();
         let mut last = f.span;
-        for stmt in f.body.iter().flatten() {
+        for (body, stmt) in f.body.iter().flat_map(|b| b.iter().map(move |s| (b, s))) {
             match stmt {
                 Stmt::Label(l) => self.label_pc[l.index()] = self.p.code.len() as u32,
-                Stmt::Inst(inst) => {
+                Stmt::Inst(id) => {
+                    let inst = body.inst(*id);
                     last = inst.span;
-                    self.inst(inst);
+                    self.inst(&inst);
+                }
+                Stmt::Loc(l) => {
+                    let file = self.m.files.iter().position(|f| f.index == l.file);
+                    self.line = file.map_or((0, 0), |f| (f as u32, l.line));
                 }
                 _ => {}
             }
         }
-        self.p.code.push(Ins { guard: PRef::TRUE, exec: Exec::Ret, span: last });
+        self.p.code.push(Ins { guard: PRef::TRUE, exec: Exec::Ret, span: last, line: self.line });
         for &at in &self.fixups {
             match &mut self.p.code[at as usize].exec {
                 Exec::Bra { target } => *target = self.label_pc[*target as usize],
@@ -156,7 +165,7 @@ impl<'a> Decoder<'a> {
         if matches!(exec, Exec::Bra { .. } | Exec::Brx { .. }) {
             self.fixups.push(self.p.code.len() as u32);
         }
-        self.p.code.push(Ins { guard, exec, span: inst.span });
+        self.p.code.push(Ins { guard, exec, span: inst.span, line: self.line });
     }
 
     fn constant(&mut self, value: u64) -> Slot {
@@ -425,7 +434,7 @@ impl<'a> Decoder<'a> {
                 if d.len() != inst.vector() as usize {
                     return gap("the vector does not fit the operand");
                 }
-                Ok(Exec::Load { space, addr, size, d, sign })
+                Ok(Exec::Load { order: order(inst), space, addr, size, d, sign })
             }
             Op::St => {
                 let (space, addr) = (self.space(inst, arg(0)?)?, self.addr(arg(0)?)?);
@@ -434,10 +443,11 @@ impl<'a> Decoder<'a> {
                 if s.len() != inst.vector() as usize {
                     return gap("the vector does not fit the operand");
                 }
-                Ok(Exec::Store { space, addr, size: element(t)?, s })
+                Ok(Exec::Store { order: order(inst), space, addr, size: element(t)?, s })
             }
             Op::Atom | Op::Red => self.atom(inst),
             Op::Cp => self.copy(inst),
+            Op::Membar | Op::Fence if !inst.has(Mod::Proxy) && !inst.has(Mod::MbarrierInit) => Ok(Exec::Fence),
             Op::Membar | Op::Fence | Op::Prefetch | Op::Prefetchu | Op::Pmevent | Op::Discard | Op::Applypriority => {
                 Ok(Exec::Nop)
             }
@@ -596,7 +606,7 @@ impl<'a> Decoder<'a> {
             if p.is_some_and(|p| p == guard.slot) {
                 return gap("a predicate that is both guard and destination");
             }
-            self.p.code.push(Ins { guard, exec: low, span: inst.span });
+            self.p.code.push(Ins { guard, exec: low, span: inst.span, line: self.line });
             return Ok(Exec::Compare { p: q, q: None, s, f: self.relation(inst, t, 16)?, with });
         }
         Ok(Exec::Compare { p, q, s, f: self.relation(inst, t, 0)?, with })
@@ -732,7 +742,8 @@ impl<'a> Decoder<'a> {
             _ => b,
         };
         let (f, shared) = atom_fn(op, t)?;
-        Ok(Exec::Atom { space, addr, size: element(t)?, d, b, c, f, shared })
+        let order = Order { strong: true, ..order(inst) };
+        Ok(Exec::Atom(Box::new(Atomic { space, addr, size: element(t)?, d, b, c, f, shared, order })))
     }
 
     fn copy(&mut self, inst: &Inst) -> Result<Exec> {
@@ -743,11 +754,17 @@ impl<'a> Decoder<'a> {
         {
             return gap("");
         }
-        // Copies are done at once, so groups need no waiting.
-        if inst.has(Mod::CommitGroup) || inst.has(Mod::WaitGroup) || inst.has(Mod::WaitAll) {
-            return Ok(Exec::Nop);
-        }
         let ops = &inst.operands;
+        if inst.has(Mod::CommitGroup) {
+            return Ok(Exec::CopyGroup(CopyGroup::Commit));
+        }
+        if inst.has(Mod::WaitAll) {
+            return Ok(Exec::CopyGroup(CopyGroup::WaitAll));
+        }
+        if inst.has(Mod::WaitGroup) {
+            let Some(Operand::Int(n)) = ops.first() else { return gap("the number of groups") };
+            return Ok(Exec::CopyGroup(CopyGroup::Wait(*n as u32)));
+        }
         let Some(Operand::Int(size @ (4 | 8 | 16))) = ops.get(2) else { return gap("this size") };
         let mut ignore = PRef { slot: 0, neg: true };
         let read = match ops.get(3) {
@@ -759,7 +776,8 @@ impl<'a> Decoder<'a> {
             Some(_) if inst.has(Mod::L2CacheHint) && ops.len() == 4 => self.constant(*size as u64),
             Some(n) => self.src(n, T::U32)?,
         };
-        Ok(Exec::Copy { to: self.addr(&ops[0])?, from: self.addr(&ops[1])?, size: *size as u8, read, ignore })
+        let (to, from) = (self.addr(&ops[0])?, self.addr(&ops[1])?);
+        Ok(Exec::Copy(Box::new(AsyncCopy { to, from, size: *size as u8, read, ignore })))
     }
 
     fn barrier(&mut self, inst: &Inst) -> Result<Exec> {
@@ -773,6 +791,7 @@ impl<'a> Decoder<'a> {
             return Ok(if inst.has(Mod::Arrive) { Exec::ClusterArrive } else { Exec::ClusterWait });
         }
         let none = Slot::NONE;
+        let aligned = inst.op == Op::Bar || inst.has(Mod::Aligned);
         if inst.has(Mod::Red) {
             let n = ops.len();
             if n < 3 {
@@ -787,21 +806,21 @@ impl<'a> Decoder<'a> {
             };
             let id = self.src(&ops[1], T::U32)?;
             let count = if n > 3 { self.src(&ops[2], T::U32)? } else { none };
-            return Ok(Exec::Barrier { id, count, wait: true, red: Some(BarRed { a, d }) });
+            return Ok(Exec::Barrier { id, count, wait: true, aligned, red: Some(BarRed { a, d }) });
         }
         let id = self.src(ops.first().ok_or("")?, T::U32)?;
         let count = match ops.get(1) {
             Some(c) => self.src(c, T::U32)?,
             None => none,
         };
-        Ok(Exec::Barrier { id, count, wait: !inst.has(Mod::Arrive), red: None })
+        Ok(Exec::Barrier { id, count, wait: !inst.has(Mod::Arrive), aligned, red: None })
     }
 
     /// A number for "the same instruction with the same qualifiers".
     fn key(&mut self, inst: &Inst) -> u32 {
-        let key = (inst.op, inst.mods.clone());
-        let i = self.keys.iter().position(|k| *k == key).unwrap_or_else(|| {
-            self.keys.push(key);
+        let known = self.keys.iter().position(|k| k.0 == inst.op && k.1.as_slice() == inst.mods);
+        let i = known.unwrap_or_else(|| {
+            self.keys.push((inst.op, inst.mods.into()));
             self.keys.len() - 1
         });
         i as u32
@@ -876,7 +895,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn call(&mut self, inst: &Inst) -> Result<Exec> {
-        let [Operand::List(rets), target, Operand::List(args), rest @ ..] = inst.operands.as_slice() else {
+        let [Operand::List(rets), target, Operand::List(args), rest @ ..] = inst.operands else {
             return gap("this kind of call");
         };
         let _ = rest;
@@ -918,6 +937,16 @@ impl<'a> Decoder<'a> {
         let rets =
             rets.iter().enumerate().map(|(i, a)| pass(self, a, results.get(i).copied())).collect::<Result<_>>()?;
         Ok(Exec::Call { callee, args, rets })
+    }
+}
+
+/// How an access is ordered; an atomic without a word is relaxed.
+fn order(inst: &Inst) -> Order {
+    let has = |list: &[Mod]| list.iter().any(|&m| inst.has(m));
+    Order {
+        strong: has(&[Mod::Volatile, Mod::Relaxed, Mod::Acquire, Mod::Release, Mod::AcqRel, Mod::Mmio]),
+        acquire: has(&[Mod::Acquire, Mod::AcqRel, Mod::Volatile]),
+        release: has(&[Mod::Release, Mod::AcqRel]),
     }
 }
 

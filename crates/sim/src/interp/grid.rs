@@ -5,9 +5,10 @@ use super::decode::decode;
 use super::layout::layout;
 use super::program::{Lanes, Program, Special};
 use super::warp::{Env, Stop, Wait, Warp};
-use crate::fault::{Fault, FaultKind, Place};
+use crate::fault::{Fault, FaultKind, Other, Place, SourceLine};
 use crate::launch::{Arg, Launch};
 use crate::memory::{Global, LOCAL_SIZE, MAX_SHARED, SHARED_RESERVED, Window};
+use crate::shadow::{Checks, Shadow, Who};
 use crate::{Config, Outcome, Stats};
 use ptx::module::{Directive, FuncKind, Module};
 use ptx::types::{Dim, SpecialReg as S};
@@ -30,11 +31,11 @@ const MAX_VARIABLE: u64 = 1 << 28;
 /// # Errors
 /// The first fault, with kernel, CTA, thread and place.
 pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, Box<Fault>> {
-    let named = |mut f: Fault| {
+    let named = |mut f: Box<Fault>| {
         f.kernel = launch.kernel.clone();
-        Box::new(f)
+        f
     };
-    let bad = |message: String| named(Fault::new(FaultKind::Launch, message));
+    let bad = |message: String| named(Box::new(Fault::new(FaultKind::Launch, message)));
     let entry = m.funcs.iter().position(|f| f.kind == FuncKind::Entry && f.name == launch.kernel && f.body.is_some());
     let Some(entry) = entry else {
         return Err(bad(format!("there is no kernel '{}' in the module", launch.kernel)));
@@ -137,6 +138,7 @@ struct Cta {
 struct Cluster {
     ctas: Vec<Cta>,
     shared: Vec<Window>,
+    shadow: Shadow,
 }
 
 fn coordinates(n: u64, d: [u32; 3]) -> [u32; 3] {
@@ -145,7 +147,7 @@ fn coordinates(n: u64, d: [u32; 3]) -> [u32; 3] {
 }
 
 impl Grid<'_> {
-    fn run(&mut self) -> Result<(), Fault> {
+    fn run(&mut self) -> Result<(), Box<Fault>> {
         let clusters: [u32; 3] = std::array::from_fn(|i| self.launch.grid[i] / self.cluster[i]);
         let total = clusters.iter().map(|&n| n as u64).product::<u64>();
         let mut next = 0;
@@ -175,7 +177,10 @@ impl Grid<'_> {
         let at = coordinates(n, clusters);
         let size = self.cluster.iter().product::<u32>();
         let bytes = (self.p.shared - SHARED_RESERVED + self.launch.shared) as usize;
-        let mut c = Cluster { ctas: Vec::new(), shared: Vec::new() };
+        let checks = Checks { init: self.config.check_uninitialized, races: self.config.check_races, lanes: true };
+        let warps = self.launch.threads().div_ceil(32) as usize;
+        let shadow = Shadow::new(size as usize, warps, bytes, checks);
+        let mut c = Cluster { ctas: Vec::new(), shared: Vec::new(), shadow };
         for rank in 0..size {
             let inside = coordinates(rank as u64, self.cluster);
             let index = std::array::from_fn(|i| at[i] * self.cluster[i] + inside[i]);
@@ -244,13 +249,13 @@ impl Grid<'_> {
     }
 
     /// Runs a cluster for a quantum; true if it has ended.
-    fn step(&mut self, c: &mut Cluster) -> Result<bool, Fault> {
+    fn step(&mut self, c: &mut Cluster) -> Result<bool, Box<Fault>> {
         let mut left = QUANTUM;
         loop {
             let before = self.budget;
             let mut alive = false;
-            for cta in &mut c.ctas {
-                self.cta_turn(cta, &mut c.shared)?;
+            for (rank, cta) in c.ctas.iter_mut().enumerate() {
+                self.cta_turn(cta, (rank, &mut c.shared, &mut c.shadow))?;
                 alive |= cta.warps.iter().any(|w| w.alive != 0);
             }
             if !alive {
@@ -260,6 +265,12 @@ impl Grid<'_> {
             if c.ctas.iter().any(|cta| cta.warps.iter().any(waits))
                 && c.ctas.iter().all(|cta| cta.barriers.cluster_complete(&cta.warps))
             {
+                let clocks: Vec<_> =
+                    c.ctas.iter_mut().map(|cta| std::mem::take(&mut cta.barriers.cluster_clock)).collect();
+                let warps = c.ctas.iter().map(|cta| cta.warps.len()).sum::<usize>();
+                for warp in 0..warps as u32 {
+                    clocks.iter().for_each(|clock| c.shadow.acquire(warp, clock));
+                }
                 for cta in &mut c.ctas {
                     cta.barriers.cluster_reset();
                     cta.warps.iter_mut().for_each(Warp::release_cluster);
@@ -278,7 +289,12 @@ impl Grid<'_> {
     }
 
     /// One slice for every warp of a CTA.
-    fn cta_turn(&mut self, cta: &mut Cta, shared: &mut [Window]) -> Result<(), Fault> {
+    fn cta_turn(
+        &mut self,
+        cta: &mut Cta,
+        (rank, shared, shadow): (usize, &mut [Window], &mut Shadow),
+    ) -> Result<(), Box<Fault>> {
+        let warps = cta.warps.len();
         for w in 0..cta.warps.len() {
             if cta.warps[w].runnable() == 0 {
                 continue;
@@ -293,30 +309,57 @@ impl Grid<'_> {
                 budget: &mut self.budget,
                 check_init: self.config.check_uninitialized,
                 threads: &mut self.threads,
+                shadow,
+                rank,
+                warps,
             };
             if let Err(stop) = cta.warps[w].run(&mut env, SLICE) {
                 return Err(self.fault(stop, cta.index, w));
             }
             if cta.barriers.changed {
-                cta.barriers.settle(&self.p, &mut cta.warps);
+                let first = (rank * warps) as u32;
+                if let Err((w, stop)) = cta.barriers.settle(&self.p, &mut cta.warps, shadow, first) {
+                    return Err(self.fault(stop, cta.index, w));
+                }
             }
         }
         Ok(())
     }
 
-    fn fault(&self, stop: Stop, cta: [u32; 3], warp: usize) -> Fault {
-        Fault {
+    fn fault(&self, stop: Stop, cta: [u32; 3], warp: usize) -> Box<Fault> {
+        Box::new(Fault {
             kind: stop.kind,
             kernel: String::new(),
             cta: Some(cta),
             thread: Some(coordinates((32 * warp + stop.lane) as u64, self.launch.block)),
             place: Place::Ptx(self.p.code[stop.pc as usize].span),
+            source: self.source(stop.pc),
+            other: stop.earlier.map(|who| Box::new(self.other(who, cta))),
             message: stop.message,
+        })
+    }
+
+    /// The source line of an instruction.
+    fn source(&self, pc: u32) -> Option<SourceLine> {
+        let (file, line) = self.p.code.get(pc as usize)?.line;
+        let file = self.p.files.get(file as usize).filter(|_| line > 0)?;
+        Some(SourceLine { file: file.clone(), line })
+    }
+
+    /// Another thread of the cluster that `cta` belongs to.
+    fn other(&self, who: Who, cta: [u32; 3]) -> Other {
+        let warps = self.launch.threads().div_ceil(32) as u32;
+        let inside = coordinates((who.warp / warps) as u64, self.cluster);
+        Other {
+            cta: std::array::from_fn(|i| cta[i] / self.cluster[i] * self.cluster[i] + inside[i]),
+            thread: coordinates((32 * (who.warp % warps) + who.lane) as u64, self.launch.block),
+            place: self.p.code.get(who.pc as usize).map_or(Place::None, |i| Place::Ptx(i.span)),
+            source: self.source(who.pc),
         }
     }
 
     /// Who waits where, when nobody can go on.
-    fn deadlock(&self, c: &Cluster) -> Fault {
+    fn deadlock(&self, c: &Cluster) -> Box<Fault> {
         let mut list: Vec<String> = Vec::new();
         let mut first = None;
         for cta in &c.ctas {
@@ -345,11 +388,12 @@ impl Grid<'_> {
         if more > 0 {
             message += &format!("; and {more} groups more");
         }
-        let mut fault = Fault::new(FaultKind::Deadlock, message);
+        let mut fault = Box::new(Fault::new(FaultKind::Deadlock, message));
         if let Some((cta, warp, lane, pc)) = first {
             fault.cta = Some(cta);
             fault.thread = Some(coordinates((32 * warp + lane) as u64, self.launch.block));
             fault.place = Place::Ptx(self.p.code[pc as usize].span);
+            fault.source = self.source(pc);
         }
         fault
     }

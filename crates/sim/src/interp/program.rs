@@ -167,6 +167,64 @@ pub enum System {
     AssertFail,
 }
 
+/// How an access is ordered with others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Order {
+    /// Not weak: volatile, relaxed, acquire, release.
+    pub strong: bool,
+    /// What others released is seen after it. Volatile loads count, as code for old compilers relies on it.
+    pub acquire: bool,
+    /// What the thread did before is seen by whoever acquires it.
+    pub release: bool,
+}
+
+/// `atom`, `red`
+pub struct Atomic {
+    /// Space.
+    pub space: Space,
+    /// Where.
+    pub addr: Addr,
+    /// Bytes.
+    pub size: u8,
+    /// Old value, may be [`Slot::NONE`].
+    pub d: Slot,
+    /// First operand.
+    pub b: Slot,
+    /// Second operand, of `cas`.
+    pub c: Slot,
+    /// The operation.
+    pub f: AtomFn,
+    /// Replaces `f` for addresses of shared memory, where it differs.
+    pub shared: Option<AtomFn>,
+    /// Ordering.
+    pub order: Order,
+}
+
+/// `cp.async`
+pub struct AsyncCopy {
+    /// Where to in shared memory.
+    pub to: Addr,
+    /// Where from in global memory.
+    pub from: Addr,
+    /// Bytes written.
+    pub size: u8,
+    /// Bytes read, the rest is zero.
+    pub read: Slot,
+    /// Nothing is read where this is true.
+    pub ignore: PRef,
+}
+
+/// Groups of asynchronous copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CopyGroup {
+    /// Copies since the last commit are a group.
+    Commit,
+    /// All but so many groups are done.
+    Wait(u32),
+    /// All are done.
+    WaitAll,
+}
+
 /// What an instruction does.
 pub enum Exec {
     /// Nothing (fences, prefetches).
@@ -194,14 +252,17 @@ pub enum Exec {
     /// Address of something in the frame.
     FrameAddr { d: Slot, offset: i64, base: u64 },
     /// Load of `d.len()` elements of `size` bytes; `signed` elements are extended to `bits`.
-    Load { space: Space, addr: Addr, size: u8, d: SmallVec<[Slot; 4]>, sign: Option<u32> },
+    Load { order: Order, space: Space, addr: Addr, size: u8, d: SmallVec<[Slot; 4]>, sign: Option<u32> },
     /// Store.
-    Store { space: Space, addr: Addr, size: u8, s: SmallVec<[Slot; 4]> },
-    /// Atomic; `d` may be [`Slot::NONE`].
-    /// `shared` replaces `f` for addresses of shared memory, where it differs.
-    Atom { space: Space, addr: Addr, size: u8, d: Slot, b: Slot, c: Slot, f: AtomFn, shared: Option<AtomFn> },
-    /// `cp.async`: copies at once; `read` tells how many bytes are read, the rest is zero, and all of it if `ignore`.
-    Copy { to: Addr, from: Addr, size: u8, read: Slot, ignore: PRef },
+    Store { order: Order, space: Space, addr: Addr, size: u8, s: SmallVec<[Slot; 4]> },
+    /// Atomic.
+    Atom(Box<Atomic>),
+    /// `cp.async`
+    Copy(Box<AsyncCopy>),
+    /// `cp.async.commit_group` and waits.
+    CopyGroup(CopyGroup),
+    /// `fence`, `membar`
+    Fence,
     /// Branch.
     Bra { target: u32 },
     /// Branch by index.
@@ -215,7 +276,8 @@ pub enum Exec {
     /// `trap`
     Trap,
     /// `bar`, `barrier`: `wait` is false for an arrival only; with a reduction of a predicate.
-    Barrier { id: Slot, count: Slot, wait: bool, red: Option<BarRed> },
+    /// `aligned`: all threads of the warp must come to the same instruction.
+    Barrier { id: Slot, count: Slot, wait: bool, aligned: bool, red: Option<BarRed> },
     /// `barrier.cluster.arrive`, `.wait`
     ClusterArrive,
     /// See [`Exec::ClusterArrive`].
@@ -258,6 +320,8 @@ pub struct Ins {
     pub exec: Exec,
     /// Its place.
     pub span: Span,
+    /// Source file (index into [`Program::files`]) and line; line 0 where unknown.
+    pub line: (u32, u32),
 }
 
 /// A decoded function.
@@ -293,6 +357,8 @@ pub struct Program {
     pub code: Vec<Ins>,
     /// All functions of the module, by function number.
     pub funcs: Vec<Func>,
+    /// Source files.
+    pub files: Vec<String>,
     /// Constants.
     pub consts: Vec<Lanes>,
     /// Special values.

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use sass::codec::{Decoded, decode as decode_word};
 use sass::form::{ImmPrint, ModName as M, SlotKind, SlotName as S};
 use sass::inst::{Inst, Operand, Value};
-use sass::latency;
+use sass::latency::{self, Class};
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
@@ -38,7 +38,81 @@ pub fn decode(image: &Image) -> Program {
         };
         d.p.code.push(ins);
     }
+    mark_loops(&mut d.p.code);
+    mark_polls(&mut d.p.code);
     d.p
+}
+
+/// Machine code does not tell volatile loads of shared memory from others. A load that is repeated from an unchanged
+/// address in a short loop that stores nothing can only wait for another thread.
+fn mark_polls(code: &mut [Ins]) {
+    for at in 0..code.len() {
+        let Exec::Bra { target, .. } = code[at].exec else { continue };
+        let start = target as usize;
+        if start > at || at - start > 8 {
+            continue;
+        }
+        let quiet =
+            |i: &Ins| !matches!(i.exec, Exec::Store(_) | Exec::Atom(_) | Exec::Bar { .. } | Exec::Matrix { .. });
+        if !code[start..at].iter().all(quiet) {
+            continue;
+        }
+        for k in start..at {
+            let Exec::Load(l) = &code[k].exec else { continue };
+            let base: Vec<u16> = code[k].uses.iter().filter(|u| u.slot.is_some()).map(|u| u.reg).collect();
+            let moves = code[start..at].iter().any(|i| i.defs.iter().any(|d| base.contains(&d.reg)));
+            if l.space == Space::Shared
+                && !moves
+                && let Exec::Load(l) = &mut code[k].exec
+            {
+                l.poll = true;
+            }
+        }
+    }
+}
+
+/// Instructions between the load of a loop that ends in a compare-and-swap, and that swap.
+const LOOP: usize = 24;
+
+/// An atomic operation that the machine lacks is a loop: a load, the operation, a compare-and-swap with
+/// what was loaded.
+/// Its load is part of the atomic operation.
+fn mark_loops(code: &mut [Ins]) {
+    for at in 0..code.len() {
+        let Exec::Atom(x) = &code[at].exec else { continue };
+        let swaps = code[at].inst.as_ref().is_some_and(|i| i.form().name.contains("_CAS"));
+        let (addr, old) = (x.addr, x.b[0]);
+        for ins in code[at.saturating_sub(LOOP)..at].iter_mut().filter(|_| swaps) {
+            if let Exec::Load(l) = &mut ins.exec {
+                l.strong |= l.addr == addr || Src::R(l.d) == old;
+            }
+        }
+    }
+}
+
+/// What is read in this slot decides where control goes, which memory is touched, or what others see.
+fn matters(inst: &Inst, slot: u8) -> bool {
+    let form = inst.form();
+    let name = form.name;
+    let slot = form.slots[slot as usize].name;
+    match form.class {
+        Class::Global | Class::Shared | Class::Local => match slot {
+            S::Ra | S::UR | S::URc => !matches!(name, "LDC" | "QSPC"),
+            S::Rb | S::Rc => name.starts_with("STG") || name == "ST" || name.starts_with("REDG"),
+            _ => false,
+        },
+        _ => matches!(slot, S::Pp | S::Pq) && (form.effects.flow || name.starts_with("BAR_")),
+    }
+}
+
+/// Instructions whose result may be whole although a source is not.
+fn selects(name: &str) -> bool {
+    [
+        "SHFL", "SEL", "FSEL", "USEL", "LOP3", "ULOP3", "PLOP3", "UPLOP3", "PRMT", "UPRMT", "SHF", "USHF", "LEA",
+        "BFE", "SGXT", "P2R", "R2P",
+    ]
+    .iter()
+    .any(|stem| name == *stem || name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('_')))
 }
 
 impl Ins {
@@ -48,6 +122,7 @@ impl Ins {
             exec: Exec::Unsupported(format!("the word {word:#034x} is no known instruction")),
             inst: None,
             uses: SmallVec::new(),
+            selects: false,
             defs: SmallVec::new(),
             stall: 1,
             wait: 0,
@@ -96,7 +171,8 @@ impl Decoder<'_> {
                 if let Some(n) = hazard::number(reg) {
                     let late =
                         !r.def && latency::war(&inst, r.slot, &inst, 0, self.image.sm) == latency::Latency::Scoreboard;
-                    let access = Access { reg: n, slot: r.slot, late };
+                    let must = !r.def && r.slot.is_none_or(|slot| matters(&inst, slot));
+                    let access = Access { reg: n, slot: r.slot, late, must };
                     if r.def { defs.push(access) } else { uses.push(access) }
                 }
             }
@@ -106,6 +182,7 @@ impl Decoder<'_> {
             guard: pred(&inst.guard),
             exec,
             uses,
+            selects: selects(inst.form().name),
             defs,
             stall: inst.ctrl.stall,
             wait: inst.ctrl.wait,
@@ -241,8 +318,11 @@ impl Decoder<'_> {
         let pp = Self::p(inst, S::Pp);
         let wide = inst.modifier(M::E) != 0;
         Ok(match name {
-            "NOP" | "MEMBAR" | "ERRBAR" | "CGAERRBAR" | "CCTL_IVALL" | "CCTL" | "FENCE_VIEW" | "LDGDEPBAR"
-            | "DEPBAR_LE" | "PMTRIG" | "PREEXIT" | "ACQBULK" | "ENDCOLLECTIVE" => Exec::Nop,
+            "MEMBAR" => Exec::Fence,
+            "LDGDEPBAR" => Exec::CopyGroup(None),
+            "DEPBAR_LE" => Exec::CopyGroup(Some(Self::imm(inst, S::Pending).unwrap_or(0) as u32)),
+            "NOP" | "ERRBAR" | "CGAERRBAR" | "CCTL_IVALL" | "CCTL" | "FENCE_VIEW" | "PMTRIG" | "PREEXIT"
+            | "ACQBULK" | "ENDCOLLECTIVE" => Exec::Nop,
             "NANOSLEEP_I" | "NANOSLEEP_R" | "NANOSLEEP_U" | "YIELD" => Exec::Yield,
             "EXIT" => Exec::Exit { p: pp },
             "BRA" => Exec::Bra { p: pp, target: self.target(inst, S::Target)? },
@@ -293,7 +373,7 @@ impl Decoder<'_> {
                 let (size, sign) = Self::size(inst)?;
                 let space = if name.starts_with("LDG") { Space::Global } else { Space::Generic };
                 let addr = self.addr(inst, S::Ra, S::Imm, wide)?;
-                Exec::Load { space, addr, size, sign, d: Self::gpr(inst, S::Rd) }
+                Exec::Load(Load { space, addr, size, sign, d: Self::gpr(inst, S::Rd), strong: false, poll: false })
             }
             "LDL" | "LDS" | "LDS_U" => {
                 let (size, sign) = Self::size(inst)?;
@@ -302,7 +382,7 @@ impl Decoder<'_> {
                     addr.uniform = Some(self.src(inst, S::UR)?);
                 }
                 let space = if name == "LDL" { Space::Local } else { Space::Shared };
-                Exec::Load { space, addr, size, sign, d: Self::gpr(inst, S::Rd) }
+                Exec::Load(Load { space, addr, size, sign, d: Self::gpr(inst, S::Rd), strong: false, poll: false })
             }
             "STG" | "STG_R" | "ST" | "ST_R" | "STL" | "STS" | "STS_U" => {
                 let (size, _) = Self::size(inst)?;
@@ -317,7 +397,7 @@ impl Decoder<'_> {
                     addr.uniform = Some(self.src(inst, S::URc)?);
                 }
                 let s = (0..(size as u32).div_ceil(4)).map(|n| self.word(inst, S::Rb, n)).collect::<Result<_>>()?;
-                Exec::Store { space, addr, size, s }
+                Exec::Store(Store { space, addr, size, s })
             }
             "LDC" | "ULDC" | "ULDC_R" => {
                 let (size, sign) = Self::size(inst)?;
@@ -355,18 +435,18 @@ impl Decoder<'_> {
                     _ => return gap("this type"),
                 };
                 let mut exec = self.atom(inst, name, size, Box::new(|o, b, c| if o == b { c } else { o }))?;
-                if let Exec::Atom { c, result, .. } = &mut exec {
-                    *c = [self.word(inst, S::Rc, 0)?, self.word(inst, S::Rc, 1)?];
+                if let Exec::Atom(x) = &mut exec {
+                    x.c = [self.word(inst, S::Rc, 0)?, self.word(inst, S::Rc, 1)?];
                     if name.ends_with("CAST") {
-                        *result = AtomResult::Success;
+                        x.result = AtomResult::Success;
                     }
                 }
                 exec
             }
             "ATOMS_POPC_INC" => {
                 let mut exec = self.atom(inst, name, 4, Box::new(|o, _, _| (o as u32).wrapping_add(1) as u64))?;
-                if let Exec::Atom { addr, .. } = &mut exec {
-                    addr.uniform = Some(self.src(inst, S::URc)?);
+                if let Exec::Atom(x) = &mut exec {
+                    x.addr.uniform = Some(self.src(inst, S::URc)?);
                 }
                 exec
             }
@@ -375,7 +455,7 @@ impl Decoder<'_> {
                 let from = self.addr(inst, S::Ra, S::ImmB, true)?;
                 let size = [4, 8, 16][inst.modifier(M::Size).saturating_sub(4).min(2) as usize];
                 let partial = inst.modifier(M::Zfill) != 0;
-                Exec::Copy { to, from, size, partial, p: pp }
+                Exec::Copy(AsyncCopy { to, from, size, partial, p: pp })
             }
             "LDSM" | "LDSM_U" | "STSM" | "STSM_U" => {
                 let load = name.starts_with("LDSM");
@@ -494,7 +574,7 @@ impl Decoder<'_> {
         }
         let zero = self.k(0);
         let b = [self.word(inst, S::Rb, 0)?, if size == 8 { self.word(inst, S::Rb, 1)? } else { zero }];
-        Ok(Exec::Atom {
+        Ok(Exec::Atom(Box::new(Atom {
             space,
             addr,
             size,
@@ -504,7 +584,7 @@ impl Decoder<'_> {
             c: [zero; 2],
             f,
             result: AtomResult::Old,
-        })
+        })))
     }
 
     fn barrier(&mut self, inst: &Inst, name: &str) -> Result<Exec> {

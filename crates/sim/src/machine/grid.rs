@@ -3,11 +3,13 @@
 use super::decode::decode;
 use super::hazard::{Distances, Hazards};
 use super::image::Image;
+use super::init::Init;
 use super::program::{Lanes, Program};
-use super::warp::{Env, Stop, Wait, Warp};
-use crate::fault::{Fault, FaultKind, Place};
+use super::warp::{Arrival, Env, Stop, Wait, Warp};
+use crate::fault::{Fault, FaultKind, Other, Place};
 use crate::launch::Launch;
 use crate::memory::{Global, SHARED_HIGH, SHARED_RESERVED, Window};
+use crate::shadow::{Checks, Clock, Shadow, Who};
 use crate::{Config, Outcome, Stats};
 use std::collections::VecDeque;
 
@@ -20,12 +22,13 @@ const RESIDENT: usize = 256;
 /// # Errors
 /// The first fault, with kernel, CTA, thread and instruction. A hazard names both instructions.
 pub fn run_sass(cubin: &[u8], launch: &Launch, config: &Config) -> Result<Outcome, Box<Fault>> {
-    let named = |mut f: Fault| {
+    let named = |mut f: Box<Fault>| {
         f.kernel = launch.kernel.clone();
-        Box::new(f)
+        f
     };
     let mut global = Global::new();
-    let image = Image::load(cubin, launch, &mut global).map_err(|e| named(Fault::new(FaultKind::Launch, e)))?;
+    let image =
+        Image::load(cubin, launch, &mut global).map_err(|e| named(Box::new(Fault::new(FaultKind::Launch, e))))?;
     let p = decode(&image);
     let buffers = image.buffers.clone();
     let mut grid = Grid {
@@ -77,11 +80,15 @@ struct Cta {
     warps: Vec<Warp>,
     barriers: Vec<Barrier>,
     cluster: Vec<u32>,
+    /// What those who arrived at each barrier had done, and at that of the cluster.
+    clocks: Vec<Clock>,
+    cluster_clock: Clock,
 }
 
 struct Cluster {
     ctas: Vec<Cta>,
     shared: Vec<Window>,
+    shadow: Shadow,
 }
 
 fn coordinates(n: u64, d: [u32; 3]) -> [u32; 3] {
@@ -90,7 +97,7 @@ fn coordinates(n: u64, d: [u32; 3]) -> [u32; 3] {
 }
 
 impl Grid<'_> {
-    fn run(&mut self) -> Result<(), Fault> {
+    fn run(&mut self) -> Result<(), Box<Fault>> {
         let clusters: [u32; 3] = std::array::from_fn(|i| self.launch.grid[i] / self.cluster[i]);
         let total = clusters.iter().map(|&n| n as u64).product::<u64>();
         let mut next = 0;
@@ -119,7 +126,10 @@ impl Grid<'_> {
         let at = coordinates(n, clusters);
         let size = self.cluster.iter().product::<u32>();
         let bytes = (self.image.shared - SHARED_RESERVED + self.launch.shared) as usize;
-        let mut c = Cluster { ctas: Vec::new(), shared: Vec::new() };
+        let checks = Checks { init: false, races: self.config.check_races, lanes: false };
+        let warps = self.launch.threads().div_ceil(32) as usize;
+        let shadow = Shadow::new(size as usize, warps, bytes, checks);
+        let mut c = Cluster { ctas: Vec::new(), shared: Vec::new(), shadow };
         for rank in 0..size {
             let inside = coordinates(rank as u64, self.cluster);
             let index = std::array::from_fn(|i| at[i] * self.cluster[i] + inside[i]);
@@ -137,11 +147,19 @@ impl Grid<'_> {
                 let exists = if count == 32 { u32::MAX } else { (1 << count) - 1 };
                 let specials = self.p.specials.iter().map(|&s| self.special(s, index, rank, w)).collect();
                 let hazards = self.config.check_hazards.then(Hazards::new);
-                Warp::new(exists, specials, hazards)
+                let init = self.config.check_uninitialized.then(Init::new);
+                Warp::new(exists, specials, hazards, init)
             })
             .collect();
         let barrier = Barrier { arrived: vec![0; warps.len()], ..Barrier::default() };
-        Cta { index, cluster: vec![0; warps.len()], barriers: vec![barrier; 16], warps }
+        Cta {
+            index,
+            cluster: vec![0; warps.len()],
+            barriers: vec![barrier; 16],
+            clocks: vec![Clock::new(); 16],
+            cluster_clock: Clock::new(),
+            warps,
+        }
     }
 
     fn special(&self, s: u8, cta: [u32; 3], rank: u32, warp: usize) -> Lanes {
@@ -176,18 +194,19 @@ impl Grid<'_> {
     }
 
     /// Runs a cluster for a quantum; true if it has ended.
-    fn step(&mut self, c: &mut Cluster) -> Result<bool, Fault> {
+    fn step(&mut self, c: &mut Cluster) -> Result<bool, Box<Fault>> {
         let mut left = QUANTUM;
         loop {
             let before = self.budget;
             let mut released = false;
-            for cta in &mut c.ctas {
+            for (rank, cta) in c.ctas.iter_mut().enumerate() {
+                let first = (rank * cta.warps.len()) as u32;
                 for w in 0..cta.warps.len() {
                     if cta.warps[w].runnable() {
-                        self.warp_turn(cta, &mut c.shared, w)?;
+                        self.warp_turn(cta, (&mut c.shared, &mut c.shadow, first + w as u32), w)?;
                     }
                 }
-                released |= self.settle(cta)?;
+                released |= self.settle(cta, &mut c.shadow, first)?;
             }
             if c.ctas.iter().all(|cta| cta.warps.iter().all(|w| w.alive == 0)) {
                 for w in c.ctas.iter().flat_map(|cta| &cta.warps) {
@@ -198,6 +217,11 @@ impl Grid<'_> {
             let waits = |w: &Warp| w.groups.iter().any(|g| g.wait == Wait::Cluster);
             let complete = |cta: &Cta| cta.warps.iter().zip(&cta.cluster).all(|(w, a)| w.alive & !a == 0);
             if c.ctas.iter().any(|cta| cta.warps.iter().any(waits)) && c.ctas.iter().all(complete) {
+                let clocks: Vec<_> = c.ctas.iter_mut().map(|cta| std::mem::take(&mut cta.cluster_clock)).collect();
+                let warps = c.ctas.iter().map(|cta| cta.warps.len()).sum::<usize>();
+                for warp in 0..warps as u32 {
+                    clocks.iter().for_each(|clock| c.shadow.acquire(warp, clock));
+                }
                 for cta in &mut c.ctas {
                     cta.cluster.fill(0);
                     cta.warps.iter_mut().for_each(|w| w.release(Wait::Cluster));
@@ -215,7 +239,12 @@ impl Grid<'_> {
         }
     }
 
-    fn warp_turn(&mut self, cta: &mut Cta, shared: &mut [Window], w: usize) -> Result<(), Fault> {
+    fn warp_turn(
+        &mut self,
+        cta: &mut Cta,
+        (shared, shadow, id): (&mut [Window], &mut Shadow, u32),
+        w: usize,
+    ) -> Result<(), Box<Fault>> {
         let mut arrivals = Vec::new();
         let mut env = Env {
             p: &self.p,
@@ -229,10 +258,13 @@ impl Grid<'_> {
             arrivals: &mut arrivals,
             distances: &mut self.distances,
             cluster: &mut cta.cluster[w],
+            clocks: &mut cta.clocks,
+            cluster_clock: &mut cta.cluster_clock,
+            shadow,
+            id,
         };
         let result = cta.warps[w].run(&mut env, SLICE);
-        for (id, lanes, count, brought) in arrivals {
-            let pc = cta.warps[w].groups.first().map_or(0, |g| g.pc);
+        for Arrival { id, lanes, count, bring: brought, pc } in arrivals {
             let misuse = |message: String| {
                 let stop = Stop {
                     kind: FaultKind::BarrierMisuse,
@@ -240,6 +272,7 @@ impl Grid<'_> {
                     lane: lanes.trailing_zeros() as usize,
                     pc,
                     earlier: None,
+                    other: None,
                 };
                 self.fault(stop, cta.index, w)
             };
@@ -261,7 +294,7 @@ impl Grid<'_> {
     }
 
     /// Completes barriers; true if one was.
-    fn settle(&self, cta: &mut Cta) -> Result<bool, Fault> {
+    fn settle(&self, cta: &mut Cta, shadow: &mut Shadow, first: u32) -> Result<bool, Box<Fault>> {
         let mut any = false;
         for (id, b) in cta.barriers.iter_mut().enumerate() {
             let Some(count) = b.count else { continue };
@@ -278,13 +311,15 @@ impl Grid<'_> {
             any = true;
             let (brought, threads) = (b.brought, b.threads);
             *b = Barrier { arrived: vec![0; cta.warps.len()], ..Barrier::default() };
-            for w in &mut cta.warps {
+            let clock = std::mem::take(&mut cta.clocks[id]);
+            for (n, w) in cta.warps.iter_mut().enumerate() {
                 let waits = w.groups.iter().find(|g| g.wait == Wait::Barrier(id as u8)).map(|g| g.pc);
                 let Some(pc) = waits else { continue };
                 if let super::program::Exec::Bar { red: Some((op, _)), .. } = &self.p.code[pc as usize].exec {
                     let all = brought == threads;
                     w.bar_result = (brought, if *op == 1 { all } else { brought > 0 });
                 }
+                shadow.acquire(first + n as u32, &clock);
                 w.release(Wait::Barrier(id as u8));
             }
         }
@@ -298,22 +333,36 @@ impl Grid<'_> {
         }
     }
 
-    fn fault(&self, stop: Stop, cta: [u32; 3], warp: usize) -> Fault {
+    fn fault(&self, stop: Stop, cta: [u32; 3], warp: usize) -> Box<Fault> {
         let mut message = stop.message;
         if let Some(pc) = stop.earlier {
             message += &format!("; the earlier instruction is {:#06x}: {}", 16 * pc, self.text(pc));
         }
-        Fault {
+        Box::new(Fault {
             kind: stop.kind,
             kernel: String::new(),
             cta: Some(cta),
             thread: Some(coordinates((32 * warp + stop.lane) as u64, self.launch.block)),
             place: Place::Sass { offset: 16 * stop.pc, text: self.text(stop.pc) },
+            source: None,
+            other: stop.other.map(|who| Box::new(self.other(who, cta))),
             message,
+        })
+    }
+
+    /// Another thread of the cluster that `cta` belongs to.
+    fn other(&self, who: Who, cta: [u32; 3]) -> Other {
+        let warps = self.launch.threads().div_ceil(32) as u32;
+        let inside = coordinates((who.warp / warps) as u64, self.cluster);
+        Other {
+            cta: std::array::from_fn(|i| cta[i] / self.cluster[i] * self.cluster[i] + inside[i]),
+            thread: coordinates((32 * (who.warp % warps) + who.lane) as u64, self.launch.block),
+            place: Place::Sass { offset: 16 * who.pc, text: self.text(who.pc) },
+            source: None,
         }
     }
 
-    fn deadlock(&self, c: &Cluster) -> Fault {
+    fn deadlock(&self, c: &Cluster) -> Box<Fault> {
         let mut list = Vec::new();
         let mut first = None;
         for cta in &c.ctas {
@@ -345,9 +394,13 @@ impl Grid<'_> {
         match first {
             Some((cta, warp, g)) => {
                 let lane = g.mask.trailing_zeros() as usize;
-                self.fault(Stop { kind: FaultKind::Deadlock, message, lane, pc: g.pc, earlier: None }, cta, warp)
+                self.fault(
+                    Stop { kind: FaultKind::Deadlock, message, lane, pc: g.pc, earlier: None, other: None },
+                    cta,
+                    warp,
+                )
             }
-            None => Fault::new(FaultKind::Deadlock, message),
+            None => Box::new(Fault::new(FaultKind::Deadlock, message)),
         }
     }
 }

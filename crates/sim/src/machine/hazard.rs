@@ -15,7 +15,7 @@ use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
 /// Registers that are tracked.
-const COUNT: usize = 336;
+pub const COUNT: usize = 336;
 /// No fixed latency is longer.
 const LONGEST: u64 = 40;
 
@@ -35,7 +35,7 @@ pub fn number(reg: Reg) -> Option<u16> {
 }
 
 /// A register's name.
-fn name(n: u16) -> String {
+pub fn name(n: u16) -> String {
     match n {
         0..=255 => format!("R{n}"),
         256..=319 => format!("UR{}", n - 256),

@@ -5,6 +5,7 @@ mod decode;
 mod grid;
 mod hazard;
 mod image;
+mod init;
 mod mufu;
 mod program;
 mod warp;

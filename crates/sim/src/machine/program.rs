@@ -89,7 +89,7 @@ pub enum Space {
 }
 
 /// An address: 64-bit `R:R+1` or 32-bit `R`, plus a uniform register, plus an immediate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addr {
     /// Low word.
     pub low: Src,
@@ -129,6 +129,54 @@ pub enum AtomResult {
     Success,
 }
 
+/// A load of `size` bytes to `d` and the registers after it; less than 4 bytes are extended, by their sign with `sign`.
+#[allow(missing_docs)]
+pub struct Load {
+    pub space: Space,
+    pub addr: Addr,
+    pub size: u8,
+    pub sign: bool,
+    pub d: u8,
+    /// It begins a loop of `CAS`, see [`super::decode`].
+    pub strong: bool,
+    /// It waits for another thread, see [`super::decode`].
+    pub poll: bool,
+}
+
+/// A store of `size` bytes.
+#[allow(missing_docs)]
+pub struct Store {
+    pub space: Space,
+    pub addr: Addr,
+    pub size: u8,
+    pub s: SmallVec<[Src; 4]>,
+}
+
+/// An atomic operation with operands `b` and `c`, low word first.
+#[allow(missing_docs)]
+pub struct Atom {
+    pub space: Space,
+    pub addr: Addr,
+    pub size: u8,
+    pub d: u8,
+    pub p: Pred,
+    pub b: [Src; 2],
+    pub c: [Src; 2],
+    pub f: AtomFn,
+    pub result: AtomResult,
+}
+
+/// Copies to shared memory; zeros where `p` is false. With `partial` the source address is moved up by the bytes at
+/// the end that are zero instead.
+#[allow(missing_docs)]
+pub struct AsyncCopy {
+    pub to: Addr,
+    pub from: Addr,
+    pub size: u8,
+    pub partial: bool,
+    pub p: Pred,
+}
+
 /// What an instruction does.
 #[allow(missing_docs)] // named after the instructions
 pub enum Exec {
@@ -142,20 +190,8 @@ pub enum Exec {
         pout: [Pred; 2],
         f: AluFn,
     },
-    /// `d` registers of `size` bytes each (or one of less); `sign` extends.
-    Load {
-        space: Space,
-        addr: Addr,
-        size: u8,
-        sign: bool,
-        d: u8,
-    },
-    Store {
-        space: Space,
-        addr: Addr,
-        size: u8,
-        s: SmallVec<[Src; 4]>,
-    },
+    Load(Load),
+    Store(Store),
     LoadConst {
         bank: u8,
         index: Src,
@@ -164,26 +200,11 @@ pub enum Exec {
         sign: bool,
         d: Dst,
     },
-    Atom {
-        space: Space,
-        addr: Addr,
-        size: u8,
-        d: u8,
-        p: Pred,
-        b: [Src; 2],
-        c: [Src; 2],
-        f: AtomFn,
-        result: AtomResult,
-    },
-    /// Copies to shared memory; zeros where `p` is false. With `partial` the source address is moved up by the bytes at
-    /// the end that are zero instead.
-    Copy {
-        to: Addr,
-        from: Addr,
-        size: u8,
-        partial: bool,
-        p: Pred,
-    },
+    Atom(Box<Atom>),
+    Copy(AsyncCopy),
+    /// `LDGDEPBAR`, or the wait for all but so many groups.
+    CopyGroup(Option<u32>),
+    Fence,
     Matrix {
         load: bool,
         trans: bool,
@@ -329,6 +350,8 @@ pub struct Access {
     pub slot: Option<u8>,
     /// Read some time after issue, so that overwriting needs a scoreboard.
     pub late: bool,
+    /// What was never written may not be used here.
+    pub must: bool,
 }
 
 /// A decoded instruction.
@@ -341,6 +364,8 @@ pub struct Ins {
     pub inst: Option<Inst>,
     /// Registers read.
     pub uses: SmallVec<[Access; 8]>,
+    /// The result may be defined where a source is not: a selection, or what combines bits.
+    pub selects: bool,
     /// Registers written.
     pub defs: SmallVec<[Access; 4]>,
     /// Cycles until the next instruction may issue.

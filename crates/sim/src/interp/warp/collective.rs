@@ -18,6 +18,7 @@ impl Warp {
             let wanted = mask & self.alive;
             if same & wanted == wanted {
                 self.complete(env, same)?;
+                env.shadow.meet(self.id(env), same, self.alive);
                 each(same, |i| {
                     self.wait[i] = Wait::None;
                     self.pc[i] += 1;
@@ -143,14 +144,15 @@ impl Warp {
                     let (row, column) = if trans { (b, a) } else { (a, b) };
                     let from = 8 * j + row;
                     let fault = |e| memory(e, from, pc);
+                    let how = At { depth, lane: from, pc, align: 2, strong: false };
                     let (sp, start) = resolve(space, at[from]);
                     check_aligned(start, 16, "shared").map_err(fault)?;
                     let place = start + 2 * column as u64;
                     if load {
-                        regs[lane] |= self.load_lane(env, depth, sp, place, 2, 2, from).map_err(fault)? << (16 * half);
+                        regs[lane] |= self.load_lane(env, (sp, place), 2, how).map_err(fault)? << (16 * half);
                     } else {
                         let value = regs[lane] >> (16 * half);
-                        self.store_lane(env, depth, (sp, place), 2, 2, from, value).map_err(fault)?;
+                        self.store_lane(env, (sp, place), 2, how, value).map_err(fault)?;
                     }
                 }
             }

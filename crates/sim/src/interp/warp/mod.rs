@@ -13,13 +13,18 @@
 
 mod calls;
 mod collective;
+mod control;
+mod memory;
 
 use super::cta::Barriers;
 use super::lanes::{each, mask as bits_mask, sx};
 use super::layout::FUNCTION;
 use super::program::*;
+use crate::copies::Copies;
 use crate::fault::{FaultKind, MemFault};
-use crate::memory::{CONST, Global, LOCAL, LOCAL_SIZE, PARAM, SHARED, Window, check_aligned};
+use crate::memory::{Global, LOCAL_SIZE, Window, check_aligned, get, put};
+use crate::shadow::{Shadow, Who};
+use memory::{At, resolve};
 
 /// Instructions that a group of lanes may issue while another group of the warp could run.
 const TURN: u32 = 20_000;
@@ -36,6 +41,8 @@ pub struct Stop {
     pub lane: usize,
     /// Instruction.
     pub pc: u32,
+    /// Another thread that is part of it.
+    pub earlier: Option<Who>,
 }
 
 /// What a lane waits for.
@@ -87,6 +94,21 @@ pub struct Env<'a> {
     pub check_init: bool,
     /// Thread instructions so far.
     pub threads: &'a mut u64,
+    /// What is known about the bytes of shared memory.
+    pub shadow: &'a mut Shadow,
+    /// Rank of the CTA in its cluster, and warps of a CTA.
+    pub rank: usize,
+    /// See `rank`.
+    pub warps: usize,
+}
+
+/// Operands of a load or store.
+struct Operands<'a> {
+    space: Space,
+    addr: &'a Addr,
+    size: u8,
+    sign: Option<u32>,
+    slots: &'a [Slot],
 }
 
 /// A warp.
@@ -105,6 +127,7 @@ pub struct Warp {
     frames: Vec<Frame>,
     specials: Vec<Lanes>,
     local: Vec<Window>,
+    copies: Vec<Copies>,
     /// Instructions issued.
     pub issued: u64,
     /// When each lane last ran beside others, and for how long lanes have run since the last turn was given away.
@@ -130,6 +153,7 @@ impl Warp {
             frames: Vec::new(),
             specials,
             local: vec![Window::default(); 32],
+            copies: vec![Copies::default(); 32],
             issued: 0,
             last_run: [0; 32],
             ran: 0,
@@ -329,10 +353,14 @@ impl Warp {
                 self.put_pred(depth, *p, m, r);
                 self.put_pred(depth, *q, m, not);
             }
-            Exec::Load { space, addr, size, d, sign } => {
-                self.load(env, depth, pc, (*space, addr, *size, *sign), d, m)?
+            Exec::Load { order, space, addr, size, d, sign } => {
+                let x = Operands { space: *space, addr, size: *size, sign: *sign, slots: d };
+                self.load(env, depth, pc, (*order, &x), m)?
             }
-            Exec::Store { space, addr, size, s } => self.store(env, depth, pc, (*space, addr, *size), s, m)?,
+            Exec::Store { order, space, addr, size, s } => {
+                let x = Operands { space: *space, addr, size: *size, sign: None, slots: s };
+                self.store(env, depth, pc, (*order, &x), m)?
+            }
             Exec::Select { d, a, b, p } => {
                 self.need_pred(env, depth, *p, m, pc)?;
                 let p = self.pred(depth, *p);
@@ -401,43 +429,10 @@ impl Warp {
                 let out = start.map(|b| base.wrapping_add(b as u64).wrapping_add(*offset as u64));
                 self.put(depth, *d, m, &out);
             }
-            Exec::Atom { space, addr, size, d, b, c, f, shared } => {
-                self.need(env, depth, &[*b, *c], m, pc)?;
-                let at = self.address(env, depth, pc, addr, m)?;
-                let (b, c) = (*self.values(env.p, depth, *b), *self.values(env.p, depth, *c));
-                let mut out = [0; 32];
-                for i in lanes(m) {
-                    let (sp, a) = resolve(*space, at[i]);
-                    let fault = |e| memory(e, i, pc);
-                    let old = self.load_lane(env, depth, sp, a, *size as u32, *size as u32, i).map_err(fault)?;
-                    let f = if sp == Space::Shared { shared.as_ref().unwrap_or(f) } else { f };
-                    self.store_lane(env, depth, (sp, a), *size as u32, *size as u32, i, f(old, b[i], c[i]))
-                        .map_err(fault)?;
-                    out[i] = old;
-                }
-                self.put(depth, *d, m, &out);
-            }
-            Exec::Copy { to, from, size, read, ignore } => {
-                self.need_pred(env, depth, *ignore, m, pc)?;
-                let ignore = self.pred(depth, *ignore);
-                let (dst, src) = (self.address(env, depth, pc, to, m)?, self.address(env, depth, pc, from, m)?);
-                self.need(env, depth, &[*read], m, pc)?;
-                let read = *self.values(env.p, depth, *read);
-                for i in lanes(m) {
-                    let fault = |e| memory(e, i, pc);
-                    check_aligned(dst[i], *size as u32, "shared").map_err(fault)?;
-                    check_aligned(src[i], *size as u32, "global").map_err(fault)?;
-                    for k in 0..*size as u64 {
-                        let (sp, a) = resolve(Space::Generic, src[i] + k);
-                        let byte = if k < read[i] && ignore >> i & 1 == 0 {
-                            self.load_lane(env, depth, sp, a, 1, 1, i).map_err(fault)?
-                        } else {
-                            0
-                        };
-                        self.store_lane(env, depth, (Space::Shared, dst[i] + k), 1, 1, i, byte).map_err(fault)?;
-                    }
-                }
-            }
+            Exec::Atom(x) => self.atom(env, depth, pc, x, m)?,
+            Exec::Copy(x) => self.copy(env, depth, pc, x, m)?,
+            Exec::CopyGroup(what) => self.copy_group(env, pc, *what, m)?,
+            Exec::Fence => env.shadow.fence(self.id(env)),
             Exec::ActiveMask { d } => self.put(depth, *d, m, &[m as u64; 32]),
             Exec::Clock { d, high } => {
                 let now = if *high { self.issued >> 32 } else { self.issued };
@@ -447,298 +442,14 @@ impl Warp {
         }
         Ok(true)
     }
-
-    fn address(&self, env: &Env<'_>, depth: usize, pc: u32, a: &Addr, m: u32) -> Res<Lanes> {
-        self.need(env, depth, &[a.base], m, pc)?;
-        let base = self.values(env.p, depth, a.base);
-        if a.frame {
-            let start = &self.frames[depth].base;
-            return Ok(std::array::from_fn(|i| base[i].wrapping_add(start[i] as u64).wrapping_add(a.offset as u64)));
-        }
-        Ok(std::array::from_fn(|i| base[i].wrapping_add(a.offset as u64) & a.mask))
-    }
-
-    fn load(
-        &mut self,
-        env: &mut Env<'_>,
-        depth: usize,
-        pc: u32,
-        (space, addr, size, sign): (Space, &Addr, u8, Option<u32>),
-        d: &[Slot],
-        m: u32,
-    ) -> Res<()> {
-        let at = self.address(env, depth, pc, addr, m)?;
-        let size = size as u32;
-        let whole = size * d.len() as u32;
-        let mut out = [[0; 32]; 8];
-        for i in lanes(m) {
-            let (sp, a) = resolve(space, at[i]);
-            for (k, out) in out[..d.len()].iter_mut().enumerate() {
-                let align = if k == 0 { whole } else { size };
-                let v = self
-                    .load_lane(env, depth, sp, a.wrapping_add(k as u64 * size as u64), size, align, i)
-                    .map_err(|e| memory(e, i, pc))?;
-                out[i] = match sign {
-                    Some(width) => sx(v, size * 8) as u64 & bits_mask(width),
-                    None => v,
-                };
-            }
-        }
-        for (k, &slot) in d.iter().enumerate() {
-            self.put(depth, slot, m, &out[k]);
-        }
-        Ok(())
-    }
-
-    fn store(
-        &mut self,
-        env: &mut Env<'_>,
-        depth: usize,
-        pc: u32,
-        (space, addr, size): (Space, &Addr, u8),
-        s: &[Slot],
-        m: u32,
-    ) -> Res<()> {
-        self.need(env, depth, s, m, pc)?;
-        let at = self.address(env, depth, pc, addr, m)?;
-        let size = size as u32;
-        let whole = size * s.len() as u32;
-        for i in lanes(m) {
-            let (sp, a) = resolve(space, at[i]);
-            for (k, &slot) in s.iter().enumerate() {
-                let align = if k == 0 { whole } else { size };
-                let v = self.values(env.p, depth, slot)[i];
-                self.store_lane(env, depth, (sp, a.wrapping_add(k as u64 * size as u64)), size, align, i, v)
-                    .map_err(|e| memory(e, i, pc))?;
-            }
-        }
-        Ok(())
-    }
-
-    #[allow(clippy::too_many_arguments)] // the pieces of one access
-    #[inline]
-    fn load_lane(
-        &self,
-        env: &Env<'_>,
-        depth: usize,
-        space: Space,
-        a: u64,
-        size: u32,
-        align: u32,
-        lane: usize,
-    ) -> Result<u64, MemFault> {
-        check_aligned(a, align, name(space))?;
-        match space {
-            Space::Global | Space::Generic => env.global.load(a, size),
-            Space::Shared => {
-                let (w, off) = shared(env.shared, a)?;
-                env.shared[w].load(off, size, "shared")
-            }
-            Space::Local => {
-                self.in_frame(depth, a, size, lane)?;
-                self.local[lane].load(a, size, "local")
-            }
-            Space::Const => env.constant.load(a, size, "constant"),
-            Space::Param => env.param.load(a, size, "parameter"),
-        }
-    }
-
-    #[allow(clippy::too_many_arguments)] // the pieces of one access
-    #[inline]
-    fn store_lane(
-        &mut self,
-        env: &mut Env<'_>,
-        depth: usize,
-        (space, a): (Space, u64),
-        size: u32,
-        align: u32,
-        lane: usize,
-        value: u64,
-    ) -> Result<(), MemFault> {
-        check_aligned(a, align, name(space))?;
-        match space {
-            Space::Global | Space::Generic => env.global.store(a, size, value),
-            Space::Shared => {
-                let (w, off) = shared(env.shared, a)?;
-                env.shared[w].store(off, size, value, "shared")
-            }
-            Space::Local => {
-                self.in_frame(depth, a, size, lane)?;
-                self.local[lane].store(a, size, value, "local")
-            }
-            Space::Const | Space::Param => {
-                let message = format!("a store to {} memory at {a:#x}", name(space));
-                Err(MemFault { kind: FaultKind::ReadOnly, message })
-            }
-        }
-    }
-
-    /// Local memory ends with the frame of the running function.
-    fn in_frame(&self, depth: usize, a: u64, size: u32, lane: usize) -> Result<(), MemFault> {
-        let top = self.frames[depth].top[lane] as u64;
-        if a.saturating_add(size as u64) <= top {
-            return Ok(());
-        }
-        let message =
-            format!("local address {a:#x} for an access of {size} bytes; the stack of the thread ends at {top:#x}");
-        Err(MemFault { kind: FaultKind::OutOfBounds, message })
-    }
-
-    /// Executes an instruction that moves lanes elsewhere or makes them wait. Every lane of the group already stands
-    /// at the next instruction.
-    fn control(&mut self, env: &mut Env<'_>, depth: usize, pc: u32, exec: &Exec, m: u32) -> Res<()> {
-        match exec {
-            Exec::Bra { target } => each(m, |i| self.pc[i] = *target),
-            Exec::Brx { s, targets } => {
-                self.need(env, depth, &[*s], m, pc)?;
-                let index = *self.values(env.p, depth, *s);
-                for i in lanes(m) {
-                    let Some(&t) = targets.get(index[i] as u32 as usize) else {
-                        let message = format!("index {} of a table of {} targets", index[i], targets.len());
-                        return Err(stop(FaultKind::OutOfBounds, message, i, pc));
-                    };
-                    self.pc[i] = t;
-                }
-            }
-            Exec::Call { callee, args, rets } => self.call(env, depth, pc, (callee, args, rets), m)?,
-            Exec::Ret if depth == 0 => self.exit(env, m)?,
-            Exec::Ret => self.ret(env, depth, m),
-            Exec::Exit => self.exit(env, m)?,
-            Exec::Trap => {
-                return Err(stop(FaultKind::Trap, "the kernel executed trap", m.trailing_zeros() as usize, pc));
-            }
-            Exec::Sleep => {}
-            Exec::Barrier { id, count, wait, red } => {
-                self.need(env, depth, &[*id], m, pc)?;
-                let ids = *self.values(env.p, depth, *id);
-                let counts = (*count != Slot::NONE).then(|| *self.values(env.p, depth, *count));
-                if let Some(red) = red {
-                    self.need_pred(env, depth, red.a, m, pc)?;
-                }
-                let bring = red.as_ref().map_or(0, |r| self.pred(depth, r.a));
-                for i in lanes(m) {
-                    let (id, count) = (ids[i] as u32, counts.map(|c| c[i] as u32));
-                    env.barriers
-                        .arrive(self.number, i, id, count, bring >> i & 1 != 0)
-                        .map_err(|e| stop(FaultKind::BarrierMisuse, e, i, pc))?;
-                    if *wait {
-                        self.pc[i] = pc;
-                        self.wait[i] = Wait::Barrier(id as u8);
-                        self.waiting |= 1 << i;
-                    }
-                }
-            }
-            Exec::ClusterArrive => env.barriers.cluster_arrive(self.number, m),
-            Exec::ClusterWait => each(m, |i| {
-                self.pc[i] = pc;
-                self.wait[i] = Wait::Cluster;
-                self.waiting |= 1 << i;
-            }),
-            Exec::Collective { mask, key, .. } => {
-                self.need(env, depth, &[*mask], m, pc)?;
-                let masks = *self.values(env.p, depth, *mask);
-                for i in lanes(m) {
-                    let mask = masks[i] as u32;
-                    if mask >> i & 1 == 0 {
-                        let message = format!("the member mask {mask:#010x} does not name the lane itself ({i})");
-                        return Err(stop(FaultKind::BarrierMisuse, message, i, pc));
-                    }
-                    self.pc[i] = pc;
-                    self.wait[i] = Wait::Lanes { key: *key, mask };
-                    self.waiting |= 1 << i;
-                }
-                self.meet(env)?;
-            }
-            Exec::Unsupported(what) => {
-                return Err(stop(FaultKind::Unsupported, what.clone(), m.trailing_zeros() as usize, pc));
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn exit(&mut self, env: &mut Env<'_>, m: u32) -> Res<()> {
-        self.alive &= !m;
-        env.barriers.changed = true;
-        self.meet(env)
-    }
-
-    /// Lets the lanes that wait at a barrier go on, with the result of its reduction.
-    pub fn release(&mut self, p: &Program, id: u8, popc: u32, all: bool, any: bool) {
-        for i in lanes(self.waiting) {
-            if self.wait[i] != Wait::Barrier(id) {
-                continue;
-            }
-            let depth = self.depth[i] as usize;
-            let bit = 1 << i;
-            if let Exec::Barrier { red: Some(red), .. } = &p.code[self.pc[i] as usize].exec {
-                match red.d {
-                    BarDest::Popc(d) => self.put(depth, d, bit, &[popc as u64; 32]),
-                    BarDest::And(p) => self.put_pred(depth, Some(p), bit, if all { bit } else { 0 }),
-                    BarDest::Or(p) => self.put_pred(depth, Some(p), bit, if any { bit } else { 0 }),
-                }
-            }
-            self.go_on(i);
-        }
-    }
-
-    /// Lets the lanes that wait for the cluster go on.
-    pub fn release_cluster(&mut self) {
-        for i in lanes(self.waiting) {
-            if self.wait[i] == Wait::Cluster {
-                self.go_on(i);
-            }
-        }
-    }
-
-    fn go_on(&mut self, i: usize) {
-        self.wait[i] = Wait::None;
-        self.waiting &= !(1 << i);
-        self.pc[i] += 1;
-    }
 }
 
 fn lanes(m: u32) -> impl Iterator<Item = usize> {
     (0..32).filter(move |i| m >> i & 1 != 0)
 }
 
-fn resolve(space: Space, a: u64) -> (Space, u64) {
-    if space != Space::Generic {
-        return (space, a);
-    }
-    let low = a & 0xffff_ffff;
-    match a & !0xffff_ffff {
-        SHARED => (Space::Shared, low),
-        LOCAL => (Space::Local, low),
-        CONST => (Space::Const, low),
-        PARAM => (Space::Param, low),
-        _ => (Space::Global, a),
-    }
-}
-
-/// Which CTA's shared memory, and the offset in it.
-#[inline]
-fn shared(windows: &[Window], a: u64) -> Result<(usize, u64), MemFault> {
-    let (rank, off) = ((a >> 24) as usize, a & 0xff_ffff);
-    if rank < windows.len() {
-        return Ok((rank, off));
-    }
-    let message = format!("shared address {a:#x} is outside of the cluster");
-    Err(MemFault { kind: FaultKind::OutOfBounds, message })
-}
-
-fn name(space: Space) -> &'static str {
-    match space {
-        Space::Generic | Space::Global => "global",
-        Space::Shared => "shared",
-        Space::Local => "local",
-        Space::Const => "constant",
-        Space::Param => "parameter",
-    }
-}
-
 fn stop(kind: FaultKind, message: impl Into<String>, lane: usize, pc: u32) -> Stop {
-    Stop { kind, message: message.into(), lane, pc }
+    Stop { kind, message: message.into(), lane, pc, earlier: None }
 }
 
 #[cold]
@@ -749,5 +460,5 @@ fn unwritten(missing: u32, pc: u32) -> Stop {
 
 #[cold]
 fn memory(e: MemFault, lane: usize, pc: u32) -> Stop {
-    stop(e.kind, e.message, lane, pc)
+    Stop { earlier: e.earlier, ..stop(e.kind, e.message, lane, pc) }
 }

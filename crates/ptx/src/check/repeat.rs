@@ -1,0 +1,99 @@
+//! Modifiers of which an instruction takes one, written twice: what the vendor's tool says of each kind.
+
+use crate::access::{AtomOp, CacheOp, CmpOp, Rounding, Scope};
+use crate::isa::{Mod, Op};
+use crate::module::Inst;
+
+/// Of what there may be one: `None` where the words are told apart otherwise.
+fn kind(op: Op, word: Mod) -> Option<&'static str> {
+    let name = word.name();
+    let compares = matches!(op, Op::Setp | Op::Set | Op::Vset | Op::Vset2 | Op::Vset4);
+    let reduces = matches!(op, Op::Atom | Op::Red | Op::Redux | Op::Multimem | Op::Cp);
+    Some(match word {
+        _ if Rounding::from_mod(word).is_some() => "Multiple rounding modifiers specified",
+        _ if compares && CmpOp::from_mod(word).is_some() => "Multiple comparisons set",
+        _ if reduces && AtomOp::from_mod(word).is_some() => "Multiple instruction post-operation flags set",
+        _ if Scope::from_mod(word).is_some() && !matches!(op, Op::Bar | Op::Barrier) => {
+            "Multiple scope modifiers specified"
+        }
+        _ if CacheOp::from_mod(word).is_some() && op != Op::Cp => "Multiple cache operation modifiers specified",
+        Mod::V2 | Mod::V4 | Mod::V8 => "Multiple vector modifiers specified",
+        Mod::Up | Mod::Down | Mod::Bfly | Mod::Idx if op == Op::Shfl => "Multiple shuffle modifiers specified",
+        Mod::F4e | Mod::B4e | Mod::Rc8 | Mod::Ecl | Mod::Ecr | Mod::Rc16 => "Multiple permute modifiers specified",
+        Mod::Clamp | Mod::Wrap | Mod::Zero | Mod::Trap => "Multiple clamp modifiers specified",
+        Mod::Finite | Mod::Infinite | Mod::Number | Mod::Notanumber | Mod::Normal | Mod::Subnormal => {
+            "Multiple testp operation modifiers specified"
+        }
+        Mod::Sp | Mod::SpOrderedMetadata => "Multiple sparsity modifiers specified",
+        Mod::N1d
+        | Mod::N2d
+        | Mod::N3d
+        | Mod::N4d
+        | Mod::N5d
+        | Mod::A1d
+        | Mod::A2d
+        | Mod::Cube
+        | Mod::Acube
+        | Mod::N2dms
+        | Mod::A2dms => "Multiple dimension modifiers specified",
+        Mod::Tile
+        | Mod::TileGather4
+        | Mod::TileScatter4
+        | Mod::Im2col
+        | Mod::Im2colW
+        | Mod::Im2colW128
+        | Mod::Im2colNoOffs => "Multiple .load_mode modifiers specified",
+        Mod::All | Mod::Any | Mod::Uni | Mod::Ballot if op == Op::Vote => "Multiple vote modifiers specified",
+        _ if name.starts_with("kind::") => "Multiple .kind modifiers specified",
+        _ if name.starts_with("scale_vec::") => "Multiple .scale_vec_size modifiers specified",
+        _ if is_shape(name) => "Multiple matrix shape modifiers specified",
+        _ => return None,
+    })
+}
+
+/// `m16n8k16`, `m8n8`, `32x32b`.
+fn is_shape(name: &str) -> bool {
+    let number = |c: Option<u8>| c.is_some_and(|b| b.is_ascii_digit());
+    let bytes = name.as_bytes();
+    bytes.first() == Some(&b'm') && number(bytes.get(1).copied()) && name.contains('n')
+        || number(bytes.first().copied()) && name.contains('x') && name.contains('b')
+}
+
+/// The message for an instruction that has something twice, if it has.
+pub(super) fn repeated(inst: &Inst) -> Option<String> {
+    let layouts = inst.mods.iter().filter(|m| matches!(m, Mod::Row | Mod::Col)).count();
+    let wmma = matches!(inst.op, Op::Wmma) && !inst.has(Mod::Mma);
+    if matches!(inst.op, Op::Mma | Op::Wmma) && layouts > if wmma { 1 } else { 2 } {
+        let last = inst.mods.iter().rev().find(|m| matches!(m, Mod::Row | Mod::Col))?;
+        return Some(format!("Parsing error near '.{}': too many layout specifiers", last.name()));
+    }
+    for (i, &word) in inst.mods.iter().enumerate() {
+        let before = &inst.mods[..i];
+        if let Some(kind_here) = kind(inst.op, word) {
+            if before.iter().any(|&b| kind(inst.op, b) == Some(kind_here)) {
+                return Some(kind_here.to_string());
+            }
+            continue;
+        }
+        if !before.contains(&word) || crate::types::ScalarType::from_mod(word).is_some() {
+            continue;
+        }
+        return match word {
+            Mod::Ftz
+            | Mod::Volatile
+            | Mod::Nc
+            | Mod::Relaxed
+            | Mod::Acquire
+            | Mod::Release
+            | Mod::AcqRel
+            | Mod::Sc
+            | Mod::Weak
+            | Mod::Mmio => Some(format!("Duplicate .{} modifier", word.name())),
+            Mod::Sync | Mod::Sat | Mod::Satfinite | Mod::NaN | Mod::Approx | Mod::Relu | Mod::Cc | Mod::Uni => None,
+            _ if crate::types::Space::from_mod(word).is_some() => None,
+            Mod::Lo | Mod::Hi | Mod::Wide | Mod::Full => None,
+            _ => Some(format!("Multiple .{} modifiers specified", word.name())),
+        };
+    }
+    None
+}

@@ -1,0 +1,208 @@
+//! The instruction table against the vendor's tool: examples of every form, legal ones and near misses, on several targets
+//! and versions, must be taken by both or refused by both.
+//!
+//! A sample runs with the other tests. `cargo xtask conformance --ptx` runs all (`SASSAFRAS_CONFORMANCE=full`), and prints
+//! the agreement of each opcode and every disagreement. `SASSAFRAS_CONFORMANCE=mma,wgmma/8` runs one of eight of
+//! some opcodes.
+//! `known.txt` lists the disagreements that are known, with their reasons.
+
+mod generate;
+mod vendor;
+
+use diag::Diagnostic;
+use diag::render::Source;
+use generate::Example;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use testkit::Random;
+
+/// Instructions in one file: more would reach the limits of messages.
+const BATCH: usize = 40;
+
+/// A sample takes one of so many.
+const SAMPLE: usize = 16;
+
+/// Percent of the examples that must agree; the rest is what the table does not say yet.
+const AGREE: f64 = 99.0;
+
+/// What both say of an example.
+struct Judged {
+    example: Example,
+    op: &'static str,
+    vendor: Vec<String>,
+    ours: Vec<String>,
+}
+
+impl Judged {
+    fn agree(&self) -> bool {
+        self.vendor.is_empty() == self.ours.is_empty()
+    }
+
+    /// The message without names and numbers.
+    fn same_class(&self) -> bool {
+        let Some(mine) = self.ours.first().map(|m| class(m)) else { return true };
+        self.vendor.is_empty() || self.vendor.iter().any(|v| class(v) == mine)
+    }
+}
+
+fn class(message: &str) -> String {
+    let mut out = String::new();
+    for (i, part) in message.split('\'').enumerate() {
+        out += if i % 2 == 0 { part } else { "'" };
+    }
+    out.split(" of instruction").next().unwrap_or("").to_string()
+}
+
+fn ours(version: (u16, u16), target: &str, lines: &[&str]) -> Vec<Vec<String>> {
+    let head = vendor::head(version, target);
+    let first = head.lines().count() as u32 + 1;
+    let text = format!("{head}{}\n{}", lines.join("\n"), vendor::TAIL);
+    let (module, mut diags) = ptx::parse(&text);
+    diags.extend(ptx::check(&module, arch::Target::parse(target).as_ref()));
+    let source = Source::new("a.ptx", text.as_bytes());
+    let mut out = vec![Vec::new(); lines.len()];
+    for d in diags.iter().filter(|d| Diagnostic::is_error(d)) {
+        let line = d.span.map_or(0, |s| source.position(s.start).0);
+        if let Some(list) = line.checked_sub(first).and_then(|i| out.get_mut(i as usize)) {
+            list.push(d.message.clone());
+        }
+    }
+    out
+}
+
+fn all(wanted: &dyn Fn(&str) -> bool, sample: usize) -> Vec<(&'static str, Example)> {
+    let mut out = BTreeMap::new();
+    for (n, form) in ptx::isa::FORMS.iter().enumerate().filter(|(_, f)| wanted(f.op.name())) {
+        let mut random = Random(0x5a55_0000 + n as u64);
+        for e in generate::examples(form, &mut random) {
+            out.insert(e, form.op.name());
+        }
+    }
+    out.into_iter().enumerate().filter(|(i, _)| i % sample == 0).map(|(_, (e, op))| (op, e)).collect()
+}
+
+/// An opcode and an example of it.
+type Case = (&'static str, Example);
+
+fn judge(examples: Vec<Case>, ptxas: &std::path::Path) -> Vec<Judged> {
+    let mut groups: BTreeMap<(&'static str, (u16, u16)), Vec<Case>> = BTreeMap::new();
+    for (op, e) in examples {
+        groups.entry((e.target, e.version)).or_default().push((op, e));
+    }
+    let mut work: Vec<Vec<Case>> = Vec::new();
+    for list in groups.into_values() {
+        work.extend(list.chunks(BATCH).map(<[_]>::to_vec));
+    }
+    let work = Mutex::new(work.into_iter());
+    let out = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let Some(batch) = work.lock().ok().and_then(|mut w| w.next()) else { return };
+                    let (target, version) = (batch[0].1.target, batch[0].1.version);
+                    let lines: Vec<&str> = batch.iter().map(|(_, e)| e.text.as_str()).collect();
+                    let theirs = vendor::Vendor::new(ptxas, version, target).judge(&lines);
+                    let ours = ours(version, target, &lines);
+                    let judged = batch.into_iter().zip(theirs).zip(ours);
+                    let judged = judged.map(|(((op, example), vendor), ours)| Judged { example, op, vendor, ours });
+                    if let Ok(mut out) = out.lock() {
+                        out.extend(judged);
+                    }
+                }
+            });
+        }
+    });
+    let mut out = out.into_inner().unwrap_or_default();
+    out.sort_by(|a: &Judged, b| (a.op, &a.example).cmp(&(b.op, &b.example)));
+    out
+}
+
+/// The known disagreements: a pattern with `*`, and the reason.
+fn known() -> Vec<(&'static str, &'static str)> {
+    let lines = include_str!("known.txt").lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty());
+    lines.map(|l| l.split_once(" -- ").unwrap_or_else(|| panic!("known.txt: no reason in {l}"))).collect()
+}
+
+/// Does a text match a pattern in which `*` stands for anything?
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.trim().split('*');
+    let Some(mut rest) = parts.next().and_then(|p| text.strip_prefix(p)) else { return false };
+    let mut open = false;
+    for part in parts {
+        open = part.is_empty();
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.is_empty() || open
+}
+
+#[test]
+fn examples_are_taken_as_the_vendor_takes_them() {
+    let Some(ptxas) = testkit::oracle::ptxas() else { return };
+    let mode = std::env::var("SASSAFRAS_CONFORMANCE").unwrap_or_default();
+    let (words, part) = mode.split_once('/').unwrap_or((&mode, "1"));
+    let full = mode == "full";
+    let ops: Vec<&str> = words.split(',').filter(|w| !w.is_empty() && *w != "full").collect();
+    let sample = if mode.is_empty() { SAMPLE } else { part.parse().unwrap_or(1) };
+    let examples = all(&|op| ops.is_empty() || ops.contains(&op), sample);
+    println!("{} examples to judge", examples.len());
+    let judged = judge(examples, &ptxas);
+    let known = known();
+    let mut rows: BTreeMap<&str, [usize; 5]> = BTreeMap::new();
+    let mut unknown = Vec::new();
+    for j in &judged {
+        let row = rows.entry(j.op).or_default();
+        row[0] += 1;
+        row[1] += usize::from(j.vendor.is_empty());
+        row[2] += usize::from(!j.agree());
+        if !j.ours.is_empty() && !j.vendor.is_empty() {
+            row[3] += 1;
+            row[4] += usize::from(!j.same_class());
+        }
+        let e = &j.example;
+        let shown = format!("{} {}.{} {}", e.target, e.version.0, e.version.1, e.text);
+        if !j.agree() {
+            let reason = known.iter().find(|(pattern, _)| matches(pattern, &e.text));
+            if !mode.is_empty() || reason.is_none() {
+                let why = reason.map_or("", |(_, why)| why);
+                println!("DISAGREE {} {shown}\n    vendor: {:?}\n    ours:   {:?} {why}", j.op, j.vendor, j.ours);
+            }
+            if reason.is_none() {
+                unknown.push(shown);
+            }
+        } else if !mode.is_empty() && !j.same_class() {
+            println!("MESSAGE {} {shown}\n    vendor: {:?}\n    ours:   {:?}", j.op, j.vendor, j.ours);
+        }
+    }
+    let sum = |i: usize| rows.values().map(|r| r[i]).sum::<usize>();
+    let percent = |bad: usize, of: usize| 100.0 - 100.0 * bad as f64 / of.max(1) as f64;
+    if !mode.is_empty() {
+        for (op, r) in &rows {
+            println!(
+                "{op:<20} {:>6} examples, {:>6} legal, {:>5} disagree ({:.2} %), class {:.2} %",
+                r[0],
+                r[1],
+                r[2],
+                percent(r[2], r[0]),
+                percent(r[4], r[3])
+            );
+        }
+    }
+    println!(
+        "{} examples, {} legal; accept or reject agrees on {:.2} % ({} differ), class of message on {:.2} % of {}",
+        sum(0),
+        sum(1),
+        percent(sum(2), sum(0)),
+        sum(2),
+        percent(sum(4), sum(3)),
+        sum(3)
+    );
+    if full || mode.is_empty() {
+        assert!(sum(0) * sample > 20_000, "{} examples", sum(0));
+    }
+    // Both answers must be there in number, or the comparison would see a tool that says always the same.
+    assert!(sum(1) * 10 > sum(0) && (sum(0) - sum(1)) * 10 > sum(0), "{} of {} are legal", sum(1), sum(0));
+    let bad = percent(unknown.len(), sum(0));
+    assert!(bad >= AGREE, "{} disagreements that known.txt does not list", unknown.len());
+}

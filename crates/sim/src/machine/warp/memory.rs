@@ -1,0 +1,339 @@
+//! Accesses to memory: addresses, bytes, loads, stores, atomics, copies, matrices.
+
+use super::*;
+use crate::copies::Piece;
+use crate::memory::{CONST, LOCAL, PARAM, SHARED, check_aligned};
+use crate::shadow::Access;
+
+impl Warp {
+    pub(super) fn load(&mut self, env: &mut Env<'_>, pc: u32, x: &Load, m: u32) -> Res<()> {
+        let at = self.address(env.p, &x.addr);
+        let size = x.size as u32;
+        let words = size.div_ceil(4) as usize;
+        let mut out = [[0u32; 32]; 4];
+        for i in lanes(m) {
+            let fault = |e| memory(e, i, pc);
+            let how = Access::READ.strong(x.strong);
+            if x.poll
+                && let Ok((rank, off)) = shared(env.shared, at[i])
+                && let Ok(from) = env.shared[rank].find(off, size, "shared")
+            {
+                env.shadow.poll((rank, from), env.id);
+            }
+            let found = self.note(env, (x.space, at[i]), size, how, None, (i, pc)).map_err(fault)?;
+            if let Some((rank, from)) = found
+                && let Some(init) = &mut self.init
+                && !env.shadow.written((rank, from), size)
+            {
+                for k in 0..words {
+                    if !env.shadow.written((rank, from + 4 * k), size.min(4)) {
+                        init.forget(x.d.saturating_add(k as u8), 1 << i);
+                    }
+                }
+            }
+            let bytes = self.bytes(env, x.space, at[i], size, i).map_err(fault)?;
+            if size < 4 {
+                let v = get(bytes, 0, size) as u32;
+                let unused = 32 - 8 * size;
+                out[0][i] = if x.sign { ((v << unused) as i32 >> unused) as u32 } else { v };
+            } else {
+                for (k, out) in out[..words].iter_mut().enumerate() {
+                    out[i] = get(bytes, 4 * k, 4) as u32;
+                }
+            }
+        }
+        for (k, out) in out[..words].iter().enumerate() {
+            self.put(gpr(x.d, k), m, out);
+        }
+        Ok(())
+    }
+
+    pub(super) fn store(&mut self, env: &mut Env<'_>, pc: u32, x: &Store, m: u32) -> Res<()> {
+        let at = self.address(env.p, &x.addr);
+        let size = x.size as usize;
+        for i in lanes(m) {
+            let fault = |e| memory(e, i, pc);
+            let mut data = [0u8; 16];
+            for (k, &s) in x.s.iter().enumerate() {
+                data[4 * k..4 * k + 4].copy_from_slice(&self.src(env.p, s)[i].to_le_bytes());
+            }
+            let data = &data[..size];
+            self.note(env, (x.space, at[i]), size as u32, Access::WRITE, Some(data), (i, pc)).map_err(fault)?;
+            self.bytes_mut(env, x.space, at[i], size as u32, i).map_err(fault)?.copy_from_slice(data);
+        }
+        Ok(())
+    }
+
+    pub(super) fn atom(&mut self, env: &mut Env<'_>, pc: u32, x: &Atom, m: u32) -> Res<()> {
+        let at = self.address(env.p, &x.addr);
+        let size = x.size as u32;
+        let wide =
+            |w: &Warp, s: [Src; 2], i: usize| w.src(env.p, s[0])[i] as u64 | (w.src(env.p, s[1])[i] as u64) << 32;
+        let mask = if size == 8 { u64::MAX } else { u32::MAX as u64 };
+        let operands: [(u64, u64); 32] =
+            std::array::from_fn(|i| (wide(self, x.b, i) & mask, wide(self, x.c, i) & mask));
+        let mut out = [[0u32; 32]; 2];
+        let mut global = 0;
+        for i in lanes(m) {
+            let (b, c) = operands[i];
+            let fault = |e| memory(e, i, pc);
+            // A generic addition in place works on global memory alone; the predicate tells if it did.
+            let (sp, a) = resolve(x.space, at[i]);
+            global |= ((sp == Space::Global) as u32) << i;
+            self.note(env, (sp, a), size, Access::ATOMIC, None, (i, pc)).map_err(fault)?;
+            let to = self.bytes_mut(env, sp, a, size, i).map_err(fault)?;
+            let old = get(to, 0, size);
+            let new = (x.f)(old, b, c);
+            put(to, 0, size, new);
+            let r = match x.result {
+                AtomResult::Old => old,
+                AtomResult::Success => (old == b) as u64,
+            };
+            (out[0][i], out[1][i]) = (r as u32, (r >> 32) as u32);
+        }
+        self.put(gpr(x.d, 0), m, &out[0]);
+        if size == 8 {
+            self.put(gpr(x.d, 1), m, &out[1]);
+        }
+        self.put_pred(x.p, m, global);
+        Ok(())
+    }
+
+    /// `LDGSTS`: the bytes are copied at once, but count as under way until they are waited for.
+    pub(super) fn copy(&mut self, env: &mut Env<'_>, pc: u32, x: &AsyncCopy, m: u32) -> Res<()> {
+        let (dst, src) = (self.address(env.p, &x.to), self.address(env.p, &x.from));
+        let read = self.pred(x.p);
+        let size = x.size as usize;
+        for i in lanes(m) {
+            let fault = |e| memory(e, i, pc);
+            let mut data = [0u8; 16];
+            let data = &mut data[..size];
+            if read >> i & 1 != 0 {
+                let missing = if x.partial { src[i] & (size as u64 - 1) } else { 0 };
+                let start = src[i] - missing;
+                check_aligned(start, size as u32, "global").map_err(fault)?;
+                let kept = size - missing as usize;
+                data[..kept].copy_from_slice(env.global.bytes(start, kept as u32).map_err(fault)?);
+            }
+            self.bytes_mut(env, Space::Shared, dst[i], size as u32, i).map_err(fault)?.copy_from_slice(data);
+            let (rank, off) = shared(env.shared, dst[i]).map_err(fault)?;
+            let at = env.shared[rank].find(off, size as u32, "shared").map_err(fault)?;
+            let who = Who { warp: env.id, lane: i as u32, pc };
+            self.copies.start(env.shadow, Piece { place: (rank, at), size: size as u32, who }).map_err(fault)?;
+        }
+        Ok(())
+    }
+
+    /// `LDGDEPBAR` (`None`) and `DEPBAR.LE` of so many groups.
+    pub(super) fn copy_group(&mut self, env: &mut Env<'_>, pc: u32, wait: Option<u32>) -> Res<()> {
+        match wait {
+            None => self.copies.commit(),
+            Some(n) => self.copies.wait(env.shadow, n as usize).map_err(|e| memory(e, 0, pc))?,
+        }
+        Ok(())
+    }
+
+    /// Tells the shadow of shared memory about an access; `data` is what a store writes. Gives the CTA and offset of shared
+    /// memory.
+    #[inline]
+    fn note(
+        &self,
+        env: &mut Env<'_>,
+        (space, a): (Space, u64),
+        size: u32,
+        how: Access,
+        data: Option<&[u8]>,
+        (lane, pc): (usize, u32),
+    ) -> Result<Option<(usize, usize)>, MemFault> {
+        if !matches!(space, Space::Shared | Space::Generic) {
+            return Ok(None);
+        }
+        let (Place::Shared, a) = place(space, a)? else { return Ok(None) };
+        check_aligned(a, size, "shared")?;
+        let (rank, off) = shared(env.shared, a)?;
+        let at = env.shared[rank].find(off, size, "shared")?;
+        let same = data.is_some_and(|d| &env.shared[rank].data[at..at + d.len()] == d);
+        env.shadow.access((rank, at), size, how, same, Who { warp: env.id, lane: lane as u32, pc })?;
+        Ok(Some((rank, at)))
+    }
+
+    pub(super) fn address(&self, p: &Program, a: &Addr) -> [u64; 32] {
+        let low = self.src(p, a.low);
+        let u = a.uniform.map(|u| self.src(p, u));
+        match a.high {
+            Some(high) => {
+                let high = self.src(p, high);
+                std::array::from_fn(|i| (low[i] as u64 | (high[i] as u64) << 32).wrapping_add(a.offset as u64))
+            }
+            None => {
+                std::array::from_fn(|i| low[i].wrapping_add(u.map_or(0, |u| u[i])).wrapping_add(a.offset as u32) as u64)
+            }
+        }
+    }
+
+    fn bytes<'s>(
+        &'s mut self,
+        env: &'s Env<'_>,
+        space: Space,
+        a: u64,
+        size: u32,
+        lane: usize,
+    ) -> Result<&'s [u8], MemFault> {
+        let (space, a) = place(space, a)?;
+        check_aligned(a, size, space.name())?;
+        match space {
+            Place::Global => env.global.bytes(a, size),
+            Place::Shared => {
+                let (w, off) = shared(env.shared, a)?;
+                let at = env.shared[w].find(off, size, "shared")?;
+                Ok(&env.shared[w].data[at..at + size as usize])
+            }
+            Place::Local => self.local(a, size, lane).map(|b| &*b),
+            Place::Const => {
+                let at = env.constant.find(a, size, "constant")?;
+                Ok(&env.constant.data[at..at + size as usize])
+            }
+            Place::Param => {
+                let at = env.param.find(a, size, "parameter")?;
+                Ok(&env.param.data[at..at + size as usize])
+            }
+        }
+    }
+
+    fn bytes_mut<'s>(
+        &'s mut self,
+        env: &'s mut Env<'_>,
+        space: Space,
+        a: u64,
+        size: u32,
+        lane: usize,
+    ) -> Result<&'s mut [u8], MemFault> {
+        let (space, a) = place(space, a)?;
+        check_aligned(a, size, space.name())?;
+        match space {
+            Place::Global => env.global.bytes_mut(a, size),
+            Place::Shared => {
+                let (w, off) = shared(env.shared, a)?;
+                let at = env.shared[w].find(off, size, "shared")?;
+                Ok(&mut env.shared[w].data[at..at + size as usize])
+            }
+            Place::Local => self.local(a, size, lane),
+            Place::Const | Place::Param => {
+                let message = format!("a store to {} memory at {a:#x}", space.name());
+                Err(MemFault::new(FaultKind::ReadOnly, message))
+            }
+        }
+    }
+
+    fn local(&mut self, a: u64, size: u32, lane: usize) -> Result<&mut [u8], MemFault> {
+        if a + size as u64 > STACK_TOP as u64 {
+            let message = format!(
+                "local address {a:#x} for an access of {size} bytes; the thread has {STACK_TOP:#x} bytes of local memory"
+            );
+            return Err(MemFault::new(FaultKind::OutOfBounds, message));
+        }
+        let memory = &mut self.local[lane];
+        if memory.is_empty() {
+            memory.resize(STACK_TOP as usize, 0);
+        }
+        Ok(&mut memory[a as usize..a as usize + size as usize])
+    }
+
+    /// `LDSM`, `STSM`: see the PTX instructions `ldmatrix`, `stmatrix`.
+    pub(super) fn matrix(
+        &mut self,
+        env: &mut Env<'_>,
+        pc: u32,
+        (load, trans, r, count): (bool, bool, u8, u8),
+        addr: &Addr,
+        m: u32,
+    ) -> Res<()> {
+        if m != u32::MAX {
+            return Err(stop(
+                FaultKind::BarrierMisuse,
+                "not all lanes of the warp execute the instruction together",
+                m,
+                pc,
+            ));
+        }
+        let at = self.address(env.p, addr);
+        for j in 0..count as usize {
+            let mut regs = if load || r == 255 { [0; 32] } else { self.r[r as usize + j] };
+            for lane in 0..32 {
+                for half in 0..2 {
+                    let (a, b) = (lane / 4, 2 * (lane % 4) + half);
+                    let (row, column) = if trans { (b, a) } else { (a, b) };
+                    let from = 8 * j + row;
+                    let fault = |e| memory(e, from, pc);
+                    check_aligned(at[from], 16, "shared").map_err(fault)?;
+                    let place = at[from] + 2 * column as u64;
+                    let how = if load { Access::READ } else { Access::WRITE };
+                    let value = (regs[lane] >> (16 * half)) as u16;
+                    let data = (!load).then_some(value.to_le_bytes());
+                    let data = data.as_ref().map(|d| &d[..]);
+                    self.note(env, (Space::Shared, place), 2, how, data, (from, pc)).map_err(fault)?;
+                    if load {
+                        let b = self.bytes(env, Space::Shared, place, 2, from).map_err(fault)?;
+                        regs[lane] |= (get(b, 0, 2) as u32) << (16 * half);
+                    } else {
+                        put(self.bytes_mut(env, Space::Shared, place, 2, from).map_err(fault)?, 0, 2, value as u64);
+                    }
+                }
+            }
+            if load {
+                self.put(gpr(r, j), m, &regs);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Global,
+    Shared,
+    Local,
+    Const,
+    Param,
+}
+
+impl Place {
+    fn name(self) -> &'static str {
+        match self {
+            Place::Global => "global",
+            Place::Shared => "shared",
+            Place::Local => "local",
+            Place::Const => "constant",
+            Place::Param => "parameter",
+        }
+    }
+}
+
+pub(super) fn resolve(space: Space, a: u64) -> (Space, u64) {
+    match (space, a & !0xffff_ffff) {
+        (Space::Generic, SHARED) => (Space::Shared, a & 0xffff_ffff),
+        (Space::Generic, LOCAL) => (Space::Local, a & 0xffff_ffff),
+        (Space::Generic, CONST | PARAM) => (Space::Generic, a),
+        (Space::Generic, _) => (Space::Global, a),
+        other => (other.0, a),
+    }
+}
+
+pub(super) fn place(space: Space, a: u64) -> Result<(Place, u64), MemFault> {
+    Ok(match resolve(space, a) {
+        (Space::Global, a) => (Place::Global, a),
+        (Space::Shared, a) => (Place::Shared, a),
+        (Space::Local, a) => (Place::Local, a),
+        (Space::Generic, a) if a & !0xffff_ffff == CONST => (Place::Const, a & 0xffff_ffff),
+        (Space::Generic, a) => (Place::Param, a & 0xffff_ffff),
+    })
+}
+
+pub(super) fn shared(windows: &[Window], a: u64) -> Result<(usize, u64), MemFault> {
+    let (rank, off) = ((a >> 24) as usize, a & 0xff_ffff);
+    if rank < windows.len() {
+        return Ok((rank, off));
+    }
+    let message = format!("shared address {a:#x} is outside of the cluster");
+    Err(MemFault::new(FaultKind::OutOfBounds, message))
+}

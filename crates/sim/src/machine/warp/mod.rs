@@ -1,0 +1,497 @@
+//! A warp of machine code.
+//!
+//! Lanes run in groups that only the code itself brings together: a divergent branch splits a group, `BSYNC` and
+//! `WARPSYNC` join groups, nothing else does. So code that needs convergence and does not ask for it is seen to fail.
+//! A convergence barrier is held per lane: `BSSY` notes the lanes of the group, `BSYNC` waits for those of them that
+//! have neither left (`BREAK`) nor exited.
+//!
+//! A group runs until it waits, ends, splits (the lanes that do not branch go on first), yields, or has run for long.
+
+mod control;
+mod memory;
+
+use super::hazard::{Distances, Hazards};
+use super::image::STACK_TOP;
+use super::init::Init;
+use super::program::*;
+use crate::copies::Copies;
+use crate::fault::{FaultKind, MemFault};
+use crate::memory::{Global, Window, check_aligned, get, put};
+use crate::shadow::{Clock, Shadow, Who};
+use memory::resolve;
+
+/// Instructions that a group may issue while another could run.
+const TURN: u32 = 10_000;
+/// What a shuffle gives that reads an inactive lane; also the content of registers at start, with their number.
+const JUNK: u32 = 0xbad0_0000;
+
+/// A fault inside a warp.
+pub struct Stop {
+    /// Kind.
+    pub kind: FaultKind,
+    /// What happened.
+    pub message: String,
+    /// Lane.
+    pub lane: usize,
+    /// Instruction.
+    pub pc: u32,
+    /// A second instruction that is part of it.
+    pub earlier: Option<u32>,
+    /// Another thread that is part of it.
+    pub other: Option<Who>,
+}
+
+/// Lanes of a warp arrive at a barrier.
+pub struct Arrival {
+    /// Which barrier.
+    pub id: u32,
+    /// The lanes.
+    pub lanes: u32,
+    /// Threads that the barrier is for; `None` for all.
+    pub count: Option<u32>,
+    /// Lanes with a true predicate.
+    pub bring: u32,
+    /// The instruction.
+    pub pc: u32,
+}
+
+/// What a group waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Nothing.
+    None,
+    /// Convergence barrier.
+    Converge(u8),
+    /// The lanes of a mask.
+    Lanes(u32),
+    /// A barrier of the CTA.
+    Barrier(u8),
+    /// The barrier of the cluster.
+    Cluster,
+}
+
+/// Lanes that run together.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// Which.
+    pub mask: u32,
+    /// Where: the next instruction, or the one that it waits at.
+    pub pc: u32,
+    /// For what.
+    pub wait: Wait,
+}
+
+/// What a warp needs besides its own state.
+pub struct Env<'a> {
+    /// The program.
+    pub p: &'a Program,
+    /// Constant banks.
+    pub banks: &'a [Window],
+    /// Global memory.
+    pub global: &'a mut Global,
+    /// Shared memory of the CTAs of the cluster, by rank.
+    pub shared: &'a mut [Window],
+    /// Constants as generic memory.
+    pub constant: &'a Window,
+    /// Parameters as generic memory.
+    pub param: &'a Window,
+    /// Instructions that may still be issued.
+    pub budget: &'a mut u64,
+    /// Thread instructions so far.
+    pub threads: &'a mut u64,
+    /// Arrivals at barriers.
+    pub arrivals: &'a mut Vec<Arrival>,
+    /// What those who arrived at each barrier had done, and at that of the cluster.
+    pub clocks: &'a mut [Clock],
+    /// See `clocks`.
+    pub cluster_clock: &'a mut Clock,
+    /// What is known about the bytes of shared memory.
+    pub shadow: &'a mut Shadow,
+    /// The warp's number in its cluster.
+    pub id: u32,
+    /// Latencies looked up so far.
+    pub distances: &'a mut Distances,
+    /// Threads that arrived at the barrier of the cluster.
+    pub cluster: &'a mut u32,
+}
+
+/// A warp.
+pub struct Warp {
+    /// Lanes that have not exited.
+    pub alive: u32,
+    /// The groups of living lanes.
+    pub groups: Vec<Group>,
+    r: Vec<Lanes>,
+    u: Vec<Lanes>,
+    preds: [u32; 8],
+    upreds: [u32; 8],
+    b: [Lanes; 16],
+    specials: Vec<Lanes>,
+    local: Vec<Vec<u8>>,
+    copies: Copies,
+    hazards: Option<Box<Hazards>>,
+    init: Option<Box<Init>>,
+    /// Result of the last barrier reduction.
+    pub bar_result: (u32, bool),
+    /// Which group runs, and for how long it has.
+    current: usize,
+    ran: u32,
+    /// Instructions issued.
+    pub issued: u64,
+    /// Estimated cycles, and when scoreboards are expected to clear.
+    pub time: u64,
+    ready: [u64; 6],
+}
+
+type Res<T> = Result<T, Stop>;
+
+fn lanes(m: u32) -> impl Iterator<Item = usize> {
+    (0..32).filter(move |i| m >> i & 1 != 0)
+}
+
+fn stop(kind: FaultKind, message: impl Into<String>, m: u32, pc: u32) -> Stop {
+    Stop { kind, message: message.into(), lane: m.trailing_zeros().min(31) as usize, pc, earlier: None, other: None }
+}
+
+fn memory(e: MemFault, lane: usize, pc: u32) -> Stop {
+    Stop { other: e.earlier, ..stop(e.kind, e.message, 1 << lane, pc) }
+}
+
+impl Warp {
+    /// A warp at the first instruction.
+    pub fn new(exists: u32, specials: Vec<Lanes>, hazards: Option<Hazards>, init: Option<Init>) -> Warp {
+        Warp {
+            alive: exists,
+            groups: vec![Group { mask: exists, pc: 0, wait: Wait::None }],
+            r: (0..256).map(|n| if n == 255 { [0; 32] } else { [JUNK | n; 32] }).collect(),
+            u: (0..64).map(|n| [JUNK | 0x1000 | n; 32]).collect(),
+            preds: [0, 0, 0, 0, 0, 0, 0, u32::MAX],
+            upreds: [0, 0, 0, 0, 0, 0, 0, u32::MAX],
+            b: [[0; 32]; 16],
+            specials,
+            local: vec![Vec::new(); 32],
+            copies: Copies::default(),
+            hazards: hazards.map(Box::new),
+            init: init.map(Box::new),
+            bar_result: (0, false),
+            current: 0,
+            ran: 0,
+            issued: 0,
+            time: 0,
+            ready: [0; 6],
+        }
+    }
+
+    /// True if a group can go on.
+    pub fn runnable(&self) -> bool {
+        self.groups.iter().any(|g| g.wait == Wait::None)
+    }
+
+    #[inline]
+    fn src<'s>(&'s self, p: &'s Program, s: Src) -> &'s Lanes {
+        match s {
+            Src::R(n) => &self.r[n as usize],
+            Src::U(n) => &self.u[(n & 63) as usize],
+            Src::K(n) => &p.consts[n as usize],
+        }
+    }
+
+    #[inline]
+    fn pred(&self, p: Pred) -> u32 {
+        let v = if p.uniform { self.upreds[p.index as usize] } else { self.preds[p.index as usize] };
+        if p.neg { !v } else { v }
+    }
+
+    #[inline]
+    fn put(&mut self, d: Dst, m: u32, out: &Lanes) {
+        match d {
+            Dst::R(255) | Dst::None => {}
+            Dst::R(n) => {
+                let r = &mut self.r[n as usize];
+                if m == u32::MAX {
+                    *r = *out;
+                } else {
+                    for i in 0..32 {
+                        if m >> i & 1 != 0 {
+                            r[i] = out[i];
+                        }
+                    }
+                }
+            }
+            Dst::U(n) => self.u[(n & 63) as usize] = [out[m.trailing_zeros().min(31) as usize]; 32],
+        }
+    }
+
+    #[inline]
+    fn put_pred(&mut self, p: Pred, m: u32, value: u32) {
+        if p.index == 7 {
+            return;
+        }
+        if p.uniform {
+            let bit = value >> m.trailing_zeros().min(31) & 1 != 0;
+            self.upreds[p.index as usize] = if bit { u32::MAX } else { 0 };
+        } else {
+            let v = &mut self.preds[p.index as usize];
+            *v = (*v & !m) | (value & m);
+        }
+    }
+
+    /// Runs until every group waits or has exited, or `slice` instructions were issued.
+    pub fn run(&mut self, env: &mut Env<'_>, slice: u32) -> Res<()> {
+        let mut left = slice;
+        while left > 0 && self.alive != 0 {
+            if self.current >= self.groups.len() || self.groups[self.current].wait != Wait::None || self.ran >= TURN {
+                let n = self.groups.len();
+                let from = self.current + 1;
+                let Some(next) = (0..n).map(|k| (from + k) % n).find(|&k| self.groups[k].wait == Wait::None) else {
+                    return Ok(());
+                };
+                (self.current, self.ran) = (next, 0);
+            }
+            let Group { mask, mut pc, .. } = self.groups[self.current];
+            loop {
+                left -= 1;
+                self.ran += 1;
+                let Some(ins) = env.p.code.get(pc as usize) else {
+                    return Err(stop(
+                        FaultKind::OutOfBounds,
+                        "control leaves the code of the kernel",
+                        mask,
+                        pc.saturating_sub(1),
+                    ));
+                };
+                if *env.budget == 0 {
+                    return Err(stop(FaultKind::Watchdog, "the launch has used up its instructions", mask, pc));
+                }
+                *env.budget -= 1;
+                self.issued += 1;
+                let active = mask & self.pred(ins.guard);
+                *env.threads += active.count_ones() as u64;
+                self.pass_time(ins);
+                if let Some(h) = &mut self.hazards
+                    && let Err(h) = h.issue(env.distances, &env.p.code, pc, mask, active)
+                {
+                    return Err(Stop { earlier: Some(h.earlier), ..stop(FaultKind::Hazard, h.message, mask, pc) });
+                }
+                if let Some(i) = &mut self.init
+                    && let Err((missing, message)) = i.issue(ins, mask, active)
+                {
+                    return Err(stop(FaultKind::Uninitialized, message, missing, pc));
+                }
+                if active != 0 && !self.simple(env, pc, &ins.exec, active)? {
+                    self.groups[self.current].pc = pc + 1;
+                    self.control(env, pc, &ins.exec, active)?;
+                    break;
+                }
+                pc += 1;
+                if left == 0 || self.ran >= TURN {
+                    self.groups[self.current].pc = pc;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_time(&mut self, ins: &Ins) {
+        if ins.wait != 0 {
+            for sb in 0..6 {
+                if ins.wait >> sb & 1 != 0 {
+                    self.time = self.time.max(self.ready[sb]);
+                }
+            }
+        }
+        for sb in [ins.write_sb, ins.read_sb] {
+            if sb < 6 {
+                let ready = &mut self.ready[sb as usize];
+                *ready = (*ready).max(self.time + ins.expected as u64);
+            }
+        }
+        self.time += ins.stall as u64;
+    }
+
+    /// Executes an instruction after which its lanes go on together; false for all others.
+    fn simple(&mut self, env: &mut Env<'_>, pc: u32, exec: &Exec, m: u32) -> Res<bool> {
+        match exec {
+            Exec::Nop => {}
+            Exec::Alu { s, n, pin, d, nd, pout, f } => {
+                let mut out = Out { r: [[0; 32]; 2], p: [0; 2] };
+                let zero = &env.p.consts[0];
+                let mut src = [zero; 6];
+                for (to, &from) in src.iter_mut().zip(&s[..*n as usize]) {
+                    *to = self.src(env.p, from);
+                }
+                f(&In { s: src, p: pin.map(|p| self.pred(p)), mask: m }, &mut out);
+                for k in 0..*nd {
+                    self.put(d.next(k), m, &out.r[k as usize]);
+                }
+                self.put_pred(pout[0], m, out.p[0]);
+                self.put_pred(pout[1], m, out.p[1]);
+            }
+            Exec::Load(x) => self.load(env, pc, x, m)?,
+            Exec::Store(x) => self.store(env, pc, x, m)?,
+            Exec::LoadConst { bank, index, offset, size, sign, d } => {
+                let index = *self.src(env.p, *index);
+                let mut out = [[0u32; 32]; 2];
+                for i in lanes(m) {
+                    let at = (index[i] as i32 as i64 + offset) as u64;
+                    let fault = |e| memory(e, i, pc);
+                    check_aligned(at, *size as u32, "constant").map_err(fault)?;
+                    let v = env.banks[*bank as usize & 7].load(at, *size as u32, "constant").map_err(fault)?;
+                    let unused = 64 - 8 * *size as u32;
+                    let v = if *sign { ((v << unused) as i64 >> unused) as u64 } else { v };
+                    (out[0][i], out[1][i]) = (v as u32, (v >> 32) as u32);
+                }
+                self.put(*d, m, &out[0]);
+                if *size == 8 {
+                    self.put(d.next(1), m, &out[1]);
+                }
+            }
+            Exec::Atom(x) => self.atom(env, pc, x, m)?,
+            Exec::Copy(x) => self.copy(env, pc, x, m)?,
+            Exec::CopyGroup(wait) => self.copy_group(env, pc, *wait)?,
+            Exec::Fence => env.shadow.fence(env.id),
+            Exec::Matrix { load, trans, addr, r, count } => {
+                self.matrix(env, pc, (*load, *trans, *r, *count), addr, m)?
+            }
+            Exec::Qspc { addr, space, p, d } => {
+                let at = self.address(env.p, addr);
+                let mut yes = 0;
+                for i in lanes(m) {
+                    let sp = resolve(Space::Generic, at[i]).0;
+                    let hit = match space {
+                        0 => sp == Space::Global,
+                        1 => sp == Space::Local,
+                        // Shared of the own CTA, or of any of the cluster; ranks are not told apart here.
+                        _ => sp == Space::Shared,
+                    };
+                    yes |= (hit as u32) << i;
+                }
+                self.put_pred(*p, m, yes);
+                self.put(*d, m, &std::array::from_fn(|i| yes >> i & 1));
+            }
+            Exec::Shfl { mode, d, p, a, b, c } => {
+                let (a, b, c) = (*self.src(env.p, *a), *self.src(env.p, *b), *self.src(env.p, *c));
+                let mut ok = 0;
+                let out = std::array::from_fn(|i| {
+                    let (j, inside) = source_lane(*mode, i as u32, b[i], c[i]);
+                    ok |= (inside as u32) << i;
+                    if m >> j & 1 != 0 { a[j as usize] } else { JUNK }
+                });
+                self.put(gpr(*d, 0), m, &out);
+                self.put_pred(*p, m, ok);
+            }
+            Exec::Vote { mode, d, p, a } => {
+                let a = self.pred(*a) & m;
+                let r = match mode {
+                    0 => a == m,
+                    1 => a != 0,
+                    _ => a == 0 || a == m,
+                };
+                self.put(*d, m, &[a; 32]);
+                self.put_pred(*p, m, if r { u32::MAX } else { 0 });
+            }
+            Exec::Match { all, d, p, a } => {
+                let (x, y) = (*self.src(env.p, a[0]), *self.src(env.p, a[1]));
+                let same = |i: usize| lanes(m).filter(|&j| x[j] == x[i] && y[j] == y[i]).fold(0, |r, j| r | 1 << j);
+                let masks: Lanes = std::array::from_fn(|i| if m >> i & 1 != 0 { same(i) } else { 0 });
+                let agree = lanes(m).all(|i| masks[i] == m);
+                let out = if *all { [if agree { m } else { 0 }; 32] } else { masks };
+                self.put(gpr(*d, 0), m, &out);
+                self.put_pred(*p, m, if agree { u32::MAX } else { 0 });
+            }
+            Exec::Redux { d, a, f } => {
+                let a = self.src(env.p, *a);
+                let r = lanes(m).map(|i| a[i]).reduce(f).unwrap_or(0);
+                self.put(*d, m, &[r; 32]);
+            }
+            Exec::Elect { d, p, a } => {
+                let leader = (self.pred(*a) & m).trailing_zeros();
+                self.put(*d, m, &[leader; 32]);
+                self.put_pred(*p, m, 1u32.checked_shl(leader).unwrap_or(0));
+            }
+            Exec::ToUniform { d, p, a } => {
+                let a = *self.src(env.p, *a);
+                let first = a[m.trailing_zeros() as usize];
+                self.put(*d, m, &a);
+                let same = lanes(m).all(|i| a[i] == first);
+                self.put_pred(*p, m, if same { u32::MAX } else { 0 });
+            }
+            Exec::PredsOut { d, a, shift, mask, uniform } => {
+                let a = self.src(env.p, *a);
+                let file = if *uniform { &self.upreds } else { &self.preds };
+                let out = std::array::from_fn(|i| {
+                    let bits = (0..7).fold(0, |r, k| r | (file[k] >> i & 1) << k);
+                    (a[i] & !(mask << shift)) | (bits & mask) << shift
+                });
+                self.put(*d, m, &out);
+            }
+            Exec::PredsIn { a, shift, mask, uniform } => {
+                let a = *self.src(env.p, *a);
+                for k in (0..7).filter(|k| mask >> k & 1 != 0) {
+                    let v = (0..32).fold(0, |r, i| r | (a[i] >> (shift + k) & 1) << i);
+                    self.put_pred(Pred { uniform: *uniform, index: k as u8, neg: false }, m, v);
+                }
+            }
+            Exec::Special { d, index, wide } => {
+                let v = self.specials[*index];
+                self.put(*d, m, &v);
+                if *wide {
+                    self.put(d.next(1), m, &[0; 32]);
+                }
+            }
+            Exec::Clock { d, high, wide } => {
+                let t = self.time;
+                self.put(*d, m, &[if *high { (t >> 32) as u32 } else { t as u32 }; 32]);
+                if *wide {
+                    self.put(d.next(1), m, &[(t >> 32) as u32; 32]);
+                }
+            }
+            Exec::BarrierOut { d, b, clear } => {
+                let v = self.b[*b as usize & 15];
+                self.put(gpr(*d, 0), m, &v);
+                if *clear {
+                    lanes(m).for_each(|i| self.b[*b as usize & 15][i] = 0);
+                }
+            }
+            Exec::BarrierIn { b, s } => {
+                let v = *self.src(env.p, *s);
+                lanes(m).for_each(|i| self.b[*b as usize & 15][i] = v[i]);
+            }
+            Exec::BarResult { d, p } => {
+                let (count, r) = self.bar_result;
+                self.put(*d, m, &[count; 32]);
+                self.put_pred(*p, m, if r { u32::MAX } else { 0 });
+            }
+            Exec::Bssy { b, p } => {
+                let m = m & self.pred(*p);
+                lanes(m).for_each(|i| self.b[*b as usize & 15][i] = m);
+            }
+            Exec::Break { b, p } => {
+                let m = m & self.pred(*p);
+                self.b[*b as usize & 15].iter_mut().for_each(|x| *x &= !m);
+                self.join();
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn gpr(d: u8, n: usize) -> Dst {
+    if d == 255 { Dst::None } else { Dst::R(d.wrapping_add(n as u8)) }
+}
+
+fn source_lane(mode: Shuffle, lane: u32, b: u32, c: u32) -> (u32, bool) {
+    let b = b & 31;
+    let (clamp, segment) = (c & 31, c >> 8 & 31);
+    let first = lane & segment;
+    let last = first | (clamp & !segment);
+    let (j, ok) = match mode {
+        Shuffle::Up => (lane as i32 - b as i32, lane as i32 - b as i32 >= last as i32),
+        Shuffle::Down => ((lane + b) as i32, lane + b <= last),
+        Shuffle::Bfly => ((lane ^ b) as i32, lane ^ b <= last),
+        Shuffle::Idx => ((first | (b & !segment)) as i32, first | (b & !segment) <= last),
+    };
+    (if ok { j as u32 & 31 } else { lane }, ok)
+}
