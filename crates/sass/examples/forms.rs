@@ -25,6 +25,10 @@ fn syntax(form: &Form) -> String {
                 let names: Vec<&str> = slots.iter().map(|&n| slot(n)).collect();
                 out.push_str(&format!("{{={alias:?} {}}}", names.join(" ")));
             }
+            Piece::Address(slots, suffix, _) => {
+                let names: Vec<&str> = slots.iter().map(|&n| slot(n)).collect();
+                out.push_str(&format!("{{=Address {} {suffix:?}}}", names.join(" ")));
+            }
             Piece::If(n) => out.push_str(&format!("<{}? ", slot(n))),
             Piece::End => out.push('>'),
         }

@@ -97,15 +97,18 @@ fn sign_extend(value: u64, bits: u8) -> i64 {
     ((value << unused) as i64) >> unused
 }
 
-/// Where a register number of `file` lies on this chip; the highest value is RZ, URZ, PT or UPT.
-fn register_bits(slot: &Slot, file: File, wide: bool) -> (u8, u8) {
-    let (from, count) = slot.bits[0];
-    if file == File::Ugpr && wide && count == 6 { (from, 8) } else { (from, count) }
+/// True if a field of a uniform register has two bits more on this chip. The highest value is RZ, URZ, PT or UPT.
+#[inline]
+fn grows(slot: &Slot, file: File, wide: bool) -> bool {
+    wide && file == File::Ugpr && slot.bits.len() == 1 && slot.bits[0].1 == 6
 }
 
 fn decode_register(word: u128, slot: &Slot, file: File, wide: bool) -> Reg {
-    let (from, count) = register_bits(slot, file, wide);
-    let value = (word >> (from & 127)) as u64 & ones(count);
+    let (value, count) = if grows(slot, file, wide) {
+        ((word >> (slot.bits[0].0 & 127)) as u64 & 0xff, 8)
+    } else {
+        (extract(word, slot.bits), total(slot.bits))
+    };
     match file {
         File::Ugpr if value == ones(count) => Reg::URZ,
         _ => Reg::phys(file, value as u8 ^ slot.xor),
@@ -268,10 +271,11 @@ fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Re
         return if *operand == slot.default() { Ok(0) } else { Err(bad(form, what, "cannot be chosen")) };
     }
     let raw = match (slot.kind, operand.value) {
+        (SlotKind::Reg(file), Value::Reg(reg)) if grows(slot, file, wide) => {
+            return Ok(word | (encode_register(form, what, 8, file, reg)? as u128) << (slot.bits[0].0 & 127));
+        }
         (SlotKind::Reg(file), Value::Reg(reg)) => {
-            let (from, count) = register_bits(slot, file, wide);
-            let number = encode_register(form, what, count, file, reg)? ^ slot.xor as u64;
-            return Ok(word | (number as u128) << (from & 127));
+            encode_register(form, what, total(slot.bits), file, reg)? ^ slot.xor as u64
         }
         (SlotKind::Imm { bits, signed, shift, .. }, Value::Imm(value)) => {
             let fits = if bits >= 64 {

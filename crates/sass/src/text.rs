@@ -263,6 +263,9 @@ fn operand(out: &mut String, inst: &Inst, n: u8, suffix: &str, pc: u64, labels: 
 fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
     let SlotKind::Imm { print, bits, .. } = slot.kind else { return hex(out, value) };
     match print {
+        ImmPrint::Hex if bits == 64 => {
+            let _ = write!(out, "{:#x}", value as u64);
+        }
         ImmPrint::Hex => hex(out, value),
         ImmPrint::Decimal => {
             let _ = write!(out, "{value}");

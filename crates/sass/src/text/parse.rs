@@ -183,8 +183,8 @@ fn hex(text: &str) -> Option<(i64, &str)> {
     let rest = rest.strip_prefix("0x")?;
     let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
     let value = u64::from_str_radix(rest.get(..digits)?, 16).ok()?;
-    let value = i64::try_from(value).ok()?;
-    Some((if negative { -value } else { value }, &rest[digits..]))
+    let value = value as i64;
+    Some((if negative { value.wrapping_neg() } else { value }, &rest[digits..]))
 }
 
 /// A float at the beginning of `text`.

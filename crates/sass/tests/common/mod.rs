@@ -116,10 +116,13 @@ pub fn random_words(count: usize, seed: u64) -> Vec<(FormId, u128)> {
     let mut words = Vec::new();
     for (n, form) in sass::tables::FORMS.iter().enumerate() {
         let id = FormId(n as u16);
+        if !form.on(90) {
+            continue;
+        }
         let mut done = 0;
         for _ in 0..count * 1000 {
             let control = 0x1f_ffffu128 << 105;
-            let mut word = random.word() & !form.mask & !control | form.fixed | 0x7f2u128 << 105;
+            let mut word = random.word() & !(form.need | form.free) & !control | form.fixed | 0x7f2u128 << 105;
             if random.bits() & 1 == 0 {
                 word = word & !(0xf << 12) | 7 << 12;
             }
