@@ -130,7 +130,9 @@ fn mask(at: &str, bits: &[(u8, u8)]) -> u128 {
 /// Takes chips out of a list of ranges.
 fn without(from: &mut Vec<(u16, u16)>, sms: &[(u16, u16)]) {
     for &(first, last) in sms {
-        let parts = std::mem::take(from).into_iter().flat_map(|(a, b)| [(a, b.min(first - 1)), (a.max(last.saturating_add(1)), b)]);
+        let parts = std::mem::take(from)
+            .into_iter()
+            .flat_map(|(a, b)| [(a, b.min(first - 1)), (a.max(last.saturating_add(1)), b)]);
         *from = parts.filter(|(a, b)| a <= b).collect();
     }
 }

@@ -31,7 +31,11 @@ fn pieces(form: &FormDef) -> String {
                 if let Some(address) = name.strip_prefix("=Address ") {
                     // `Ra.64 UR Imm`, `Ra.(Scale) Imm`: the register may have a suffix, or a modifier as one.
                     let mut suffix = "Suffix::Text(\"\")".to_string();
-                    let hidden = address.contains('?');
+                    let hidden = match address.matches('?').count() {
+                        0 => "HideZero::Never",
+                        1 => "HideZero::Always",
+                        _ => "HideZero::Wide",
+                    };
                     let slots: Vec<u8> = address
                         .split(' ')
                         .map(|word| {
@@ -159,6 +163,7 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         "f32" => imm(false, "F32"),
         "f64" => imm(false, "F64High"),
         "f16" => imm(false, "F16x2"),
+        "sr100" => imm(false, "SpecialReg100"),
         "sr" => imm(false, "SpecialReg"),
         "swz" => imm(false, "Swizzle"),
         "sb" => imm(false, "Scoreboard"),
@@ -279,10 +284,7 @@ fn index(isa: &Isa, out: &mut String) {
             for (i, a) in forms.iter().enumerate() {
                 for b in &forms[i + 1..] {
                     let both = a.2.fixed_mask & b.2.fixed_mask;
-                    if a.2.fixed & both == b.2.fixed & both
-                        && a.2.explicit == b.2.explicit
-                        && !apart(isa, a.2, b.2)
-                    {
+                    if a.2.fixed & both == b.2.fixed & both && a.2.explicit == b.2.explicit && !apart(isa, a.2, b.2) {
                         bad(&a.2.at, format!("{} and {} can be the same word on sm_{chip}", a.2.name, b.2.name));
                     }
                 }
@@ -300,7 +302,10 @@ fn index(isa: &Isa, out: &mut String) {
         });
         by_chip.push((chip, n as u8));
     }
-    let _ = writeln!(out, "/// The chips, and which table of [`DECODE_INDEX`] is theirs.\npub static DECODE_CHIPS: &[(u16, u8)] = &{by_chip:?};");
+    let _ = writeln!(
+        out,
+        "/// The chips, and which table of [`DECODE_INDEX`] is theirs.\npub static DECODE_CHIPS: &[(u16, u8)] = &{by_chip:?};"
+    );
     let _ = writeln!(
         out,
         "/// For each opcode (bits 11:0, bit 91 above them): where its forms begin in [`DECODE_LIST`], and how many.\npub static DECODE_INDEX: &[&[(u16, u16); 8192]] = &["
@@ -308,7 +313,10 @@ fn index(isa: &Isa, out: &mut String) {
     for table in tables {
         let _ = writeln!(out, "    &{table:?},");
     }
-    let _ = writeln!(out, "];\n/// Forms and their variants, grouped by opcode.\npub static DECODE_LIST: &[(u16, u8)] = &{list:?};");
+    let _ = writeln!(
+        out,
+        "];\n/// Forms and their variants, grouped by opcode.\npub static DECODE_LIST: &[(u16, u8)] = &{list:?};"
+    );
 }
 
 /// All tables, into files of the folder for build outputs.

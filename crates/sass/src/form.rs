@@ -126,6 +126,8 @@ pub enum ImmPrint {
     F16x2,
     /// Special-register name.
     SpecialReg,
+    /// As [`ImmPrint::SpecialReg`], with the names that sm_100 added.
+    SpecialReg100,
     /// One letter a quad lane, `P` (plus) or `N` (minus): the operand of FSWZADD.
     Swizzle,
     /// `SB0`.
@@ -253,12 +255,24 @@ pub enum Piece {
     /// Text that depends on several fields, of these slots.
     Alias(Alias, &'static [u8]),
     /// An address in brackets without the brackets: the slots of a register, perhaps a uniform register, a distance; the
-    /// text after the register, or the modifier with it; true if the uniform register is left out where it is URZ.
-    Address(&'static [u8], Suffix, bool),
+    /// text after the register, or the modifier with it; whether the uniform register is left
+    /// out where it is URZ.
+    Address(&'static [u8], Suffix, HideZero),
     /// Left out when slot n holds its default; up to the matching [`Piece::End`].
     If(u8),
     /// End of an optional part.
     End,
+}
+
+/// Whether URZ is left out of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HideZero {
+    /// It is printed.
+    Never,
+    /// It is left out.
+    Always,
+    /// It is left out of addresses of 64 bits.
+    Wide,
 }
 
 /// What follows the register of an address.
@@ -281,6 +295,8 @@ pub enum Alias {
     Indexed,
     /// The register of the slot before once more.
     Twin,
+    /// The register after that of the slot.
+    Next,
     /// Operand Rb, with the half of it where its type has 16 bits.
     HalfPart,
     /// Operand Rb with the part of it that an integer type takes: `.B1`, `.H1`.

@@ -16,7 +16,9 @@ pub mod text;
 
 /// The tables that the build step makes from `isa/*.isa`.
 pub mod tables {
-    use crate::form::{Alias, Effects, Form, ImmPrint, ModField, NO_EFFECTS, Piece, Role, Slot, SlotKind, Suffix, Width};
+    use crate::form::{
+        Alias, Effects, Form, HideZero, ImmPrint, ModField, NO_EFFECTS, Piece, Role, Slot, SlotKind, Suffix, Width,
+    };
     use crate::latency::Class;
     use crate::reg::File;
     include!(concat!(env!("OUT_DIR"), "/tables.rs"));

@@ -6,7 +6,7 @@ mod parse;
 pub use parse::{Addresses, parse, parse_at, parse_control, parse_on};
 
 use crate::control::Control;
-use crate::form::{Alias, Form, ImmPrint, Piece, Slot, SlotKind, Suffix};
+use crate::form::{Alias, Form, HideZero, ImmPrint, Piece, Slot, SlotKind, Suffix};
 use crate::inst::{Inst, Operand, Value};
 use crate::latency::Class;
 use crate::reg::{File, Reg};
@@ -63,12 +63,12 @@ fn print_untrimmed(out: &mut String, inst: &Inst, pc: u64, labels: &dyn Labels) 
             Piece::SlotSuffix(n, suffix) => operand(out, inst, n, suffix, pc, labels),
             Piece::SlotMod(n, m) => operand(out, inst, n, modifier(form, inst, m), pc, labels),
             Piece::Alias(alias, slots) => print_alias(out, inst, alias, slots, labels),
-            Piece::Address(slots, suffix, hidden) => {
+            Piece::Address(slots, suffix, hide) => {
                 let suffix = match suffix {
                     Suffix::Text(text) => text,
                     Suffix::Mod(n) => modifier(form, inst, n),
                 };
-                address(out, inst, slots, suffix, hidden);
+                address(out, inst, slots, suffix, hide);
             }
             Piece::If(n) => {
                 let (slot, op) = (&form.slots[n as usize], &inst.operands[n as usize]);
@@ -161,7 +161,8 @@ fn indexed(out: &mut String, inst: &Inst, c: u8, r: u8, labels: &dyn Labels) {
         let _ = if reg == Reg::RZ { write!(out, "c[{text}]") } else { write!(out, "c[{reg}+{text}]") };
         return;
     }
-    if (reg == Reg::RZ && offset != 0) || reg == Reg::URZ {
+    // LDCU leaves URZ out, ULDC does not.
+    if (reg == Reg::RZ && offset != 0) || (reg == Reg::URZ && inst.form().mnemonic == "LDCU") {
         return constant(out, bank, offset, false);
     }
     let _ = write!(out, "c[{bank:#x}][{reg}");
@@ -173,7 +174,7 @@ fn indexed(out: &mut String, inst: &Inst, c: u8, r: u8, labels: &dyn Labels) {
 }
 
 /// An address in brackets; the slots are a register, perhaps a uniform register, a distance.
-fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hidden: bool) {
+fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: HideZero) {
     let register = |n: u8| inst.operands[n as usize].as_reg().unwrap_or(Reg::RZ);
     let (base, last) = (register(slots[0]), slots[slots.len() - 1]);
     let uniform = if slots.len() == 3 { Some(register(slots[1])) } else { None };
@@ -188,7 +189,7 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hidden: bo
         None => {
             let _ = write!(out, "{base}{suffix}");
         }
-        Some(Reg::URZ) if hidden => {
+        Some(Reg::URZ) if hide == HideZero::Always || hide == HideZero::Wide && suffix == ".64" => {
             let _ = write!(out, "{base}{suffix}");
         }
         Some(uniform) if base == Reg::RZ && suffix.is_empty() => {
@@ -280,12 +281,15 @@ fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
             out.push_str(", ");
             float(out, convert(value as u16));
         }
-        ImmPrint::SpecialReg => match crate::enums::sr::VALUES.get(value as usize).copied().flatten() {
-            Some(name) => out.push_str(name),
-            None => {
-                let _ = write!(out, "SR{value}");
+        ImmPrint::SpecialReg100 if name100(value).is_some() => out.push_str(name100(value).unwrap_or_default()),
+        ImmPrint::SpecialReg | ImmPrint::SpecialReg100 => {
+            match crate::enums::sr::VALUES.get(value as usize).copied().flatten() {
+                Some(name) => out.push_str(name),
+                None => {
+                    let _ = write!(out, "SR{value}");
+                }
             }
-        },
+        }
         ImmPrint::Swizzle => {
             for pair in (0..bits / 2).rev() {
                 out.push_str(["PP", "PN", "NP", "ZP"][(value >> (2 * pair) & 3) as usize]);
@@ -308,6 +312,11 @@ fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
             let _ = write!(out, "gsb{value}");
         }
     }
+}
+
+/// The name of a special register that sm_100 added.
+fn name100(value: i64) -> Option<&'static str> {
+    crate::enums::sr100::VALUES.get(value as usize).copied().flatten()
 }
 
 /// The value of a 32-bit float. (Widening it by machine would make a signalling NaN quiet.)
@@ -396,6 +405,11 @@ fn print_alias(out: &mut String, inst: &Inst, alias: Alias, slots: &[u8], labels
                 _ => ".B3",
             };
             operand(out, inst, n as u8, suffix, 0, &NoLabels);
+        }
+        Alias::Next => {
+            if let Some(reg) = inst.operands[slots[0] as usize].as_reg() {
+                let _ = write!(out, "{}", reg.offset(1));
+            }
         }
         Alias::Twin => {
             if let Some(reg) = get(S::Rb).and_then(|o| o.as_reg()) {

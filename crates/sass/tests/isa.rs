@@ -15,7 +15,7 @@ fn every_target_prints_as_the_vendor_prints() {
     for (n, target) in ["75", "80", "89", "90a", "100a", "120a"].into_iter().enumerate() {
         let sm = isa::number(target);
         let scratch = Scratch::new("isa");
-        let words = isa::words(&oracle, target, &[3], 60 + n);
+        let words = isa::words(&oracle, target, &[3], 150 + n);
         let texts = isa::disassemble(&oracle, &scratch, &format!("SM{target}"), &words);
         let (mut total, mut wrong, mut lost) = (0, 0, 0);
         for (n, (&word, theirs)) in words.iter().zip(&texts).enumerate() {
@@ -41,7 +41,7 @@ fn every_target_prints_as_the_vendor_prints() {
             });
             lost += usize::from(back != Some(word));
         }
-        let mutated = isa::mutate(&words, 1500, &mut Random(1));
+        let mutated = isa::mutate(&words, 1000, &mut Random(1));
         let texts = isa::disassemble(&oracle, &scratch, &format!("SM{target}"), &mutated);
         let (mut legal, mut same) = (0, 0);
         for (n, (&word, theirs)) in mutated.iter().zip(&texts).enumerate() {
@@ -52,7 +52,7 @@ fn every_target_prints_as_the_vendor_prints() {
             same += usize::from(decoded.known().is_some_and(|i| print(i, n as u64 * 16, &NoLabels) == theirs));
         }
         eprintln!("sm_{target}: {wrong} of {total} differ, {lost} not back from text; {same} of {legal} mutated");
-        assert!(total > 300, "sm_{target}: only {total} words");
+        assert!(total > 150, "sm_{target}: only {total} words");
         assert!(lost * 100 <= total * 3, "sm_{target}: the text of {lost} of {total} words does not lead back");
         assert!(same * 1000 >= legal * MUTATED, "sm_{target}: {same} of {legal} mutated words print the same");
     }

@@ -110,7 +110,8 @@ pub fn words(oracle: &Path, target: &str, levels: &[u8], every: usize) -> Vec<u1
     }
     for path in crate::corpus().into_iter().step_by(every) {
         let text = std::fs::read_to_string(&path).expect("readable");
-        let text = text.lines().map(|l| if l.trim_start().starts_with(".target") { target_line(target) } else { l.into() });
+        let text =
+            text.lines().map(|l| if l.trim_start().starts_with(".target") { target_line(target) } else { l.into() });
         let text: String = text.flat_map(|l| [l, "\n".into()]).collect();
         for level in levels {
             if let Ok(cubin) = run(oracle, target, *level, &text, &dir) {
@@ -304,4 +305,3 @@ fn batch(oracle: &Path, target: &str, levels: &[u8], entries: &[String], dir: &P
         }
     }
 }
-

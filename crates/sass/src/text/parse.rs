@@ -314,9 +314,7 @@ impl<'a> Matcher<'a> {
                 let values = self.inst.form().mods[m as usize].values;
                 values.iter().enumerate().rev().any(|(value, name)| {
                     self.inst.mods[m as usize] = value as u8;
-                    name.is_some_and(|name| {
-                        self.address(slots, name, text).is_some_and(|after| self.run(rest, after))
-                    })
+                    name.is_some_and(|name| self.address(slots, name, text).is_some_and(|after| self.run(rest, after)))
                 })
             }
         }
@@ -444,10 +442,12 @@ impl<'a> Matcher<'a> {
                 let (low, rest) = float(rest.strip_prefix(", ")?)?;
                 ((half_bits(high, bf16)? as i64) << 16 | half_bits(low, bf16)? as i64, rest)
             }
-            ImmPrint::SpecialReg => {
+            ImmPrint::SpecialReg | ImmPrint::SpecialReg100 => {
                 let end = text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_' || *b == b'.').count();
                 let (name, rest) = text.split_at(end);
                 let known = crate::enums::sr::VALUES.iter().position(|v| *v == Some(name));
+                let late = crate::enums::sr100::VALUES.iter().position(|v| *v == Some(name));
+                let known = known.or(late.filter(|_| print == ImmPrint::SpecialReg100));
                 let value = known.or_else(|| name.strip_prefix("SR")?.parse().ok())?;
                 (value as i64, rest)
             }
@@ -515,6 +515,14 @@ impl<'a> Matcher<'a> {
                 .iter()
                 .any(|name| text.strip_prefix(name).is_some_and(|after| self.run(rest, after))),
             Alias::Indexed => self.indexed(slots, text).is_some_and(|after| self.run(rest, after)),
+            Alias::Next => match register(text) {
+                Some((reg, after))
+                    if self.inst.operands[slots[0] as usize].as_reg().map(|r| r.offset(1)) == Some(reg) =>
+                {
+                    self.run(rest, after)
+                }
+                _ => false,
+            },
             Alias::Twin => match register(text) {
                 Some((reg, after)) if self.inst.get(SlotName::Rb).and_then(|o| o.as_reg()) == Some(reg) => {
                     self.run(rest, after)

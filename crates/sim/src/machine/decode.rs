@@ -668,7 +668,7 @@ mod tests {
 
     /// Forms that the simulator does not model yet. A form that is added to the tables fails this test until it is
     /// modelled or named here.
-    const GAPS: [&str; 19] = [
+    const GAPS: [&str; 39] = [
         // Separately compiled code and calls of the system.
         "CALL_ABS",
         "CALL_ABS_R",
@@ -692,6 +692,67 @@ mod tests {
         "SYNCS_PHASECHK",
         "SYNCS_CCTL_IV",
         "ARRIVES_LDGSTSBAR",
+        // Addresses, sources and modifiers that the compiler for sm_90 has not needed yet.
+        "ATOMG_RAR_6",
+        "ATOMG_RAR_7",
+        "B2R_RI_2",
+        "DEPBAR",
+        "F2FP_RR",
+        "F2FP_RRR_7",
+        "F2FP_RU",
+        "I2IP_RRRR_4",
+        "LDG_RA_8",
+        "LDG_RA_9",
+        "LD_RA_6",
+        "NANOSLEEP",
+        "NANOSLEEP_SYNCS_I",
+        "R2UR_UR_3",
+        "STG_AR_4",
+        "STG_AR_5",
+        "ST_AR_4",
+        "UIADD3_UUUU",
+        "UIMAD_UUUU",
+        "UIMAD_UUUU_2",
+    ];
+
+    /// Mnemonics of which some forms, or all, are not modelled yet.
+    const FAMILIES: [&str; 36] = [
+        "BGMMA",
+        "BMMA",
+        "CCTLL",
+        "CLMAD",
+        "DMMA",
+        "HGMMA",
+        "HMMA",
+        "IGMMA",
+        "IMMA",
+        "LDGMC",
+        "LDGSTS",
+        "LDL",
+        "QGMMA",
+        "QSPC",
+        "REDAS",
+        "RPCMOV",
+        "STAS",
+        "STL",
+        "SULD",
+        "SURED",
+        "SUST",
+        "TEX",
+        "TLD",
+        "TLD4",
+        "TXD",
+        "TXQ",
+        "UBLKCP",
+        "UBLKPF",
+        "UBLKRED",
+        "UTMACCTL",
+        "UTMACMDFLUSH",
+        "UTMALDG",
+        "UTMAPF",
+        "UTMAREDG",
+        "UTMASTG",
+        "WARPGROUP",
     ];
 
     #[test]
@@ -706,6 +767,7 @@ mod tests {
             sm: 90,
         };
         let mut gaps = Vec::new();
+        let mut families = std::collections::BTreeSet::new();
         for (i, form) in FORMS.iter().enumerate() {
             if !form.on(90) {
                 continue;
@@ -713,12 +775,17 @@ mod tests {
             let p = Program { code: Vec::new(), consts: vec![[0; 32]], specials: Vec::new() };
             let mut d = Decoder { image: &image, p, consts: FxHashMap::default(), pc: 4 };
             if let Exec::Unsupported(_) = d.instruction(Inst::new(FormId(i as u16))).exec {
-                gaps.push(form.name);
+                if FAMILIES.contains(&form.mnemonic) {
+                    families.insert(form.mnemonic);
+                } else {
+                    gaps.push(form.name);
+                }
             }
         }
         gaps.sort();
         let mut known = GAPS.to_vec();
         known.sort();
         assert_eq!(gaps, known);
+        assert_eq!(families.into_iter().collect::<Vec<_>>(), FAMILIES, "a family that is modelled whole");
     }
 }
