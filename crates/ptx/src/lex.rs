@@ -127,6 +127,24 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Where the modifiers end that stand right behind a word (`.global.u32` behind `ld`), without a blank.
+    pub fn end_of_head(&self, from: u32) -> u32 {
+        let mut end = from as usize;
+        while self.at(end) == b'.' && is(self.at(end + 1), WORD) {
+            end = self.end_of_dot(end);
+        }
+        end as u32
+    }
+
+    /// The end of the token that begins with this dot.
+    fn end_of_dot(&self, start: usize) -> usize {
+        let mut end = self.while_class(start + 1, WORD);
+        while self.at(end) == b':' && self.at(end + 1) == b':' && is(self.at(end + 2), WORD) {
+            end = self.while_class(end + 2, WORD);
+        }
+        end
+    }
+
     /// The next token.
     pub fn next(&mut self) -> Token {
         let closed = self.skip();
@@ -149,11 +167,7 @@ impl<'a> Lexer<'a> {
             return (Kind::Ident, self.while_class(start + 1, WORD));
         }
         if b == b'.' && is(self.at(start + 1), WORD) {
-            let mut end = self.while_class(start + 1, WORD);
-            while self.at(end) == b':' && self.at(end + 1) == b':' && is(self.at(end + 2), WORD) {
-                end = self.while_class(end + 2, WORD);
-            }
-            return (Kind::Dot, end);
+            return (Kind::Dot, self.end_of_dot(start));
         }
         if b.is_ascii_digit() {
             return self.number(start);

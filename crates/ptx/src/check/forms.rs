@@ -21,7 +21,10 @@ pub(super) struct Fit {
     pub operands: SmallVec<[&'static OperandForm; 6]>,
 }
 
-type Known = (Op, SmallVec<[Mod; 6]>, Rc<[Fit]>);
+/// The forms that a head fits.
+pub(super) type Fits = Rc<[Fit]>;
+
+type Known = (Op, SmallVec<[Mod; 6]>, Fits);
 
 /// Fits of the modifier lists seen so far.
 #[derive(Default)]
@@ -187,19 +190,35 @@ fn dimensions(inst: &Inst) -> usize {
 
 impl Checker<'_> {
     /// The forms that the modifiers of an instruction fit; reports and gives none where there is none.
-    pub(super) fn fits(&mut self, inst: &Inst) -> Rc<[Fit]> {
+    pub(super) fn fits(&mut self, inst: &Inst) -> Fits {
+        let head = inst.head as usize;
+        if let Some(Some(known)) = self.heads.get(head) {
+            return known.clone();
+        }
+        let (fits, keep) = self.fits_of_head(inst);
+        if keep {
+            if self.heads.len() <= head {
+                self.heads.resize(head + 1, None);
+            }
+            self.heads[head] = Some(fits.clone());
+        }
+        fits
+    }
+
+    /// The same, asking the module's other functions first; and false where an error is due each time.
+    fn fits_of_head(&mut self, inst: &Inst) -> (Fits, bool) {
         let mut hasher = FxHasher::default();
         (inst.op, inst.mods).hash(&mut hasher);
         let key = hasher.finish();
         if let Some(list) = self.cache.0.get(&key)
             && let Some(known) = list.iter().find(|k| k.0 == inst.op && k.1.as_slice() == inst.mods)
         {
-            return known.2.clone();
+            return (known.2.clone(), true);
         }
         let forms = inst.op.forms();
         if forms.is_empty() {
             self.error(inst.span, format!("instruction '{}' is not supported yet", name(inst)));
-            return Rc::new([]);
+            return (Rc::new([]), false);
         }
         let mut fits = Vec::new();
         let mut nearest: Option<Miss> = None;
@@ -214,14 +233,14 @@ impl Checker<'_> {
             if let Some(miss) = nearest {
                 self.report(inst, &miss);
             }
-            return Rc::new([]);
+            return (Rc::new([]), false);
         }
-        let fits: Rc<[Fit]> = fits.into();
+        let fits: Fits = fits.into();
         let gated = self.gates(inst, &fits);
         if !gated {
             self.cache.0.entry(key).or_default().push((inst.op, inst.mods.into(), fits.clone()));
         }
-        fits
+        (fits, !gated)
     }
 
     fn report(&mut self, inst: &Inst, miss: &Miss) {

@@ -23,6 +23,8 @@ pub(crate) struct Checker<'a> {
     target: Target,
     diags: Vec<Diagnostic>,
     cache: forms::Cache,
+    /// What the heads of the function at hand fit, by their number.
+    heads: Vec<Option<forms::Fits>>,
 }
 
 /// Checks a module that parsed without an error; with a target also whether it may be compiled for it and fits its limits.
@@ -35,6 +37,7 @@ pub fn check(module: &Module, target: Option<&Target>) -> Vec<Diagnostic> {
         target: ptx.unwrap_or(Target { sm: 0, variant: arch::Variant::Plain }),
         diags: Vec::new(),
         cache: forms::Cache::default(),
+        heads: Vec::new(),
     };
     if let Some(ptx) = ptx {
         c.targets(ptx, target);
@@ -139,6 +142,7 @@ impl Checker<'_> {
                 self.error(f.span, message);
             }
         }
+        self.heads.clear();
         for inst in f.body.iter().flat_map(Body::insts) {
             if self.diags.len() >= MAX_ERRORS {
                 return;

@@ -13,6 +13,7 @@ use crate::lex::{Kind, Lexer, Token, p1};
 use crate::module::*;
 use crate::names::{Meaning, NameId, Names};
 use diag::{Diagnostic, Severity, Span};
+use rustc_hash::FxHashMap;
 
 /// An error has been reported; the statement at hand is given up.
 pub(crate) struct Stop;
@@ -74,6 +75,14 @@ impl Body {
     }
 }
 
+/// A head that was seen: `add.s32`, as it stands in the text.
+struct KnownHead {
+    head: Head,
+    /// The body (counted from 1) in which it has `number`.
+    function: u32,
+    number: u32,
+}
+
 /// The state of parsing one text.
 pub(crate) struct Parser<'a> {
     src: &'a [u8],
@@ -83,7 +92,10 @@ pub(crate) struct Parser<'a> {
     module: Module,
     diags: Vec<Diagnostic>,
     names: Names,
+    heads: FxHashMap<&'a [u8], KnownHead>,
     body: Body,
+    /// Bodies begun.
+    bodies: u32,
     func: Option<FuncId>,
     nesting: u32,
     padding: u64,
@@ -111,7 +123,9 @@ pub fn parse_bytes(text: &[u8]) -> (Module, Vec<Diagnostic>) {
         module: Module { address_size: 64, ..Module::default() },
         diags: Vec::new(),
         names: Names::new(),
+        heads: FxHashMap::default(),
         body: Body::default(),
+        bodies: 0,
         func: None,
         nesting: 0,
         padding: 0,
