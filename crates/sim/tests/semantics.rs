@@ -248,6 +248,11 @@ fn cases() -> Vec<Case> {
         W "cvt.sat.u8.s32 %w0, %wa;" |a, _, _| s(a).clamp(0, 255) as u64;
         W "cvt.sat.s16.s32 %w0, %wa;" |a, _, _| w(s(a).clamp(-32768, 32767) as u64);
         D "cvt.s64.s32 %d0, %wa;" |a, _, _| s(a) as u64;
+        // The vendor's code of these has the high half as an immediate of I2F.
+        D "mov.b64 %d1, 0x4ff8000000000000;\ncvt.rp.f64.s64 %d0, %d1;" |_, _, _| (0x4ff8_0000_0000_0000i64 as f64).to_bits();
+        D "mov.b64 %d1, 0xcff8000100000000;\ncvt.rn.f64.s64 %d0, %d1;" |_, _, _| (0xcff8_0001_0000_0000u64 as i64 as f64).to_bits();
+        D "mov.b64 %d1, 0xcff8000100000000;\ncvt.rn.f64.u64 %d0, %d1;" |_, _, _| (0xcff8_0001_0000_0000u64 as f64).to_bits();
+        W "mov.b64 %d1, 0x0000000500000000;\ncvt.rn.f32.s64 %w0, %d1;" |_, _, _| (0x5_0000_0000u64 as f32).to_bits() as u64;
         W "cvt.rzi.s32.f32 %w0, %wa;" |a, _, _| w(f(a) as i32 as u64);
         W "cvt.rni.u32.f32 %w0, %wa;" |a, _, _| f(a).round_ties_even() as u32 as u64;
         D "cvt.rmi.s64.f32 %d0, %wa;" |a, _, _| if f(a).is_nan() { 1 << 63 } else { f(a).floor() as i64 as u64 };
