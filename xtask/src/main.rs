@@ -1,8 +1,9 @@
-//! What developers run: `cargo xtask oracle | test | conformance | bench`.
+//! What developers run: `cargo xtask oracle | test | conformance | bench | gpu`.
 
 mod bench;
 mod compare;
 mod conformance;
+mod gpu;
 mod oracle;
 mod test;
 
@@ -15,6 +16,7 @@ usage: cargo xtask <command>
   oracle                      install the vendor's tools from PyPI into target/oracle, as black boxes to compare with
   test                        formatting, lints, oracle, all tests, conformance
   conformance [--filter NAME] run every launch of tests/kernels on three engines and compare
+  gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   bench                       time, memory and code size beside the vendor's ptxas
 ";
 
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         Some("oracle") => oracle::install().map(|_| oracle::print()),
         Some("test") => test::run(),
         Some("conformance") => conformance::run(&args[1..]),
+        Some("gpu") => gpu::run(&args[1..]),
         Some("bench") => bench::run(&args[1..]),
         _ => Err(USAGE.to_string()),
     };

@@ -131,6 +131,10 @@ pub enum Collective {
     Redux { d: Slot, a: Slot, f: ReduxFn },
     /// `elect.sync`
     Elect { d: Slot, p: Option<u32> },
+    /// `mma`
+    Mma(Box<MmaOp>),
+    /// `movmatrix`
+    MovMatrix { d: Slot, a: Slot },
     /// `ldmatrix` (`load`) and `stmatrix` of 8x8 matrices of 16-bit elements, one register a matrix.
     Matrix { load: bool, trans: bool, space: Space, addr: Addr, r: SmallVec<[Slot; 4]> },
 }
@@ -214,6 +218,71 @@ pub struct AsyncCopy {
     pub ignore: PRef,
 }
 
+/// What is done to a barrier in shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)] // named as in the instructions
+pub enum MbarrierOp {
+    Init,
+    Inval,
+    Arrive {
+        drop: bool,
+        expect: bool,
+        no_complete: bool,
+    },
+    Transactions {
+        complete: bool,
+    },
+    Wait {
+        parity: bool,
+    },
+    /// `cp.async.mbarrier.arrive`
+    CopyArrive {
+        noinc: bool,
+    },
+}
+
+/// `mbarrier`
+pub struct Mbarrier {
+    /// What is done.
+    pub what: MbarrierOp,
+    /// The object.
+    pub addr: Addr,
+    /// State before an arrival.
+    pub d: Slot,
+    /// Result of a test.
+    pub p: Option<u32>,
+    /// Count, bytes, state or parity.
+    pub a: Slot,
+    /// Ordering.
+    pub order: Order,
+}
+
+/// `cp.async.bulk`
+pub struct Bulk {
+    /// Where to.
+    pub to: (Space, Addr),
+    /// Where from.
+    pub from: (Space, Addr),
+    /// Bytes.
+    pub size: Slot,
+    /// The mbarrier that counts the bytes.
+    pub done: Option<Addr>,
+}
+
+/// `mma` with its fragments.
+pub struct MmaOp {
+    /// The product.
+    pub mma: super::matrix::Mma,
+    /// Registers of D.
+    pub d: SmallVec<[Slot; 8]>,
+    /// Of A.
+    pub a: SmallVec<[Slot; 8]>,
+    /// Of B.
+    pub b: SmallVec<[Slot; 8]>,
+    /// Of C.
+    pub c: SmallVec<[Slot; 8]>,
+}
+
 /// Groups of asynchronous copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CopyGroup {
@@ -263,6 +332,12 @@ pub enum Exec {
     CopyGroup(CopyGroup),
     /// `fence`, `membar`
     Fence,
+    /// `fence.proxy.async`
+    ProxyFence,
+    /// `mbarrier`
+    Mbarrier(Box<Mbarrier>),
+    /// `cp.async.bulk`
+    Bulk(Box<Bulk>),
     /// Branch.
     Bra { target: u32 },
     /// Branch by index.

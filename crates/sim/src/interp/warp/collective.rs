@@ -63,12 +63,21 @@ impl Warp {
                     self.need_pred(env, depth, *a, 1 << i, self.pc[i])?;
                     brought |= self.pred(depth, *a) & 1 << i;
                 }
-                Collective::Sync | Collective::Elect { .. } | Collective::Matrix { .. } => {}
+                Collective::Sync
+                | Collective::Elect { .. }
+                | Collective::Matrix { .. }
+                | Collective::Mma(_)
+                | Collective::MovMatrix { .. } => {}
             }
         }
         let first = m.trailing_zeros() as usize;
         if let Collective::Matrix { load, trans, space, addr, r } = op(self, first) {
             return self.matrix(env, first, (*load, *trans, *space, addr), r);
+        }
+        match op(self, first) {
+            Collective::Mma(x) => return self.mma(env, first, x),
+            Collective::MovMatrix { d, a } => return self.movmatrix(env, first, *d, *a),
+            _ => {}
         }
         for i in lanes(m) {
             let depth = self.depth[i] as usize;
@@ -111,9 +120,46 @@ impl Warp {
                     self.put(depth, *d, bit, &[leader as u64; 32]);
                     self.put_pred(depth, *p, bit, 1 << leader);
                 }
-                Collective::Matrix { .. } => {}
+                Collective::Matrix { .. } | Collective::Mma(_) | Collective::MovMatrix { .. } => {}
             }
         }
+        Ok(())
+    }
+
+    /// Depth and place of an instruction that all 32 lanes must execute together.
+    fn together(&self, first: usize) -> Res<(usize, u32)> {
+        let (depth, pc) = (self.depth[first] as usize, self.pc[first]);
+        if self.pc.iter().any(|&p| p != pc) || self.alive != u32::MAX {
+            let message = "not all threads of the warp execute the instruction together";
+            return Err(stop(FaultKind::BarrierMisuse, message, first, pc));
+        }
+        Ok((depth, pc))
+    }
+
+    fn mma(&mut self, env: &Env<'_>, first: usize, x: &MmaOp) -> Res<()> {
+        let (depth, pc) = self.together(first)?;
+        let read = |w: &Warp, slots: &[Slot]| -> Res<Vec<Lanes>> {
+            w.need(env, depth, slots, u32::MAX, pc)?;
+            Ok(slots.iter().map(|&s| *w.values(env.p, depth, s)).collect())
+        };
+        let (a, b, c) = (read(self, &x.a)?, read(self, &x.b)?, read(self, &x.c)?);
+        for (slot, out) in x.d.iter().zip(x.mma.compute(&a, &b, &c)) {
+            self.put(depth, *slot, u32::MAX, &out);
+        }
+        Ok(())
+    }
+
+    /// Transposes the 8x8 matrix of 16-bit elements that lies in the lanes as `ldmatrix` leaves it.
+    fn movmatrix(&mut self, env: &Env<'_>, first: usize, d: Slot, a: Slot) -> Res<()> {
+        let (depth, pc) = self.together(first)?;
+        self.need(env, depth, &[a], u32::MAX, pc)?;
+        let from = *self.values(env.p, depth, a);
+        let element = |row: usize, column: usize| from[4 * row + column / 2] >> (16 * (column % 2)) & 0xffff;
+        let out = std::array::from_fn(|i| {
+            let (row, column) = (i / 4, 2 * (i % 4));
+            element(column, row) | element(column + 1, row) << 16
+        });
+        self.put(depth, d, u32::MAX, &out);
         Ok(())
     }
 
@@ -126,11 +172,7 @@ impl Warp {
         (load, trans, space, addr): (bool, bool, Space, &Addr),
         r: &[Slot],
     ) -> Res<()> {
-        let (depth, pc) = (self.depth[first] as usize, self.pc[first]);
-        if self.pc.iter().any(|&p| p != pc) || self.alive != u32::MAX {
-            let message = "not all threads of the warp execute the instruction together";
-            return Err(stop(FaultKind::BarrierMisuse, message, first, pc));
-        }
+        let (depth, pc) = self.together(first)?;
         let rows = u32::MAX >> (32 - 8 * r.len());
         let at = self.address(env, depth, pc, addr, rows)?;
         if !load {
