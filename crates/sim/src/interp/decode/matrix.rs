@@ -6,7 +6,7 @@ use crate::interp::matrix::{Element, Mma};
 impl Decoder<'_> {
     pub(super) fn mma(&mut self, inst: &Inst) -> Result<Exec> {
         let word = |m: &Mod| m.name().strip_prefix('m').and_then(shape);
-        let Some([m, n, k]) = inst.mods.iter().find_map(|m| word(m)) else { return gap("no shape") };
+        let Some([m, n, k]) = inst.mods.iter().find_map(word) else { return gap("no shape") };
         let special = [Mod::Sp, Mod::SpOrderedMetadata, Mod::BlockScale];
         let types = inst.types();
         let [dt, at, bt, ct] = types.as_slice() else { return gap("these types") };

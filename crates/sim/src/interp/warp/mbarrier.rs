@@ -137,7 +137,7 @@ impl Warp {
             let fault = |e| memory(e, lane, pc);
             let size = sizes[lane] as u32;
             let how = At { depth, lane, pc, align: 16, strong: false };
-            if size % 16 != 0 {
+            if !size.is_multiple_of(16) {
                 let message = format!("a bulk copy of {size} bytes, which is no multiple of 16");
                 return Err(stop(FaultKind::Misaligned, message, lane, pc));
             }
