@@ -109,7 +109,7 @@ impl Case {
         let skip = if wrong { '+' } else { '-' };
         let body: Vec<&str> = self.body.iter().filter(|l| l.0 != skip).map(|l| l.1.as_str()).collect();
         format!(
-            ".version 8.0\n.target sm_90\n.address_size 64\n{}\n.visible .entry k(.param .u64 p)\n{{\n.reg .pred %p<8>;\n.reg .b16 %h<8>;\n\
+            ".version 8.6\n.target sm_90\n.address_size 64\n{}\n.visible .entry k(.param .u64 p)\n{{\n.reg .pred %p<8>;\n.reg .b16 %h<8>;\n\
              .reg .b32 %r<32>;\n.reg .b32 %f<8>;\n.reg .b64 %rd<16>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\n{}\nret;\n}}\n",
             self.decls.join("\n"),
             body.join("\n")

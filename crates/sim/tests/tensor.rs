@@ -90,7 +90,7 @@ fn check(p: &Product, random: &mut Random) {
             let width = bits.max(32);
             for i in 0..count {
                 word |= value(lane, i) << (i * bits % width);
-                if (i + 1) * bits % width == 0 {
+                if ((i + 1) * bits).is_multiple_of(width) {
                     out.extend_from_slice(&word.to_le_bytes()[..width as usize / 8]);
                     word = 0;
                 }
