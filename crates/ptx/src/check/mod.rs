@@ -22,6 +22,10 @@ pub(crate) struct Checker<'a> {
     version: (u16, u16),
     target: Target,
     diags: Vec<Diagnostic>,
+    /// The function at hand.
+    func: Option<FuncId>,
+    /// A version or target that the instruction at hand needs has been reported.
+    gated: bool,
     cache: forms::Cache,
     /// What the heads of the function at hand fit, by their number.
     heads: Vec<Option<forms::Fits>>,
@@ -36,6 +40,8 @@ pub fn check(module: &Module, target: Option<&Target>) -> Vec<Diagnostic> {
         version: module.version,
         target: ptx.unwrap_or(Target { sm: 0, variant: arch::Variant::Plain }),
         diags: Vec::new(),
+        func: None,
+        gated: false,
         cache: forms::Cache::default(),
         heads: Vec::new(),
     };
