@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Str,
     /// One or two punctuation bytes: the first in the low byte.
     Punct(u16),
-    /// A byte that starts no token, or an open string or comment.
+    /// A byte that starts no token, an open string, comment or `.DEFINE`, or an `.IF`.
     Bad,
     /// End of the text.
     Eof,
@@ -147,17 +147,39 @@ impl<'a> Lexer<'a> {
 
     /// The next token.
     pub fn next(&mut self) -> Token {
-        let closed = self.skip();
-        let start = self.pos;
-        let (kind, end) = if !closed {
-            (Kind::Bad, self.src.len())
-        } else if start >= self.src.len() {
-            (Kind::Eof, start)
-        } else {
-            self.token(start)
-        };
-        self.pos = end;
-        Token { kind, span: Span::new(start as u32, end as u32) }
+        loop {
+            let closed = self.skip();
+            let start = self.pos;
+            let (mut kind, mut end) = if !closed {
+                (Kind::Bad, self.src.len())
+            } else if start >= self.src.len() {
+                (Kind::Eof, start)
+            } else {
+                self.token(start)
+            };
+            self.pos = end;
+            if kind == Kind::Dot {
+                match &self.src[start..end] {
+                    b".DEFINE" if self.definition(end) => match self.src[end..].iter().position(|&b| b == b'\n') {
+                        Some(n) => {
+                            self.pos = end + n + 1;
+                            continue;
+                        }
+                        None => (kind, end) = (Kind::Bad, self.src.len()),
+                    },
+                    b".IF" => kind = Kind::Bad,
+                    _ => {}
+                }
+                self.pos = end;
+            }
+            return Token { kind, span: Span::new(start as u32, end as u32) };
+        }
+    }
+
+    /// Does a name stand behind `.DEFINE`? Then the line is a blank (docs/ptx-notes.md).
+    fn definition(&self, at: usize) -> bool {
+        let name = self.src[at..].iter().position(|&b| b != b' ' && b != b'\t').unwrap_or(0);
+        name > 0 && is(self.at(at + name), START)
     }
 
     fn token(&self, start: usize) -> (Kind, usize) {
@@ -315,5 +337,17 @@ mod tests {
         assert_eq!(kinds("\"abc\n;"), [(Kind::Bad, "\"abc"), (p1(b';'), ";")]);
         assert_eq!(kinds("a\\\nb"), [(Kind::Ident, "a"), (Kind::Ident, "b")]);
         assert_eq!(kinds("0f123"), [(Kind::Int, "0"), (Kind::Ident, "f123")]);
+    }
+
+    #[test]
+    fn preprocessor() {
+        assert_eq!(
+            kinds("a .DEFINE X 1 } \" /*\n.b .DEFINE\tY\nc"),
+            [(Kind::Ident, "a"), (Kind::Dot, ".b"), (Kind::Ident, "c")]
+        );
+        assert_eq!(kinds(".DEFINE 5\n"), [(Kind::Dot, ".DEFINE"), (Kind::Int, "5")]);
+        assert_eq!(kinds(".DEFINE X"), [(Kind::Bad, ".DEFINE X")]);
+        assert_eq!(kinds(".IF x"), [(Kind::Bad, ".IF"), (Kind::Ident, "x")]);
+        assert_eq!(kinds(".IFDEF"), [(Kind::Dot, ".IFDEF")]);
     }
 }

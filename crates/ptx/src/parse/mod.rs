@@ -246,8 +246,11 @@ impl<'a> Parser<'a> {
             text.truncate(cut);
             text.push_str("...");
         }
-        let message = if self.tok.kind == Kind::Bad && text.starts_with("/*") {
+        let bad = self.tok.kind == Kind::Bad;
+        let message = if bad && (text.starts_with("/*") || text.starts_with(".DEFINE")) {
             "Parsing error near '': unexpected EOF while scanning".to_string()
+        } else if bad && text == ".IF" {
+            "Ill formed conditional".to_string()
         } else {
             format!("Parsing error near '{text}': syntax error")
         };
@@ -443,6 +446,9 @@ impl<'a> Parser<'a> {
         if self.eat_dot("alias") {
             return self.alias();
         }
+        if self.at_dot("MACRO") {
+            return self.macro_definition();
+        }
         let mut linkage = Linkage::Internal;
         if self.at(Kind::Dot) {
             let word = match &self.bytes(self.tok.span)[1..] {
@@ -514,6 +520,21 @@ impl<'a> Parser<'a> {
         }
         self.expect_p(b';')?;
         self.module.items.push(Item::Alias { alias: funcs[0], target: funcs[1] });
+        Ok(())
+    }
+
+    /// `.MACRO name parameter, parameter;`, which the vendor's tool reads and refuses.
+    fn macro_definition(&mut self) -> Parsed<()> {
+        let span = self.bump().span;
+        self.ident()?;
+        if self.at(Kind::Ident) {
+            self.ident()?;
+            while self.eat_p(b',') {
+                self.ident()?;
+            }
+        }
+        self.expect_p(b';')?;
+        self.error(span, "Unimplemented feature: macro definitions");
         Ok(())
     }
 
