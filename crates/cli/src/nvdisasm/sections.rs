@@ -446,7 +446,7 @@ fn notes(out: &mut String, s: &Section) {
                     let text = cubin::elf::string_at(strings, word(from + 4 + n * 4));
                     let _ = writeln!(out, "        /*{:04x}*/ \t.string\t\"{}\"", from + 24, text.replace('"', "\\\""));
                 }
-                out.push_str("\n");
+                out.push('\n');
             }
             0x3e8 if desc.len() >= 8 => {
                 for n in [0, 2, 4] {

@@ -55,11 +55,11 @@ impl Listing<'_> {
         let Some(code) = self.code.get(function.section) else { return out.push_str("]}") };
         let first = (function.offset / 16) as usize;
         let last = (first + (function.size / 16) as usize).min(code.len());
-        for at in first..last {
+        for (at, decoded) in code.iter().enumerate().take(last).skip(first) {
             if at > first {
                 out.push(',');
             }
-            self.instruction(out, function.section, at, &code[at]);
+            self.instruction(out, function.section, at, decoded);
         }
         out.push_str("]}");
     }

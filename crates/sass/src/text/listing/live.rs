@@ -368,7 +368,7 @@ impl Listing<'_> {
         for line in LEGEND {
             beside(&mut out, "", line);
         }
-        out.push_str("\n");
+        out.push('\n');
         out
     }
 }
