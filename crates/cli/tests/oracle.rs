@@ -136,8 +136,7 @@ fn listings_are_those_of_the_vendor() {
     let oracles = testkit::oracle::releases();
     let Some(oracle) = oracles.first() else { return };
     let corpus = testkit::corpus();
-    // Every run of the vendor's tool costs most of a second: two ways for each file, others for the next one, and each
-    // way over all kinds of files. SASSAFRAS_LISTINGS=all asks for everything.
+    // Every run of the vendor's tool costs most of a second: a way for each file, another for the next one. SASSAFRAS_LISTINGS=all asks for everything.
     let all = std::env::var("SASSAFRAS_LISTINGS").is_ok_and(|v| v == "all");
     let next = std::sync::atomic::AtomicUsize::new(0);
     let work = || {
@@ -155,7 +154,7 @@ fn listings_are_those_of_the_vendor() {
                 let made = run(release.join("bin/ptxas"), &dir, &[arch, kind, &ptx, "-o", "k.cubin"]);
                 assert!(made.status.success(), "{name}: {}", text(&made.stderr));
                 for (w, way) in WAYS.iter().enumerate() {
-                    if !all && w != n % WAYS.len() && w != (n * 2 + 5) % WAYS.len() {
+                    if !all && w != n % WAYS.len() && (n % 4 != 0 || w != (n / 4 * 2 + 5) % WAYS.len()) {
                         continue;
                     }
                     let args: Vec<&str> = way.iter().copied().chain(["k.cubin"]).collect();
@@ -196,7 +195,7 @@ fn listings_are_those_of_the_vendor() {
     let compared: usize = results.iter().map(|r| r.1).sum();
     let wrong: Vec<String> = results.into_iter().flat_map(|r| r.0).collect();
     eprintln!("{compared} listings compared");
-    assert!(compared > 100, "{compared}");
+    assert!(compared > 80, "{compared}");
     assert!(wrong.is_empty(), "{} listings differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 

@@ -6,7 +6,7 @@ use diag::Diagnostic;
 use sass::text::listing::{Binding, Field, File, Function, Relocation, Section};
 
 /// What the printers share: the file, its symbols, its code.
-pub(super) struct Input<'a> {
+pub(crate) struct Input<'a> {
     pub elf: &'a Elf,
     pub symbols: Vec<Symbol>,
     pub code: File,
@@ -14,8 +14,6 @@ pub(super) struct Input<'a> {
     pub texts: Vec<usize>,
     /// For each symbol, its number among the functions of `code`.
     pub numbers: Vec<Option<usize>>,
-    /// The sections in the order in which they are shown.
-    pub shown: Vec<usize>,
 }
 
 impl<'a> Input<'a> {
@@ -38,21 +36,13 @@ impl<'a> Input<'a> {
             let (name, entry) = (s.name.clone(), s.other & 0x10 != 0);
             code.functions.push(Function { name, section, offset: s.value, size: s.size, binding, entry });
         }
-        let shown = (0..elf.sections.len()).collect();
-        let mut input = Input { elf, symbols, code, texts, numbers, shown };
+        let mut input = Input { elf, symbols, code, texts, numbers };
         for n in 0..input.texts.len() {
             let section = input.section(input.texts[n])?;
             input.code.sections.push(section);
         }
         input.name_places();
         Ok(input)
-    }
-
-    /// `-sort`: by name.
-    pub fn order(&mut self, sorted: bool) {
-        if sorted {
-            self.shown.sort_by(|&a, &b| self.elf.sections[a].name.cmp(&self.elf.sections[b].name));
-        }
     }
 
     fn section(&self, text: usize) -> Result<Section, Diagnostic> {

@@ -1,6 +1,6 @@
 //! `nvdisasm`: a cubin as text, as the vendor's tool prints it.
 
-mod file;
+pub(crate) mod file;
 mod info;
 mod json;
 mod sections;
@@ -114,11 +114,7 @@ pub fn main(args: &[String]) -> u8 {
     }
     let file = &parsed.inputs[0];
     let Ok(bytes) = std::fs::read(file) else { return fatal(&format!("Cannot open object file {file}")) };
-    let done = match parsed.get("binary") {
-        Some(machine) => raw(&bytes, file, machine, &parsed),
-        None if !bytes.starts_with(b"\x7fELF") => Err(format!("File {file} does not appear to be an Elf file")),
-        None => Elf::read(&bytes).map_err(|d| d.message).and_then(|elf| disassemble(&elf, &parsed)),
-    };
+    let done = text(&bytes, file, &parsed);
     match done {
         Ok(text) => {
             let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -127,6 +123,26 @@ pub fn main(args: &[String]) -> u8 {
             0
         }
         Err(message) => fatal(&message),
+    }
+}
+
+/// What the tool prints for the bytes of a file with these options.
+///
+/// # Errors
+/// The message that the tool ends with.
+pub fn print_bytes(bytes: &[u8], options: &[&str]) -> Result<String, String> {
+    let args: Vec<String> = options.iter().map(|a| a.to_string()).collect();
+    let parsed = options::parse(&OPTIONS, &args, &|_| None)?;
+    contradiction(&parsed).map_or(Ok(()), Err)?;
+    text(bytes, "input", &parsed)
+}
+
+fn text(bytes: &[u8], file: &str, parsed: &Parsed) -> Result<String, String> {
+    match parsed.get("binary") {
+        Some(machine) => raw(bytes, file, machine, parsed),
+        None if bytes.len() < 64 => Err(format!("Object file {file} appears truncated")),
+        None if !bytes.starts_with(b"\x7fELF") => Err(format!("File {file} does not appear to be an Elf file")),
+        None => Elf::read(bytes).map_err(|d| d.message).and_then(|elf| disassemble(&elf, parsed)),
     }
 }
 
@@ -162,6 +178,8 @@ fn disassemble(elf: &Elf, parsed: &Parsed) -> Result<String, String> {
             offsets: parsed.has("print-instr-offsets-cfg"),
             counts: parsed.has("live-counts"),
         };
+        // Sections that are not shown name nothing.
+        input.code.named.clear();
         return Ok(Listing::new(&input.code).graph(graph, &|n| keep.contains(&n)));
     }
     let ranges = match parsed.get("life-range-mode") {
@@ -174,7 +192,6 @@ fn disassemble(elf: &Elf, parsed: &Parsed) -> Result<String, String> {
         // Sections that are not shown name nothing.
         input.code.named.clear();
     }
-    input.order(parsed.has("sort-sections"));
     let listing = Listing::new(&input.code);
     let options = listing::Options {
         hex: parsed.has("print-instruction-encoding"),
@@ -190,16 +207,22 @@ fn disassemble(elf: &Elf, parsed: &Parsed) -> Result<String, String> {
     };
     let mut out = head(elf);
     let code_only = parsed.has("print-code");
-    for n in input.shown.iter().copied() {
+    // Labels are numbered in the order of the file, whatever the order of printing.
+    let mut shown = Vec::new();
+    for (n, section) in elf.sections.iter().enumerate() {
         let text = match input.texts.iter().position(|&t| t == n) {
             Some(t) if keep.contains(&t) => Some(code[t].clone()),
             Some(_) => None,
-            None if code_only || ranges.is_some() && !with_ranges(&elf.sections[n]) => None,
+            None if code_only || ranges.is_some() && !with_ranges(section) => None,
             None => items.section(n)?,
         };
-        if let Some(text) = text {
-            let _ = write!(out, "\n\n{text}");
-        }
+        shown.extend(text.map(|text| (section.name.as_str(), text)));
+    }
+    if parsed.has("sort-sections") {
+        shown.sort_by_key(|s| s.0);
+    }
+    for (_, text) in shown {
+        let _ = write!(out, "\n\n{text}");
     }
     let _ = write!(out, "\n\n//--------------------- SYMBOLS --------------------------\n\n{}", items.undefined());
     Ok(if options.raw { without_tabs(&out) } else { out })
@@ -276,7 +299,7 @@ impl Line {
                     _ => ("", text.as_str()),
                 };
                 // Instructions without a stall are shown without the blank; special numbers carry one with them.
-                let end = if inst.ctrl.stall == 0 { ";" } else { " ;" };
+                let end = if inst.ctrl.stall == 0 && inst.form().mnemonic != "ERRBAR" { ";" } else { " ;" };
                 let gap = if ["QNAN", "INF", " -0.0"].iter().any(|n| body.ends_with(n)) { " " } else { "" };
                 format!("{guard:>17} {body}{gap}{end}")
             }

@@ -326,6 +326,7 @@ impl<'a> Items<'a> {
         };
         match r.kind {
             1 | 2 => place,
+            0x66 => format!("fun@unified({place})"),
             kind => format!("fun@{}({place})", relocation_name(kind)),
         }
     }

@@ -223,11 +223,11 @@ impl<'a> Listing<'a> {
                 }
                 _ => line.body.push_str(body),
             }
-            if inst.ctrl.stall != 0 {
+            if inst.ctrl.stall != 0 || inst.form().mnemonic == "ERRBAR" {
                 line.body.push(' ');
             }
             if options.control {
-                line.control = print_control(&inst.ctrl) + " ";
+                line.control = print_control(&inst.ctrl);
             }
             if options.latency {
                 line.latency = super::live::latency_note(inst, self.file.sm);
@@ -278,12 +278,13 @@ pub(super) fn columns(lines: &[Vec<Line>]) -> Columns {
 pub(super) fn statement(out: &mut String, line: &Line, columns: Columns, options: Options) {
     let from = out.len();
     let _ = write!(out, "        /*{:04x}*/", line.offset);
-    if options.raw {
+    if !line.control.is_empty() {
+        let _ = write!(out, " {} {:>5} ", line.control, line.guard);
+    } else if options.raw {
         let _ = write!(out, "{:19}{}{}", "", line.guard, if line.guard.is_empty() { "" } else { " " });
     } else {
         let _ = write!(out, "{:>18} ", line.guard);
     }
-    out.push_str(&line.control);
     out.push_str(&line.body);
     if let Some(note) = &line.note {
         let at = if options.raw { out.len() - from + 9 } else { columns.notes_at };
