@@ -299,7 +299,7 @@ impl Line {
                     _ => ("", text.as_str()),
                 };
                 // Instructions without a stall are shown without the blank; special numbers carry one with them.
-                let end = if inst.ctrl.stall == 0 && inst.form().mnemonic != "ERRBAR" { ";" } else { " ;" };
+                let end = if inst.ctrl.stall == 0 && inst.ctrl.wait == 0 { ";" } else { " ;" };
                 let gap = if ["QNAN", "INF", " -0.0"].iter().any(|n| body.ends_with(n)) { " " } else { "" };
                 format!("{guard:>17} {body}{gap}{end}")
             }

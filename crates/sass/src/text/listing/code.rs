@@ -51,7 +51,7 @@ pub(super) struct Line {
     pub offset: u64,
     /// `@P0`, or nothing.
     pub guard: String,
-    /// The text; a space ends it unless the stall is 0.
+    /// The text; a space ends it unless the stall is 0 and nothing is waited for.
     pub body: String,
     /// Comment on an indirect branch.
     pub note: Option<String>,
@@ -223,7 +223,7 @@ impl<'a> Listing<'a> {
                 }
                 _ => line.body.push_str(body),
             }
-            if inst.ctrl.stall != 0 || inst.form().mnemonic == "ERRBAR" {
+            if inst.ctrl.stall != 0 || inst.ctrl.wait != 0 {
                 line.body.push(' ');
             }
             if options.control {
