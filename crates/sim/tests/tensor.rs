@@ -361,3 +361,118 @@ fn bulk_copies() {
     let want = words((0..32).chain((0..32).map(|i| 2 * i)));
     assert_eq!(run(&text, 32, &[words(0..64)])[0], want);
 }
+
+/// `wmma`: the fragments are opaque, so only memory is looked at. Matrices of small integers in every layout.
+#[test]
+fn products_through_memory() {
+    let int = |n: i64| n as u32 as u64;
+    let mut random = Random(9);
+    type Row<'a> = (&'a str, Kind, &'a str, &'a str, [usize; 4], bool);
+    // Shape, elements, sums, suffix of the product, registers of A, B, C, D; whether both layouts exist.
+    let list: [Row<'_>; 14] = [
+        ("m16n16k16", F16, "f32", ".f32.f32", [8, 8, 8, 8], true),
+        ("m16n16k16", F16, "f16", ".f16.f16", [8, 8, 4, 4], true),
+        ("m8n32k16", F16, "f32", ".f32.f32", [8, 8, 8, 8], true),
+        ("m32n8k16", F16, "f32", ".f32.f32", [8, 8, 8, 8], true),
+        ("m16n16k16", BF16, "f32", ".f32.bf16.bf16.f32", [4, 4, 8, 8], true),
+        ("m8n32k16", BF16, "f32", ".f32.bf16.bf16.f32", [2, 8, 8, 8], true),
+        ("m16n16k8", TF32, "f32", ".f32.tf32.tf32.f32", [4, 4, 8, 8], true),
+        ("m8n8k4", F64, "f64", ".f64.f64.f64.f64", [1, 1, 2, 2], true),
+        ("m16n16k16", S8, "s32", ".s32.s8.s8.s32", [2, 2, 8, 8], true),
+        ("m32n8k16", U8, "s32", ".s32.u8.u8.s32", [4, 1, 8, 8], true),
+        ("m8n32k16", S8, "s32", ".s32.s8.s8.s32", [1, 4, 8, 8], true),
+        ("m8n8k32", S4, "s32", ".s32.s4.s4.s32", [1, 1, 2, 2], false),
+        ("m8n8k32", U4, "s32", ".s32.u4.u4.s32", [1, 1, 2, 2], false),
+        ("m8n8k128", B1, "s32", ".s32.b1.b1.s32", [1, 1, 2, 2], false),
+    ];
+    for (shape, kind, sum, suffix, regs, both) in list {
+        let (m, rest) = shape[1..].split_once('n').unwrap();
+        let (n, k) = rest.split_once('k').unwrap();
+        let [m, n, k] = [m, n, k].map(|x| x.parse::<usize>().unwrap());
+        let (bits, encode): (u32, &dyn Fn(i64) -> u64) = match sum {
+            "f16" => (16, &|n| float(n, 5, 10)),
+            "f32" => (32, &|n| float(n, 8, 23)),
+            "f64" => (64, &|n| float(n, 11, 52)),
+            _ => (32, &int),
+        };
+        for layouts in 0..if both { 4 } else { 1 } {
+            let (a_col, b_col) = if both { (layouts & 1 != 0, layouts & 2 != 0) } else { (false, true) };
+            let number = |r: &mut Random| kind.low + r.index((kind.high - kind.low + 1) as usize) as i64;
+            let a: Vec<i64> = (0..m * k).map(|_| number(&mut random)).collect();
+            let b: Vec<i64> = (0..k * n).map(|_| number(&mut random)).collect();
+            let c: Vec<i64> = (0..m * n).map(|_| random.index(41) as i64 - 20).collect();
+            let pack = |rows: usize, columns: usize, by_columns: bool, bits: u32, value: &dyn Fn(usize) -> u64| {
+                let mut bytes = vec![0u8; (rows * columns * bits as usize).div_ceil(8)];
+                for i in 0..rows * columns {
+                    let (row, column) = if by_columns { (i % rows, i / rows) } else { (i / columns, i % columns) };
+                    for bit in 0..bits as usize {
+                        let at = i * bits as usize + bit;
+                        bytes[at / 8] |= ((value(row * columns + column) >> bit & 1) as u8) << (at % 8);
+                    }
+                }
+                bytes
+            };
+            let fa = pack(m, k, a_col, kind.bits, &|i| (kind.encode)(a[i]));
+            let fb = pack(k, n, b_col, kind.bits, &|i| (kind.encode)(b[i]));
+            let fc = pack(m, n, false, bits, &|i| encode(c[i]));
+            let want = pack(m, n, true, bits, &|i| {
+                let one = |x: usize| {
+                    let (x, y) = (a[i / n * k + x], b[x * n + i % n]);
+                    if kind.bits == 1 { x ^ y } else { x * y }
+                };
+                encode(c[i] + (0..k).map(one).sum::<i64>())
+            });
+            let layout = |by_columns: bool| if by_columns { "col" } else { "row" };
+            let (la, lb) = (layout(a_col), layout(b_col));
+            let wide = if kind.bits == 64 { "%d" } else { "%r" };
+            let list = |first: usize, n: usize| {
+                (first..first + n).map(|i| format!("{wide}{i}")).collect::<Vec<_>>().join(", ")
+            };
+            let (ra, rb) = (list(0, regs[0]), list(8, regs[1]));
+            let (rc, rd) = (list(16, regs[2]), list(24, regs[3]));
+            let t = kind.name;
+            let op = if kind.bits == 1 { ".xor.popc" } else { "" };
+            let text = format!(
+                ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2)\n{{\n\
+                 .reg .b64 %p, %d<32>;\n.reg .b32 %r<32>;\nld.param.u64 %p, [p0];\n\
+                 wmma.load.a.sync.aligned.{la}.{shape}.global.{t} {{{ra}}}, [%p];\nld.param.u64 %p, [p1];\n\
+                 wmma.load.b.sync.aligned.{lb}.{shape}.global.{t} {{{rb}}}, [%p], {};\nld.param.u64 %p, [p2];\n\
+                 wmma.load.c.sync.aligned.row.{shape}.global.{sum} {{{rc}}}, [%p], {n};\n\
+                 wmma.mma{op}.sync.aligned.{la}.{lb}.{shape}{suffix} {{{rd}}}, {{{ra}}}, {{{rb}}}, {{{rc}}};\n\
+                 wmma.store.d.sync.aligned.col.{shape}.global.{sum} [%p], {{{rd}}}, {m};\nret;\n}}\n",
+                if b_col { k } else { n }
+            );
+            assert_eq!(run(&text, 32, &[fa, fb, fc])[2], want, "{text}");
+        }
+    }
+}
+
+#[test]
+fn vectors_of_atomics() {
+    // Each of two threads adds (1, 2, 3, 4); one takes the old value.
+    let text = kernel(
+        "",
+        "mov.b32 %r1, 0f3F800000;\nmov.b32 %r2, 0f40000000;\nmov.b32 %r3, 0f40400000;\nmov.b32 %r4, 0f40800000;\n\
+         red.global.add.v4.f32 [%p], {%r1, %r2, %r3, %r4};\n@!%q0 bra E;\n\
+         atom.global.add.v2.f32 {%r5, %r6}, [%p], {%r1, %r1};\nst.global.v2.u32 [%p+16], {%r5, %r6};\n\
+         mov.b32 %r7, 0x3c004400;\natom.global.max.noftz.v2.f16x2 {%r8, %r9}, [%p+24], {%r7, %r7};\nE:\n",
+    );
+    let f = |x: f32| x.to_bits();
+    // f16 pairs: 1 and 4 against 2 and 2.
+    let from = words([f(10.0), 0, 0, 0, 0, 0, 0x4000_4000, 0]);
+    let want = words([f(13.0), f(5.0), f(6.0), f(8.0), f(12.0), f(4.0), 0x4000_4400, 0x3c00_4400]);
+    assert_eq!(run(&text, 2, &[from])[0], want);
+}
+
+#[test]
+fn stack_memory() {
+    // Memory that is allocated twice in the same place, behind what is kept.
+    let text = kernel(
+        "",
+        "alloca.u64 %d1, 16;\nst.local.u32 [%d1+12], %me;\nstacksave.u64 %d2;\nalloca.u64 %d3, 100, 64;\nst.local.u32 [%d3+96], 7;\n\
+         and.b64 %d5, %d3, 63;\nstackrestore.u64 %d2;\nalloca.u64 %d4, 128, 64;\nsub.u64 %d6, %d4, %d3;\nadd.u64 %d6, %d6, %d5;\n\
+         cvt.u32.u64 %r1, %d6;\nld.local.u32 %r2, [%d1+12];\nld.local.u32 %r3, [%d4+96];\nadd.u32 %r1, %r1, %r2;\nadd.u32 %r1, %r1, %r3;\n\
+         st.global.u32 [%mine], %r1;",
+    );
+    assert_eq!(run(&text, 32, &[words([0; 32])])[0], words((0..32).map(|i| i + 7)));
+}

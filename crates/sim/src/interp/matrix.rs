@@ -51,11 +51,13 @@ impl Element {
     }
 }
 
-/// A product: `D = A B + C` of m x k and k x 8 matrices.
+/// A product: `D = A B + C` of m x k and k x n matrices; with `wmma` its fragments lie as [`Fragment`] says.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // named as in the instruction
 pub struct Mma {
+    pub wmma: bool,
     pub m: u32,
+    pub n: u32,
     pub k: u32,
     pub a: Element,
     pub b: Element,
@@ -83,18 +85,54 @@ fn place_c(lane: u32, i: u32) -> (u32, u32) {
     (lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2)
 }
 
+/// How the elements of a `wmma` matrix lie in memory and in registers. PTX keeps the latter to itself; here element
+/// `row * columns + column` is in lane `n / each`, where a lane holds `each` elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Fragment {
+    /// Rows.
+    pub rows: u32,
+    /// Columns.
+    pub columns: u32,
+    /// Bits of an element in memory.
+    pub bits: u32,
+    /// Bits of an element in a register.
+    pub held: u32,
+    /// Column-major in memory.
+    pub by_columns: bool,
+}
+
+impl Fragment {
+    /// Elements that a lane holds.
+    pub fn each(&self) -> u32 {
+        self.rows * self.columns / 32
+    }
+
+    /// Register and shift of element `i` of a lane.
+    pub fn place(&self, i: u32) -> (usize, u32) {
+        let packed = (32 / self.held).max(1);
+        ((i / packed) as usize, i % packed * self.held)
+    }
+
+    /// Bit in memory of element `i` of a lane, where rows (columns) are `stride` elements apart.
+    pub fn offset(&self, lane: u32, i: u32, stride: u64) -> u64 {
+        let n = lane * self.each() + i;
+        let (row, column) = ((n / self.columns) as u64, (n % self.columns) as u64);
+        (if self.by_columns { column * stride + row } else { row * stride + column }) * self.bits as u64
+    }
+}
+
 impl Mma {
     /// Registers of a lane for D, A, B, C.
     pub fn registers(&self) -> [usize; 4] {
-        let sums = |t: T| self.m / 4 / if t == T::F16 { 2 } else { 1 };
+        let sums = |t: T| self.m * self.n / 32 / if t == T::F16 { 2 } else { 1 };
         let a = self.m * self.k / 32 / self.a.packed();
-        let b = 8 * self.k / 32 / self.b.packed();
+        let b = self.n * self.k / 32 / self.b.packed();
         [sums(self.d), a, b, sums(self.c)].map(|n| n as usize)
     }
 
     /// Computes D from the lanes' registers.
     pub fn compute(&self, a: &[[u64; 32]], b: &[[u64; 32]], c: &[[u64; 32]]) -> Vec<[u64; 32]> {
-        let (k, n) = (self.k as usize, 8);
+        let (k, n) = (self.k as usize, self.n as usize);
         let mut left = vec![0u64; self.m as usize * k];
         let mut right = vec![0u64; k * n];
         let unpack = |e: Element, word: u64, j: u32| match e {
@@ -103,24 +141,39 @@ impl Mma {
             Element::F64 => word,
             Element::Bit => word >> j & 1,
         };
+        let whole = |columns: u32, each: u32, packed: u32, lane: u32, r: u32, j: u32| {
+            // Registers beyond the matrix repeat it.
+            let i = (r * packed + j) % each.max(1);
+            let at = lane * each + i;
+            (at / columns, at % columns)
+        };
         for lane in 0..32 {
             for (r, regs) in a.iter().enumerate() {
                 for j in 0..self.a.packed() {
-                    let (row, col) = place_a(self.m, self.a.packed(), lane, r as u32, j);
+                    let (row, col) = match self.wmma {
+                        true => whole(self.k, self.m * self.k / 32, self.a.packed(), lane, r as u32, j),
+                        false => place_a(self.m, self.a.packed(), lane, r as u32, j),
+                    };
                     left[row as usize * k + col as usize] = unpack(self.a, regs[lane as usize], j);
                 }
             }
             for (r, regs) in b.iter().enumerate() {
                 for j in 0..self.b.packed() {
-                    let (row, col) = place_b(self.b.packed(), lane, r as u32, j);
+                    let (row, col) = match self.wmma {
+                        true => whole(self.n, self.n * self.k / 32, self.b.packed(), lane, r as u32, j),
+                        false => place_b(self.b.packed(), lane, r as u32, j),
+                    };
                     right[row as usize * n + col as usize] = unpack(self.b, regs[lane as usize], j);
                 }
             }
         }
         let mut out = vec![[0u64; 32]; self.registers()[0]];
         for lane in 0..32u32 {
-            for i in 0..self.m / 4 {
-                let (row, col) = place_c(lane, i);
+            for i in 0..self.m * self.n / 32 {
+                let (row, col) = match self.wmma {
+                    true => whole(self.n, self.m * self.n / 32, 1, lane, i, 0),
+                    false => place_c(lane, i),
+                };
                 let start = match self.c {
                     T::F16 => c[i as usize / 2][lane as usize] >> (16 * (i % 2)) & 0xffff,
                     _ => c[i as usize][lane as usize],

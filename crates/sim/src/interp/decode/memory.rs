@@ -49,22 +49,37 @@ impl Decoder<'_> {
     pub(super) fn atom(&mut self, inst: &Inst) -> Result<Exec> {
         let t = inst.ty();
         let red = inst.op == Op::Red;
-        if inst.vector() != 1 || inst.has(Mod::Async) {
-            return gap("vectors");
+        if inst.has(Mod::Async) {
+            return gap("asynchronous");
         }
         let at = if red { 0 } else { 1 };
-        let operand = inst.operands.get(at).ok_or("an operand is missing")?;
+        let arg = |i: usize| inst.operands.get(i).ok_or_else(|| "an operand is missing".to_string());
+        let operand = arg(at)?;
         let (space, addr) = (self.space(inst, operand)?, self.addr(operand)?);
         let op = inst.atom_op().ok_or("no operation")?;
-        let d = if red { Slot::NONE } else { self.dst(&inst.operands[0])? };
-        let b = self.src(inst.operands.get(at + 1).ok_or("an operand is missing")?, t)?;
-        let c = match inst.operands.get(at + 2) {
-            Some(c) if op == AtomOp::Cas => self.src(c, t)?,
-            _ => b,
-        };
-        let (f, shared) = atom_fn(op, t)?;
+        let n = inst.vector() as usize;
+        let all = |o: &Operand| -> Vec<Operand> { elements(o).into_iter().cloned().collect() };
+        let (to, from) = (if red { Vec::new() } else { all(arg(0)?) }, all(arg(at + 1)?));
+        if from.len() != n || !red && to.len() != n {
+            return gap("the vector does not fit the operand");
+        }
+        let size = element(t)?;
         let order = Order { strong: true, ..order(inst) };
-        Ok(Exec::Atom(Box::new(Atomic { space, addr, size: element(t)?, d, b, c, f, shared, order })))
+        let mut list = Vec::new();
+        for (i, b) in from.iter().enumerate() {
+            let d = if red { Slot::NONE } else { self.dst(&to[i])? };
+            let b = self.src(b, t)?;
+            let c = match inst.operands.get(at + 2) {
+                Some(c) if op == AtomOp::Cas => self.src(c, t)?,
+                _ => b,
+            };
+            let (f, shared) = atom_fn(op, t)?;
+            let addr = Addr { offset: addr.offset + (i * size as usize) as i64, ..addr };
+            // The whole vector is aligned.
+            let align = if i == 0 { n as u8 * size } else { size };
+            list.push(Atomic { space, addr, size, align, d, b, c, f, shared, order });
+        }
+        Ok(Exec::Atom(list.into()))
     }
 
     pub(super) fn copy(&mut self, inst: &Inst) -> Result<Exec> {
@@ -143,6 +158,17 @@ pub(super) fn atom_fn(op: AtomOp, t: T) -> Result<(AtomFn, Option<AtomFn>)> {
         (AtomOp::Add, T::BF16x2) => pair(half(true)),
         (AtomOp::Exch, _) => Box::new(move |_, b, _| b & m),
         (AtomOp::Cas, _) => Box::new(move |o, b, c| if o == b & m { c & m } else { o }),
+        (AtomOp::Min | AtomOp::Max, T::F16 | T::BF16 | T::F16x2 | T::BF16x2) => {
+            let h = half(matches!(t, T::BF16 | T::BF16x2));
+            let max = op == AtomOp::Max;
+            let pairs = t.bits() / 16;
+            Box::new(move |o, b, _| {
+                (0..pairs).fold(0, |r, i| {
+                    let one = h.min_max(max, false, (o >> (16 * i)) as u16, (b >> (16 * i)) as u16);
+                    r | (one as u64) << (16 * i)
+                })
+            })
+        }
         (_, t) if t.is_float() => return gap("this type"),
         (AtomOp::And, _) => Box::new(move |o, b, _| o & b & m),
         (AtomOp::Or, _) => Box::new(move |o, b, _| (o | b) & m),

@@ -8,6 +8,7 @@ mod compare;
 mod control;
 mod matrix;
 mod memory;
+mod video;
 
 use super::float;
 use super::lanes::{c2, l1, l3, mask, sx};
@@ -412,6 +413,24 @@ impl<'a> Decoder<'a> {
             Op::Atom | Op::Red => self.atom(inst),
             Op::Cp => self.copy(inst),
             Op::Mbarrier => self.mbarrier(inst),
+            Op::Vadd | Op::Vsub | Op::Vabsdiff | Op::Vmin | Op::Vmax | Op::Vshl | Op::Vshr | Op::Vmad | Op::Vset => {
+                self.video(inst)
+            }
+            Op::Vadd2 | Op::Vsub2 | Op::Vabsdiff2 | Op::Vmin2 | Op::Vmax2 | Op::Vavrg2 | Op::Vset2 => self.video(inst),
+            Op::Vadd4 | Op::Vsub4 | Op::Vabsdiff4 | Op::Vmin4 | Op::Vmax4 | Op::Vavrg4 | Op::Vset4 => self.video(inst),
+            Op::Alloca => Ok(Exec::Stack {
+                d: self.dst(arg(0)?)?,
+                how: Stack::Alloca(
+                    self.src(arg(1)?, t)?,
+                    match ops.get(2) {
+                        Some(Operand::Int(n)) => *n as u32,
+                        _ => 8,
+                    },
+                ),
+            }),
+            Op::Stacksave => Ok(Exec::Stack { d: self.dst(arg(0)?)?, how: Stack::Save }),
+            Op::Stackrestore => Ok(Exec::Stack { d: Slot::NONE, how: Stack::Restore(self.src(arg(0)?, t)?) }),
+            Op::Wmma => self.wmma(inst),
             Op::Mma => self.mma(inst),
             Op::Movmatrix => self.movmatrix(inst),
             Op::Fence if inst.has(Mod::Proxy) && inst.has(Mod::Async) => Ok(Exec::ProxyFence),

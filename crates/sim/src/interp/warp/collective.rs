@@ -67,6 +67,7 @@ impl Warp {
                 | Collective::Elect { .. }
                 | Collective::Matrix { .. }
                 | Collective::Mma(_)
+                | Collective::Fragment(_)
                 | Collective::MovMatrix { .. } => {}
             }
         }
@@ -76,6 +77,7 @@ impl Warp {
         }
         match op(self, first) {
             Collective::Mma(x) => return self.mma(env, first, x),
+            Collective::Fragment(x) => return self.fragment(env, first, x),
             Collective::MovMatrix { d, a } => return self.movmatrix(env, first, *d, *a),
             _ => {}
         }
@@ -120,7 +122,10 @@ impl Warp {
                     self.put(depth, *d, bit, &[leader as u64; 32]);
                     self.put_pred(depth, *p, bit, 1 << leader);
                 }
-                Collective::Matrix { .. } | Collective::Mma(_) | Collective::MovMatrix { .. } => {}
+                Collective::Matrix { .. }
+                | Collective::Mma(_)
+                | Collective::Fragment(_)
+                | Collective::MovMatrix { .. } => {}
             }
         }
         Ok(())
@@ -145,6 +150,51 @@ impl Warp {
         let (a, b, c) = (read(self, &x.a)?, read(self, &x.b)?, read(self, &x.c)?);
         for (slot, out) in x.d.iter().zip(x.mma.compute(&a, &b, &c)) {
             self.put(depth, *slot, u32::MAX, &out);
+        }
+        Ok(())
+    }
+
+    /// `wmma.load`, `wmma.store`
+    fn fragment(&mut self, env: &mut Env<'_>, first: usize, x: &FragmentOp) -> Res<()> {
+        let (depth, pc) = self.together(first)?;
+        let at = self.address(env, depth, pc, &x.addr, u32::MAX)?;
+        let f = &x.fragment;
+        let tight = if f.by_columns { f.rows } else { f.columns } as u64;
+        let strides = match x.stride {
+            Slot::NONE => [tight; 32],
+            s => {
+                self.need(env, depth, &[s], u32::MAX, pc)?;
+                *self.values(env.p, depth, s)
+            }
+        };
+        if !x.load {
+            self.need(env, depth, &x.r, u32::MAX, pc)?;
+        }
+        let mut out = vec![[0u64; 32]; x.r.len()];
+        for lane in 0..32 {
+            let fault = |e| memory(e, lane, pc);
+            let (space, start) = resolve(x.space, at[lane]);
+            for i in 0..f.each() {
+                let bit = f.offset(lane as u32, i, strides[lane]);
+                let (r, shift) = f.place(i);
+                let a = start.wrapping_add(bit / 8);
+                let size = (f.bits / 8).max(1);
+                let how = At { depth, lane, pc, align: size, strong: false };
+                if x.load {
+                    let v = self.load_lane(env, (space, a), size, how).map_err(fault)?;
+                    out[r][lane] |= (v >> (bit % 8) & bits_mask(f.bits)) << shift;
+                } else {
+                    let v = self.values(env.p, depth, x.r[r])[lane] >> shift;
+                    self.store_lane(env, (space, a), size, how, v & bits_mask(f.bits)).map_err(fault)?;
+                }
+            }
+        }
+        if x.load {
+            // Registers beyond the matrix repeat it.
+            let held = f.place(f.each().max(1) - 1).0 + 1;
+            for (n, &slot) in x.r.iter().enumerate() {
+                self.put(depth, slot, u32::MAX, &out[n % held]);
+            }
         }
         Ok(())
     }

@@ -430,7 +430,12 @@ impl Warp {
                 let out = start.map(|b| base.wrapping_add(b as u64).wrapping_add(*offset as u64));
                 self.put(depth, *d, m, &out);
             }
-            Exec::Atom(x) => self.atom(env, depth, pc, x, m)?,
+            Exec::Atom(list) => {
+                for x in list {
+                    self.atom(env, depth, pc, x, m)?;
+                }
+            }
+            Exec::Stack { d, how } => self.stack(env, depth, pc, *d, *how, m)?,
             Exec::Copy(x) => self.copy(env, depth, pc, x, m)?,
             Exec::CopyGroup(what) => self.copy_group(env, pc, *what, m)?,
             Exec::Mbarrier(x) => self.mbarrier(env, depth, pc, x, m)?,
