@@ -146,6 +146,7 @@ fn numbers(text: Option<&str>, at: &str) -> String {
     let number = |t: &str| t.parse::<i64>().unwrap_or_else(|_| panic!("{at}: bad number {t}"));
     match text {
         None => "Values::Any".to_string(),
+        Some("+") => "Values::Positive".to_string(),
         Some("p2") => "Values::PowerOfTwo".to_string(),
         Some(t) if t.ends_with('n') => format!("Values::MultipleOf({})", number(&t[..t.len() - 1])),
         Some(t) => match t.split_once("..") {

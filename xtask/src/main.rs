@@ -1,8 +1,9 @@
-//! What developers run: `cargo xtask oracle | test | conformance | bench`.
+//! What developers run: `cargo xtask oracle | test | conformance | bench | gpu`.
 
 mod bench;
 mod compare;
 mod conformance;
+mod gpu;
 mod isa;
 mod oracle;
 mod test;
@@ -19,6 +20,7 @@ usage: cargo xtask <command>
   conformance --sass [--arch sm_XX,..] [--words N] [--quick]
                               the description of SASS against nvdisasm: words of ptxas and N mutated ones a target
   mine-isa [--arch sm_XX,..]  the same, with everything that the description lacks or says otherwise
+  gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   bench                       time, memory and code size beside the vendor's ptxas
 ";
 
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Some("conformance") if args.get(1).is_some_and(|a| a == "--sass") => isa::run(&args[2..], false),
         Some("mine-isa") => isa::run(&args[1..], true),
         Some("conformance") => conformance::run(&args[1..]),
+        Some("gpu") => gpu::run(&args[1..]),
         Some("bench") => bench::run(&args[1..]),
         _ => Err(USAGE.to_string()),
     };

@@ -2,15 +2,16 @@
 //!
 //! Here options are parsed, files are read and written, and diagnostics are printed; the crates below do none of that.
 
+pub mod asm;
 mod compile;
 mod files;
-mod nvdisasm;
+pub mod nvdisasm;
 mod nvlink;
 mod options;
 mod ptxas;
 mod report;
 mod run;
-mod tools;
+pub mod tools;
 
 use std::process::ExitCode;
 
@@ -41,7 +42,8 @@ Commands:
   check        check a PTX file: check FILE.ptx [--arch sm_90] [--diagnostics vendor|pretty|json]
   lint         look for hazards in the code of a cubin: lint FILE.cubin
   cubin-diff   say what tells two cubins apart: cubin-diff A B
-  asm          assemble SASS text (not supported yet)
+  asm          assemble SASS text: asm FILE.sass [-o FILE.cubin]; the text of a cubin, which assembles
+               to the same bytes: asm --disassemble FILE.cubin [-o FILE.sass]
 
 sassafras --version prints the version. Each of the first three prints its own options with --help.
 ";
@@ -71,7 +73,7 @@ fn sassafras(mut args: Vec<String>) -> ExitCode {
         "check" => tools::check(&args),
         "lint" => tools::lint(&args),
         "cubin-diff" => tools::cubin_diff(&args),
-        "asm" => report::fail("the assembler is not supported yet"),
+        "asm" => asm::main(&args),
         "--help" | "-h" | "help" => {
             report::out(USAGE);
             0

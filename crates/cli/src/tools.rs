@@ -34,7 +34,7 @@ pub(crate) fn read(path: &str) -> Result<Vec<u8>, String> {
 }
 
 /// `sassafras check FILE.ptx [--arch sm_90] [--diagnostics STYLE]`: 1 if the file has an error.
-pub fn check(args: &[String]) -> u8 {
+pub(crate) fn check(args: &[String]) -> u8 {
     let run = || -> Result<u8, String> {
         let mut args = args.to_vec();
         let style = match take(&mut args, "--diagnostics")? {
@@ -62,37 +62,46 @@ pub fn check(args: &[String]) -> u8 {
     run().unwrap_or_else(|m| fail(&m))
 }
 
+/// The hazards in the code of a cubin, a line each.
+///
+/// # Errors
+/// If the file is no cubin, or for a machine whose latencies are not known.
+pub fn hazards(bytes: &[u8]) -> Result<Vec<String>, String> {
+    let elf = Elf::read(bytes).map_err(|d| d.message)?;
+    let loaded = Loaded::load(&elf).map_err(|d| d.message)?;
+    if loaded.sm != 90 {
+        return Err(format!("the hazard checker does not know sm_{} yet", loaded.sm));
+    }
+    let mut found = Vec::new();
+    for kernel in &loaded.kernels {
+        let hints = sass::lint::CfgHints {
+            entries: kernel.functions.iter().map(|f| f.1 as u64).collect(),
+            indirect: kernel
+                .indirect_branches
+                .iter()
+                .map(|(at, to)| (*at as u64, to.iter().map(|&t| t as u64).collect()))
+                .collect(),
+        };
+        for hazard in sass::lint::check(&kernel.words(), loaded.sm, &hints) {
+            found.push(format!("{}+{:#06x}: {}", kernel.name, hazard.offset, hazard.message));
+        }
+    }
+    Ok(found)
+}
+
 /// `sassafras lint CUBIN`: one line a hazard, 1 if there is one.
-pub fn lint(args: &[String]) -> u8 {
+pub(crate) fn lint(args: &[String]) -> u8 {
     let run = || -> Result<u8, String> {
         let path = only(args, "the cubin to check")?;
-        let elf = Elf::read(&read(&path)?).map_err(|d| format!("'{path}': {}", d.message))?;
-        let loaded = Loaded::load(&elf).map_err(|d| format!("'{path}': {}", d.message))?;
-        if loaded.sm != 90 {
-            return Err(format!("'{path}': the hazard checker does not know sm_{} yet", loaded.sm));
-        }
-        let mut found = 0;
-        for kernel in &loaded.kernels {
-            let hints = sass::lint::CfgHints {
-                entries: kernel.functions.iter().map(|f| f.1 as u64).collect(),
-                indirect: kernel
-                    .indirect_branches
-                    .iter()
-                    .map(|(at, to)| (*at as u64, to.iter().map(|&t| t as u64).collect()))
-                    .collect(),
-            };
-            for hazard in sass::lint::check(&kernel.words(), loaded.sm, &hints) {
-                report::out(&format!("{}+{:#06x}: {}\n", kernel.name, hazard.offset, hazard.message));
-                found += 1;
-            }
-        }
-        Ok((found > 0) as u8)
+        let found = hazards(&read(&path)?).map_err(|m| format!("'{path}': {m}"))?;
+        found.iter().for_each(|line| report::out(&format!("{line}\n")));
+        Ok(!found.is_empty() as u8)
     };
     run().unwrap_or_else(|m| fail(&m))
 }
 
 /// `sassafras cubin-diff A B`: one line a difference, 1 if there is one.
-pub fn cubin_diff(args: &[String]) -> u8 {
+pub(crate) fn cubin_diff(args: &[String]) -> u8 {
     let run = || -> Result<u8, String> {
         let [a, b] = args else { return Err("cubin-diff takes two cubins".into()) };
         let open = |path: &String| Elf::read(&read(path)?).map_err(|d| format!("'{path}': {}", d.message));

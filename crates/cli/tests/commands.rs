@@ -50,7 +50,7 @@ fn mistakes_have_one_message_and_exit_code_1() {
         (&["lint", SAXPY], "not a valid cubin"),
         (&["lint", &cut], "not a valid cubin"),
         (&["cubin-diff", &cut], "takes two cubins"),
-        (&["asm", "x"], "not supported yet"),
+        (&["asm", "x"], "cannot read 'x'"),
     ] {
         let out = sassafras(args);
         let text = String::from_utf8_lossy(&out.stderr);

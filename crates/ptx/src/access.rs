@@ -193,7 +193,7 @@ mod tests {
 
     fn inst(op: Op, words: &str) -> Inst<'static> {
         let mods: Vec<Mod> = words.split('.').filter(|w| !w.is_empty()).map(|w| Mod::from_name(w).expect(w)).collect();
-        Inst { guard: None, op, mods: mods.leak(), operands: &[], span: Span::default() }
+        Inst { guard: None, op, mods: mods.leak(), operands: &[], span: Span::default(), head: 0 }
     }
 
     #[test]

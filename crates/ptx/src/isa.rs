@@ -123,6 +123,8 @@ pub enum Values {
     MultipleOf(i64),
     /// A power of two.
     PowerOfTwo,
+    /// More than nothing.
+    Positive,
 }
 
 /// How many elements a vector operand has.

@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Str,
     /// One or two punctuation bytes: the first in the low byte.
     Punct(u16),
-    /// A byte that starts no token, or an open string or comment.
+    /// A byte that starts no token, an open string, comment or `.DEFINE`, or an `.IF`.
     Bad,
     /// End of the text.
     Eof,
@@ -127,19 +127,59 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Where the modifiers end that stand right behind a word (`.global.u32` behind `ld`), without a blank.
+    pub fn end_of_head(&self, from: u32) -> u32 {
+        let mut end = from as usize;
+        while self.at(end) == b'.' && is(self.at(end + 1), WORD) {
+            end = self.end_of_dot(end);
+        }
+        end as u32
+    }
+
+    /// The end of the token that begins with this dot.
+    fn end_of_dot(&self, start: usize) -> usize {
+        let mut end = self.while_class(start + 1, WORD);
+        while self.at(end) == b':' && self.at(end + 1) == b':' && is(self.at(end + 2), WORD) {
+            end = self.while_class(end + 2, WORD);
+        }
+        end
+    }
+
     /// The next token.
     pub fn next(&mut self) -> Token {
-        let closed = self.skip();
-        let start = self.pos;
-        let (kind, end) = if !closed {
-            (Kind::Bad, self.src.len())
-        } else if start >= self.src.len() {
-            (Kind::Eof, start)
-        } else {
-            self.token(start)
-        };
-        self.pos = end;
-        Token { kind, span: Span::new(start as u32, end as u32) }
+        loop {
+            let closed = self.skip();
+            let start = self.pos;
+            let (mut kind, mut end) = if !closed {
+                (Kind::Bad, self.src.len())
+            } else if start >= self.src.len() {
+                (Kind::Eof, start)
+            } else {
+                self.token(start)
+            };
+            self.pos = end;
+            if kind == Kind::Dot {
+                match &self.src[start..end] {
+                    b".DEFINE" if self.definition(end) => match self.src[end..].iter().position(|&b| b == b'\n') {
+                        Some(n) => {
+                            self.pos = end + n + 1;
+                            continue;
+                        }
+                        None => (kind, end) = (Kind::Bad, self.src.len()),
+                    },
+                    b".IF" => kind = Kind::Bad,
+                    _ => {}
+                }
+                self.pos = end;
+            }
+            return Token { kind, span: Span::new(start as u32, end as u32) };
+        }
+    }
+
+    /// Does a name stand behind `.DEFINE`? Then the line is a blank (docs/ptx-notes.md).
+    fn definition(&self, at: usize) -> bool {
+        let name = self.src[at..].iter().position(|&b| b != b' ' && b != b'\t').unwrap_or(0);
+        name > 0 && is(self.at(at + name), START)
     }
 
     fn token(&self, start: usize) -> (Kind, usize) {
@@ -149,11 +189,7 @@ impl<'a> Lexer<'a> {
             return (Kind::Ident, self.while_class(start + 1, WORD));
         }
         if b == b'.' && is(self.at(start + 1), WORD) {
-            let mut end = self.while_class(start + 1, WORD);
-            while self.at(end) == b':' && self.at(end + 1) == b':' && is(self.at(end + 2), WORD) {
-                end = self.while_class(end + 2, WORD);
-            }
-            return (Kind::Dot, end);
+            return (Kind::Dot, self.end_of_dot(start));
         }
         if b.is_ascii_digit() {
             return self.number(start);
@@ -301,5 +337,17 @@ mod tests {
         assert_eq!(kinds("\"abc\n;"), [(Kind::Bad, "\"abc"), (p1(b';'), ";")]);
         assert_eq!(kinds("a\\\nb"), [(Kind::Ident, "a"), (Kind::Ident, "b")]);
         assert_eq!(kinds("0f123"), [(Kind::Int, "0"), (Kind::Ident, "f123")]);
+    }
+
+    #[test]
+    fn preprocessor() {
+        assert_eq!(
+            kinds("a .DEFINE X 1 } \" /*\n.b .DEFINE\tY\nc"),
+            [(Kind::Ident, "a"), (Kind::Dot, ".b"), (Kind::Ident, "c")]
+        );
+        assert_eq!(kinds(".DEFINE 5\n"), [(Kind::Dot, ".DEFINE"), (Kind::Int, "5")]);
+        assert_eq!(kinds(".DEFINE X"), [(Kind::Bad, ".DEFINE X")]);
+        assert_eq!(kinds(".IF x"), [(Kind::Bad, ".IF"), (Kind::Ident, "x")]);
+        assert_eq!(kinds(".IFDEF"), [(Kind::Dot, ".IFDEF")]);
     }
 }

@@ -11,6 +11,7 @@
 use crate::isa::{Mod, Op};
 use crate::types::{ScalarType, Space, SpecialReg};
 use diag::Span;
+use smallvec::SmallVec;
 use thin_vec::ThinVec;
 
 macro_rules! id {
@@ -319,23 +320,32 @@ pub enum Table {
 
 /// The statements of a function (it can be read as a slice of them) and its instructions.
 ///
-/// Texts have millions of instructions: they lie side by side, their modifiers and operands in one list for all.
+/// Texts have millions of instructions, but few different ones: what stands before the operands (the *head*) is kept once
+/// for a function, the operands of all instructions are one list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
     pub(crate) stmts: Vec<Stmt>,
     insts: Vec<Packed>,
-    mods: Vec<Mod>,
+    heads: Vec<Head>,
     operands: Vec<Operand>,
 }
 
-/// An instruction without its lists: where they end; they begin where those of the instruction before end.
+/// An opcode with its modifiers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Head {
+    pub(crate) op: Op,
+    pub(crate) mods: SmallVec<[Mod; 6]>,
+}
+
+/// An instruction without its lists.
 #[derive(Clone, Debug, PartialEq)]
 struct Packed {
     guard: Option<Guard>,
     span: Span,
-    mods: u32,
+    /// Index into the heads.
+    head: u32,
+    /// Where its operands end; they begin where those of the instruction before end.
     operands: u32,
-    op: Op,
 }
 
 impl Body {
@@ -344,15 +354,15 @@ impl Body {
     /// # Panics
     /// If the id is of another function.
     pub fn inst(&self, id: InstId) -> Inst<'_> {
-        let i = id.index();
-        let p = &self.insts[i];
-        let (mods, operands) = self.starts(i);
+        let p = &self.insts[id.index()];
+        let head = &self.heads[p.head as usize];
         Inst {
             guard: p.guard,
-            op: p.op,
-            mods: &self.mods[mods..p.mods as usize],
-            operands: &self.operands[operands..p.operands as usize],
+            op: head.op,
+            mods: &head.mods,
+            operands: &self.operands[self.operands_start(id)..p.operands as usize],
             span: p.span,
+            head: p.head,
         }
     }
 
@@ -367,30 +377,46 @@ impl Body {
         self
     }
 
-    fn starts(&self, i: usize) -> (usize, usize) {
-        let before = i.checked_sub(1).map(|i| &self.insts[i]);
-        before.map_or((0, 0), |p| (p.mods as usize, p.operands as usize))
+    fn operands_start(&self, id: InstId) -> usize {
+        id.index().checked_sub(1).map_or(0, |i| self.insts[i].operands as usize)
     }
 
-    /// Adds an instruction as the last statement; takes the operands out of their list.
-    pub(crate) fn push_inst(
-        &mut self,
-        guard: Option<Guard>,
-        op: Op,
-        mods: &[Mod],
-        operands: impl IntoIterator<Item = Operand>,
-        span: Span,
-    ) {
-        self.mods.extend_from_slice(mods);
-        self.operands.extend(operands);
+    /// The number of a head: [`Inst::head`] of the instructions that have it.
+    pub(crate) fn head(&mut self, op: Op, mods: &[Mod]) -> u32 {
+        let known = self.heads.iter().position(|h| h.op == op && h.mods.as_slice() == mods);
+        let at = known.unwrap_or_else(|| {
+            self.heads.push(Head { op, mods: mods.into() });
+            self.heads.len() - 1
+        });
+        at as u32
+    }
+
+    /// Adds an operand of the instruction that [`Body::push_inst`] is going to add.
+    pub(crate) fn push_operand(&mut self, operand: Operand) {
+        self.operands.push(operand);
+    }
+
+    /// The operands that belong to no instruction yet.
+    pub(crate) fn new_operands(&mut self) -> &mut [Operand] {
+        let from = self.insts.last().map_or(0, |p| p.operands as usize);
+        &mut self.operands[from..]
+    }
+
+    /// Forgets the operands that belong to no instruction.
+    pub(crate) fn drop_operands(&mut self) {
+        self.operands.truncate(self.insts.last().map_or(0, |p| p.operands as usize));
+    }
+
+    /// Adds an instruction as the last statement, with the operands added since the one before.
+    pub(crate) fn push_inst(&mut self, guard: Option<Guard>, head: u32, span: Span) {
         let id = InstId(self.insts.len() as u32);
-        let (mods, operands) = (self.mods.len() as u32, self.operands.len() as u32);
-        self.insts.push(Packed { guard, span, mods, operands, op });
+        self.insts.push(Packed { guard, span, head, operands: self.operands.len() as u32 });
         self.stmts.push(Stmt::Inst(id));
     }
 
+    /// The operands of an instruction.
     pub(crate) fn operands_mut(&mut self, id: InstId) -> &mut [Operand] {
-        let from = self.starts(id.index()).1;
+        let from = self.operands_start(id);
         &mut self.operands[from..self.insts[id.index()].operands as usize]
     }
 
@@ -398,7 +424,7 @@ impl Body {
     pub(crate) fn shrink(&mut self) {
         self.stmts.shrink_to_fit();
         self.insts.shrink_to_fit();
-        self.mods.shrink_to_fit();
+        self.heads.shrink_to_fit();
         self.operands.shrink_to_fit();
     }
 }
@@ -480,6 +506,8 @@ pub struct Inst<'a> {
     pub operands: &'a [Operand],
     /// The whole statement, without the semicolon.
     pub span: Span,
+    /// Instructions of a function with the same opcode and modifiers have the same number, from 0 on.
+    pub(crate) head: u32,
 }
 
 /// A guard predicate.
@@ -615,7 +643,7 @@ mod tests {
     fn what_a_text_is_made_of_is_small() {
         assert!(size_of::<Operand>() <= 24, "{}", size_of::<Operand>());
         assert!(size_of::<Stmt>() <= 16, "{}", size_of::<Stmt>());
-        assert!(size_of::<Packed>() <= 28, "{}", size_of::<Packed>());
+        assert!(size_of::<Packed>() <= 24, "{}", size_of::<Packed>());
         assert!(size_of::<Register>() <= 16, "{}", size_of::<Register>());
     }
 }

@@ -72,3 +72,33 @@ fn checks_without_a_message() {
         assert!(diags.is_empty(), "{}: {shown:#?}", path.display());
     }
 }
+
+/// The sections of a cubin by name, without those that describe the lines of the PTX text.
+fn sections(cubin: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let elf = cubin::elf::Elf::read(cubin).expect("a cubin");
+    let lines = [".nv_debug_line_sass", ".nv_debug_ptx_txt", ".rela.nv_debug_line_sass"];
+    let kept = elf.sections.into_iter().filter(|s| !lines.contains(&s.name.as_str()));
+    kept.map(|s| (s.name, s.data)).collect()
+}
+
+/// The vendor's tool makes the same cubin of a text and of what is printed of its module.
+#[test]
+fn printed_text_compiles_to_the_same_cubin() {
+    let Some(ptxas) = testkit::oracle::ptxas() else { return };
+    let work =
+        std::sync::Mutex::new(corpus().into_iter().filter(|(p, _)| p.components().any(|c| c.as_os_str() == "kernels")));
+    let wrong = std::sync::Mutex::new(Vec::new());
+    let one = || {
+        while let Some((path, text)) = { work.lock().expect("no panic").next() } {
+            let arch = format!("-arch={}", testkit::oracle::arch(&text));
+            let compile = |text: &str| testkit::oracle::compile(&ptxas, text, &[&arch]).map(|c| sections(&c));
+            let printed = ptx::print(&ptx::parse(&text).0);
+            if compile(&text) != compile(&printed) {
+                wrong.lock().expect("no panic").push(path.display().to_string());
+            }
+        }
+    };
+    std::thread::scope(|s| (0..2).for_each(|_| drop(s.spawn(one))));
+    let wrong = wrong.into_inner().expect("no panic");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

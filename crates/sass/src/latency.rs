@@ -288,6 +288,35 @@ pub fn raw_word(first: &Inst, def: u8, i: u32, second: &Inst, used: Option<u8>, 
     Latency::Fixed(cycles)
 }
 
+/// The soonest and the latest cycle, counted from the issue of `inst`, at which a reader may come for word `word` of
+/// what it writes into slot `def`; None where only a scoreboard tells, or the slot is no register of the tables.
+pub fn ready(inst: &Inst, def: u8, word: u32, sm: u16) -> Option<(u8, u8)> {
+    let class = inst.form().class;
+    let SlotKind::Reg(file) = inst.form().slots.get(def as usize)?.kind else { return None };
+    if !class.is_fixed() {
+        return None;
+    }
+    let range = |list: &[u8]| Some((*list.iter().min()?, *list.iter().max()?));
+    match file {
+        File::Gpr => {
+            let column = producer(inst, word) as usize;
+            range(&gpr_raw(sm).map(|row| row[column]))
+        }
+        File::Pred => range(&[predicate_raw(class, Class::Alu, false), predicate_raw(class, Class::Alu, true)]),
+        File::Ugpr => match class {
+            Class::R2Ur => Some((13, 15)),
+            Class::UniformMove | Class::UniformConst => Some((2, 5)),
+            Class::Elect => Some((3, 3)),
+            _ => Some((4, 12)),
+        },
+        File::Upred => match class {
+            Class::UniformMove => Some((1, 11)),
+            _ => Some((4, 11)),
+        },
+        File::Bar => None,
+    }
+}
+
 fn predicate_raw(class: Class, reader: Class, guard: bool) -> u8 {
     use Class::*;
     let coupled = matches!(reader, Alu | Fma | FmaInt | FmaWide | Cs2r);

@@ -40,6 +40,11 @@ impl Copies {
         self.groups.push_back(group);
     }
 
+    /// Takes all copies out: something else tells when they are done.
+    pub fn take(&mut self) -> Vec<Piece> {
+        self.groups.drain(..).flatten().chain(self.open.drain(..)).collect()
+    }
+
     /// `wait_group n`: all groups but the last `n` are done.
     ///
     /// # Errors
@@ -64,7 +69,7 @@ impl Copies {
 }
 
 /// The bytes count as written now.
-fn land(shadow: &mut Shadow, piece: Piece) -> Result<(), MemFault> {
+pub fn land(shadow: &mut Shadow, piece: Piece) -> Result<(), MemFault> {
     shadow.landed(piece.place, piece.size);
     shadow.access(piece.place, piece.size, Access::WRITE, true, piece.who)
 }

@@ -9,7 +9,9 @@
 //! unrelated fence may be missed. Of each word the last two writers and the last two readers are kept. A write of the
 //! value that is already there is no race with another write.
 
+use crate::copies::{Piece, land};
 use crate::fault::{FaultKind, MemFault};
+use rustc_hash::FxHashMap;
 
 /// How an access touches memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,6 +125,16 @@ struct WarpTime {
     lanes: Option<Box<[[u32; 32]; 32]>>,
 }
 
+/// What arrives at, and completes on, a barrier in shared memory.
+#[derive(Default)]
+struct Meeting {
+    /// What those who arrived in this phase had done, and those of the phases before.
+    arrived: Clock,
+    ended: Clock,
+    /// Copies that complete in this phase.
+    pieces: Vec<Piece>,
+}
+
 /// The shadow of the shared memory of a cluster.
 pub struct Shadow {
     checks: Checks,
@@ -131,6 +143,10 @@ pub struct Shadow {
     /// By warp, by warp: up to when the first knows of the second.
     seen: Vec<Clock>,
     fenced: Clock,
+    /// By warp: the time of its last fence between plain and asynchronous accesses.
+    proxied: Clock,
+    /// By place: the barriers in shared memory.
+    meetings: FxHashMap<(usize, usize), Meeting>,
     now: u32,
     used: bool,
 }
@@ -151,6 +167,8 @@ impl Shadow {
             warps: (0..n).map(|_| WarpTime { base: 0, lanes: None }).collect(),
             seen: vec![vec![0; n]; n],
             fenced: vec![0; n],
+            proxied: vec![0; n],
+            meetings: FxHashMap::default(),
             now: 1,
             used: false,
         }
@@ -334,6 +352,74 @@ impl Shadow {
         let fenced = std::mem::take(&mut self.fenced);
         self.acquire(warp, &fenced);
         self.fenced = fenced;
+    }
+
+    /// A warp arrives at the barrier in shared memory at a place.
+    pub fn arrive(&mut self, place: (usize, usize), warp: u32) {
+        let mut clock = std::mem::take(&mut self.meetings.entry(place).or_default().arrived);
+        self.release(warp, &mut clock);
+        self.meetings.entry(place).or_default().arrived = clock;
+    }
+
+    /// A copy completes in the phase of a barrier that runs.
+    pub fn complete_on(&mut self, place: (usize, usize), piece: Piece) {
+        self.meetings.entry(place).or_default().pieces.push(piece);
+    }
+
+    /// The phase of a barrier ends: its copies have landed, and who waits for it will know of them.
+    ///
+    /// # Errors
+    /// A race of what landed with an access in between.
+    pub fn phase_ends(&mut self, place: (usize, usize)) -> Result<(), MemFault> {
+        let mut m = self.meetings.remove(&place).unwrap_or_default();
+        let pieces = std::mem::take(&mut m.pieces);
+        for &piece in &pieces {
+            land(self, piece)?;
+        }
+        let now = self.moment();
+        m.arrived.resize(self.seen.len(), 0);
+        for p in &pieces {
+            m.arrived[p.who.warp as usize] = now;
+        }
+        m.ended = std::mem::take(&mut m.arrived);
+        self.meetings.insert(place, m);
+        Ok(())
+    }
+
+    /// A warp has found a phase ended.
+    pub fn pass(&mut self, place: (usize, usize), warp: u32) {
+        if let Some(m) = self.meetings.get_mut(&place) {
+            let clock = std::mem::take(&mut m.ended);
+            self.acquire(warp, &clock);
+            self.meetings.entry(place).or_default().ended = clock;
+        }
+    }
+
+    /// `fence.proxy.async`: what was written so far may be read by asynchronous copies.
+    pub fn proxy_fence(&mut self, warp: u32) {
+        self.proxied[warp as usize] = self.moment();
+    }
+
+    /// An asynchronous copy that `warp` asks for reads bytes.
+    ///
+    /// # Errors
+    /// They were written by a thread, and no fence between the proxies came after.
+    pub fn proxy_reads(&self, (rank, at): (usize, usize), size: u32, warp: u32) -> Result<(), MemFault> {
+        let words = self.memory[rank].words.get(at / 4..(at + size as usize).div_ceil(4)).unwrap_or_default();
+        for (n, w) in words.iter().enumerate() {
+            let late = |r: &&Record| {
+                let fence = self.proxied[r.who().warp as usize].max(self.proxied[warp as usize]);
+                r.mask() != 0 && r.time() > fence
+            };
+            if let Some(r) = w.last[WRITES].iter().chain(&w.last[STRONG + WRITES]).find(late) {
+                let message = format!(
+                    "an asynchronous copy reads shared memory (word at {:#x} of the CTA's) that a thread wrote, without fence.proxy.async in between",
+                    4 * (at / 4 + n)
+                );
+                return Err(MemFault { kind: FaultKind::Race, message, earlier: Some(r.who()) });
+            }
+        }
+        Ok(())
     }
 
     /// An asynchronous copy of a thread is under way to these bytes: it counts as a write now, and nobody may touch them

@@ -211,6 +211,40 @@ fn cases() -> Vec<Case> {
         W "szext.clamp.s32 %w0, %wa, %wb;" |a, b, _| match w(b).min(32) { 0 => 0, n => w((s(a) << (64 - n) >> (64 - n)) as u64) };
         W "dp4a.s32.u32 %w0, %wa, %wb, %wc;" |a, b, c| w((0..4).fold(c as u32 as i32, |t, i| t.wrapping_add((a >> (8 * i)) as i8 as i32 * (b >> (8 * i)) as u8 as i32)) as u64);
         W "dp2a.hi.s32.s32 %w0, %wa, %wb, %wc;" |a, b, c| w((0..2).fold(c as u32 as i32, |t, i| t.wrapping_add((a >> (16 * i)) as i16 as i32 * (b >> (16 + 8 * i)) as i8 as i32)) as u64);
+        // Video instructions.
+        W "vadd.s32.u32.s32 %w0, %wa, %wb;" |a, b, _| w((w(a) as i64 + s(b)) as u64);
+        W "vadd.s32.s32.s32.sat %w0, %wa, %wb;" |a, b, _| w((s(a) + s(b)).clamp(i32::MIN as i64, i32::MAX as i64) as u64);
+        W "vadd.u32.s32.s32.sat %w0, %wa.b1, %wb.h1;" |a, b, _| ((a >> 8) as i8 as i64 + (b >> 16) as i16 as i64).max(0) as u64;
+        W "vsub.s32.u32.u32 %w0, %wa.h1, %wb.b3;" |a, b, _| w(((a >> 16 & 0xffff) as i64 - (b >> 24 & 0xff) as i64) as u64);
+        W "vsub.u32.u32.u32.add %w0, %wa, %wb, %wc;" |a, b, c| w(a.wrapping_sub(b).wrapping_add(c));
+        W "vabsdiff.u32.s32.s32.add %w0, %wa.b0, %wb.b2, %wc;" |a, b, c| w((((a as i8 as i64) - ((b >> 16) as i8 as i64)).unsigned_abs()).wrapping_add(c));
+        W "vmin.s32.s32.s32 %w0, %wa.h0, %wb.h1;" |a, b, _| w((a as i16).min((b >> 16) as i16) as i64 as u64);
+        W "vmax.u32.u32.u32.min %w0, %wa.b0, %wb.b1, %wc;" |a, b, c| (a & 0xff).max(b >> 8 & 0xff).min(w(c));
+        W "vadd.u32.u32.u32 %w0.b2, %wa.b0, %wb.b1, %wc;" |a, b, c| (w(c) & 0xff00_ffff) | ((a & 0xff) + (b >> 8 & 0xff) & 0xff) << 16;
+        W "vsub.s32.s32.s32.sat %w0.h1, %wa, %wb, %wc;" |a, b, c| (c & 0xffff) | ((s(a) - s(b)).clamp(-32768, 32767) as u64 & 0xffff) << 16;
+        W "vshl.u32.u32.u32.clamp %w0, %wa, %wb;" |a, b, _| if w(b) > 31 { 0 } else { w(a << w(b)) };
+        W "vshl.u32.u32.u32.wrap %w0, %wa, %wb.b0;" |a, b, _| w(a << (b & 31));
+        W "vshr.s32.s32.u32.clamp %w0, %wa, %wb;" |a, b, _| w((s(a) >> w(b).min(32)) as u64);
+        W "vshr.u32.u32.u32.wrap.add %w0, %wa.h1, %wb, %wc;" |a, b, c| w((a >> 16 & 0xffff).wrapping_shr(b as u32 & 31).wrapping_add(c));
+        W "vmad.s32.s32.s32 %w0, %wa.h0, %wb.h1, %wc;" |a, b, c| w((a as i16 as i64 * (b >> 16) as i16 as i64 + s(c)) as u64);
+        W "vmad.u32.u32.u32.shr15 %w0, %wa.b0, %wb.h0, %wc;" |a, b, c| w((a & 0xff) * (b & 0xffff) + w(c) >> 15);
+        W "vmad.s32.s32.s32.sat %w0, %wa.h0, %wb.h0, %wc;" |a, b, c| w((a as i16 as i64 * b as i16 as i64 + s(c)).clamp(i32::MIN as i64, i32::MAX as i64) as u64);
+        W "vset.s32.s32.lt %w0, %wa.b0, %wb.b1;" |a, b, _| ((a as i8) < (b >> 8) as i8) as u64;
+        W "vset.u32.u32.ge.add %w0, %wa, %wb, %wc;" |a, b, c| w((w(a) >= w(b)) as u64 + w(c));
+        W "vadd2.s32.s32.s32.sat %w0, %wa, %wb, %wc;" |a, b, _| (a as i16).saturating_add(b as i16) as u16 as u64 | (((a >> 16) as i16).saturating_add((b >> 16) as i16) as u16 as u64) << 16;
+        W "vsub2.u32.u32.u32 %w0, %wa, %wb, %wc;" |a, b, _| (a.wrapping_sub(b) & 0xffff) | ((a >> 16).wrapping_sub(b >> 16) & 0xffff) << 16;
+        W "vabsdiff2.u32.u32.u32.add %w0, %wa, %wb, %wc;" |a, b, c| w((a as u16).abs_diff(b as u16) as u64 + ((a >> 16) as u16).abs_diff((b >> 16) as u16) as u64 + w(c));
+        W "vavrg2.u32.u32.u32 %w0, %wa, %wb, %wc;" |a, b, _| ((a & 0xffff) + (b & 0xffff) + 1 >> 1) | ((a >> 16 & 0xffff) + (b >> 16 & 0xffff) + 1 >> 1) << 16;
+        W "vmax2.s32.s32.s32 %w0, %wa, %wb, %wc;" |a, b, _| (a as i16).max(b as i16) as u16 as u64 | (((a >> 16) as i16).max((b >> 16) as i16) as u16 as u64) << 16;
+        W "vmin2.u32.u32.u32 %w0.h1, %wa.h01, %wb, %wc;" |a, b, c| (c & 0xffff) | (a & 0xffff).min(b >> 16 & 0xffff) << 16;
+        W "vset2.s32.s32.gt %w0, %wa, %wb, %wc;" |a, b, _| ((a as i16) > (b as i16)) as u64 | ((((a >> 16) as i16) > ((b >> 16) as i16)) as u64) << 16;
+        W "vadd4.u32.u32.u32 %w0, %wa, %wb, %wc;" |a, b, _| (0..4).fold(0, |r, i| r | (((a >> 8 * i) as u8).wrapping_add((b >> 8 * i) as u8) as u64) << 8 * i);
+        W "vsub4.s32.s32.s32.sat %w0, %wa, %wb, %wc;" |a, b, _| (0..4).fold(0, |r, i| r | (((a >> 8 * i) as i8).saturating_sub((b >> 8 * i) as i8) as u8 as u64) << 8 * i);
+        W "vabsdiff4.u32.u32.u32.add %w0, %wa, %wb, %wc;" |a, b, c| w((0..4).fold(w(c), |r, i| r + ((a >> 8 * i) as u8).abs_diff((b >> 8 * i) as u8) as u64));
+        W "vavrg4.u32.u32.u32 %w0, %wa, %wb, %wc;" |a, b, _| (0..4).fold(0, |r, i| r | ((a >> 8 * i & 0xff) + (b >> 8 * i & 0xff) + 1 >> 1) << 8 * i);
+        W "vmin4.s32.s32.s32 %w0.b20, %wa, %wb, %wc;" |a, b, c| (0..4).fold(0, |r, i| { let x = if i % 2 == 0 { ((a >> 8 * i) as i8).min((b >> 8 * i) as i8) as u8 as u64 } else { c >> 8 * i & 0xff }; r | x << 8 * i });
+        W "vmax4.u32.u32.u32 %w0, %wa, %wb, %wc;" |a, b, _| (0..4).fold(0, |r, i| r | (a >> 8 * i & 0xff).max(b >> 8 * i & 0xff) << 8 * i);
+        W "vset4.u32.u32.ne.add %w0, %wa, %wb, %wc;" |a, b, c| w((0..4).fold(w(c), |r, i| r + ((a ^ b) >> 8 * i & 0xff != 0) as u64));
         // Comparison and selection.
         P "setp.lt.s32 %p0, %wa, %wb;" |a, b, _| (s(a) < s(b)) as u64;
         P "setp.hs.u64 %p0, %a, %b;" |a, b, _| (a >= b) as u64;
@@ -248,6 +282,11 @@ fn cases() -> Vec<Case> {
         W "cvt.sat.u8.s32 %w0, %wa;" |a, _, _| s(a).clamp(0, 255) as u64;
         W "cvt.sat.s16.s32 %w0, %wa;" |a, _, _| w(s(a).clamp(-32768, 32767) as u64);
         D "cvt.s64.s32 %d0, %wa;" |a, _, _| s(a) as u64;
+        // The vendor's code of these has the high half as an immediate of I2F.
+        D "mov.b64 %d1, 0x4ff8000000000000;\ncvt.rp.f64.s64 %d0, %d1;" |_, _, _| (0x4ff8_0000_0000_0000i64 as f64).to_bits();
+        D "mov.b64 %d1, 0xcff8000100000000;\ncvt.rn.f64.s64 %d0, %d1;" |_, _, _| (0xcff8_0001_0000_0000u64 as i64 as f64).to_bits();
+        D "mov.b64 %d1, 0xcff8000100000000;\ncvt.rn.f64.u64 %d0, %d1;" |_, _, _| (0xcff8_0001_0000_0000u64 as f64).to_bits();
+        W "mov.b64 %d1, 0x0000000500000000;\ncvt.rn.f32.s64 %w0, %d1;" |_, _, _| (0x5_0000_0000u64 as f32).to_bits() as u64;
         W "cvt.rzi.s32.f32 %w0, %wa;" |a, _, _| w(f(a) as i32 as u64);
         W "cvt.rni.u32.f32 %w0, %wa;" |a, _, _| f(a).round_ties_even() as u32 as u64;
         D "cvt.rmi.s64.f32 %d0, %wa;" |a, _, _| if f(a).is_nan() { 1 << 63 } else { f(a).floor() as i64 as u64 };
@@ -320,6 +359,11 @@ fn instructions_compute_what_they_should() {
 /// Division by zero has no defined result in PTX, so these are left out of the comparison.
 const UNDEFINED: [&str; 2] = ["div.s32 %w0, %wa, %wb;", "div.u64 %d0, %a, %b;"];
 
+/// Where the vendor's code (ptxas 13.0 to 13.5, which has sequences for these) is not what the document says: it saturates a
+/// half as if the difference were unsigned, and shifts an unsigned sum as if it were signed.
+const OTHERWISE: [&str; 2] =
+    ["vsub.s32.s32.s32.sat %w0.h1, %wa, %wb, %wc;", "vmad.u32.u32.u32.shr15 %w0, %wa.b0, %wb.h0, %wc;"];
+
 #[test]
 fn the_vendors_code_computes_the_same() {
     let Some(ptxas) = testkit::oracle::ptxas() else { return };
@@ -331,7 +375,7 @@ fn the_vendors_code_computes_the_same() {
         let cubin = cubin.unwrap_or_else(|e| panic!("{}: {e}", case.body));
         match sim::run_sass(&cubin, &launch, &Config::default()) {
             Err(e) => bad.push(format!("{}: {e}", case.body)),
-            Ok(_) if UNDEFINED.contains(&case.body) => {}
+            Ok(_) if UNDEFINED.contains(&case.body) || OTHERWISE.contains(&case.body) => {}
             Ok(outcome) => {
                 for (x, got) in list.iter().zip(outcome.buffers[1].chunks_exact(8)) {
                     let got = u64::from_le_bytes(got.try_into().unwrap());

@@ -1,6 +1,6 @@
 //! Contraction: a product and a sum become one fused operation where PTX allows it (neither names its rounding).
 
-use crate::ir::{Func, Op};
+use crate::ir::{Def, Func, Op};
 
 /// Set in `attr.sub` of additions and multiplications that PTX lets be fused.
 pub const MAY_FUSE: u8 = 1;
@@ -24,20 +24,27 @@ pub fn run(f: &mut Func) {
                 continue;
             }
             for (x, y) in [(0, 1), (1, 0)] {
-                let Some(product) = f.def_inst(inst.args[x]) else { continue };
-                // A negated product is the product with one factor negated.
-                let fits = product.op == Op::FMul
-                    && product.attr.sub & MAY_FUSE != 0
-                    && !product.attr.sat
-                    && product.attr.ftz == inst.attr.ftz
-                    && product.attr.fmt == inst.attr.fmt
+                // `c - a * b` is a sum with the negation of a product: it becomes the product with one factor negated.
+                let negation = f.def_inst(inst.args[x]).filter(|n| n.op == Op::FNeg && !n.attr.ftz && !n.attr.sat);
+                let product = negation.map_or(inst.args[x], |n| n.args[0]);
+                let Some(found) = f.def_inst(product) else { continue };
+                let fits = found.op == Op::FMul
+                    && found.attr.sub & MAY_FUSE != 0
+                    && !found.attr.sat
+                    && found.attr.ftz == inst.attr.ftz
+                    && found.attr.fmt == inst.attr.fmt
+                    && uses[product.index()] == 1
                     && uses[inst.args[x].index()] == 1;
                 if fits {
-                    let args = [product.args[0], product.args[1], inst.args[y]];
+                    let (mut a, b) = (found.args[0], found.args[1]);
+                    if let (true, Def::Inst(n, _)) = (negation.is_some(), f.def(inst.args[x])) {
+                        f.insts[n.0 as usize].args[0] = a;
+                        a = inst.args[x];
+                    }
                     let fused = &mut f.insts[id.0 as usize];
                     fused.op = Op::FFma;
                     fused.attr.sub = 0;
-                    fused.args = args.into_iter().collect();
+                    fused.args = [a, b, inst.args[y]].into_iter().collect();
                     break;
                 }
             }
@@ -65,5 +72,15 @@ mod tests {
         assert!(t("sub=1"));
         assert!(!t(""));
         assert!(!t("sub=1 ftz"));
+    }
+
+    #[test]
+    fn a_difference_negates_a_factor() {
+        let text = "func k returns(b32) {\nblk0():\nv0:b32 = sreg\nv1:b32 = fmul v0, v0 {fmt=f32 sub=1}\nv2:b32 = fneg v1 {fmt=f32}\n\
+               v3:b32 = fadd v0, v2 {fmt=f32 sub=1}\nret v3\n}";
+        let mut f = text::parse(text).unwrap().remove(0);
+        run(&mut f);
+        let after = text::print(&f);
+        assert!(after.contains("fneg v0") && after.contains("ffma v2, v0, v0") && !after.contains("fmul"), "{after}");
     }
 }

@@ -21,7 +21,10 @@ pub(super) struct Fit {
     pub operands: SmallVec<[&'static OperandForm; 6]>,
 }
 
-type Known = (Op, SmallVec<[Mod; 6]>, Rc<[Fit]>);
+/// The forms that a head fits.
+pub(super) type Fits = Rc<[Fit]>;
+
+type Known = (Op, SmallVec<[Mod; 6]>, Fits);
 
 /// Fits of the modifier lists seen so far.
 #[derive(Default)]
@@ -29,6 +32,9 @@ pub(super) struct Cache(FxHashMap<u64, Vec<Known>>);
 
 /// How far modifiers are from a form.
 struct Miss {
+    form: &'static Form,
+    /// The types of the modifiers that fit.
+    found: Types,
     extra: Vec<Mod>,
     missing: Option<&'static crate::isa::Group>,
     types: bool,
@@ -53,6 +59,8 @@ fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
     let named = all.iter().zip(form.name).take_while(|(a, b)| a == b).count();
     if named < form.name.len() {
         return Err(Miss {
+            form,
+            found: [None; 6],
             extra: Vec::new(),
             missing: None,
             types: false,
@@ -105,7 +113,83 @@ fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
     }
     let operation =
         matches!(form.op, Op::Atom | Op::Red) && extra.iter().any(|&m| crate::access::AtomOp::from_mod(m).is_some());
-    Err(Miss { extra, missing, types: wrong_type || missing_type, operation, unnamed: 0 })
+    Err(Miss { form, found: types, extra, missing, types: wrong_type || missing_type, operation, unnamed: 0 })
+}
+
+/// Is it an `atom` or `red` of one type that some operation has?
+fn atomic(inst: &Inst) -> bool {
+    use ScalarType::*;
+    let some = |t: &ScalarType| !matches!(t, B8 | U8 | S8 | B16 | U16 | S16 | Pred | B128);
+    matches!(inst.op, Op::Atom | Op::Red) && !inst.has(Mod::Async) && matches!(inst.types()[..], [t] if some(&t))
+}
+
+/// The message for a group of which a word must be written.
+fn missing(inst: &Inst, group: &crate::isa::Group, name: &str) -> String {
+    let word = group.words[0].word;
+    let text = word.name();
+    let layouts = inst.mods.iter().filter(|m| matches!(m, Mod::Row | Mod::Col)).count();
+    let what = match (inst.op, word) {
+        (Op::Membar, _) => "Membar level",
+        (Op::Tensormap, Mod::B1024) => "Tensormap size modifier",
+        (Op::Tensormap, Mod::Tile) => "Tensormap mode modifier",
+        (Op::Tensormap, _) if !matches!(word, Mod::Global) => "Tensormap field modifier",
+        (
+            Op::Tex | Op::Tld4 | Op::Suld | Op::Sust | Op::Sured,
+            Mod::N1d | Mod::N2d | Mod::N3d | Mod::Cube | Mod::N2dms,
+        ) => "Geometry modifier",
+        (Op::Cp, Mod::N1d | Mod::N2d | Mod::N3d) => ".dim modifier",
+        (Op::Ldmatrix | Op::Stmatrix | Op::Tcgen05, Mod::X1 | Mod::X2) => ".num modifier",
+        (Op::Max | Op::Min, Mod::Abs) => return "Modifier '.xorsign' requires modifier '.abs'".to_string(),
+        (Op::Bar | Op::Barrier, Mod::And | Mod::Popc) => {
+            let ty = inst.types().first().map_or("", |t| t.name());
+            return format!("Illegal reduction operation for instruction '{name}.{ty}'");
+        }
+        (_, Mod::Trap) => "Clamp modifier",
+        (Op::Cp, Mod::L2) => ".level modifier",
+        (Op::Cvt, Mod::Satfinite) => {
+            let ty = inst.types().first().map_or("", |t| t.name());
+            return format!("'.satfinite' modifier required for instruction '{name}' with destination type '.{ty}'");
+        }
+        (Op::Red | Op::Atom, Mod::Noftz) => {
+            let ty = inst.types().first().map_or("", |t| t.name());
+            return format!("'.noftz' modifier required for instruction '{name}' with type '.{ty}'");
+        }
+        (Op::Cp | Op::Multimem, Mod::Noftz) => {
+            let ty = inst.types().first().map_or("", |t| t.name());
+            return format!(
+                "Modifier '.noftz' required for instruction '{name}' with type '.{ty}' and operation '.add'"
+            );
+        }
+        (Op::Fence, Mod::Cta) => "Scope modifier",
+        (Op::Shfl, Mod::Up) => "Shuffle modifier",
+        (Op::Shf, Mod::Clamp) => "Clamp modifier",
+        (Op::Tex, Mod::V2 | Mod::V4) => {
+            let ty = inst.types().first().map_or("", |t| t.name());
+            return format!("Instruction '{name}.{ty}' requires .{text} type");
+        }
+        (Op::Wmma, Mod::Row | Mod::Col) if !inst.has(Mod::Mma) => "layout modifier",
+        (_, Mod::Row | Mod::Col) if layouts == 0 => "'.alayout' modifier",
+        (_, Mod::Row | Mod::Col) => "'.blayout' modifier",
+        (_, Mod::Sync | Mod::Aligned | Mod::Trans | Mod::BlockScale | Mod::Popc | Mod::Noftz) => {
+            return format!(".{text} modifier required for instruction '{name}'");
+        }
+        (_, Mod::MbarrierCompleteTxBytes | Mod::BulkGroup) => ".completion_mechanism modifier",
+        (_, Mod::CtaGroup1 | Mod::CtaGroup2) => ".cta_group modifier",
+        _ if text.starts_with("kind::") => ".kind modifier",
+        _ if text.starts_with("scale_vec::") => ".scale_vec_size modifier",
+        _ if super::repeat::is_shape(text) => "Shape modifier",
+        (Op::Atom | Op::Red | Op::Multimem | Op::Cp, _) if crate::access::AtomOp::from_mod(word).is_some() => {
+            "Reduction operation is"
+        }
+        _ if crate::types::Space::from_mod(word).is_some() => {
+            return format!("State space incorrect for instruction '{name}'");
+        }
+        _ => {
+            let words: Vec<String> = group.words.iter().take(8).map(|w| format!(".{}", w.word.name())).collect();
+            return format!("Modifier {} required for instruction '{name}'", words.join(" or "));
+        }
+    };
+    format!("{what} required for instruction '{name}'")
 }
 
 /// The opcode as messages name it: `mul.wide`, `cvta.to`.
@@ -187,19 +271,36 @@ fn dimensions(inst: &Inst) -> usize {
 
 impl Checker<'_> {
     /// The forms that the modifiers of an instruction fit; reports and gives none where there is none.
-    pub(super) fn fits(&mut self, inst: &Inst) -> Rc<[Fit]> {
+    pub(super) fn fits(&mut self, inst: &Inst) -> Fits {
+        self.gated = false;
+        let head = inst.head as usize;
+        if let Some(Some(known)) = self.heads.get(head) {
+            return known.clone();
+        }
+        let (fits, keep) = self.fits_of_head(inst);
+        if keep {
+            if self.heads.len() <= head {
+                self.heads.resize(head + 1, None);
+            }
+            self.heads[head] = Some(fits.clone());
+        }
+        fits
+    }
+
+    /// The same, asking the module's other functions first; and false where an error is due each time.
+    fn fits_of_head(&mut self, inst: &Inst) -> (Fits, bool) {
         let mut hasher = FxHasher::default();
         (inst.op, inst.mods).hash(&mut hasher);
         let key = hasher.finish();
         if let Some(list) = self.cache.0.get(&key)
             && let Some(known) = list.iter().find(|k| k.0 == inst.op && k.1.as_slice() == inst.mods)
         {
-            return known.2.clone();
+            return (known.2.clone(), true);
         }
         let forms = inst.op.forms();
         if forms.is_empty() {
             self.error(inst.span, format!("instruction '{}' is not supported yet", name(inst)));
-            return Rc::new([]);
+            return (Rc::new([]), false);
         }
         let mut fits = Vec::new();
         let mut nearest: Option<Miss> = None;
@@ -214,14 +315,25 @@ impl Checker<'_> {
             if let Some(miss) = nearest {
                 self.report(inst, &miss);
             }
-            return Rc::new([]);
+            return (Rc::new([]), false);
         }
-        let fits: Rc<[Fit]> = fits.into();
+        let fits: Fits = fits.into();
         let gated = self.gates(inst, &fits);
+        self.gated = gated;
         if !gated {
             self.cache.0.entry(key).or_default().push((inst.op, inst.mods.into(), fits.clone()));
         }
-        fits
+        (fits, !gated)
+    }
+
+    /// Do the operands not even fit the nearest form?
+    fn mismatched(&self, inst: &Inst, miss: &Miss) -> bool {
+        let called = |o: &&OperandForm| o.when.is_none_or(|w| inst.mods.contains(&w));
+        let operands: SmallVec<[&'static OperandForm; 6]> = miss.form.operands.iter().filter(called).collect();
+        let least = operands.iter().filter(|o| !o.optional).count();
+        let fit = Fit { form: miss.form, types: miss.found, operands };
+        let given = inst.operands.len();
+        (least..=fit.operands.len()).contains(&given) && self.misfits(inst, &fit)
     }
 
     fn report(&mut self, inst: &Inst, miss: &Miss) {
@@ -229,10 +341,36 @@ impl Checker<'_> {
         if let Some(message) = super::repeat::repeated(inst) {
             return self.error(inst.span, message);
         }
+        let layouts: SmallVec<[Mod; 2]> =
+            inst.mods.iter().copied().filter(|m| matches!(m, Mod::Row | Mod::Col)).collect();
+        if inst.op == Op::Mma || inst.op == Op::Wmma && inst.has(Mod::Mma) {
+            let message = match layouts[..] {
+                [] => Some(format!("'.alayout' modifier required for instruction '{name}'")),
+                [_] => Some(format!("'.blayout' modifier required for instruction '{name}'")),
+                [Mod::Col, _] if miss.extra.contains(&Mod::Col) || miss.extra.contains(&Mod::Row) => {
+                    Some(format!("Illegal alayout '.col' for instruction '{name}'"))
+                }
+                [_, b] if miss.extra.contains(&b) => {
+                    Some(format!("Illegal blayout '.{}' for instruction '{name}'", b.name()))
+                }
+                _ => None,
+            };
+            if let Some(message) = message {
+                return self.error(inst.span, message);
+            }
+        }
+        // The operands are looked at before most modifiers are.
+        let early = miss.form.name.is_empty()
+            && !matches!(
+                inst.op,
+                Op::Mma | Op::Ldmatrix | Op::Stmatrix | Op::Movmatrix | Op::Tex | Op::Tld4 | Op::Fence | Op::Membar
+            )
+            || matches!(inst.op, Op::Multimem);
+        if early && !miss.types && miss.unnamed == 0 && self.mismatched(inst, miss) {
+            return self.error(inst.span, format!("Arguments mismatch for instruction '{name}'"));
+        }
         let product = |m: Mod| matches!(m, Mod::Lo | Mod::Hi | Mod::Wide);
-        let compares = |m: Mod| {
-            CmpOp::from_mod(m).is_some() && !matches!(m, Mod::Lo | Mod::Hi) && !matches!(inst.op, Op::Setp | Op::Set)
-        };
+        let compares = |m: Mod| CmpOp::from_mod(m).is_some() && !matches!(inst.op, Op::Setp | Op::Set);
         let spaces = inst.mods.iter().filter(|&&m| crate::types::Space::from_mod(m).is_some()).count();
         let has = |f: &dyn Fn(Mod) -> bool| miss.extra.iter().copied().find(|&m| f(m));
         let rounding = |m: Mod| Rounding::from_mod(m).is_some();
@@ -244,13 +382,17 @@ impl Checker<'_> {
             && has(&|m| matches!(m, Mod::U16 | Mod::U32 | Mod::U64)).is_some()
         {
             format!("Instruction '{name}' applies only to signed numeric types")
+        } else if let Some(m) = has(&|m| matches!(m, Mod::Wide | Mod::Full)) {
+            format!("Unknown modifier '.{}'", m.name())
+        } else if let (Op::Wgmma, Some(m)) = (inst.op, has(&|m| super::repeat::is_shape(m.name()))) {
+            format!("Illegal matrix shape '.{}' for instruction '{name}'", m.name())
         } else if has(&compares).is_some() {
             format!("Comparison qualifier is not allowed for instruction '{name}'")
         } else if matches!(inst.op, Op::Mul | Op::Mad)
             && (has(&product).is_some() || miss.missing.is_some_and(|g| product(g.words[0].word)))
         {
             format!("Unexpected instruction types specified for '{name}'")
-        } else if let (true, Some(operation)) = (miss.types && matches!(inst.op, Op::Atom | Op::Red), inst.atom_op()) {
+        } else if let (true, Some(operation)) = (miss.types && atomic(inst), inst.atom_op()) {
             let word = inst.mods.iter().find(|&&m| crate::access::AtomOp::from_mod(m) == Some(operation));
             let word = word.map_or("", |w| w.name());
             let mut types: Vec<String> = Vec::new();
@@ -265,6 +407,30 @@ impl Checker<'_> {
                 }
             }
             format!("Operation .{word} requires {} type for instruction '{name}'", types.join(" or "))
+        } else if let (true, Some(op), [ty]) = (
+            matches!(inst.op, Op::Cp | Op::Multimem),
+            has(&|m| crate::access::AtomOp::from_mod(m).is_some()),
+            &inst.types()[..],
+        ) {
+            format!("Incorrect type '.{}' for operation '.{}' in instruction '{name}'", ty.name(), op.name())
+        } else if let (true, Op::Mma, Some(shape)) =
+            (miss.types, inst.op, inst.mods.iter().find(|m| super::repeat::is_shape(m.name())))
+        {
+            use ScalarType::{F16, F32, F64, S32};
+            let types = inst.types();
+            let sums = |t: Option<&ScalarType>| matches!(t, Some(F16 | F32 | F64 | S32));
+            let sparse = inst.has(Mod::Sp) || inst.has(Mod::SpOrderedMetadata);
+            let shape = shape.name();
+            match types.len() {
+                5.. if !inst.has(Mod::BlockScale) => {
+                    let kind = if sparse { "Sparse mma" } else { "mma" };
+                    format!("Unexpected number of instruction types specified for {kind} with shape '.{shape}'")
+                }
+                _ if sums(types.first()) && sums(types.last()) => {
+                    format!("Incorrect instruction type specified for mma with shape '.{shape}'")
+                }
+                _ => format!("Unexpected instruction types specified for '{name}'"),
+            }
         } else if miss.types {
             format!("Unexpected instruction types specified for '{name}'")
         } else if has(&rounding).is_some() {
@@ -275,7 +441,15 @@ impl Checker<'_> {
                 return self
                     .error(inst.span, format!("Unexpected number of state spaces specified in instruction '{name}'"));
             }
-            format!("State space incorrect for instruction '{name}'")
+            let takes = inst.op.forms().iter().any(|f| {
+                inst.mods.starts_with(f.name)
+                    && f.groups.iter().any(|g| g.words.iter().any(|w| crate::types::Space::from_mod(w.word).is_some()))
+            });
+            if takes {
+                format!("State space incorrect for instruction '{name}'")
+            } else {
+                format!("No state space qualifier expected for instruction '{name}'")
+            }
         } else if let Some(m) = has(&|m| matches!(m, Mod::V2 | Mod::V4 | Mod::V8)) {
             let _ = m;
             format!("Vector qualifier is not allowed for instruction '{name}'")
@@ -295,18 +469,8 @@ impl Checker<'_> {
                 format!("Comparison modifier required for instruction '{name}'")
             } else if word == Mod::Approx {
                 format!(".approx modifier required for instruction '{name}'")
-            } else if let Some(what) = match (inst.op, word) {
-                (Op::Membar, _) => Some("Membar level"),
-                (Op::Fence, Mod::Cta) => Some("Scope modifier"),
-                (Op::Shfl, Mod::Up) => Some("Shuffle modifier"),
-                (Op::Shf, Mod::Clamp) => Some("Clamp modifier"),
-                (Op::Atom | Op::Red, _) => Some("Reduction operation is"),
-                _ => None,
-            } {
-                format!("{what} required for instruction '{name}'")
             } else {
-                let words: Vec<String> = group.words.iter().map(|w| format!(".{}", w.word.name())).collect();
-                format!("Modifier {} required for instruction '{name}'", words.join(" or "))
+                missing(inst, group, &name)
             }
         } else {
             format!("Unexpected instruction types specified for '{name}'")

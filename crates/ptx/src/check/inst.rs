@@ -54,6 +54,7 @@ pub(super) fn because(text: impl Into<String>) -> Checked {
 
 impl Checker<'_> {
     pub(super) fn inst(&mut self, func: FuncId, f: &Function, inst: &Inst) {
+        self.func = Some(func);
         let fits = self.fits(inst);
         if fits.is_empty() {
             return;
@@ -80,9 +81,16 @@ impl Checker<'_> {
         for fit in counted {
             match self.operands(f, inst, fit) {
                 Ok(()) => {
+                    // Another form of the same modifiers may be older than the one that the operands call for.
+                    let since = fit.form.since;
+                    if !self.gated && (since.ptx > self.version || !since.has(self.target)) {
+                        self.since(inst.span, &name(), since);
+                        return;
+                    }
                     self.specials(inst);
                     return self.meaning(func, f, inst);
                 }
+                Err(bad @ Bad::Because(_)) if !matches!(first, Some(Bad::Because(_))) => first = Some(bad),
                 Err(bad) => first = first.or(Some(bad)),
             }
         }
@@ -91,6 +99,12 @@ impl Checker<'_> {
             _ => format!("Arguments mismatch for instruction '{}'", name()),
         };
         self.error(inst.span, message);
+    }
+
+    /// Is there an operand that can never stand where it does?
+    pub(super) fn misfits(&self, inst: &Inst, fit: &Fit) -> bool {
+        let Some(f) = self.func.and_then(|i| self.m.funcs.get(i.index())) else { return false };
+        matches!(self.operands(f, inst, fit), Err(Bad::Mismatch))
     }
 
     fn operands(&self, f: &Function, inst: &Inst, fit: &Fit) -> Checked {
@@ -111,25 +125,62 @@ impl Checker<'_> {
         let ty = fit.operand_type(form.ty);
         let is_dest = matches!(
             form.kind,
-            K::Dest
-                | K::DestPred
-                | K::DestAndPred
-                | K::DestBoth
-                | K::ConvDest
-                | K::MoveDest
-                | K::LoadDest
-                | K::DestVec(_)
+            K::Dest | K::DestPred | K::DestAndPred | K::DestBoth | K::ConvDest | K::MoveDest | K::LoadDest
         );
         if is_dest {
             match o {
                 Operand::Special(_) => return because("Read-only special register cannot be destination argument"),
                 Operand::Int(_) | Operand::F32(_) | Operand::F64(_) => {
+                    if form.kind != K::DestPred {
+                        constant(o, ty)?;
+                    }
                     return because(format!("Result register required for instruction '{}'", name()));
                 }
                 _ => {}
             }
         }
-        if let (Operand::Special(_), K::Source | K::Pred | K::StoreSource) = (o, form.kind) {
+        if matches!(form.kind, K::Dest | K::DestPred | K::Source | K::DestAndPred)
+            && matches!(o, Operand::Vector(_))
+            && ty != Some(ScalarType::B128)
+        {
+            if let (Operand::Vector(parts), Some(ty)) = (o, ty) {
+                for p in parts {
+                    match p {
+                        Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ty) => {}
+                        _ => return Err(Bad::Mismatch),
+                    }
+                }
+            }
+            return because(if inst.op == Op::Red {
+                format!("Vector is not expected for argument {i} of instruction '{}'", name())
+            } else {
+                format!("Vector operand is not allowed for instruction '{}'", name())
+            });
+        }
+        if is_dest && matches!(o, Operand::Var { .. }) || form.kind == K::ConvDest && matches!(o, Operand::Mem(_)) {
+            return because(format!("Argument {i} of instruction '{}': must be register", name()));
+        }
+        let source = matches!(
+            form.kind,
+            K::Source
+                | K::Pred
+                | K::ConvSource
+                | K::StoreSource
+                | K::SourceVec(_)
+                | K::Multiple(_)
+                | K::Word
+                | K::Memory
+                | K::Constant(_)
+                | K::Register
+                | K::MoveSource
+                | K::ConstantVec(_)
+        );
+        if source && matches!(o, Operand::Sink) {
+            return because("Parsing error near '_': syntax error");
+        }
+        if let (Operand::Special(s), K::Source | K::StoreSource | K::Multiple(_) | K::Word) = (o, form.kind)
+            && ty.is_none_or(|t| exact(s.ty(), t) || t.bits() == 16 && s.ty().bits() == 32)
+        {
             return because(format!("Special register argument not allowed for instruction '{}'", name()));
         }
         let fits = |reg: &Operand, test: fn(ScalarType, ScalarType) -> bool| -> Checked {
@@ -161,6 +212,7 @@ impl Checker<'_> {
                 _ => pred(o),
             },
             K::DestBoth if !matches!(o, Operand::Pair(_)) => {
+                fits(o, exact)?;
                 because(format!("Predicate output expected for instruction '{}'", name()))
             }
             K::DestAndPred | K::DestBoth => match o {
@@ -178,6 +230,7 @@ impl Checker<'_> {
                             let ok = !t.is_float() && matches!(t.bits(), 32 | 64);
                             if ok { Ok(()) } else { Err(Bad::Mismatch) }
                         }
+                        Operand::Int(_) => Ok(()),
                         _ => Err(Bad::Mismatch),
                     };
                 }
@@ -186,7 +239,9 @@ impl Checker<'_> {
                     Operand::Vector(parts) if ty == Some(ScalarType::B128) => {
                         self.packed(f, parts, ScalarType::B128, false)
                     }
-                    Operand::Reg { .. } => fits(o, if form.kind == K::Source { exact } else { relaxed }),
+                    Operand::Reg { .. } => {
+                        fits(o, if form.kind == K::Source || inst.has(Mod::Bf16) { exact } else { relaxed })
+                    }
                     Operand::Var { .. } => {
                         because(format!("Argument {i} of instruction '{}': must be register", name()))
                     }
@@ -200,6 +255,10 @@ impl Checker<'_> {
                 Operand::Int(_) => Ok(()),
                 _ => pred(o),
             },
+            K::ConvDest if *o == Operand::Sink => {
+                because(format!("Result discard mode is not allowed for instruction '{}'", name()))
+            }
+            K::ConvDest if inst.has(Mod::Bf16) || inst.has(Mod::Tf32) => fits(o, exact),
             K::ConvDest => fits(o, relaxed),
             K::MoveDest => self.move_dest(f, inst, o, ty),
             K::MoveSource => self.move_source(f, inst, o, ty),
@@ -262,6 +321,11 @@ impl Checker<'_> {
             },
             K::Sink => match o {
                 Operand::Sink => Ok(()),
+                Operand::Reg { reg, elem } if self.reg(f, *reg, *elem)?.bits() != 64 => Err(Bad::Mismatch),
+                Operand::Reg { .. } | Operand::Int(_) => because(format!(
+                    "Sink '_' is expected as a destination operand for instruction '{}' with '.shared::cluster'",
+                    name()
+                )),
                 _ => Err(Bad::Mismatch),
             },
             // The vendor's tool looks at the size of these only, and takes predicates, too.
@@ -331,6 +395,9 @@ impl Checker<'_> {
 
     fn special(&self, s: crate::types::SpecialReg, ty: Option<ScalarType>, conversion: bool) -> Checked {
         let Some(ty) = ty else { return Err(Bad::Mismatch) };
+        if conversion && ty.is_float() {
+            return because("Special register argument not allowed for instruction 'cvt'");
+        }
         let own = s.ty();
         // The 32-bit index registers were 16 bits wide once: both widths may be read.
         let narrow = own.bits() == 32 && ty.bits() == 16;
@@ -469,7 +536,19 @@ impl Checker<'_> {
                 _ => Err(Bad::Mismatch),
             };
         }
-        let Operand::Vector(parts) = o else { return because(format!("Vector expected for argument {i}")) };
+        let Operand::Vector(parts) = o else {
+            let fits = match o {
+                Operand::Reg { reg, elem } => {
+                    let t = self.reg(f, *reg, *elem)?;
+                    let loose = matches!(ty, ScalarType::BF16x2 | ScalarType::TF32) && t.bits() == ty.bits();
+                    t == ScalarType::Pred && !dest || exact(t, ty) || loose
+                }
+                Operand::NotReg(_) => !dest,
+                Operand::Special(s) => s.ty().bits() == ty.bits(),
+                _ => constant(o, Some(ty)).is_ok(),
+            };
+            return if fits { because(format!("Vector expected for argument {i}")) } else { Err(Bad::Mismatch) };
+        };
         if parts.len() != n {
             return size();
         }
@@ -564,10 +643,14 @@ impl Checker<'_> {
             }
             Op::Mbarrier => match (inst.sem(), inst.scope()) {
                 (Some(_), None) => {
-                    self.error(inst.span, format!("Memory order requires scope with '{}' instruction", name()));
+                    let sem = inst.mods.iter().find(|&&m| crate::access::Sem::from_mod(m).is_some());
+                    let sem = sem.map_or("", |m| m.name());
+                    self.error(inst.span, format!("Modifier '.{sem}' requires scope with '{}' instruction", name()));
                 }
                 (None, Some(_)) => {
-                    self.error(inst.span, format!("Scope requires memory order with '{}' instruction", name()));
+                    let scope = inst.mods.iter().find(|&&m| crate::access::Scope::from_mod(m).is_some());
+                    let scope = scope.map_or("", |m| m.name());
+                    self.error(inst.span, format!("Modifier '.{scope}' requires order with '{}' instruction", name()));
                 }
                 _ => {}
             },
@@ -597,7 +680,10 @@ impl Checker<'_> {
                 let ok = matches!(table, Some(Operand::Table(t))
                     if matches!(f.tables.get(t.index()), Some(Table::Branch { .. })));
                 if !ok {
-                    self.error(inst.span, "Label of .branchtargets expected for argument 1 of instruction 'brx.idx'");
+                    self.error(
+                        inst.span,
+                        "Label with '.branchtargets' directive expected for argument 1 of instruction 'brx.idx'",
+                    );
                 }
             }
             _ => {}
@@ -639,6 +725,14 @@ impl Checker<'_> {
             self.error(inst.span, message);
         }
         let bits = inst.ty().bits() * u32::from(inst.vector());
+        let cache = inst.mods.iter().find(|&&m| crate::access::CacheOp::from_mod(m).is_some());
+        if let (Some(sem), Some(cache), Op::Ld | Op::St) = (sem, cache, inst.op) {
+            let message = format!("Modifier '.{}' cannot be combined with modifier '.{}'", sem.name(), cache.name());
+            self.error(inst.span, message);
+        }
+        if inst.op == Op::Ldu && bits > 128 {
+            self.error(inst.span, "Vector type too large, exceeds 128 bit limit");
+        }
         let evict = inst.mods.iter().find(|m| matches!(m, Mod::L2EvictFirst | Mod::L2EvictLast | Mod::L2EvictNormal));
         if let (Op::Ld | Op::St, Some(evict), true) = (inst.op, evict, bits != 256) {
             let message =
@@ -654,7 +748,11 @@ impl Checker<'_> {
                     self.since(inst.span, "256 bit wide load/store", since);
                 }
             }
-        } else if inst.vector() == 8 && inst.ty().bits() < 32 && self.target.sm < 100 {
+        } else if inst.vector() == 8
+            && inst.ty().bits() < 32
+            && self.target.sm < 100
+            && matches!(inst.op, Op::Ld | Op::St)
+        {
             self.error(inst.span, "Illegal vector size: 8");
         }
         let Some(address) = inst.operands.iter().find_map(|o| match o {
@@ -782,6 +880,13 @@ fn in_range(n: i64, values: Values, i: usize, inst: &Inst) -> Checked {
     let (ok, what, expected) = match values {
         Values::Any => return Ok(()),
         Values::Range(a, b) => ((a..=b).contains(&n), "value", format!("in range [{a}..{b}]")),
+        Values::Positive if n > 0 => return Ok(()),
+        Values::Positive => {
+            return because(format!(
+                "Argument {i} of instruction '{}' : value '{n}' expected to be a non-zero positive",
+                forms::name(inst)
+            ));
+        }
         Values::PowerOfTwo if n > 0 && n & (n - 1) == 0 => return Ok(()),
         Values::PowerOfTwo => return because("Alignment must be a power of two"),
         Values::MultipleOf(m) => (n % m == 0, "unexpected value", format!("multiple of {m}")),

@@ -22,7 +22,13 @@ pub(crate) struct Checker<'a> {
     version: (u16, u16),
     target: Target,
     diags: Vec<Diagnostic>,
+    /// The function at hand.
+    func: Option<FuncId>,
+    /// A version or target that the instruction at hand needs has been reported.
+    gated: bool,
     cache: forms::Cache,
+    /// What the heads of the function at hand fit, by their number.
+    heads: Vec<Option<forms::Fits>>,
 }
 
 /// Checks a module that parsed without an error; with a target also whether it may be compiled for it and fits its limits.
@@ -34,7 +40,10 @@ pub fn check(module: &Module, target: Option<&Target>) -> Vec<Diagnostic> {
         version: module.version,
         target: ptx.unwrap_or(Target { sm: 0, variant: arch::Variant::Plain }),
         diags: Vec::new(),
+        func: None,
+        gated: false,
         cache: forms::Cache::default(),
+        heads: Vec::new(),
     };
     if let Some(ptx) = ptx {
         c.targets(ptx, target);
@@ -139,6 +148,7 @@ impl Checker<'_> {
                 self.error(f.span, message);
             }
         }
+        self.heads.clear();
         for inst in f.body.iter().flat_map(Body::insts) {
             if self.diags.len() >= MAX_ERRORS {
                 return;

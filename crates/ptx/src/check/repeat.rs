@@ -8,6 +8,7 @@ use crate::module::Inst;
 fn kind(op: Op, word: Mod) -> Option<&'static str> {
     let name = word.name();
     let compares = matches!(op, Op::Setp | Op::Set | Op::Vset | Op::Vset2 | Op::Vset4);
+    let bars = matches!(op, Op::Bar | Op::Barrier);
     let reduces = matches!(op, Op::Atom | Op::Red | Op::Redux | Op::Multimem | Op::Cp);
     Some(match word {
         _ if Rounding::from_mod(word).is_some() => "Multiple rounding modifiers specified",
@@ -17,6 +18,11 @@ fn kind(op: Op, word: Mod) -> Option<&'static str> {
             "Multiple scope modifiers specified"
         }
         _ if CacheOp::from_mod(word).is_some() && op != Op::Cp => "Multiple cache operation modifiers specified",
+        Mod::And | Mod::Or | Mod::Popc if bars => "Multiple instruction post-operation flags set",
+        Mod::X1 | Mod::X2 | Mod::X4 | Mod::X8 | Mod::X16 | Mod::X32 | Mod::X64 | Mod::X128 => {
+            "Multiple .num modifiers specified"
+        }
+        Mod::L2 if op == Op::Cp => "Multiple cache operation modifiers specified",
         Mod::V2 | Mod::V4 | Mod::V8 => "Multiple vector modifiers specified",
         Mod::Up | Mod::Down | Mod::Bfly | Mod::Idx if op == Op::Shfl => "Multiple shuffle modifiers specified",
         Mod::F4e | Mod::B4e | Mod::Rc8 | Mod::Ecl | Mod::Ecr | Mod::Rc16 => "Multiple permute modifiers specified",
@@ -44,6 +50,8 @@ fn kind(op: Op, word: Mod) -> Option<&'static str> {
         | Mod::Im2colW128
         | Mod::Im2colNoOffs => "Multiple .load_mode modifiers specified",
         Mod::All | Mod::Any | Mod::Uni | Mod::Ballot if op == Op::Vote => "Multiple vote modifiers specified",
+        Mod::B8x16 | Mod::B6x16P32 | Mod::B4x16P64 if op != Op::Cvt => return None,
+        _ if name.starts_with("collector::") => "Multiple .collector_usage modifiers specified",
         _ if name.starts_with("kind::") => "Multiple .kind modifiers specified",
         _ if name.starts_with("scale_vec::") => "Multiple .scale_vec_size modifiers specified",
         _ if is_shape(name) => "Multiple matrix shape modifiers specified",
@@ -52,7 +60,7 @@ fn kind(op: Op, word: Mod) -> Option<&'static str> {
 }
 
 /// `m16n8k16`, `m8n8`, `32x32b`.
-fn is_shape(name: &str) -> bool {
+pub(super) fn is_shape(name: &str) -> bool {
     let number = |c: Option<u8>| c.is_some_and(|b| b.is_ascii_digit());
     let bytes = name.as_bytes();
     bytes.first() == Some(&b'm') && number(bytes.get(1).copied()) && name.contains('n')
@@ -63,7 +71,16 @@ fn is_shape(name: &str) -> bool {
 pub(super) fn repeated(inst: &Inst) -> Option<String> {
     let layouts = inst.mods.iter().filter(|m| matches!(m, Mod::Row | Mod::Col)).count();
     let wmma = matches!(inst.op, Op::Wmma) && !inst.has(Mod::Mma);
-    if matches!(inst.op, Op::Mma | Op::Wmma) && layouts > if wmma { 1 } else { 2 } {
+    if wmma && layouts > 1 {
+        return Some(format!("layout modifier required for instruction '{}'", super::forms::name(inst)));
+    }
+    if matches!(inst.op, Op::Ldmatrix | Op::Tcgen05) {
+        let formats = |m: &&Mod| matches!(m, Mod::B8x16 | Mod::B6x16P32 | Mod::B4x16P64);
+        if !matches!(inst.mods.iter().filter(formats).count(), 0 | 2) {
+            return Some("Unexpected number of 'format conversion' modifiers specified".to_string());
+        }
+    }
+    if matches!(inst.op, Op::Mma | Op::Wmma) && layouts > 2 {
         let last = inst.mods.iter().rev().find(|m| matches!(m, Mod::Row | Mod::Col))?;
         return Some(format!("Parsing error near '.{}': too many layout specifiers", last.name()));
     }
@@ -75,10 +92,15 @@ pub(super) fn repeated(inst: &Inst) -> Option<String> {
             }
             continue;
         }
+        if matches!(word, Mod::CtaGroup1 | Mod::CtaGroup2)
+            && before.iter().any(|b| matches!(b, Mod::CtaGroup1 | Mod::CtaGroup2))
+        {
+            return Some(format!("Multiple .{} modifiers specified", word.name()));
+        }
         if !before.contains(&word) || crate::types::ScalarType::from_mod(word).is_some() {
             continue;
         }
-        return match word {
+        let message = match word {
             Mod::Ftz
             | Mod::Volatile
             | Mod::Nc
@@ -91,9 +113,12 @@ pub(super) fn repeated(inst: &Inst) -> Option<String> {
             | Mod::Mmio => Some(format!("Duplicate .{} modifier", word.name())),
             Mod::Sync | Mod::Sat | Mod::Satfinite | Mod::NaN | Mod::Approx | Mod::Relu | Mod::Cc | Mod::Uni => None,
             _ if crate::types::Space::from_mod(word).is_some() => None,
-            Mod::Lo | Mod::Hi | Mod::Wide | Mod::Full => None,
+            Mod::Lo | Mod::Hi | Mod::Wide | Mod::Full | Mod::Row | Mod::Col => None,
             _ => Some(format!("Multiple .{} modifiers specified", word.name())),
         };
+        if message.is_some() {
+            return message;
+        }
     }
     None
 }

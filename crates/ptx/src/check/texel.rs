@@ -109,6 +109,13 @@ impl Checker<'_> {
                     }
                     _ => o,
                 };
+                if n > 1
+                    && let Operand::Reg { reg, elem } = value
+                    && self.vector_length(f, *reg) == 1
+                    && wide.is_some_and(|ty| self.reg(f, *reg, *elem).is_ok_and(|t| exact(t, ty)))
+                {
+                    return because("Result vector expected");
+                }
                 match wide {
                     Some(ty) => self.lanes(f, value, n, ty, n == 1, true),
                     None => self.narrow(f, value, n),
@@ -116,6 +123,22 @@ impl Checker<'_> {
             }
             // Texel offsets: as many as the geometry has, in a vector of 2 or 4, or one register.
             OperandKind::Offset => {
+                if *o == Operand::Sink {
+                    return because("Parsing error near '_': syntax error");
+                }
+                // The offset may be left out before a value to compare the depth with.
+                if !matches!(o, Operand::Vector(_))
+                    && i + 1 == inst.operands.len()
+                    && inst.types().get(1) == Some(&ScalarType::F32)
+                {
+                    match o {
+                        Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ScalarType::F32) => {
+                            return Ok(());
+                        }
+                        Operand::Int(_) | Operand::F32(_) | Operand::F64(_) => return Ok(()),
+                        _ => {}
+                    }
+                }
                 let n = match inst
                     .mods
                     .iter()
@@ -185,7 +208,7 @@ impl Checker<'_> {
         let one = |o: &Operand| match o {
             Operand::Reg { reg, elem } => {
                 let t = self.reg(f, *reg, *elem)?;
-                if t != ScalarType::Pred && t.bits() >= 8 && !t.is_float() { Ok(()) } else { Err(Bad::Mismatch) }
+                if t != ScalarType::Pred && t.bits() >= 8 { Ok(()) } else { Err(Bad::Mismatch) }
             }
             Operand::Sink => Ok(()),
             _ => Err(Bad::Mismatch),
@@ -215,9 +238,7 @@ impl Checker<'_> {
             Operand::Sink if i == 0 => {
                 because(format!("Result discard mode is not allowed for instruction '{}'", forms::name(inst)))
             }
-            Operand::Part { .. } if i == 3 && inst.op == Op::Vmad => {
-                because("Video selector is not allowed on 'source C' operand")
-            }
+            Operand::Part { .. } if i == 3 => because("Video selector is not allowed on 'source C' operand"),
             Operand::Part { reg, select, negated } => {
                 if !exact(self.reg(f, *reg, None)?, ty) || *negated && inst.op != Op::Vmad {
                     return Err(Bad::Mismatch);

@@ -159,6 +159,7 @@ impl Parser<'_> {
     }
 
     fn body(&mut self, id: FuncId) -> Parsed<()> {
+        self.bodies += 1;
         self.bump();
         self.names.open();
         let done = self.statements();

@@ -13,6 +13,7 @@ use crate::lex::{Kind, Lexer, Token, p1};
 use crate::module::*;
 use crate::names::{Meaning, NameId, Names};
 use diag::{Diagnostic, Severity, Span};
+use rustc_hash::FxHashMap;
 
 /// An error has been reported; the statement at hand is given up.
 pub(crate) struct Stop;
@@ -74,6 +75,14 @@ impl Body {
     }
 }
 
+/// A head that was seen: `add.s32`, as it stands in the text.
+struct KnownHead {
+    head: Head,
+    /// The body (counted from 1) in which it has `number`.
+    function: u32,
+    number: u32,
+}
+
 /// The state of parsing one text.
 pub(crate) struct Parser<'a> {
     src: &'a [u8],
@@ -83,7 +92,10 @@ pub(crate) struct Parser<'a> {
     module: Module,
     diags: Vec<Diagnostic>,
     names: Names,
+    heads: FxHashMap<&'a [u8], KnownHead>,
     body: Body,
+    /// Bodies begun.
+    bodies: u32,
     func: Option<FuncId>,
     nesting: u32,
     padding: u64,
@@ -111,7 +123,9 @@ pub fn parse_bytes(text: &[u8]) -> (Module, Vec<Diagnostic>) {
         module: Module { address_size: 64, ..Module::default() },
         diags: Vec::new(),
         names: Names::new(),
+        heads: FxHashMap::default(),
         body: Body::default(),
+        bodies: 0,
         func: None,
         nesting: 0,
         padding: 0,
@@ -232,8 +246,11 @@ impl<'a> Parser<'a> {
             text.truncate(cut);
             text.push_str("...");
         }
-        let message = if self.tok.kind == Kind::Bad && text.starts_with("/*") {
+        let bad = self.tok.kind == Kind::Bad;
+        let message = if bad && (text.starts_with("/*") || text.starts_with(".DEFINE")) {
             "Parsing error near '': unexpected EOF while scanning".to_string()
+        } else if bad && text == ".IF" {
+            "Ill formed conditional".to_string()
         } else {
             format!("Parsing error near '{text}': syntax error")
         };
@@ -429,6 +446,9 @@ impl<'a> Parser<'a> {
         if self.eat_dot("alias") {
             return self.alias();
         }
+        if self.at_dot("MACRO") {
+            return self.macro_definition();
+        }
         let mut linkage = Linkage::Internal;
         if self.at(Kind::Dot) {
             let word = match &self.bytes(self.tok.span)[1..] {
@@ -500,6 +520,21 @@ impl<'a> Parser<'a> {
         }
         self.expect_p(b';')?;
         self.module.items.push(Item::Alias { alias: funcs[0], target: funcs[1] });
+        Ok(())
+    }
+
+    /// `.MACRO name parameter, parameter;`, which the vendor's tool reads and refuses.
+    fn macro_definition(&mut self) -> Parsed<()> {
+        let span = self.bump().span;
+        self.ident()?;
+        if self.at(Kind::Ident) {
+            self.ident()?;
+            while self.eat_p(b',') {
+                self.ident()?;
+            }
+        }
+        self.expect_p(b';')?;
+        self.error(span, "Unimplemented feature: macro definitions");
         Ok(())
     }
 

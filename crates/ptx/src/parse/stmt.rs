@@ -1,6 +1,6 @@
 //! Statements of a body.
 
-use super::{Parsed, Parser, Site};
+use super::{KnownHead, Parsed, Parser, Site};
 use crate::isa::{Mod, Op};
 use crate::lex::Kind;
 use crate::module::*;
@@ -105,10 +105,45 @@ impl Parser<'_> {
     }
 
     fn instruction(&mut self, word: Span, guard: Option<Guard>, start: u32) -> Parsed<()> {
-        let text = std::str::from_utf8(self.bytes(word)).unwrap_or("");
-        let Some(op) = Op::from_name(text) else {
+        let head = self.head(word)?;
+        let site = Site::Stmt(self.body.code.stmts.len() as u32);
+        let done = self.operands(head.map(|h| h.0), site);
+        let span = Span::new(start, self.prev_end);
+        let done = done.and_then(|()| self.expect_p(b';'));
+        match (head, &done) {
+            (Some((_, head)), Ok(())) => self.body.code.push_inst(guard, head, span),
+            _ => self.body.code.drop_operands(),
+        }
+        done
+    }
+
+    /// What stands before the operands: the opcode and the number of it with its modifiers; none after an unknown modifier.
+    fn head(&mut self, word: Span) -> Parsed<Option<(Op, u32)>> {
+        let end = self.lex.end_of_head(word.end);
+        let text = self.bytes(Span::new(word.start, end));
+        let function = self.bodies;
+        if let Some(known) = self.heads.get_mut(text) {
+            if known.function != function {
+                known.function = function;
+                known.number = self.body.code.head(known.head.op, &known.head.mods);
+            }
+            let found = (known.head.op, known.number);
+            if end != word.end {
+                self.lex.seek(end as usize);
+                self.prev_end = end;
+                self.tok = self.lex.next();
+            }
+            if !self.at(Kind::Dot) {
+                return Ok(Some(found));
+            }
+            // Blanks within: word by word.
+            self.lex.seek(word.end as usize);
+            self.tok = self.lex.next();
+        }
+        let name = std::str::from_utf8(self.bytes(word)).unwrap_or("");
+        let Some(op) = Op::from_name(name) else {
             // A name alone is a syntax error, as `ret}` is: only what looks like an instruction is named as one.
-            let message = format!("Not a name of any known instruction: '{text}'");
+            let message = format!("Not a name of any known instruction: '{name}'");
             return Err(self.error(word, message));
         };
         let mut mods: SmallVec<[Mod; 6]> = SmallVec::new();
@@ -125,23 +160,33 @@ impl Parser<'_> {
                 }
             }
         }
-        let site = Site::Stmt(self.body.code.stmts.len() as u32);
-        let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
-        if op == Op::Call {
-            self.call(&mut operands, site)?;
-        } else if !self.at_p(b';') {
+        if failed {
+            return Ok(None);
+        }
+        let number = self.body.code.head(op, &mods);
+        if self.prev_end == end {
+            let head = Head { op, mods };
+            self.heads.insert(text, KnownHead { head, function, number });
+        }
+        Ok(Some((op, number)))
+    }
+
+    fn operands(&mut self, op: Option<Op>, site: Site) -> Parsed<()> {
+        if op == Some(Op::Call) {
+            return self.call(site);
+        }
+        if !self.at_p(b';') {
             loop {
-                operands.push(self.operand(site)?);
+                let operand = self.operand(site)?;
+                self.body.code.push_operand(operand);
                 if !self.eat_p(b',') {
                     break;
                 }
             }
         }
-        let span = Span::new(start, self.prev_end);
-        self.expect_p(b';')?;
-        if matches!(op, Op::Ld | Op::St | Op::Ldu) {
+        if matches!(op, Some(Op::Ld | Op::St | Op::Ldu)) {
             // `{ %r1 }` is `%r1` here: consumers see one shape.
-            for o in &mut operands {
+            for o in self.body.code.new_operands() {
                 if let Operand::Vector(parts) = o
                     && parts.len() == 1
                 {
@@ -149,15 +194,11 @@ impl Parser<'_> {
                 }
             }
         }
-        if failed {
-            return Ok(());
-        }
-        self.body.code.push_inst(guard, op, &mods, operands, span);
         Ok(())
     }
 
     /// `(returns), target, (arguments), table`, of which only the target must be there.
-    fn call(&mut self, out: &mut SmallVec<[Operand; 4]>, site: Site) -> Parsed<()> {
+    fn call(&mut self, site: Site) -> Parsed<()> {
         let returns = if self.at_p(b'(') {
             let list = self.list(site)?;
             self.expect_p(b',')?;
@@ -165,14 +206,15 @@ impl Parser<'_> {
         } else {
             ThinVec::new()
         };
-        out.push(Operand::List(returns));
+        self.body.code.push_operand(Operand::List(returns));
         let (name, span) = self.ident()?;
-        out.push(match self.names.meaning(name) {
+        let target = match self.names.meaning(name) {
             Meaning::Func(f) => Operand::Func(f),
             Meaning::Reg(reg) => Operand::Reg { reg, elem: None },
             Meaning::Nothing => return Err(self.unknown(name, span)),
             _ => return Err(self.error(span, "Function or register expected as the target of 'call'")),
-        });
+        };
+        self.body.code.push_operand(target);
         let mut arguments = ThinVec::new();
         let mut table = None;
         if self.eat_p(b',') {
@@ -185,8 +227,8 @@ impl Parser<'_> {
                 table = Some(self.operand(site)?);
             }
         }
-        out.push(Operand::List(arguments));
-        out.extend(table);
+        self.body.code.push_operand(Operand::List(arguments));
+        table.into_iter().for_each(|t| self.body.code.push_operand(t));
         Ok(())
     }
 

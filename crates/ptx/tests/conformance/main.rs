@@ -46,6 +46,15 @@ impl Judged {
 }
 
 fn class(message: &str) -> String {
+    // What a target or a version does not have is said of the instruction, a modifier or a feature.
+    for gate in [".target", "PTX ISA .version"] {
+        if message.contains(gate) {
+            return gate.to_string();
+        }
+    }
+    if message.contains("32-bit address") {
+        return "32-bit address".to_string();
+    }
     let mut out = String::new();
     for (i, part) in message.split('\'').enumerate() {
         out += if i % 2 == 0 { part } else { "'" };

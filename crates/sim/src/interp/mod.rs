@@ -9,6 +9,8 @@ mod grid;
 mod int;
 mod lanes;
 mod layout;
+mod matrix;
+mod mbarrier;
 mod program;
 mod warp;
 

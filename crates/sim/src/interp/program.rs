@@ -131,6 +131,12 @@ pub enum Collective {
     Redux { d: Slot, a: Slot, f: ReduxFn },
     /// `elect.sync`
     Elect { d: Slot, p: Option<u32> },
+    /// `mma`
+    Mma(Box<MmaOp>),
+    /// `wmma.load`, `wmma.store`
+    Fragment(Box<FragmentOp>),
+    /// `movmatrix`
+    MovMatrix { d: Slot, a: Slot },
     /// `ldmatrix` (`load`) and `stmatrix` of 8x8 matrices of 16-bit elements, one register a matrix.
     Matrix { load: bool, trans: bool, space: Space, addr: Addr, r: SmallVec<[Slot; 4]> },
 }
@@ -186,6 +192,8 @@ pub struct Atomic {
     pub addr: Addr,
     /// Bytes.
     pub size: u8,
+    /// Bytes that the address is a multiple of.
+    pub align: u8,
     /// Old value, may be [`Slot::NONE`].
     pub d: Slot,
     /// First operand.
@@ -212,6 +220,98 @@ pub struct AsyncCopy {
     pub read: Slot,
     /// Nothing is read where this is true.
     pub ignore: PRef,
+}
+
+/// What is done to the stack of a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stack {
+    /// So many bytes of this alignment.
+    Alloca(Slot, u32),
+    /// Its end.
+    Save,
+    /// Back to this end.
+    Restore(Slot),
+}
+
+/// What is done to a barrier in shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)] // named as in the instructions
+pub enum MbarrierOp {
+    Init,
+    Inval,
+    Arrive {
+        drop: bool,
+        expect: bool,
+        no_complete: bool,
+    },
+    Transactions {
+        complete: bool,
+    },
+    Wait {
+        parity: bool,
+    },
+    /// `cp.async.mbarrier.arrive`
+    CopyArrive {
+        noinc: bool,
+    },
+}
+
+/// `mbarrier`
+pub struct Mbarrier {
+    /// What is done.
+    pub what: MbarrierOp,
+    /// The object.
+    pub addr: Addr,
+    /// State before an arrival.
+    pub d: Slot,
+    /// Result of a test.
+    pub p: Option<u32>,
+    /// Count, bytes, state or parity.
+    pub a: Slot,
+    /// Ordering.
+    pub order: Order,
+}
+
+/// `cp.async.bulk`
+pub struct Bulk {
+    /// Where to.
+    pub to: (Space, Addr),
+    /// Where from.
+    pub from: (Space, Addr),
+    /// Bytes.
+    pub size: Slot,
+    /// The mbarrier that counts the bytes.
+    pub done: Option<Addr>,
+}
+
+/// `wmma.load`, `wmma.store`: a matrix in memory and its fragment.
+pub struct FragmentOp {
+    /// A load.
+    pub load: bool,
+    /// How it lies.
+    pub fragment: super::matrix::Fragment,
+    /// Space of the matrix.
+    pub space: Space,
+    /// Its first element.
+    pub addr: Addr,
+    /// Elements from one row (column, if column-major) to the next; [`Slot::NONE`] where they lie without gaps.
+    pub stride: Slot,
+    /// Registers.
+    pub r: SmallVec<[Slot; 8]>,
+}
+
+/// `mma` with its fragments.
+pub struct MmaOp {
+    /// The product.
+    pub mma: super::matrix::Mma,
+    /// Registers of D.
+    pub d: SmallVec<[Slot; 8]>,
+    /// Of A.
+    pub a: SmallVec<[Slot; 8]>,
+    /// Of B.
+    pub b: SmallVec<[Slot; 8]>,
+    /// Of C.
+    pub c: SmallVec<[Slot; 8]>,
 }
 
 /// Groups of asynchronous copies.
@@ -255,14 +355,22 @@ pub enum Exec {
     Load { order: Order, space: Space, addr: Addr, size: u8, d: SmallVec<[Slot; 4]>, sign: Option<u32> },
     /// Store.
     Store { order: Order, space: Space, addr: Addr, size: u8, s: SmallVec<[Slot; 4]> },
-    /// Atomic.
-    Atom(Box<Atomic>),
+    /// Atomic: one for each element.
+    Atom(Box<[Atomic]>),
     /// `cp.async`
     Copy(Box<AsyncCopy>),
     /// `cp.async.commit_group` and waits.
     CopyGroup(CopyGroup),
     /// `fence`, `membar`
     Fence,
+    /// `alloca`, `stacksave`, `stackrestore`
+    Stack { d: Slot, how: Stack },
+    /// `fence.proxy.async`
+    ProxyFence,
+    /// `mbarrier`
+    Mbarrier(Box<Mbarrier>),
+    /// `cp.async.bulk`
+    Bulk(Box<Bulk>),
     /// Branch.
     Bra { target: u32 },
     /// Branch by index.

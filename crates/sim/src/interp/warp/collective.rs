@@ -63,12 +63,23 @@ impl Warp {
                     self.need_pred(env, depth, *a, 1 << i, self.pc[i])?;
                     brought |= self.pred(depth, *a) & 1 << i;
                 }
-                Collective::Sync | Collective::Elect { .. } | Collective::Matrix { .. } => {}
+                Collective::Sync
+                | Collective::Elect { .. }
+                | Collective::Matrix { .. }
+                | Collective::Mma(_)
+                | Collective::Fragment(_)
+                | Collective::MovMatrix { .. } => {}
             }
         }
         let first = m.trailing_zeros() as usize;
         if let Collective::Matrix { load, trans, space, addr, r } = op(self, first) {
             return self.matrix(env, first, (*load, *trans, *space, addr), r);
+        }
+        match op(self, first) {
+            Collective::Mma(x) => return self.mma(env, first, x),
+            Collective::Fragment(x) => return self.fragment(env, first, x),
+            Collective::MovMatrix { d, a } => return self.movmatrix(env, first, *d, *a),
+            _ => {}
         }
         for i in lanes(m) {
             let depth = self.depth[i] as usize;
@@ -111,9 +122,94 @@ impl Warp {
                     self.put(depth, *d, bit, &[leader as u64; 32]);
                     self.put_pred(depth, *p, bit, 1 << leader);
                 }
-                Collective::Matrix { .. } => {}
+                Collective::Matrix { .. }
+                | Collective::Mma(_)
+                | Collective::Fragment(_)
+                | Collective::MovMatrix { .. } => {}
             }
         }
+        Ok(())
+    }
+
+    /// Depth and place of an instruction that all 32 lanes must execute together.
+    fn together(&self, first: usize) -> Res<(usize, u32)> {
+        let (depth, pc) = (self.depth[first] as usize, self.pc[first]);
+        if self.pc.iter().any(|&p| p != pc) || self.alive != u32::MAX {
+            let message = "not all threads of the warp execute the instruction together";
+            return Err(stop(FaultKind::BarrierMisuse, message, first, pc));
+        }
+        Ok((depth, pc))
+    }
+
+    fn mma(&mut self, env: &Env<'_>, first: usize, x: &MmaOp) -> Res<()> {
+        let (depth, pc) = self.together(first)?;
+        let read = |w: &Warp, slots: &[Slot]| -> Res<Vec<Lanes>> {
+            w.need(env, depth, slots, u32::MAX, pc)?;
+            Ok(slots.iter().map(|&s| *w.values(env.p, depth, s)).collect())
+        };
+        let (a, b, c) = (read(self, &x.a)?, read(self, &x.b)?, read(self, &x.c)?);
+        for (slot, out) in x.d.iter().zip(x.mma.compute(&a, &b, &c)) {
+            self.put(depth, *slot, u32::MAX, &out);
+        }
+        Ok(())
+    }
+
+    /// `wmma.load`, `wmma.store`
+    fn fragment(&mut self, env: &mut Env<'_>, first: usize, x: &FragmentOp) -> Res<()> {
+        let (depth, pc) = self.together(first)?;
+        let at = self.address(env, depth, pc, &x.addr, u32::MAX)?;
+        let f = &x.fragment;
+        let tight = if f.by_columns { f.rows } else { f.columns } as u64;
+        let strides = match x.stride {
+            Slot::NONE => [tight; 32],
+            s => {
+                self.need(env, depth, &[s], u32::MAX, pc)?;
+                *self.values(env.p, depth, s)
+            }
+        };
+        if !x.load {
+            self.need(env, depth, &x.r, u32::MAX, pc)?;
+        }
+        let mut out = vec![[0u64; 32]; x.r.len()];
+        for lane in 0..32 {
+            let fault = |e| memory(e, lane, pc);
+            let (space, start) = resolve(x.space, at[lane]);
+            for i in 0..f.each() {
+                let bit = f.offset(lane as u32, i, strides[lane]);
+                let (r, shift) = f.place(i);
+                let a = start.wrapping_add(bit / 8);
+                let size = (f.bits / 8).max(1);
+                let how = At { depth, lane, pc, align: size, strong: false };
+                if x.load {
+                    let v = self.load_lane(env, (space, a), size, how).map_err(fault)?;
+                    out[r][lane] |= (v >> (bit % 8) & bits_mask(f.bits)) << shift;
+                } else {
+                    let v = self.values(env.p, depth, x.r[r])[lane] >> shift;
+                    self.store_lane(env, (space, a), size, how, v & bits_mask(f.bits)).map_err(fault)?;
+                }
+            }
+        }
+        if x.load {
+            // Registers beyond the matrix repeat it.
+            let held = f.place(f.each().max(1) - 1).0 + 1;
+            for (n, &slot) in x.r.iter().enumerate() {
+                self.put(depth, slot, u32::MAX, &out[n % held]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Transposes the 8x8 matrix of 16-bit elements that lies in the lanes as `ldmatrix` leaves it.
+    fn movmatrix(&mut self, env: &Env<'_>, first: usize, d: Slot, a: Slot) -> Res<()> {
+        let (depth, pc) = self.together(first)?;
+        self.need(env, depth, &[a], u32::MAX, pc)?;
+        let from = *self.values(env.p, depth, a);
+        let element = |row: usize, column: usize| from[4 * row + column / 2] >> (16 * (column % 2)) & 0xffff;
+        let out = std::array::from_fn(|i| {
+            let (row, column) = (i / 4, 2 * (i % 4));
+            element(column, row) | element(column + 1, row) << 16
+        });
+        self.put(depth, d, u32::MAX, &out);
         Ok(())
     }
 
@@ -126,11 +222,7 @@ impl Warp {
         (load, trans, space, addr): (bool, bool, Space, &Addr),
         r: &[Slot],
     ) -> Res<()> {
-        let (depth, pc) = (self.depth[first] as usize, self.pc[first]);
-        if self.pc.iter().any(|&p| p != pc) || self.alive != u32::MAX {
-            let message = "not all threads of the warp execute the instruction together";
-            return Err(stop(FaultKind::BarrierMisuse, message, first, pc));
-        }
+        let (depth, pc) = self.together(first)?;
         let rows = u32::MAX >> (32 - 8 * r.len());
         let at = self.address(env, depth, pc, addr, rows)?;
         if !load {

@@ -104,7 +104,7 @@ impl Warp {
         for lane in lanes(m) {
             let (sp, a) = resolve(x.space, at[lane]);
             let fault = |e| memory(e, lane, pc);
-            let how = At { depth, lane, pc, align: size, strong: true };
+            let how = At { depth, lane, pc, align: x.align as u32, strong: true };
             let old = self.load_lane(env, (sp, a), size, how).map_err(fault)?;
             let f = if sp == Space::Shared { x.shared.as_ref().unwrap_or(&x.f) } else { &x.f };
             self.store_lane(env, (sp, a), size, how, f(old, b[lane], c[lane])).map_err(fault)?;
@@ -156,6 +156,43 @@ impl Warp {
                 CopyGroup::WaitAll => c.wait_all(env.shadow).map_err(|e| memory(e, lane, pc))?,
             }
         }
+        Ok(())
+    }
+
+    /// `alloca`, `stacksave`, `stackrestore`: the frame of the running function grows and shrinks.
+    pub(super) fn stack(&mut self, env: &Env<'_>, depth: usize, pc: u32, d: Slot, how: Stack, m: u32) -> Res<()> {
+        let mut out = [0; 32];
+        for lane in lanes(m) {
+            let top = self.frames[depth].top[lane];
+            let (start, end) = match how {
+                Stack::Save => (top as u64, top as u64),
+                Stack::Alloca(size, align) => {
+                    self.need(env, depth, &[size], 1 << lane, pc)?;
+                    let start = (top as u64).next_multiple_of(align.max(1) as u64);
+                    (start, start.saturating_add(self.values(env.p, depth, size)[lane]))
+                }
+                Stack::Restore(to) => {
+                    self.need(env, depth, &[to], 1 << lane, pc)?;
+                    let to = self.values(env.p, depth, to)[lane];
+                    let first = self.frames[depth].base[lane] as u64;
+                    if to < first || to > top as u64 {
+                        let message = format!("the stack ends at {top:#x} and cannot be restored to {to:#x}");
+                        return Err(stop(FaultKind::OutOfBounds, message, lane, pc));
+                    }
+                    (to, to)
+                }
+            };
+            if end > LOCAL_SIZE as u64 {
+                let message = format!("the stack of the thread is larger than {LOCAL_SIZE} bytes");
+                return Err(stop(FaultKind::StackOverflow, message, lane, pc));
+            }
+            if self.local[lane].data.len() < end as usize {
+                self.local[lane].data.resize(end as usize, 0);
+            }
+            self.frames[depth].top[lane] = end as u32;
+            out[lane] = start;
+        }
+        self.put(depth, d, m, &out);
         Ok(())
     }
 

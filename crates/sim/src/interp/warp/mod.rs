@@ -14,6 +14,7 @@
 mod calls;
 mod collective;
 mod control;
+mod mbarrier;
 mod memory;
 
 use super::cta::Barriers;
@@ -429,9 +430,17 @@ impl Warp {
                 let out = start.map(|b| base.wrapping_add(b as u64).wrapping_add(*offset as u64));
                 self.put(depth, *d, m, &out);
             }
-            Exec::Atom(x) => self.atom(env, depth, pc, x, m)?,
+            Exec::Atom(list) => {
+                for x in list {
+                    self.atom(env, depth, pc, x, m)?;
+                }
+            }
+            Exec::Stack { d, how } => self.stack(env, depth, pc, *d, *how, m)?,
             Exec::Copy(x) => self.copy(env, depth, pc, x, m)?,
             Exec::CopyGroup(what) => self.copy_group(env, pc, *what, m)?,
+            Exec::Mbarrier(x) => self.mbarrier(env, depth, pc, x, m)?,
+            Exec::Bulk(x) => self.bulk(env, depth, pc, x, m)?,
+            Exec::ProxyFence => env.shadow.proxy_fence(self.id(env)),
             Exec::Fence => env.shadow.fence(self.id(env)),
             Exec::ActiveMask { d } => self.put(depth, *d, m, &[m as u64; 32]),
             Exec::Clock { d, high } => {

@@ -189,14 +189,19 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
         }
         "I2F" | "I2F_64" | "I2FU" | "I2FU_64" => {
             let to = format(inst.modifier(M::Dst))?;
-            // With an immediate the form tells the sign, the field the size.
-            let (bits, s) = match imm_slot(inst, S::Rb) {
+            // With an immediate the form tells the sign, the field the size; it is the high half of 64 bits.
+            let immediate = imm_slot(inst, S::Rb);
+            let (bits, s) = match immediate {
                 true => (8 << inst.modifier(M::Src), !stem.starts_with("I2FU")),
                 false => itype(inst.modifier(M::Src)),
             };
             let shift = bits.min(16) * inst.modifier(M::Part) as u32;
             let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
-                let x = if bits == 64 { pair(i, 0, l) } else { (i.s[0][l] >> shift) as u64 };
+                let x = match bits {
+                    64 if immediate => (i.s[0][l] as u64) << 32,
+                    64 => pair(i, 0, l),
+                    _ => (i.s[0][l] >> shift) as u64,
+                };
                 let v = if s {
                     (((x << (64 - bits)) as i64) >> (64 - bits)) as i128
                 } else {

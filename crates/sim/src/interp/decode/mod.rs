@@ -3,6 +3,13 @@
 //! Only what the kernel can reach is decoded. An instruction that the interpreter does not model becomes
 //! [`Exec::Unsupported`], a fault when a thread gets there.
 
+mod asynchronous;
+mod compare;
+mod control;
+mod matrix;
+mod memory;
+mod video;
+
 use super::float;
 use super::lanes::{c2, l1, l3, mask, sx};
 use super::layout::{FUNCTION, Layout, Place};
@@ -11,6 +18,7 @@ use super::{cvt, int};
 use crate::memory::{CONST, LOCAL, PARAM, SHARED};
 use crate::num::fp;
 use crate::num::soft::Round;
+use memory::{element, order};
 use ptx::access::{AtomOp, BoolOp, MulMode, ShiftMode};
 use ptx::isa::{Mod, Op};
 use ptx::module::{Address, AddressBase, FuncId, Function, Inst, Module, Operand, RegId, Stmt, Table};
@@ -277,49 +285,6 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn addr(&mut self, op: &Operand) -> Result<Addr> {
-        let Operand::Mem(Address { base, offset }) = op else { return gap("this kind of address") };
-        let zero = self.constant(0);
-        let plain = Addr { base: zero, offset: *offset, frame: false, mask: u64::MAX };
-        Ok(match base {
-            AddressBase::Reg(r) if !self.is_value(*r, None) => return gap("this kind of address"),
-            AddressBase::Reg(r) => Addr { base: self.reg(*r, None), mask: mask(self.regs[r.index()].1), ..plain },
-            AddressBase::None => plain,
-            AddressBase::Var(v) => match self.l.places[v.index()] {
-                Place::Frame(off) => Addr { offset: offset + off as i64, frame: true, ..plain },
-                Place::None => return gap("an address of this variable"),
-                _ => Addr { base: self.src(&Operand::Var { var: *v, offset: 0 }, T::U64)?, ..plain },
-            },
-        })
-    }
-
-    /// The state space of an access, with what the address tells about parameters.
-    fn space(&self, inst: &Inst, addr: &Operand) -> Result<Space> {
-        let in_frame = || match addr {
-            Operand::Mem(Address { base: AddressBase::Var(v), .. }) => {
-                matches!(self.l.places[v.index()], Place::Frame(_))
-            }
-            _ => self.func.0 != self.p.entry,
-        };
-        Ok(match inst.space() {
-            PSpace::Generic => Space::Generic,
-            PSpace::Global => Space::Global,
-            PSpace::Shared | PSpace::SharedCluster => Space::Shared,
-            PSpace::Local => Space::Local,
-            PSpace::Const => Space::Const,
-            PSpace::ParamEntry => Space::Param,
-            PSpace::ParamFunc => Space::Local,
-            PSpace::Param => {
-                if in_frame() {
-                    Space::Local
-                } else {
-                    Space::Param
-                }
-            }
-            _ => return gap("this state space"),
-        })
-    }
-
     fn sources(&mut self, inst: &Inst, first: usize, n: usize) -> Result<[Slot; 4]> {
         let types = inst.types();
         let t = inst.ty();
@@ -447,6 +412,28 @@ impl<'a> Decoder<'a> {
             }
             Op::Atom | Op::Red => self.atom(inst),
             Op::Cp => self.copy(inst),
+            Op::Mbarrier => self.mbarrier(inst),
+            Op::Vadd | Op::Vsub | Op::Vabsdiff | Op::Vmin | Op::Vmax | Op::Vshl | Op::Vshr | Op::Vmad | Op::Vset => {
+                self.video(inst)
+            }
+            Op::Vadd2 | Op::Vsub2 | Op::Vabsdiff2 | Op::Vmin2 | Op::Vmax2 | Op::Vavrg2 | Op::Vset2 => self.video(inst),
+            Op::Vadd4 | Op::Vsub4 | Op::Vabsdiff4 | Op::Vmin4 | Op::Vmax4 | Op::Vavrg4 | Op::Vset4 => self.video(inst),
+            Op::Alloca => Ok(Exec::Stack {
+                d: self.dst(arg(0)?)?,
+                how: Stack::Alloca(
+                    self.src(arg(1)?, t)?,
+                    match ops.get(2) {
+                        Some(Operand::Int(n)) => *n as u32,
+                        _ => 8,
+                    },
+                ),
+            }),
+            Op::Stacksave => Ok(Exec::Stack { d: self.dst(arg(0)?)?, how: Stack::Save }),
+            Op::Stackrestore => Ok(Exec::Stack { d: Slot::NONE, how: Stack::Restore(self.src(arg(0)?, t)?) }),
+            Op::Wmma => self.wmma(inst),
+            Op::Mma => self.mma(inst),
+            Op::Movmatrix => self.movmatrix(inst),
+            Op::Fence if inst.has(Mod::Proxy) && inst.has(Mod::Async) => Ok(Exec::ProxyFence),
             Op::Membar | Op::Fence if !inst.has(Mod::Proxy) && !inst.has(Mod::MbarrierInit) => Ok(Exec::Fence),
             Op::Membar | Op::Fence | Op::Prefetch | Op::Prefetchu | Op::Pmevent | Op::Discard | Op::Applypriority => {
                 Ok(Exec::Nop)
@@ -565,389 +552,6 @@ impl<'a> Decoder<'a> {
         }
         Ok(Exec::Alu { d, s: [a, zero, zero, zero], n: 1, f })
     }
-
-    fn with(&mut self, inst: &Inst, at: usize) -> Result<Option<(PRef, Combine)>> {
-        match (inst.bool_op(), inst.operands.get(at)) {
-            (Some(op), Some(c)) => Ok(Some((self.psrc(c)?, combine(op)))),
-            _ => Ok(None),
-        }
-    }
-
-    fn relation(&self, inst: &Inst, t: T, shift: u32) -> Result<CmpFn> {
-        let op = inst.cmp().ok_or("no comparison")?;
-        if let Some(f) = float::format(t) {
-            return Ok(float::relation(f, op, inst.ftz(), shift));
-        }
-        if t.bits() > 64 || t == T::Pred {
-            return gap("this type");
-        }
-        Ok(float::int_relation(op, t.bits(), t.is_signed()))
-    }
-
-    fn setp(&mut self, inst: &Inst) -> Result<Exec> {
-        let t = inst.ty();
-        let ops = &inst.operands;
-        if ops.len() < 3 {
-            return gap("operands are missing");
-        }
-        let (p, q) = match &ops[0] {
-            Operand::Pair(pair) => (self.pdst(&pair.0)?, self.pdst(&pair.1)?),
-            one => (self.pdst(one)?, None),
-        };
-        let s = [self.src(&ops[1], t)?, self.src(&ops[2], t)?];
-        let with = self.with(inst, 3)?;
-        if matches!(t, T::F16x2 | T::BF16x2) {
-            // p for the low, q for the high halves: two comparisons.
-            if with.is_some_and(|(c, _)| Some(c.slot) == p) {
-                return gap("a predicate that is both source and destination");
-            }
-            let guard = inst.guard.map_or(PRef::TRUE, |g| PRef { slot: self.regs[g.reg.index()].0, neg: g.negated });
-            let low = Exec::Compare { p, q: None, s, f: self.relation(inst, t, 0)?, with };
-            if p.is_some_and(|p| p == guard.slot) {
-                return gap("a predicate that is both guard and destination");
-            }
-            self.p.code.push(Ins { guard, exec: low, span: inst.span, line: self.line });
-            return Ok(Exec::Compare { p: q, q: None, s, f: self.relation(inst, t, 16)?, with });
-        }
-        Ok(Exec::Compare { p, q, s, f: self.relation(inst, t, 0)?, with })
-    }
-
-    fn set(&mut self, inst: &Inst) -> Result<Exec> {
-        let types = inst.types();
-        let (Some(&dt), Some(&st)) = (types.first(), types.get(1)) else { return gap("types are missing") };
-        let yes = match dt {
-            T::U32 | T::S32 | T::B32 => 0xffff_ffff,
-            T::U16 | T::S16 => 0xffff,
-            T::F32 => 0x3f80_0000,
-            T::F16 => 0x3c00,
-            T::BF16 => 0x3f80,
-            _ => return gap("this type"),
-        };
-        if matches!(st, T::F16x2 | T::BF16x2) {
-            return gap("this type");
-        }
-        let s = [self.src(inst.operands.get(1).ok_or("")?, st)?, self.src(inst.operands.get(2).ok_or("")?, st)?];
-        let with = self.with(inst, 3)?;
-        Ok(Exec::CompareTo { d: self.dst(&inst.operands[0])?, s, f: self.relation(inst, st, 0)?, with, yes })
-    }
-
-    fn lop3(&mut self, inst: &Inst) -> Result<Exec> {
-        let ops = &inst.operands;
-        let Some(Operand::Int(lut)) = ops.get(4) else { return gap("the table is no immediate") };
-        let lut = *lut as u8;
-        let f = l3(move |a, b, c| {
-            let mut r = 0;
-            for i in 0..8 {
-                if lut >> i & 1 != 0 {
-                    let x = if i & 4 != 0 { a } else { !a };
-                    let y = if i & 2 != 0 { b } else { !b };
-                    let z = if i & 1 != 0 { c } else { !c };
-                    r |= x & y & z;
-                }
-            }
-            r & 0xffff_ffff
-        });
-        let s = self.sources(inst, 1, 3)?;
-        let Some(op) = inst.bool_op() else {
-            return Ok(Exec::Alu { d: self.dst(&ops[0])?, s, n: 3, f });
-        };
-        let (d, p) = match &ops[0] {
-            Operand::Pair(pair) => (self.dst(&pair.0)?, self.pdst(&pair.1)?),
-            _ => return gap("a destination without a predicate"),
-        };
-        let c = self.psrc(ops.get(5).ok_or("")?)?;
-        Ok(Exec::LopPred { d, p, s, f, c, op: combine(op) })
-    }
-
-    fn carry(&mut self, inst: &Inst) -> Result<Exec> {
-        let t = inst.ty();
-        let (bits, signed) = (t.bits(), t.is_signed());
-        let m = mask(bits);
-        let reads = matches!(inst.op, Op::Addc | Op::Subc | Op::Madc);
-        let writes = inst.has(Mod::Cc);
-        let d = self.dst(&inst.operands[0])?;
-        let add = move |a: u64, b: u64, c: bool| {
-            let sum = (a & m) as u128 + (b & m) as u128 + c as u128;
-            (sum as u64 & m, sum >> bits != 0)
-        };
-        let (n, f): (usize, CarryFn) = match inst.op {
-            Op::Add | Op::Addc => (
-                2,
-                Box::new(move |s, cin, d| {
-                    let mut out = 0;
-                    for i in 0..32 {
-                        let (r, c) = add(s[0][i], s[1][i], reads && cin >> i & 1 != 0);
-                        d[i] = r;
-                        out |= (c as u32) << i;
-                    }
-                    out
-                }),
-            ),
-            // The flag holds the borrow.
-            Op::Sub | Op::Subc => (
-                2,
-                Box::new(move |s, cin, d| {
-                    let mut out = 0;
-                    for i in 0..32 {
-                        let borrow = reads && cin >> i & 1 != 0;
-                        let (r, c) = add(s[0][i], !s[1][i], !borrow);
-                        d[i] = r;
-                        out |= (!c as u32) << i;
-                    }
-                    out
-                }),
-            ),
-            _ => {
-                let hi = match inst.mods.iter().find_map(|&m| MulMode::from_mod(m)) {
-                    Some(MulMode::Hi) => true,
-                    Some(MulMode::Lo) => false,
-                    _ => return gap(""),
-                };
-                let product = move |a: u64, b: u64| match (hi, signed) {
-                    (false, _) => a.wrapping_mul(b) & m,
-                    (true, true) => ((sx(a, bits) as i128 * sx(b, bits) as i128) >> bits) as u64 & m,
-                    (true, false) => (((a & m) as u128 * (b & m) as u128) >> bits) as u64,
-                };
-                (
-                    3,
-                    Box::new(move |s, cin, d| {
-                        let mut out = 0;
-                        for i in 0..32 {
-                            let (r, c) = add(product(s[0][i], s[1][i]), s[2][i], reads && cin >> i & 1 != 0);
-                            d[i] = r;
-                            out |= (c as u32) << i;
-                        }
-                        out
-                    }),
-                )
-            }
-        };
-        Ok(Exec::Carry { d, s: self.sources(inst, 1, n)?, n: n as u8, f, reads, writes })
-    }
-
-    fn atom(&mut self, inst: &Inst) -> Result<Exec> {
-        let t = inst.ty();
-        let red = inst.op == Op::Red;
-        if inst.vector() != 1 || inst.has(Mod::Async) {
-            return gap("vectors");
-        }
-        let at = if red { 0 } else { 1 };
-        let operand = inst.operands.get(at).ok_or("an operand is missing")?;
-        let (space, addr) = (self.space(inst, operand)?, self.addr(operand)?);
-        let op = inst.atom_op().ok_or("no operation")?;
-        let d = if red { Slot::NONE } else { self.dst(&inst.operands[0])? };
-        let b = self.src(inst.operands.get(at + 1).ok_or("an operand is missing")?, t)?;
-        let c = match inst.operands.get(at + 2) {
-            Some(c) if op == AtomOp::Cas => self.src(c, t)?,
-            _ => b,
-        };
-        let (f, shared) = atom_fn(op, t)?;
-        let order = Order { strong: true, ..order(inst) };
-        Ok(Exec::Atom(Box::new(Atomic { space, addr, size: element(t)?, d, b, c, f, shared, order })))
-    }
-
-    fn copy(&mut self, inst: &Inst) -> Result<Exec> {
-        if !inst.has(Mod::Async)
-            || inst.has(Mod::Bulk)
-            || inst.has(Mod::Mbarrier)
-            || inst.has(Mod::MbarrierCompleteTxBytes)
-        {
-            return gap("");
-        }
-        let ops = &inst.operands;
-        if inst.has(Mod::CommitGroup) {
-            return Ok(Exec::CopyGroup(CopyGroup::Commit));
-        }
-        if inst.has(Mod::WaitAll) {
-            return Ok(Exec::CopyGroup(CopyGroup::WaitAll));
-        }
-        if inst.has(Mod::WaitGroup) {
-            let Some(Operand::Int(n)) = ops.first() else { return gap("the number of groups") };
-            return Ok(Exec::CopyGroup(CopyGroup::Wait(*n as u32)));
-        }
-        let Some(Operand::Int(size @ (4 | 8 | 16))) = ops.get(2) else { return gap("this size") };
-        let mut ignore = PRef { slot: 0, neg: true };
-        let read = match ops.get(3) {
-            None => self.constant(*size as u64),
-            Some(o @ (Operand::Reg { reg, .. } | Operand::NotReg(reg))) if self.is_pred(*reg) => {
-                ignore = self.psrc(o)?;
-                self.constant(*size as u64)
-            }
-            Some(_) if inst.has(Mod::L2CacheHint) && ops.len() == 4 => self.constant(*size as u64),
-            Some(n) => self.src(n, T::U32)?,
-        };
-        let (to, from) = (self.addr(&ops[0])?, self.addr(&ops[1])?);
-        Ok(Exec::Copy(Box::new(AsyncCopy { to, from, size: *size as u8, read, ignore })))
-    }
-
-    fn barrier(&mut self, inst: &Inst) -> Result<Exec> {
-        let ops = &inst.operands;
-        if inst.has(Mod::Warp) {
-            let mask = self.src(ops.first().ok_or("")?, T::U32)?;
-            let key = self.key(inst);
-            return Ok(Exec::Collective { mask, key, op: Collective::Sync });
-        }
-        if inst.has(Mod::Cluster) {
-            return Ok(if inst.has(Mod::Arrive) { Exec::ClusterArrive } else { Exec::ClusterWait });
-        }
-        let none = Slot::NONE;
-        let aligned = inst.op == Op::Bar || inst.has(Mod::Aligned);
-        if inst.has(Mod::Red) {
-            let n = ops.len();
-            if n < 3 {
-                return gap("operands are missing");
-            }
-            let a = self.psrc(&ops[n - 1])?;
-            let d = if inst.has(Mod::Popc) {
-                BarDest::Popc(self.dst(&ops[0])?)
-            } else {
-                let p = self.pdst(&ops[0])?.ok_or("a result is wanted")?;
-                if inst.has(Mod::And) { BarDest::And(p) } else { BarDest::Or(p) }
-            };
-            let id = self.src(&ops[1], T::U32)?;
-            let count = if n > 3 { self.src(&ops[2], T::U32)? } else { none };
-            return Ok(Exec::Barrier { id, count, wait: true, aligned, red: Some(BarRed { a, d }) });
-        }
-        let id = self.src(ops.first().ok_or("")?, T::U32)?;
-        let count = match ops.get(1) {
-            Some(c) => self.src(c, T::U32)?,
-            None => none,
-        };
-        Ok(Exec::Barrier { id, count, wait: !inst.has(Mod::Arrive), aligned, red: None })
-    }
-
-    /// A number for "the same instruction with the same qualifiers".
-    fn key(&mut self, inst: &Inst) -> u32 {
-        let known = self.keys.iter().position(|k| k.0 == inst.op && k.1.as_slice() == inst.mods);
-        let i = known.unwrap_or_else(|| {
-            self.keys.push((inst.op, inst.mods.into()));
-            self.keys.len() - 1
-        });
-        i as u32
-    }
-
-    fn collective(&mut self, inst: &Inst) -> Result<Exec> {
-        if !inst.has(Mod::Sync) {
-            return gap("without .sync");
-        }
-        let ops = &inst.operands;
-        let t = inst.ty();
-        let (Some(first), Some(last)) = (ops.first(), ops.last()) else { return gap("operands are missing") };
-        let mask = self.src(last, T::U32)?;
-        let (d, p) = match first {
-            Operand::Pair(pair) => (Some(&pair.0), self.pdst(&pair.1)?),
-            one => (Some(one), None),
-        };
-        let d = d.ok_or("")?;
-        let op = match inst.op {
-            Op::Shfl if ops.len() == 5 => Collective::Shfl {
-                d: self.dst(d)?,
-                p,
-                mode: match inst.shift_mode().ok_or("no mode")? {
-                    ShiftMode::Up => Shuffle::Up,
-                    ShiftMode::Down => Shuffle::Down,
-                    ShiftMode::Bfly => Shuffle::Bfly,
-                    _ => Shuffle::Idx,
-                },
-                a: self.src(&ops[1], T::B32)?,
-                b: self.src(&ops[2], T::U32)?,
-                c: self.src(&ops[3], T::U32)?,
-            },
-            Op::Vote if ops.len() == 3 => {
-                let kind = if inst.has(Mod::All) {
-                    Vote::All
-                } else if inst.has(Mod::Any) {
-                    Vote::Any
-                } else if inst.has(Mod::Uni) {
-                    Vote::Uni
-                } else {
-                    Vote::Ballot
-                };
-                let a = self.psrc(&ops[1])?;
-                if kind == Vote::Ballot {
-                    Collective::Vote { kind, d: self.dst(d)?, p: None, a }
-                } else {
-                    Collective::Vote { kind, d: Slot::NONE, p: self.pdst(d)?, a }
-                }
-            }
-            Op::Match if ops.len() == 3 => {
-                Collective::Match { all: inst.has(Mod::All), d: self.dst(d)?, p, a: self.src(&ops[1], t)? }
-            }
-            Op::Redux if ops.len() == 3 => {
-                let f: ReduxFn = match (inst.atom_op().ok_or("no operation")?, t.is_signed()) {
-                    (AtomOp::Add, _) => |a, b| a.wrapping_add(b),
-                    (AtomOp::Min, true) => |a, b| (a as i32).min(b as i32) as u32,
-                    (AtomOp::Max, true) => |a, b| (a as i32).max(b as i32) as u32,
-                    (AtomOp::Min, false) if t.is_int() => |a, b| a.min(b),
-                    (AtomOp::Max, false) if t.is_int() => |a, b| a.max(b),
-                    (AtomOp::And, _) => |a, b| a & b,
-                    (AtomOp::Or, _) => |a, b| a | b,
-                    (AtomOp::Xor, _) => |a, b| a ^ b,
-                    _ => return gap(""),
-                };
-                Collective::Redux { d: self.dst(d)?, a: self.src(&ops[1], t)?, f }
-            }
-            Op::Elect => Collective::Elect { d: self.dst(d)?, p },
-            _ => return gap("operands are missing"),
-        };
-        let key = self.key(inst);
-        Ok(Exec::Collective { mask, key, op })
-    }
-
-    fn call(&mut self, inst: &Inst) -> Result<Exec> {
-        let [Operand::List(rets), target, Operand::List(args), rest @ ..] = inst.operands else {
-            return gap("this kind of call");
-        };
-        let _ = rest;
-        let (callee, formals, results) = match target {
-            Operand::Func(f) => {
-                let func = &self.p.funcs[f.index()];
-                let sizes = |v: &[(u32, u32)]| v.iter().map(|p| p.1).collect::<Vec<_>>();
-                let (formals, results) = (sizes(&func.params), sizes(&func.returns));
-                let callee = if func.defined {
-                    Callee::Direct(f.0)
-                } else {
-                    Callee::System(match func.name.as_str() {
-                        "vprintf" => System::Vprintf,
-                        "malloc" => System::Malloc,
-                        "free" => System::Free,
-                        "__assertfail" => System::AssertFail,
-                        name => return gap(format!("the function '{name}' has no body")),
-                    })
-                };
-                self.work.push(*f);
-                (callee, formals, results)
-            }
-            other => {
-                let s = self.src(other, T::U64)?;
-                (Callee::Indirect(s), Vec::new(), Vec::new())
-            }
-        };
-        let pass = |d: &mut Self, op: &Operand, size: Option<u32>| -> Result<(Passed, u32)> {
-            if let Operand::Var { var, offset } = op
-                && let Place::Frame(off) = d.l.places[var.index()]
-            {
-                return Ok((Passed::Frame(off + *offset as u32), d.m.vars[var.index()].size() as u32));
-            }
-            let width = d.width(op).div_ceil(8);
-            Ok((Passed::Slot(d.src(op, T::B64)?), size.unwrap_or(width)))
-        };
-        let args =
-            args.iter().enumerate().map(|(i, a)| pass(self, a, formals.get(i).copied())).collect::<Result<_>>()?;
-        let rets =
-            rets.iter().enumerate().map(|(i, a)| pass(self, a, results.get(i).copied())).collect::<Result<_>>()?;
-        Ok(Exec::Call { callee, args, rets })
-    }
-}
-
-/// How an access is ordered; an atomic without a word is relaxed.
-fn order(inst: &Inst) -> Order {
-    let has = |list: &[Mod]| list.iter().any(|&m| inst.has(m));
-    Order {
-        strong: has(&[Mod::Volatile, Mod::Relaxed, Mod::Acquire, Mod::Release, Mod::AcqRel, Mod::Mmio]),
-        acquire: has(&[Mod::Acquire, Mod::AcqRel, Mod::Volatile]),
-        release: has(&[Mod::Release, Mod::AcqRel]),
-    }
 }
 
 fn combine(op: BoolOp) -> Combine {
@@ -964,48 +568,4 @@ fn elements(op: &Operand) -> SmallVec<[&Operand; 4]> {
         Operand::Vector(list) => list.iter().collect(),
         one => smallvec![one],
     }
-}
-
-/// Bytes of an element in memory.
-fn element(t: T) -> Result<u8> {
-    match t.bits() {
-        8 | 16 | 32 | 64 => Ok(t.bytes() as u8),
-        _ => gap("this type in memory"),
-    }
-}
-
-fn atom_fn(op: AtomOp, t: T) -> Result<(AtomFn, Option<AtomFn>)> {
-    let bits = t.bits();
-    let m = mask(bits);
-    let add32 = |ftz: bool| -> AtomFn { Box::new(move |o, b, _| fp::add32(o as u32, b as u32, Round::Rn, ftz) as u64) };
-    let pair = |h: fp::Half| -> AtomFn {
-        Box::new(move |o, b, _| {
-            let high = h.add((o >> 16) as u16, (b >> 16) as u16) as u64;
-            h.add(o as u16, b as u16) as u64 | high << 16
-        })
-    };
-    let half = |bf16| fp::Half { bf16, ..fp::Half::default() };
-    let f: AtomFn = match (op, t) {
-        // In global memory denormals are flushed, in shared memory they are not.
-        (AtomOp::Add, T::F32) => return Ok((add32(true), Some(add32(false)))),
-        (AtomOp::Add, T::F64) => Box::new(|o, b, _| fp::add64(o, b, Round::Rn)),
-        (AtomOp::Add, T::F16) => Box::new(move |o, b, _| half(false).add(o as u16, b as u16) as u64),
-        (AtomOp::Add, T::BF16) => Box::new(move |o, b, _| half(true).add(o as u16, b as u16) as u64),
-        (AtomOp::Add, T::F16x2) => pair(half(false)),
-        (AtomOp::Add, T::BF16x2) => pair(half(true)),
-        (AtomOp::Exch, _) => Box::new(move |_, b, _| b & m),
-        (AtomOp::Cas, _) => Box::new(move |o, b, c| if o == b & m { c & m } else { o }),
-        (_, t) if t.is_float() => return gap("this type"),
-        (AtomOp::And, _) => Box::new(move |o, b, _| o & b & m),
-        (AtomOp::Or, _) => Box::new(move |o, b, _| (o | b) & m),
-        (AtomOp::Xor, _) => Box::new(move |o, b, _| (o ^ b) & m),
-        (AtomOp::Add, _) => Box::new(move |o, b, _| o.wrapping_add(b) & m),
-        (AtomOp::Inc, _) => Box::new(move |o, b, _| if o >= b & m { 0 } else { o + 1 }),
-        (AtomOp::Dec, _) => Box::new(move |o, b, _| if o == 0 || o > b & m { b & m } else { o - 1 }),
-        (AtomOp::Min, t) if t.is_signed() => Box::new(move |o, b, _| sx(o, bits).min(sx(b, bits)) as u64 & m),
-        (AtomOp::Max, t) if t.is_signed() => Box::new(move |o, b, _| sx(o, bits).max(sx(b, bits)) as u64 & m),
-        (AtomOp::Min, _) => Box::new(move |o, b, _| o.min(b & m)),
-        (AtomOp::Max, _) => Box::new(move |o, b, _| o.max(b & m)),
-    };
-    Ok((f, None))
 }

@@ -1,0 +1,136 @@
+//! A cubin's code as the listing wants it.
+
+use cubin::attr;
+use cubin::elf::{ET_REL, Elf, Symbol};
+use diag::Diagnostic;
+use sass::text::listing::{Binding, Field, File, Function, Relocation, Section};
+
+/// What the printers share: the file, its symbols, its code.
+pub(crate) struct Input<'a> {
+    pub elf: &'a Elf,
+    pub symbols: Vec<Symbol>,
+    pub code: File,
+    /// The section of the file that each section of `code` is.
+    pub texts: Vec<usize>,
+    /// For each symbol, its number among the functions of `code`.
+    pub numbers: Vec<Option<usize>>,
+}
+
+impl<'a> Input<'a> {
+    /// Reads the code of a file.
+    pub fn new(elf: &'a Elf) -> Result<Input<'a>, Diagnostic> {
+        let symbols = elf.symbols()?;
+        let relocatable = elf.header.kind == ET_REL;
+        let mut code = File { sm: elf.sm() & 0xfff, relocatable, ..File::default() };
+        let texts: Vec<usize> =
+            elf.sections.iter().enumerate().filter(|(_, s)| s.name.starts_with(".text.")).map(|(i, _)| i).collect();
+        let mut numbers = vec![None; symbols.len()];
+        for (n, s) in symbols.iter().enumerate().filter(|(_, s)| s.kind == 2) {
+            let Some(section) = texts.iter().position(|&t| t == s.shndx as usize) else { continue };
+            numbers[n] = Some(code.functions.len());
+            let binding = match s.bind {
+                0 => Binding::Local,
+                2 => Binding::Weak,
+                _ => Binding::Global,
+            };
+            let (name, entry) = (s.name.clone(), s.other & 0x10 != 0);
+            code.functions.push(Function { name, section, offset: s.value, size: s.size, binding, entry });
+        }
+        let mut input = Input { elf, symbols, code, texts, numbers };
+        for n in 0..input.texts.len() {
+            let section = input.section(input.texts[n])?;
+            input.code.sections.push(section);
+        }
+        input.name_places();
+        Ok(input)
+    }
+
+    fn section(&self, text: usize) -> Result<Section, Diagnostic> {
+        let s = &self.elf.sections[text];
+        let words = s.data.chunks_exact(16).filter_map(|c| Some(u128::from_le_bytes(c.try_into().ok()?))).collect();
+        let mut section = Section { name: s.name.clone(), align: s.align, words, ..Section::default() };
+        // Before the newer ABI the section's header says how many barriers and registers the code uses.
+        let (barriers, registers) = (s.flags >> 20 & 0x7f, s.info >> 24);
+        if barriers != 0 {
+            section.properties.push(format!(".sectionflags\t@\"SHF_BARRIERS={barriers}\""));
+        }
+        if registers != 0 {
+            section.properties.push(format!(".sectioninfo\t@\"SHI_REGISTERS={registers}\""));
+        }
+        let name = &s.name[".text.".len()..];
+        for info in self
+            .elf
+            .sections
+            .iter()
+            .filter(|i| i.info as usize == text && !i.data.is_empty() && i.name.starts_with(".nv.info."))
+        {
+            attributes(&attr::read(&info.data)?, &mut section);
+        }
+        let counts = self.elf.section(".nv.info").map(|(_, s)| attr::read(&s.data)).transpose()?.unwrap_or_default();
+        for a in counts.iter().filter(|a| a.code == attr::REGCOUNT) {
+            if let [symbol, count] = a.to_words()[..]
+                && self.symbols.get(symbol as usize).is_some_and(|s| s.shndx as usize == text)
+            {
+                section.registers = count;
+            }
+        }
+        if let (true, Some((_, table))) = (self.code.relocatable, self.elf.section(&format!(".nv.constant2.{name}"))) {
+            let targets = table.data.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]) as u64);
+            section.tables = targets.collect();
+        }
+        for r in self.elf.sections.iter().filter(|r| r.info as usize == text).flat_map(|r| r.relocs()) {
+            let (Some(field), Some(symbol)) = (Field::of_type(r.kind), self.symbols.get(r.symbol as usize)) else {
+                continue;
+            };
+            section.relocations.push(Relocation {
+                offset: r.offset,
+                field,
+                symbol: symbol.name.clone(),
+                function: self.numbers[r.symbol as usize],
+                value: (symbol.shndx != 0).then_some(symbol.value),
+                addend: r.addend,
+            });
+        }
+        Ok(section)
+    }
+
+    /// Places in functions that relocations of other sections name.
+    fn name_places(&mut self) {
+        let mut named = Vec::new();
+        for (target, _) in self.elf.sections.iter().enumerate().filter(|(i, _)| !self.texts.contains(i)) {
+            let relocs = self.elf.sections.iter().filter(|r| r.info as usize == target).flat_map(|r| r.relocs());
+            let mut relocs: Vec<_> = relocs.filter(|r| r.addend != 0).collect();
+            relocs.sort_by_key(|r| r.offset);
+            for r in relocs {
+                let number = self.numbers.get(r.symbol as usize).copied().flatten();
+                let Some(f) = number.and_then(|n| self.code.functions.get(n)) else { continue };
+                let place = (f.section, f.offset.wrapping_add_signed(r.addend));
+                if !self.code.functions.iter().any(|f| (f.section, f.offset) == place) {
+                    named.push(place);
+                }
+            }
+        }
+        self.code.named = named;
+    }
+}
+
+/// The offsets that attributes list, in their order.
+fn attributes(list: &[attr::Attr], section: &mut Section) {
+    for a in list {
+        let words: Vec<u64> = a.to_words().into_iter().map(u64::from).collect();
+        if a.code == attr::INDIRECT_BRANCH_TARGETS {
+            let mut rest = words.as_slice();
+            while let [branch, _, count, tail @ ..] = rest {
+                let (targets, after) = tail.split_at((*count as usize).min(tail.len()));
+                section.marks.push(*branch);
+                section.marks.extend(targets);
+                section.branches.push((*branch, targets.to_vec()));
+                rest = after;
+            }
+            continue;
+        }
+        if let attr::Value::Bytes(bytes) = &a.value {
+            section.marks.extend(super::info::offsets(a.code, bytes));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `sassafras asm`: cubins as text and back, kernels written by hand, mistakes with their places.
+
+use cli::asm::{assemble, disassemble};
+use std::process::Command;
+use testkit::{Scratch, oracle};
+
+/// The vendor's cubins of the corpus for several targets, each source in one or two ways.
+fn cubins(mut each: impl FnMut(&str, &[u8])) {
+    let Some(ptxas) = oracle::ptxas() else { return };
+    for (n, ptx) in testkit::corpus().iter().enumerate() {
+        let text = std::fs::read_to_string(ptx).expect("readable");
+        let name = ptx.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        let own = oracle::arch(&text);
+        let kind = [&["-O3"][..], &["-c"], &["-lineinfo"], &["-g"], &["-c", "-g"]][n % 5];
+        let options: Vec<&str> = [&["-arch", own], kind].concat();
+        let cubin = oracle::compile(&ptxas, &text, &options).unwrap_or_else(|m| panic!("{name}: {m}"));
+        each(&format!("{name} {own} {kind:?}"), &cubin);
+        let other = ["sm_75", "sm_80", "sm_89", "sm_100a", "sm_120a", "sm_121"][n % 6];
+        let text = text.replace(&format!(".target {own}"), &format!(".target {other}"));
+        // Not everything that sm_90 has is there elsewhere.
+        if let Ok(cubin) = oracle::compile(&ptxas, &text, &["-arch", other]) {
+            each(&format!("{name} {other}"), &cubin);
+        }
+    }
+}
+
+#[test]
+fn the_text_of_a_cubin_gives_it_again() {
+    let (mut files, mut numbers, mut wrong) = (0, 0, Vec::new());
+    cubins(|name, cubin| {
+        files += 1;
+        match disassemble(cubin) {
+            // It has been compared.
+            Ok((_, n)) => numbers += if name.contains("sm_90") { n } else { 0 },
+            Err(m) => wrong.push(format!("{name}: {m}")),
+        }
+    });
+    eprintln!("{files} files");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(files == 0 || files > 100, "{files}");
+    assert_eq!(numbers, 0, "words of sm_90 that no instruction gives back");
+}
+
+#[test]
+fn a_changed_instruction_changes_its_word_alone() {
+    let cubin = assemble(ADD).expect("assembles");
+    let (text, numbers) = disassemble(&cubin).expect("a cubin");
+    assert_eq!(numbers, 0);
+    assert_eq!(assemble(&text).expect("assembles"), cubin);
+    let changed = text.replace("IADD3 R5, R5, 0x1, RZ", "IADD3 R5, R5, 0x2, RZ");
+    assert_ne!(changed, text);
+    let changed = assemble(&changed).expect("assembles");
+    let different = cubin.iter().zip(&changed).filter(|(a, b)| a != b).count();
+    assert_eq!((changed.len(), different), (cubin.len(), 1));
+}
+
+const ADD: &str = "\
+.kernel add1 .target sm_90 .params 8 4
+    S2R R0, SR_TID.X
+    ULDC UR4, c[0x0][0x218]
+    ISETP.GE.AND P0, PT, R0, UR4, PT
+    @P0 EXIT
+    LDC.64 R2, c[0x0][0x210]
+    ULDC.64 UR4, c[0x0][0x208]
+    IMAD.WIDE R2, R0, 0x4, R2
+    LDG.E R5, desc[UR4][R2.64]
+    IADD3 R5, R5, 0x1, RZ      // a comment
+    STG.E desc[UR4][R2.64], R5
+    EXIT
+";
+
+/// A loop, a branch, shared memory, a barrier, one control field written by hand.
+const SUM: &str = "\
+.kernel sum .target sm_90 .params 8 .shared 128 .maxntid 32 1 1
+    S2R R0, SR_TID.X
+    MOV R4, 0x400
+    S2R R5, SR_CgaCtaId
+    LEA R4, R5, R4, 0x18
+    LEA R5, R0, R4, 0x2
+    STS [R5], R0
+    BAR.SYNC.DEFER_BLOCKING 0x0
+    ISETP.NE.AND P0, PT, R0, RZ, PT
+    @P0 BRA `(done)
+    MOV R6, RZ
+    MOV R7, RZ
+loop:
+    LDS R8, [R4]
+    IADD3 R6, R6, R8, RZ
+    IADD3 R4, R4, 0x4, RZ
+    IADD3 R7, R7, 0x1, RZ
+    ISETP.NE.AND P1, PT, R7, 0x20, PT
+    @P1 BRA `(loop)
+    LDC.64 R2, c[0x0][0x210]
+    [B------:R-:W-:-:S05] ULDC.64 UR4, c[0x0][0x208]
+    STG.E desc[UR4][R2.64], R6
+done:
+    EXIT
+";
+
+#[test]
+fn kernels_written_by_hand_run() {
+    let dir = Scratch::new("asm");
+    for (name, text, launch, wanted) in [
+        (
+            "add1",
+            ADD,
+            "block = [4, 1, 1]\nshared = 0\n[[arg]]\nbuffer = { hex = \"01000000ffffffff05000000\" }\nout = \"data\"\n[[arg]]\nu32 = 3\n",
+            vec![2u8, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0],
+        ),
+        (
+            "sum",
+            SUM,
+            "block = [32, 1, 1]\nshared = 0\n[[arg]]\nbuffer = { bytes = 4, fill = 0 }\nout = \"data\"\n",
+            496u32.to_le_bytes().to_vec(),
+        ),
+    ] {
+        let cubin = assemble(text).unwrap_or_else(|d| panic!("{name}: {}", d.message));
+        assert_eq!(cli::tools::hazards(&cubin).expect("a cubin"), Vec::<String>::new(), "{name}");
+        std::fs::write(dir.join("k.cubin"), &cubin).expect("writable");
+        std::fs::write(dir.join("k.toml"), format!("kernel = \"{name}\"\ngrid = [1, 1, 1]\n{launch}"))
+            .expect("writable");
+        let run = Command::new(env!("CARGO_BIN_EXE_sassafras"))
+            .args(["run", "k.cubin", "--launch", "k.toml", "--out", "."])
+            .current_dir(&*dir)
+            .output()
+            .expect("the tool runs");
+        assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
+        assert_eq!(std::fs::read(dir.join("data")).expect("written"), wanted, "{name}");
+    }
+    // What was written by hand stands there.
+    let (text, _) = disassemble(&assemble(SUM).expect("assembles")).expect("a cubin");
+    assert!(text.contains("[B------:R-:W-:-:S05] ULDC.64 UR4, c[0x0][0x208]"), "{text}");
+}
+
+#[test]
+fn mistakes_have_their_place() {
+    let dir = Scratch::new("asm-bad");
+    for (text, place, message) in [
+        (ADD.replace("R2, R0, 0x4", "R2, Q0, 0x4"), "8:19", "cannot read this as an operand of `IMAD`"),
+        (ADD.replace("LDG.E", "FOO.E"), "9:5", "unknown instruction `FOO`"),
+        (ADD.replace("sm_90", "sm_91"), "1:22", "unknown target 'sm_91'"),
+        (ADD.replace("sm_90", "sm_80"), "1:9", "supported for sm_90 only"),
+        (ADD.replace("    EXIT\n", "    NOP\n"), "1:9", "does not end with EXIT or BRA"),
+        (ADD.replace(".params 8 4", ".params 8 3"), "1:9", "a parameter of 3 bytes"),
+        (SUM.replace("`(loop)", "`(loops)"), "19:13", "cannot read this"),
+        (SUM.replace("done:", "loop:"), "23:1", "stands twice"),
+        ("EXIT\n".to_string(), "1:1", "a kernel begins with"),
+        (".elf ident=00\n".to_string(), "1:6", "32 hexadecimal digits"),
+        (String::new(), "1:1", "there is no `.kernel`"),
+    ] {
+        std::fs::write(dir.join("bad.sass"), &text).expect("writable");
+        let run = Command::new(env!("CARGO_BIN_EXE_sassafras"))
+            .args(["asm", "bad.sass", "-o", "bad.cubin"])
+            .current_dir(&*dir)
+            .output()
+            .expect("the tool runs");
+        let told = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(1), "{told}");
+        assert!(told.contains(message) && told.contains(&format!("bad.sass:{place}")), "{message}, {place}: {told}");
+    }
+}

@@ -1,0 +1,160 @@
+//! The functions of a file as JSON: what the vendor's tool prints with `-json`.
+
+use super::labels::{function_at, reaches_functions};
+use super::{Function, Listing};
+use crate::codec::Decoded;
+use crate::inst::Inst;
+use crate::latency::Class;
+use crate::text::print_untrimmed;
+use std::fmt::Write as _;
+
+/// A string with what JSON wants escaped.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if (c as u32) < 0x20 => _ = write!(out, "\\u{:04x}", c as u32),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+impl Listing<'_> {
+    /// The list of functions: `[{"function-name":"k","start":0,"length":512,"other-attributes":[],"sass-instructions":[...]}]`.
+    /// `keep` says which functions of the file are wanted.
+    pub fn json(&self, keep: &dyn Fn(usize) -> bool) -> String {
+        let mut out = String::from("[");
+        // Functions that lie behind another one in its section are not told apart.
+        let functions = self.file.functions.iter().enumerate().filter(|f| f.1.offset == 0 && keep(f.0));
+        let mut functions: Vec<&Function> = functions.map(|f| f.1).collect();
+        functions.sort_by_key(|f| f.section);
+        for function in functions {
+            if out.len() > 1 {
+                out.push(',');
+            }
+            self.function(&mut out, function);
+        }
+        out.push(']');
+        out
+    }
+
+    fn function(&self, out: &mut String, function: &Function) {
+        let _ = write!(
+            out,
+            "{{\"function-name\":{},\"start\":{},\"length\":{},\"other-attributes\":[],\"sass-instructions\":[",
+            quoted(&function.name),
+            function.offset,
+            function.size
+        );
+        let Some(code) = self.code.get(function.section) else { return out.push_str("]}") };
+        let first = (function.offset / 16) as usize;
+        let last = (first + (function.size / 16) as usize).min(code.len());
+        for (at, decoded) in code.iter().enumerate().take(last).skip(first) {
+            if at > first {
+                out.push(',');
+            }
+            self.instruction(out, function.section, at, decoded);
+        }
+        out.push_str("]}");
+    }
+
+    fn instruction(&self, out: &mut String, section: usize, at: usize, decoded: &Decoded) {
+        let offset = at as u64 * 16;
+        let Decoded::Known(inst) = decoded else {
+            let word = self.file.sections[section].words[at];
+            let _ = write!(out, "{{\"opcode\":\".word\",\"operands\":\"{word:#034x}\"}}");
+            return;
+        };
+        let mut text = String::with_capacity(64);
+        let relocation = self.file.sections[section].relocations.iter().find(|r| r.offset == offset);
+        let functions = reaches_functions(inst.form().mnemonic);
+        let replaced = relocation.map(|r| (r.field, self.plain(r)));
+        print_untrimmed(&mut text, inst, offset, &Plain { listing: self, section, functions, replaced });
+        let mut rest = text.as_str();
+        out.push('{');
+        if let Some((guard, body)) = rest.split_once(' ').filter(|g| g.0.starts_with('@')) {
+            let _ = write!(out, "\"predicate\":{},", quoted(guard));
+            rest = body;
+        }
+        let (opcode, operands) = rest.split_once(' ').unwrap_or((rest, ""));
+        let mut operands = operands.replace(", ", ",");
+        if operands.contains(",PR,") {
+            // All predicates at once are shown as if they guarded it.
+            operands = operands.replace(",PR,", ",");
+            out.push_str("\"predicate\":\"PR\",");
+        }
+        let _ = write!(out, "\"opcode\":{}", quoted(opcode));
+        if !operands.is_empty() {
+            // Branches have no comma between a register and what is added to it.
+            if inst.form().effects.flow && relocation.is_none() {
+                operands = operands.replace(' ', ",").replace(['`', '(', ')'], "");
+            }
+            if inst.form().mnemonic == "BREAK"
+                && let Some((predicate, barrier)) = operands.split_once(',')
+            {
+                operands = format!("{barrier},{predicate}");
+            }
+            let _ = write!(out, ",\"operands\":{}", quoted(&operands));
+        }
+        out.push_str(attributes(inst));
+        out.push('}');
+    }
+
+    /// What stands for the operand that a relocation fills: symbols by name, places by number.
+    fn plain(&self, r: &super::Relocation) -> String {
+        let place = match (r.value.filter(|_| r.function.is_none()), r.addend) {
+            (Some(value), n) => {
+                let sum = value as i64 + n;
+                format!("{}{:#x}", if sum < 0 { "-" } else { "" }, sum.unsigned_abs())
+            }
+            (None, 0) => r.symbol.clone(),
+            (None, n) if n < 0 => format!("({} + -{:#x})", r.symbol, n.unsigned_abs()),
+            (None, n) => format!("({} + {n:#x})", r.symbol),
+        };
+        if matches!(r.field, super::Field::Value | super::Field::Call | super::Field::Constant) {
+            return place;
+        }
+        r.field.text(&place)
+    }
+}
+
+/// Functions by name, one replaced operand, no labels.
+struct Plain<'a> {
+    listing: &'a Listing<'a>,
+    section: usize,
+    functions: bool,
+    replaced: Option<(super::Field, String)>,
+}
+
+impl crate::text::Labels for Plain<'_> {
+    fn label(&self, address: i64) -> Option<&str> {
+        let address = u64::try_from(address).ok().filter(|_| self.functions)?;
+        function_at(self.listing.file, self.section, address).map(|f| f.name.as_str())
+    }
+
+    fn replaced(&self, slot: &crate::form::Slot, op: &crate::inst::Operand) -> Option<&str> {
+        self.replaced.as_ref().filter(|r| r.0.fits(slot, op)).map(|r| r.1.as_str())
+    }
+}
+
+fn attributes(inst: &Inst) -> &'static str {
+    let mnemonic = inst.form().mnemonic;
+    match inst.form().class {
+        Class::Branch if reaches_functions(mnemonic) && mnemonic.starts_with("CALL") => {
+            ",\"other-attributes\":{\"control-flow\":\"True\",\"subroutine-call\":\"True\"}"
+        }
+        Class::Barrier => ",\"other-attributes\":{\"inter-warp-barrier\":\"True\"}",
+        Class::Convergence if mnemonic == "BREAK" => "",
+        Class::Branch | Class::Convergence | Class::Bmov => ",\"other-attributes\":{\"control-flow\":\"True\"}",
+        _ if inst.form().effects.flow || matches!(mnemonic, "BPT" | "ENDCOLLECTIVE") => {
+            ",\"other-attributes\":{\"control-flow\":\"True\"}"
+        }
+        _ => "",
+    }
+}

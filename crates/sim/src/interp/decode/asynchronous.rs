@@ -1,0 +1,97 @@
+//! Barriers in shared memory, and bulk copies.
+
+use super::memory::order;
+use super::*;
+
+impl Decoder<'_> {
+    pub(super) fn mbarrier(&mut self, inst: &Inst) -> Result<Exec> {
+        let ops = &inst.operands;
+        let arg = |i: usize| ops.get(i).ok_or_else(|| "an operand is missing".to_string());
+        if inst.has(Mod::PendingCount) {
+            let f = l1(super::super::mbarrier::pending_of);
+            return self.alu(inst, (1, f));
+        }
+        let one = self.constant(1);
+        let none = Slot::NONE;
+        let mut x = Mbarrier {
+            what: MbarrierOp::Inval,
+            addr: self.addr_at(inst)?,
+            d: none,
+            p: None,
+            a: one,
+            order: order(inst),
+        };
+        if inst.op == Op::Cp {
+            x.what = MbarrierOp::CopyArrive { noinc: inst.has(Mod::Noinc) };
+        } else if inst.has(Mod::Init) {
+            (x.what, x.a) = (MbarrierOp::Init, self.src(arg(1)?, T::U32)?);
+        } else if inst.has(Mod::Inval) {
+        } else if inst.has(Mod::Arrive) || inst.has(Mod::ArriveDrop) {
+            x.what = MbarrierOp::Arrive {
+                drop: inst.has(Mod::ArriveDrop),
+                expect: inst.has(Mod::ExpectTx),
+                no_complete: inst.has(Mod::NoComplete),
+            };
+            x.d = self.dst(arg(0)?)?;
+            if let Some(n) = ops.get(2) {
+                x.a = self.src(n, T::U32)?;
+            }
+            x.order.release = !inst.has(Mod::Relaxed);
+        } else if inst.has(Mod::ExpectTx) || inst.has(Mod::CompleteTx) {
+            x.what = MbarrierOp::Transactions { complete: inst.has(Mod::CompleteTx) };
+            x.a = self.src(arg(1)?, T::U32)?;
+        } else if inst.has(Mod::TestWait) || inst.has(Mod::TryWait) {
+            let parity = inst.has(Mod::Parity);
+            x.what = MbarrierOp::Wait { parity };
+            x.p = self.pdst(arg(0)?)?;
+            x.a = self.src(arg(2)?, if parity { T::U32 } else { T::B64 })?;
+            x.order.acquire = !inst.has(Mod::Relaxed);
+        } else {
+            return gap("");
+        }
+        Ok(Exec::Mbarrier(Box::new(x)))
+    }
+
+    /// The barrier's address: the first operand that is one.
+    fn addr_at(&mut self, inst: &Inst) -> Result<Addr> {
+        let at = inst.operands.iter().find(|o| matches!(o, Operand::Mem(_))).ok_or("an address is missing")?;
+        self.addr(at)
+    }
+
+    /// `cp.async.bulk` without a tensor map.
+    pub(super) fn bulk(&mut self, inst: &Inst) -> Result<Exec> {
+        let ops = &inst.operands;
+        if inst.has(Mod::Tensor)
+            || inst.op != Op::Cp
+            || inst.has(Mod::CpMask)
+            || inst.has(Mod::MulticastCluster)
+            || inst.has(Mod::Reduce)
+        {
+            return gap("");
+        }
+        if inst.has(Mod::Prefetch) || inst.has(Mod::CommitGroup) {
+            return Ok(Exec::Nop);
+        }
+        if inst.has(Mod::WaitGroup) {
+            return Ok(Exec::Nop);
+        }
+        let arg = |i: usize| ops.get(i).ok_or_else(|| "an operand is missing".to_string());
+        let spaces: Vec<PSpace> = inst.mods.iter().filter_map(|&m| PSpace::from_mod(m)).collect();
+        let space = |s: Option<&PSpace>| match s {
+            Some(PSpace::Global) => Ok(Space::Global),
+            Some(PSpace::Shared | PSpace::SharedCluster) => Ok(Space::Shared),
+            _ => gap("these state spaces"),
+        };
+        let (to_space, from_space) = (space(spaces.first())?, space(spaces.get(1))?);
+        let done = match inst.has(Mod::BulkGroup) {
+            true => None,
+            false => Some(self.addr(arg(3)?)?),
+        };
+        Ok(Exec::Bulk(Box::new(Bulk {
+            to: (to_space, self.addr(arg(0)?)?),
+            from: (from_space, self.addr(arg(1)?)?),
+            size: self.src(arg(2)?, T::U32)?,
+            done,
+        })))
+    }
+}
