@@ -18,6 +18,8 @@ const GUARD: u128 = 0xf << 12;
 const OPCODE: u128 = 0xfff;
 
 type Bits = Vec<(u8, u8)>;
+/// Ranges of SM numbers, both ends included.
+type Chips = Vec<(u16, u16)>;
 
 #[derive(Clone, Default)]
 struct SlotDef {
@@ -49,7 +51,7 @@ struct ModDef {
 struct FormDef {
     at: String,
     name: String,
-    sms: Vec<(u16, u16)>,
+    sms: Chips,
     fixed: u128,
     /// Bits that `fix` names: they tell the form from others.
     explicit: u128,
@@ -83,7 +85,7 @@ struct Isa {
     mods: HashMap<String, String>,
     forms: Vec<FormDef>,
     /// Forms that chips lack: place, name, chips.
-    without: Vec<(String, String, Vec<(u16, u16)>)>,
+    without: Vec<(String, String, Chips)>,
 }
 
 fn bad(at: &str, what: impl std::fmt::Display) -> ! {
@@ -128,7 +130,7 @@ fn mask(at: &str, bits: &[(u8, u8)]) -> u128 {
 }
 
 /// Takes chips out of a list of ranges.
-fn without(from: &mut Vec<(u16, u16)>, sms: &[(u16, u16)]) {
+fn without(from: &mut Chips, sms: &[(u16, u16)]) {
     for &(first, last) in sms {
         let parts = std::mem::take(from)
             .into_iter()

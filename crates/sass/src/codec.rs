@@ -379,5 +379,11 @@ pub fn encode(inst: &Inst, sm: u16) -> Result<u128, EncodeError> {
         }
         word |= insert(field.bits, value as u64);
     }
+    // A field that is shown in two places is two modifiers.
+    for (field, &value) in form.mods.iter().zip(&inst.mods) {
+        if extract(word, field.bits) != value as u64 {
+            return Err(bad(form, field.name.name(), "is shown in two places with two values"));
+        }
+    }
     Ok(word)
 }
