@@ -16,6 +16,7 @@ usage: cargo xtask <command>
   oracle                      install the vendor's tools from PyPI into target/oracle, as black boxes to compare with
   test                        formatting, lints, oracle, all tests, conformance
   conformance [--filter NAME] run every launch of tests/kernels on three engines and compare
+  conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   bench                       time, memory and code size beside the vendor's ptxas
 ";

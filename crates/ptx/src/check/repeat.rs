@@ -88,6 +88,10 @@ pub(super) fn repeated(inst: &Inst) -> Option<String> {
         let before = &inst.mods[..i];
         if let Some(kind_here) = kind(inst.op, word) {
             if before.iter().any(|&b| kind(inst.op, b) == Some(kind_here)) {
+                let mip = inst.has(Mod::Base) || inst.has(Mod::Level) || inst.has(Mod::Grad);
+                if inst.op == Op::Tex && mip && kind_here.contains("dimension") {
+                    return Some("Multiple texture modifiers specified".to_string());
+                }
                 return Some(kind_here.to_string());
             }
             continue;

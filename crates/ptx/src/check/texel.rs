@@ -100,6 +100,9 @@ impl Checker<'_> {
             OperandKind::TexelDest(n) => {
                 let Some(ty) = ty else { return Err(Bad::Mismatch) };
                 let n = forms::count(inst, n);
+                if matches!(o, Operand::Int(_) | Operand::F32(_) | Operand::F64(_)) && constant(o, Some(ty)).is_ok() {
+                    return because(format!("Result register required for instruction '{}'", forms::name(inst)));
+                }
                 // Narrower texels come in wider registers.
                 let wide = if matches!(inst.op, Op::Suld) && ty.bits() < 16 { None } else { Some(ty) };
                 let value = match o {
@@ -133,6 +136,12 @@ impl Checker<'_> {
                 {
                     match o {
                         Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ScalarType::F32) => {
+                            if inst.has(Mod::N3d) {
+                                return because(format!(
+                                    "Illegal modifier '.3d' for instruction '{}'",
+                                    forms::name(inst)
+                                ));
+                            }
                             return Ok(());
                         }
                         Operand::Int(_) | Operand::F32(_) | Operand::F64(_) => return Ok(()),
@@ -147,6 +156,9 @@ impl Checker<'_> {
                     Some(Mod::N1d | Mod::A1d) => 1,
                     Some(Mod::N2d | Mod::A2d) => 2,
                     Some(_) => 4,
+                    None if matches!(o, Operand::Int(_)) && (inst.has(Mod::N2dms) || inst.has(Mod::A2dms)) => {
+                        return Ok(());
+                    }
                     None if inst.has(Mod::N2dms) || inst.has(Mod::A2dms) => match o {
                         Operand::Vector(parts) if parts.len() == 2 => 2,
                         _ => 4,
@@ -188,6 +200,16 @@ impl Checker<'_> {
                     AddressBase::None => return Err(Bad::Mismatch),
                 };
                 let surface = inst.op == Op::Suq;
+                use Mod::{AddrMode0, AddrMode1, AddrMode2, FilterMode, ForceUnnormalizedCoords};
+                let sampler = inst
+                    .mods
+                    .iter()
+                    .any(|m| matches!(m, AddrMode0 | AddrMode1 | AddrMode2 | FilterMode | ForceUnnormalizedCoords));
+                let texture =
+                    matches!(operand, Operand::Var { var, .. } if self.m.vars[var.index()].ty == ScalarType::TexRef);
+                if sampler && texture {
+                    return because(format!("Argument 1 of instruction '{}': .samplerref expected", forms::name(inst)));
+                }
                 let kinds: &[ScalarType] =
                     if surface { &[ScalarType::SurfRef] } else { &[ScalarType::TexRef, ScalarType::SamplerRef] };
                 self.opaque(f, &operand, kinds)
