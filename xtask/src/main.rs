@@ -1,10 +1,11 @@
-//! What developers run: `cargo xtask oracle | test | conformance | bench | gpu`.
+//! What developers run: `cargo xtask oracle | test | conformance | probe-latency | bench | gpu`.
 
 mod bench;
 mod compare;
 mod conformance;
 mod gpu;
 mod oracle;
+mod probe;
 mod test;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ usage: cargo xtask <command>
   conformance [--filter NAME] run every launch of tests/kernels on three engines and compare
   conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
+  probe-latency [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
   bench                       time, memory and code size beside the vendor's ptxas
 ";
 
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(),
         Some("conformance") => conformance::run(&args[1..]),
         Some("gpu") => gpu::run(&args[1..]),
+        Some("probe-latency") => probe::run(&args[1..]),
         Some("bench") => bench::run(&args[1..]),
         _ => Err(USAGE.to_string()),
     };
