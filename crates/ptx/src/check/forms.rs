@@ -156,7 +156,8 @@ fn missing(inst: &Inst, group: &crate::isa::Group, name: &str) -> String {
         (Op::Membar, _) => "Membar level",
         (Op::Tensormap, Mod::B1024) => "Tensormap size modifier",
         (Op::Tensormap, Mod::Tile) => ".tile modifier",
-        (Op::Mma, Mod::Sp) => ".sp modifier",
+        (Op::Mma, Mod::Sp | Mod::SpOrderedMetadata) => ".sp modifier",
+        (Op::Cp, Mod::Ca | Mod::Cg) => "'.ca or .cg' modifier",
         (Op::Wgmma, Mod::Sp) => {
             let shape = inst.mods.iter().find(|m| super::repeat::is_shape(m.name())).map_or("", |m| m.name());
             return format!("Illegal matrix shape '.{shape}' for instruction '{name}'");
@@ -469,11 +470,13 @@ impl Checker<'_> {
                     let kind = if sparse { "Sparse mma" } else { "mma" };
                     format!("Unexpected number of instruction types specified for {kind} with shape '.{shape}'")
                 }
-                3 if sums(types.first()) && sums(types.last()) => {
+                3 if types[1] != F16 && sums(types.first()) && sums(types.last()) => {
                     format!("Incorrect instruction type specified for mma with shape '.{shape}'")
                 }
                 _ => format!("Unexpected instruction types specified for '{name}'"),
             }
+        } else if miss.types && inst.op == Op::Tensormap {
+            format!("Arguments mismatch for instruction '{name}'")
         } else if miss.types {
             format!("Unexpected instruction types specified for '{name}'")
         } else if has(&rounding).is_some() {

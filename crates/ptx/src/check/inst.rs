@@ -62,6 +62,10 @@ impl Checker<'_> {
         if inst.op == Op::Call {
             return self.call(f, inst);
         }
+        // `_` stands for a result, which is the first operand.
+        if inst.operands.iter().skip(1).any(|o| *o == Operand::Sink) {
+            return self.error(inst.span, "Parsing error near '_': syntax error");
+        }
         let given = inst.operands.len();
         let counted: SmallVec<[&Fit; 2]> = fits
             .iter()
@@ -129,7 +133,12 @@ impl Checker<'_> {
         );
         if is_dest {
             match o {
-                Operand::Special(_) => return because("Read-only special register cannot be destination argument"),
+                Operand::Special(s) => {
+                    if ty.is_some_and(|t| t != ScalarType::Pred && t.bits() > s.ty().bits()) {
+                        return Err(Bad::Mismatch);
+                    }
+                    return because("Read-only special register cannot be destination argument");
+                }
                 Operand::Int(_) | Operand::F32(_) | Operand::F64(_) => {
                     if form.kind != K::DestPred {
                         constant(o, ty)?;
@@ -346,6 +355,7 @@ impl Checker<'_> {
                 _ => Err(Bad::Mismatch),
             },
             K::Register => match o {
+                Operand::NotReg(_) if ty == Some(ScalarType::Pred) => pred(o),
                 Operand::Reg { .. } => fits(o, exact),
                 _ => Err(Bad::Mismatch),
             },
@@ -555,7 +565,14 @@ impl Checker<'_> {
         ty: ScalarType,
         dest: bool,
     ) -> Checked {
-        let size = || because(format!("Argument vector size mismatch for instruction '{}'", forms::name(inst)));
+        let size = || {
+            let name = forms::name(inst);
+            because(if inst.op == Op::Cp {
+                format!("Argument {i} of instruction '{name}': Argument vector size mismatch")
+            } else {
+                format!("Argument vector size mismatch for instruction '{name}'")
+            })
+        };
         if let Some(r) = self.vector_reg(f, o) {
             return match () {
                 _ if r.vector as usize != n => size(),
@@ -568,9 +585,9 @@ impl Checker<'_> {
                 Operand::Reg { reg, elem } => {
                     let t = self.reg(f, *reg, *elem)?;
                     let loose = matches!(ty, ScalarType::BF16x2 | ScalarType::TF32) && t.bits() == ty.bits();
-                    t == ScalarType::Pred && !dest || exact(t, ty) || loose
+                    t == ScalarType::Pred && !dest && ty == ScalarType::B32 || exact(t, ty) || loose
                 }
-                Operand::NotReg(_) => !dest,
+                Operand::NotReg(_) => !dest && ty == ScalarType::B32,
                 Operand::Special(s) => s.ty().bits() == ty.bits(),
                 _ => constant(o, Some(ty)).is_ok(),
             };

@@ -22,7 +22,14 @@ impl Checker<'_> {
 
     /// `[a, c]` or `[a, b, c]`: a texture or surface, maybe a sampler, coordinates.
     pub(super) fn texture(&self, f: &Function, inst: &Inst, o: &Operand, ty: Option<ScalarType>) -> Checked {
-        let Operand::TexMem(parts) = o else { return Err(Bad::Mismatch) };
+        let Operand::TexMem(parts) = o else {
+            return match o {
+                Operand::Int(_) | Operand::Reg { .. } if inst.op == Op::Tex => {
+                    because(format!("Illegal Addressing Mode in instruction '{}'", forms::name(inst)))
+                }
+                _ => Err(Bad::Mismatch),
+            };
+        };
         let surface = matches!(inst.op, Op::Suld | Op::Sust | Op::Sured);
         let (image, sampler, coordinates) = match parts.as_slice() {
             [a, c] => (a, None, c),
@@ -100,6 +107,12 @@ impl Checker<'_> {
             OperandKind::TexelDest(n) => {
                 let Some(ty) = ty else { return Err(Bad::Mismatch) };
                 let n = forms::count(inst, n);
+                if *o == Operand::Sink {
+                    return because(format!(
+                        "Result discard mode is not allowed for instruction '{}'",
+                        forms::name(inst)
+                    ));
+                }
                 if matches!(o, Operand::Int(_) | Operand::F32(_) | Operand::F64(_)) && constant(o, Some(ty)).is_ok() {
                     return because(format!("Result register required for instruction '{}'", forms::name(inst)));
                 }
@@ -173,6 +186,11 @@ impl Checker<'_> {
                         };
                     }
                 };
+                // In one dimension it takes any number of them.
+                let n = match o {
+                    Operand::Vector(parts) if n == 1 && inst.op == Op::Tex && inst.has(Mod::N1d) => parts.len(),
+                    _ => n,
+                };
                 if matches!(o, Operand::Vector(parts) if parts.len() != n) {
                     return because(format!(
                         "Operand vector size doesn't match geometry for instruction '{}'",
@@ -200,11 +218,7 @@ impl Checker<'_> {
                     AddressBase::None => return Err(Bad::Mismatch),
                 };
                 let surface = inst.op == Op::Suq;
-                use Mod::{AddrMode0, AddrMode1, AddrMode2, FilterMode, ForceUnnormalizedCoords};
-                let sampler = inst
-                    .mods
-                    .iter()
-                    .any(|m| matches!(m, AddrMode0 | AddrMode1 | AddrMode2 | FilterMode | ForceUnnormalizedCoords));
+                let sampler = inst.has(Mod::ForceUnnormalizedCoords);
                 let texture =
                     matches!(operand, Operand::Var { var, .. } if self.m.vars[var.index()].ty == ScalarType::TexRef);
                 if sampler && texture {
