@@ -38,6 +38,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     std::fs::create_dir_all(&work).map_err(|e| e.to_string())?;
     let unexplained = corpus(&vendor, &ours, &disassembler, &work)?;
     generated(&vendor, &ours, &work)?;
+    listings(&disassembler, &target.join("release/nvdisasm"), &work)?;
     match unexplained.as_slice() {
         [] => Ok(()),
         list => Err(format!("more than {MOST} times the vendor's code, without a reason: {}", list.join(", "))),
@@ -104,7 +105,7 @@ fn generated(vendor: &Path, ours: &Path, work: &Path) -> Result<(), String> {
             let file = work.join(format!("generated_{size}_{live}.ptx"));
             std::fs::write(&file, program(size, live)).map_err(|e| e.to_string())?;
             let out = work.join("g.cubin");
-            let (v, _) = compile(vendor, &file, "sm_90", &out)?;
+            let (v, _) = compile(vendor, &file, "sm_90", &work.join(LARGEST))?;
             let (o, _) = compile(ours, &file, "sm_90", &out)?;
             println!(
                 "{size:>10} {live:>5} {:>14.2} {:>7.2} {:>6.3} {:>19} {:>7} {:>6.3} {:>14.2}",
@@ -119,6 +120,48 @@ fn generated(vendor: &Path, ours: &Path, work: &Path) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The vendor's code of the last generated program, the largest at hand.
+const LARGEST: &str = "largest.cubin";
+
+/// Disassembling: our tool beside the vendor's on the largest cubin, how long it takes to start, and the decoder alone.
+fn listings(vendor: &Path, ours: &Path, work: &Path) -> Result<(), String> {
+    let file = work.join(LARGEST);
+    let bytes = std::fs::read(&file).map_err(|e| e.to_string())?;
+    let timed = |tool: &Path, args: &[&str]| -> Result<f64, String> {
+        let start = std::time::Instant::now();
+        let done = Command::new(tool).args(args).arg(&file).stdout(std::process::Stdio::null()).status();
+        let done = done.map_err(|e| format!("cannot run {}: {e}", tool.display()))?;
+        let took = start.elapsed().as_secs_f64();
+        if done.success() { Ok(took) } else { Err(format!("{} failed on {}", tool.display(), file.display())) }
+    };
+    let theirs = timed(vendor, &["-c"])?;
+    let best = |args: &[&str]| -> Result<f64, String> {
+        (0..5).map(|_| timed(ours, args)).try_fold(f64::MAX, |a, b| b.map(|b| a.min(b)))
+    };
+    let (listing, start) = (best(&["-c"])?, best(&["--version"])?);
+    let elf = cubin::elf::Elf::read(&bytes).map_err(|d| d.message)?;
+    let code = elf.sections.iter().filter(|s| s.name.starts_with(".text."));
+    let words: Vec<String> = code
+        .flat_map(|s| s.data.chunks_exact(16))
+        .filter_map(|c| Some(format!("{:032x}", u128::from_le_bytes(c.try_into().ok()?))))
+        .collect();
+    println!(
+        "disassembling {} instructions: vendor {theirs:.3} s, ours {listing:.3} s, {:.1} times as fast; start-up {:.1} ms",
+        words.len(),
+        theirs / listing,
+        start * 1e3
+    );
+    let list = work.join("words.txt");
+    std::fs::write(&list, words.join("\n")).map_err(|e| e.to_string())?;
+    let input = std::fs::File::open(&list).map_err(|e| e.to_string())?;
+    test::cargo(&["build", "--release", "--quiet", "-p", "sassafras-sass", "--example", "speed"])?;
+    let speed = ours.with_file_name("examples").join("speed");
+    match Command::new(&speed).stdin(input).status() {
+        Ok(status) if status.success() => Ok(()),
+        other => Err(format!("{}: {other:?}", speed.display())),
+    }
 }
 
 /// Runs a compiler on a file; gives what it took and what `-v` printed.

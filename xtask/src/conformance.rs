@@ -18,12 +18,22 @@ struct Row {
     results: Result<String, String>,
 }
 
+/// All examples of the PTX instruction table, or those of some opcodes (`mma,wgmma`; `full/8`: one of eight of all),
+/// beside the vendor's ptxas: `crates/ptx/tests/conformance` says how, and prints the agreement.
+fn ptx(what: &str) -> Result<(), String> {
+    oracle::tool("ptxas")?;
+    let args = ["test", "--quiet", "-p", "sassafras-ptx", "--test", "conformance", "--", "--nocapture"];
+    test::cargo_with(&args, &[("SASSAFRAS_CONFORMANCE", what)])
+}
+
 /// Runs all launches, or those whose name contains the word behind `--filter`.
 pub fn run(args: &[String]) -> Result<(), String> {
     let filter = match args {
         [] => None,
         [flag, word] if flag == "--filter" => Some(word.as_str()),
-        _ => return Err("usage: cargo xtask conformance [--filter NAME]".into()),
+        [flag] if flag == "--ptx" => return ptx("full"),
+        [flag, opcodes] if flag == "--ptx" => return ptx(opcodes),
+        _ => return Err("usage: cargo xtask conformance [--filter NAME | --ptx [OPCODE,...]]".into()),
     };
     let (vendor, disassembler) = (oracle::tool("ptxas")?, oracle::tool("nvdisasm")?);
     test::cargo(&["build", "--release", "--quiet", "-p", "sassafras"])?;

@@ -1,4 +1,4 @@
-//! What developers run: `cargo xtask oracle | test | conformance | bench | gpu`.
+//! What developers run: `cargo xtask oracle | test | conformance | probe-latency | bench | gpu`.
 
 mod bench;
 mod compare;
@@ -6,6 +6,7 @@ mod conformance;
 mod gpu;
 mod isa;
 mod oracle;
+mod probe;
 mod test;
 
 use std::path::PathBuf;
@@ -20,7 +21,9 @@ usage: cargo xtask <command>
   conformance --sass [--arch sm_XX,..] [--words N] [--quick]
                               the description of SASS against nvdisasm: words of ptxas and N mutated ones a target
   mine-isa [--arch sm_XX,..]  the same, with everything that the description lacks or says otherwise
+  conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
+  probe-latency [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
   bench                       time, memory and code size beside the vendor's ptxas
 ";
 
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Some("mine-isa") => isa::run(&args[1..], true),
         Some("conformance") => conformance::run(&args[1..]),
         Some("gpu") => gpu::run(&args[1..]),
+        Some("probe-latency") => probe::run(&args[1..]),
         Some("bench") => bench::run(&args[1..]),
         _ => Err(USAGE.to_string()),
     };

@@ -14,10 +14,16 @@ pub fn run() -> Result<(), String> {
 
 /// Runs cargo at the root.
 pub fn cargo(args: &[&str]) -> Result<(), String> {
+    cargo_with(args, &[])
+}
+
+/// As [`cargo`], with variables of the environment.
+pub fn cargo_with(args: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
     eprintln!("cargo {}", args.join(" "));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // A tool that is not there is a failure, not a test left out.
-    let status = Command::new(cargo).args(args).current_dir(root()).env("CI", "true").status();
+    let status =
+        Command::new(cargo).args(args).current_dir(root()).env("CI", "true").envs(variables.iter().copied()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("cargo {} ended with {status}", args.join(" "))),

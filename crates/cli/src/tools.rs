@@ -82,11 +82,25 @@ pub fn hazards(bytes: &[u8]) -> Result<Vec<String>, String> {
                 .map(|(at, to)| (*at as u64, to.iter().map(|&t| t as u64).collect()))
                 .collect(),
         };
-        for hazard in sass::lint::check(&kernel.words(), loaded.sm, &hints) {
+        let words = kernel.words();
+        let stated = sass::lint::Stated {
+            // A kernel that takes registers from others while it runs states what it begins with.
+            registers: Some(kernel.regs).filter(|_| !reconfigures(&elf, &kernel.name)),
+            barriers: Some(kernel.barriers),
+        };
+        let stated = sass::lint::check_stated(&words, loaded.sm, &stated);
+        for hazard in sass::lint::check(&words, loaded.sm, &hints).into_iter().chain(stated) {
             found.push(format!("{}+{:#06x}: {}", kernel.name, hazard.offset, hazard.message));
         }
     }
     Ok(found)
+}
+
+/// True where a kernel changes its number of registers (`setmaxnreg`).
+fn reconfigures(elf: &Elf, kernel: &str) -> bool {
+    let info = elf.section(&format!(".nv.info.{kernel}"));
+    let list = info.and_then(|(_, s)| cubin::attr::read(&s.data).ok()).unwrap_or_default();
+    list.iter().any(|a| a.code == cubin::attr::REG_RECONFIG)
 }
 
 /// `sassafras lint CUBIN`: one line a hazard, 1 if there is one.

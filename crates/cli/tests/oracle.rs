@@ -113,8 +113,6 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     ("scan", "-plr", "-O3"),
     ("triton_sort", "-plr", "-O3"),
     ("triton_layernorm", "-plr", "-g"),
-    // Release 13.0: the section's name before that of a weak function.
-    ("float_div", "-c", "-g"),
     // Which of two names a function without kernel has as a node.
     ("float_div", "-bbcfg", "-c"),
     ("function_table", "-bbcfg", "-O3"),

@@ -230,6 +230,50 @@ impl Op {
     }
 }
 
+/// The name that a misspelt one is nearest to, if one is near: at most two letters wrong, and fewer than half of them.
+fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    if name.len() < 2 || name.len() > 40 {
+        return None;
+    }
+    let limit = 2.min(name.len() / 2);
+    let near = names.iter().filter(|n| n.len().abs_diff(name.len()) <= limit);
+    near.map(|n| (distance(name.as_bytes(), n.as_bytes()), *n)).filter(|(d, _)| *d <= limit).min().map(|(_, n)| n)
+}
+
+/// Letters to insert, delete, change or swap with the next (Damerau and Levenshtein).
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    rows[0] = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = change.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = best;
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+impl Op {
+    /// The opcode word that a misspelt one is nearest to, if one is near.
+    pub fn nearest(name: &str) -> Option<&'static str> {
+        nearest(name, &OP_NAMES)
+    }
+}
+
+impl Mod {
+    /// The modifier word (without its dot) that a misspelt one is nearest to, if one is near.
+    pub fn nearest(name: &str) -> Option<&'static str> {
+        nearest(name, &MOD_NAMES)
+    }
+}
+
 impl Op {
     /// The forms of the opcode; none for one that is known by name only.
     pub fn forms(self) -> &'static [Form] {
@@ -262,6 +306,14 @@ mod tests {
         for m in Mod::ALL {
             assert_eq!(Mod::from_name(m.name()), Some(m));
         }
+        assert_eq!(
+            (Op::nearest("setq"), Op::nearest("brra"), Op::nearest("frobnicate")),
+            (Some("set"), Some("bra"), None)
+        );
+        assert_eq!(
+            (Mod::nearest("glboal"), Mod::nearest("f23"), Mod::nearest("zqj")),
+            (Some("global"), Some("f32"), None)
+        );
         assert_eq!(Op::from_name("frobnicate"), None);
         assert_eq!(Mod::from_name(""), None);
         assert_eq!(Mod::from_name("shared::cta"), Some(Mod::SharedCta));

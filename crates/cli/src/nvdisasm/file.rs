@@ -34,7 +34,8 @@ impl<'a> Input<'a> {
                 _ => Binding::Global,
             };
             let (name, entry) = (s.name.clone(), s.other & 0x10 != 0);
-            code.functions.push(Function { name, section, offset: s.value, size: s.size, binding, entry });
+            let leads = symbols.iter().position(|t| t.kind == 3 && t.shndx == s.shndx).is_none_or(|t| t < n);
+            code.functions.push(Function { name, section, offset: s.value, size: s.size, binding, entry, leads });
         }
         let mut input = Input { elf, symbols, code, texts, numbers };
         for n in 0..input.texts.len() {

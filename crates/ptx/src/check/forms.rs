@@ -5,6 +5,8 @@ use crate::access::{CmpOp, Rounding};
 use crate::isa::{Count, Form, Mod, Op, OperandForm, Slot};
 use crate::module::Inst;
 use crate::types::ScalarType;
+use arch::Target;
+use diag::Diagnostic;
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -116,6 +118,28 @@ fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
     Err(Miss { form, found: types, extra, missing, types: wrong_type || missing_type, operation, unnamed: 0 })
 }
 
+/// A form as the reference spells it: `add{.rn|.rz|.rm|.rp}{.ftz}{.sat}.f32`; long lists are cut.
+fn spelled(form: &Form) -> String {
+    let mut out = form.op.name().to_string();
+    for m in form.name {
+        out.push('.');
+        out.push_str(m.name());
+    }
+    for g in form.groups {
+        let mut words: Vec<String> = g.words.iter().take(6).map(|w| format!(".{}", w.word.name())).collect();
+        if g.words.len() > 6 {
+            words.push("...".to_string());
+        }
+        let words = words.join("|");
+        out += &match (g.optional, g.words.len()) {
+            (true, _) => format!("{{{words}}}"),
+            (false, 1) => words,
+            (false, _) => format!("({words})"),
+        };
+    }
+    out
+}
+
 /// Is it an `atom` or `red` of one type that some operation has?
 fn atomic(inst: &Inst) -> bool {
     use ScalarType::*;
@@ -131,7 +155,21 @@ fn missing(inst: &Inst, group: &crate::isa::Group, name: &str) -> String {
     let what = match (inst.op, word) {
         (Op::Membar, _) => "Membar level",
         (Op::Tensormap, Mod::B1024) => "Tensormap size modifier",
-        (Op::Tensormap, Mod::Tile) => "Tensormap mode modifier",
+        (Op::Tensormap, Mod::Tile) => ".tile modifier",
+        (Op::Mma, Mod::Sp | Mod::SpOrderedMetadata) => ".sp modifier",
+        (Op::Cp, Mod::Ca | Mod::Cg) => "'.ca or .cg' modifier",
+        (Op::Wgmma, Mod::Sp) => {
+            let shape = inst.mods.iter().find(|m| super::repeat::is_shape(m.name())).map_or("", |m| m.name());
+            return format!("Illegal matrix shape '.{shape}' for instruction '{name}'");
+        }
+        (Op::Mma | Op::Wmma, Mod::Xor) => {
+            return format!("Illegal reduction operation for instruction '{name}.s32.s32'");
+        }
+        (Op::Sured, Mod::Add | Mod::Min | Mod::And) => {
+            return format!("Illegal operation '(null)' for instruction '{name}'");
+        }
+        (Op::Fence, Mod::Alias | Mod::TensormapGeneric | Mod::AsyncGeneric | Mod::Async) => ".proxykind modifier",
+        (Op::Multimem, Mod::V2 | Mod::V4) => return format!("Unexpected instruction types specified for '{name}'"),
         (Op::Tensormap, _) if !matches!(word, Mod::Global) => "Tensormap field modifier",
         (
             Op::Tex | Op::Tld4 | Op::Suld | Op::Sust | Op::Sured,
@@ -139,6 +177,7 @@ fn missing(inst: &Inst, group: &crate::isa::Group, name: &str) -> String {
         ) => "Geometry modifier",
         (Op::Cp, Mod::N1d | Mod::N2d | Mod::N3d) => ".dim modifier",
         (Op::Ldmatrix | Op::Stmatrix | Op::Tcgen05, Mod::X1 | Mod::X2) => ".num modifier",
+        (Op::Max | Op::Min, Mod::Xorsign) => return "Modifier '.abs' requires modifier '.xorsign'".to_string(),
         (Op::Max | Op::Min, Mod::Abs) => return "Modifier '.xorsign' requires modifier '.abs'".to_string(),
         (Op::Bar | Op::Barrier, Mod::And | Mod::Popc) => {
             let ty = inst.types().first().map_or("", |t| t.name());
@@ -180,6 +219,11 @@ fn missing(inst: &Inst, group: &crate::isa::Group, name: &str) -> String {
         _ if super::repeat::is_shape(text) => "Shape modifier",
         (Op::Atom | Op::Red | Op::Multimem | Op::Cp, _) if crate::access::AtomOp::from_mod(word).is_some() => {
             "Reduction operation is"
+        }
+        _ if crate::types::Space::from_mod(word).is_some()
+            && (inst.op == Op::Tensormap || inst.op == Op::Cp && !inst.has(Mod::Bulk)) =>
+        {
+            return format!("Unexpected number of state spaces specified in instruction '{name}'");
         }
         _ if crate::types::Space::from_mod(word).is_some() => {
             return format!("State space incorrect for instruction '{name}'");
@@ -422,15 +466,17 @@ impl Checker<'_> {
             let sparse = inst.has(Mod::Sp) || inst.has(Mod::SpOrderedMetadata);
             let shape = shape.name();
             match types.len() {
-                5.. if !inst.has(Mod::BlockScale) => {
+                5.. if !inst.has(Mod::BlockScale) && types[1].bits() <= 8 && !types[1].is_float() => {
                     let kind = if sparse { "Sparse mma" } else { "mma" };
                     format!("Unexpected number of instruction types specified for {kind} with shape '.{shape}'")
                 }
-                _ if sums(types.first()) && sums(types.last()) => {
+                3 if types[1] != F16 && sums(types.first()) && sums(types.last()) => {
                     format!("Incorrect instruction type specified for mma with shape '.{shape}'")
                 }
                 _ => format!("Unexpected instruction types specified for '{name}'"),
             }
+        } else if miss.types && inst.op == Op::Tensormap {
+            format!("Arguments mismatch for instruction '{name}'")
         } else if miss.types {
             format!("Unexpected instruction types specified for '{name}'")
         } else if has(&rounding).is_some() {
@@ -452,7 +498,11 @@ impl Checker<'_> {
             }
         } else if let Some(m) = has(&|m| matches!(m, Mod::V2 | Mod::V4 | Mod::V8)) {
             let _ = m;
-            format!("Vector qualifier is not allowed for instruction '{name}'")
+            if matches!(inst.op, Op::Mma | Op::Wgmma) {
+                format!("Argument vector size mismatch for instruction '{name}'")
+            } else {
+                format!("Vector qualifier is not allowed for instruction '{name}'")
+            }
         } else if let Some(m) = miss.extra.first() {
             format!("Illegal modifier '.{}' for instruction '{name}'", m.name())
         } else if let Some(group) = miss.missing {
@@ -475,7 +525,8 @@ impl Checker<'_> {
         } else {
             format!("Unexpected instruction types specified for '{name}'")
         };
-        self.error(inst.span, message);
+        let help = format!("the nearest form is `{}`", spelled(miss.form));
+        self.diags.push(Diagnostic::error(message).at(inst.span).help(help));
     }
 
     /// Reports what the PTX version or the target does not have; true if anything was reported.
@@ -515,7 +566,10 @@ impl Checker<'_> {
     pub(super) fn since(&mut self, span: diag::Span, what: &str, since: crate::isa::Since) {
         if since.ptx > self.version {
             let (a, b) = since.ptx;
-            self.error(span, format!("Feature '{what}' requires PTX ISA .version {a}.{b} or later"));
+            let message = format!("Feature '{what}' requires PTX ISA .version {a}.{b} or later");
+            let (c, d) = self.version;
+            let help = format!("`{what}` needs PTX {a}.{b}; this module is of version {c}.{d}");
+            self.diags.push(Diagnostic::error(message).at(span).help(help));
         }
         if since.has(self.target) {
             return;
@@ -526,7 +580,12 @@ impl Checker<'_> {
             let kind = if what.starts_with('.') || what.starts_with('%') { "Feature" } else { "Instruction" };
             format!("{kind} '{what}' not supported on .target '{}'", self.target)
         };
-        self.error(span, message);
+        let mut needs: Vec<String> = since.only.iter().map(Target::to_string).collect();
+        if since.sm != 0 {
+            needs.push(format!("sm_{}", since.sm));
+        }
+        let help = format!("`{what}` needs {}; this module targets {}", needs.join(" or "), self.target);
+        self.diags.push(Diagnostic::error(message).at(span).help(help));
     }
 }
 

@@ -62,6 +62,10 @@ impl Checker<'_> {
         if inst.op == Op::Call {
             return self.call(f, inst);
         }
+        // `_` stands for a result, which is the first operand.
+        if inst.operands.iter().skip(1).any(|o| *o == Operand::Sink) {
+            return self.error(inst.span, "Parsing error near '_': syntax error");
+        }
         let given = inst.operands.len();
         let counted: SmallVec<[&Fit; 2]> = fits
             .iter()
@@ -129,7 +133,12 @@ impl Checker<'_> {
         );
         if is_dest {
             match o {
-                Operand::Special(_) => return because("Read-only special register cannot be destination argument"),
+                Operand::Special(s) => {
+                    if ty.is_some_and(|t| t != ScalarType::Pred && t.bits() > s.ty().bits()) {
+                        return Err(Bad::Mismatch);
+                    }
+                    return because("Read-only special register cannot be destination argument");
+                }
                 Operand::Int(_) | Operand::F32(_) | Operand::F64(_) => {
                     if form.kind != K::DestPred {
                         constant(o, ty)?;
@@ -141,7 +150,19 @@ impl Checker<'_> {
         }
         if matches!(form.kind, K::Dest | K::DestPred | K::Source | K::DestAndPred)
             && matches!(o, Operand::Vector(_))
-            && ty != Some(ScalarType::B128)
+            && !matches!(
+                inst.op,
+                Op::Lop3
+                    | Op::Match
+                    | Op::Tcgen05
+                    | Op::Wgmma
+                    | Op::Mbarrier
+                    | Op::Cp
+                    | Op::Shfl
+                    | Op::Vote
+                    | Op::Redux
+                    | Op::Elect
+            )
         {
             if let (Operand::Vector(parts), Some(ty)) = (o, ty) {
                 for p in parts {
@@ -175,7 +196,7 @@ impl Checker<'_> {
                 | K::MoveSource
                 | K::ConstantVec(_)
         );
-        if source && matches!(o, Operand::Sink) {
+        if source && matches!(o, Operand::Sink) && !(i == 0 && inst.op == Op::Tcgen05) {
             return because("Parsing error near '_': syntax error");
         }
         if let (Operand::Special(s), K::Source | K::StoreSource | K::Multiple(_) | K::Word) = (o, form.kind)
@@ -235,14 +256,10 @@ impl Checker<'_> {
                     };
                 }
                 match o {
-                    // 128 bits may be written as their words.
-                    Operand::Vector(parts) if ty == Some(ScalarType::B128) => {
-                        self.packed(f, parts, ScalarType::B128, false)
-                    }
                     Operand::Reg { .. } => {
                         fits(o, if form.kind == K::Source || inst.has(Mod::Bf16) { exact } else { relaxed })
                     }
-                    Operand::Var { .. } => {
+                    Operand::Var { .. } if !matches!(inst.op, Op::Tcgen05 | Op::Wgmma) => {
                         because(format!("Argument {i} of instruction '{}': must be register", name()))
                     }
                     Operand::Special(s) => self.special(*s, ty, form.kind == K::ConvSource),
@@ -334,10 +351,11 @@ impl Checker<'_> {
                     let t = self.reg(f, *reg, *elem)?;
                     if t == ScalarType::Pred || t.bits() == 32 { Ok(()) } else { Err(Bad::Mismatch) }
                 }
-                Operand::NotReg(_) => Ok(()),
+                Operand::NotReg(_) | Operand::F32(_) => Ok(()),
                 _ => Err(Bad::Mismatch),
             },
             K::Register => match o {
+                Operand::NotReg(_) if ty == Some(ScalarType::Pred) => pred(o),
                 Operand::Reg { .. } => fits(o, exact),
                 _ => Err(Bad::Mismatch),
             },
@@ -345,22 +363,39 @@ impl Checker<'_> {
             K::TexelDest(_) | K::Offset | K::Gradient | K::Handle | K::Part => self.texel(f, inst, i, o, form, ty),
             K::Constant(values) => match o {
                 Operand::Int(n) => in_range(*n, values, i, inst),
+                Operand::Var { .. } => because("Integer constant expression expected"),
+                Operand::Reg { .. } if inst.op == Op::Tcgen05 => {
+                    because(format!("Argument {i} of instruction '{}': must be constant", name()))
+                }
                 _ => Err(Bad::Mismatch),
             },
             K::DestVec(n) | K::SourceVec(n) => {
+                let alone = n == Count::Vector && inst.vector() == 1;
+                let single = matches!(n, Count::Repeat(_));
                 let n = forms::count(inst, n);
-                if n <= 1
-                    && !matches!(o, Operand::Vector(_))
-                    && !matches!(form.kind, K::DestVec(Count::Fixed(_)) | K::SourceVec(Count::Fixed(_)))
-                {
-                    return match (o, matches!(form.kind, K::DestVec(_))) {
-                        (Operand::Reg { .. }, _) => fits(o, exact),
-                        (Operand::Sink, true) => Ok(()),
-                        (_, false) => constant(o, ty),
+                let dest = matches!(form.kind, K::DestVec(_));
+                if alone && !matches!(o, Operand::Vector(_)) {
+                    return match o {
+                        Operand::Reg { .. } => fits(o, exact),
+                        Operand::Sink if dest => Ok(()),
+                        _ if !dest => constant(o, ty),
                         _ => Err(Bad::Mismatch),
                     };
                 }
+                if dest && *o == Operand::Sink && inst.op == Op::Atom {
+                    return Ok(());
+                }
+                if single && inst.op != Op::Tcgen05 && matches!(o, Operand::Reg { .. }) {
+                    fits(o, |a, b| a.bits() == b.bits())?;
+                    return because(format!(
+                        "Vector of size {n} is expected for argument {i} of instruction '{}'",
+                        name()
+                    ));
+                }
                 let Some(ty) = ty else { return Err(Bad::Mismatch) };
+                if form.kind == K::SourceVec(Count::Lanes) && !matches!(o, Operand::Vector(_)) {
+                    return Err(Bad::Mismatch);
+                }
                 self.fragment(f, inst, i, o, n, ty, matches!(form.kind, K::DestVec(_)))
             }
             K::ConstantVec(n) => match o {
@@ -446,7 +481,9 @@ impl Checker<'_> {
         match o {
             Operand::Vector(parts) => self.packed(f, parts, ty, true),
             Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ty) => Ok(()),
-            Operand::Sink => Ok(()),
+            Operand::Sink => {
+                because(format!("Result discard mode is not allowed for instruction '{}'", forms::name(inst)))
+            }
             _ => Err(Bad::Mismatch),
         }
     }
@@ -528,7 +565,14 @@ impl Checker<'_> {
         ty: ScalarType,
         dest: bool,
     ) -> Checked {
-        let size = || because(format!("Argument vector size mismatch for instruction '{}'", forms::name(inst)));
+        let size = || {
+            let name = forms::name(inst);
+            because(if inst.op == Op::Cp {
+                format!("Argument {i} of instruction '{name}': Argument vector size mismatch")
+            } else {
+                format!("Argument vector size mismatch for instruction '{name}'")
+            })
+        };
         if let Some(r) = self.vector_reg(f, o) {
             return match () {
                 _ if r.vector as usize != n => size(),
@@ -541,9 +585,9 @@ impl Checker<'_> {
                 Operand::Reg { reg, elem } => {
                     let t = self.reg(f, *reg, *elem)?;
                     let loose = matches!(ty, ScalarType::BF16x2 | ScalarType::TF32) && t.bits() == ty.bits();
-                    t == ScalarType::Pred && !dest || exact(t, ty) || loose
+                    t == ScalarType::Pred && !dest && ty == ScalarType::B32 || exact(t, ty) || loose
                 }
-                Operand::NotReg(_) => !dest,
+                Operand::NotReg(_) => !dest && ty == ScalarType::B32,
                 Operand::Special(s) => s.ty().bits() == ty.bits(),
                 _ => constant(o, Some(ty)).is_ok(),
             };
@@ -580,6 +624,9 @@ impl Checker<'_> {
         match o {
             Operand::Vector(_) => Err(size()),
             Operand::Reg { reg, elem } if relaxed(self.reg(f, *reg, *elem)?, ty) => Ok(()),
+            Operand::Sink if inst.op == Op::Ldu => {
+                because(format!("Result discard mode is not allowed for instruction '{}'", forms::name(inst)))
+            }
             Operand::Sink if !store => Ok(()),
             _ if store => constant(o, Some(ty)),
             _ => Err(Bad::Mismatch),
@@ -621,7 +668,8 @@ impl Checker<'_> {
                     let message = format!("Barrier number '{n}' out of range, expected to be in range [0..15]");
                     self.error(inst.span, message);
                 }
-                if let Some(&Operand::Int(n)) = inst.operands.get(first + 1)
+                if (first == 0 || inst.operands.len() == 4)
+                    && let Some(&Operand::Int(n)) = inst.operands.get(first + 1)
                     && (n < 0 || n % 32 != 0)
                 {
                     self.error(
@@ -717,6 +765,9 @@ impl Checker<'_> {
             if inst.has(Mod::Nc) && space != Space::Global {
                 self.error(inst.span, "Modifier '.nc' requires .global space");
             }
+        }
+        if inst.has(Mod::L2CacheHint) && inst.has(Mod::Mmio) {
+            self.error(inst.span, "Modifier '.L2::cache_hint' cannot be combined with modifier '.mmio'");
         }
         if inst.has(Mod::L2CacheHint) && !matches!(space, Space::Global | Space::Generic) {
             let space = inst.mods.iter().find(|&&m| Space::from_mod(m).is_some()).map_or("", |m| m.name());

@@ -3,6 +3,7 @@
 //! What passes here never makes a consumer fail on meaning. Forms come from the instruction table; what a table cannot say
 //! (state spaces of addresses, calls, barrier numbers) stands in `inst.rs`. Messages are worded as the vendor's tool does.
 
+mod declare;
 mod forms;
 mod inst;
 mod repeat;
@@ -91,14 +92,9 @@ impl Checker<'_> {
             if v.ty == ScalarType::Pred && memory {
                 self.error(v.span, format!("Predicate variable '{}' must be in register state space", v.name));
             }
-            if v.scope.is_none() {
-                let open = v.dims.iter().any(|d| d.is_none_or(|n| n == 0));
-                if open && v.linkage != Linkage::Extern && v.init.is_none() {
-                    self.error(v.span, format!("Non-external variable '{}' has incomplete type", v.name));
-                }
-                if v.space == Space::Const && v.linkage != Linkage::Extern {
-                    constants = constants.next_multiple_of(u64::from(v.align.max(1))).saturating_add(v.size());
-                }
+            self.variable(v);
+            if v.scope.is_none() && v.space == Space::Const && v.linkage != Linkage::Extern {
+                constants = constants.next_multiple_of(u64::from(v.align.max(1))).saturating_add(v.size());
             }
         }
         if let Some(l) = gpu.and_then(|g| arch::limits(g.sm))
@@ -128,6 +124,7 @@ impl Checker<'_> {
                 _ => {}
             }
         }
+        self.directives(f);
         if max && req {
             self.error(f.span, "Conflicting directives: .maxntid and .reqntid cannot both be specified");
         }

@@ -18,6 +18,7 @@ fn kind(op: Op, word: Mod) -> Option<&'static str> {
             "Multiple scope modifiers specified"
         }
         _ if CacheOp::from_mod(word).is_some() && op != Op::Cp => "Multiple cache operation modifiers specified",
+        Mod::And | Mod::Or | Mod::Xor if compares => "Multiple instruction post-operation flags set",
         Mod::And | Mod::Or | Mod::Popc if bars => "Multiple instruction post-operation flags set",
         Mod::X1 | Mod::X2 | Mod::X4 | Mod::X8 | Mod::X16 | Mod::X32 | Mod::X64 | Mod::X128 => {
             "Multiple .num modifiers specified"
@@ -88,6 +89,10 @@ pub(super) fn repeated(inst: &Inst) -> Option<String> {
         let before = &inst.mods[..i];
         if let Some(kind_here) = kind(inst.op, word) {
             if before.iter().any(|&b| kind(inst.op, b) == Some(kind_here)) {
+                let mip = inst.has(Mod::Base) || inst.has(Mod::Level) || inst.has(Mod::Grad);
+                if inst.op == Op::Tex && mip && kind_here.contains("dimension") {
+                    return Some("Multiple texture modifiers specified".to_string());
+                }
                 return Some(kind_here.to_string());
             }
             continue;

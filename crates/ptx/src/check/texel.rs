@@ -22,7 +22,14 @@ impl Checker<'_> {
 
     /// `[a, c]` or `[a, b, c]`: a texture or surface, maybe a sampler, coordinates.
     pub(super) fn texture(&self, f: &Function, inst: &Inst, o: &Operand, ty: Option<ScalarType>) -> Checked {
-        let Operand::TexMem(parts) = o else { return Err(Bad::Mismatch) };
+        let Operand::TexMem(parts) = o else {
+            return match o {
+                Operand::Int(_) | Operand::Reg { .. } if inst.op == Op::Tex => {
+                    because(format!("Illegal Addressing Mode in instruction '{}'", forms::name(inst)))
+                }
+                _ => Err(Bad::Mismatch),
+            };
+        };
         let surface = matches!(inst.op, Op::Suld | Op::Sust | Op::Sured);
         let (image, sampler, coordinates) = match parts.as_slice() {
             [a, c] => (a, None, c),
@@ -100,6 +107,15 @@ impl Checker<'_> {
             OperandKind::TexelDest(n) => {
                 let Some(ty) = ty else { return Err(Bad::Mismatch) };
                 let n = forms::count(inst, n);
+                if *o == Operand::Sink {
+                    return because(format!(
+                        "Result discard mode is not allowed for instruction '{}'",
+                        forms::name(inst)
+                    ));
+                }
+                if matches!(o, Operand::Int(_) | Operand::F32(_) | Operand::F64(_)) && constant(o, Some(ty)).is_ok() {
+                    return because(format!("Result register required for instruction '{}'", forms::name(inst)));
+                }
                 // Narrower texels come in wider registers.
                 let wide = if matches!(inst.op, Op::Suld) && ty.bits() < 16 { None } else { Some(ty) };
                 let value = match o {
@@ -133,6 +149,12 @@ impl Checker<'_> {
                 {
                     match o {
                         Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ScalarType::F32) => {
+                            if inst.has(Mod::N3d) {
+                                return because(format!(
+                                    "Illegal modifier '.3d' for instruction '{}'",
+                                    forms::name(inst)
+                                ));
+                            }
                             return Ok(());
                         }
                         Operand::Int(_) | Operand::F32(_) | Operand::F64(_) => return Ok(()),
@@ -147,6 +169,9 @@ impl Checker<'_> {
                     Some(Mod::N1d | Mod::A1d) => 1,
                     Some(Mod::N2d | Mod::A2d) => 2,
                     Some(_) => 4,
+                    None if matches!(o, Operand::Int(_)) && (inst.has(Mod::N2dms) || inst.has(Mod::A2dms)) => {
+                        return Ok(());
+                    }
                     None if inst.has(Mod::N2dms) || inst.has(Mod::A2dms) => match o {
                         Operand::Vector(parts) if parts.len() == 2 => 2,
                         _ => 4,
@@ -160,6 +185,11 @@ impl Checker<'_> {
                             Err(Bad::Mismatch)
                         };
                     }
+                };
+                // In one dimension it takes any number of them.
+                let n = match o {
+                    Operand::Vector(parts) if n == 1 && inst.op == Op::Tex && inst.has(Mod::N1d) => parts.len(),
+                    _ => n,
                 };
                 if matches!(o, Operand::Vector(parts) if parts.len() != n) {
                     return because(format!(
@@ -188,6 +218,12 @@ impl Checker<'_> {
                     AddressBase::None => return Err(Bad::Mismatch),
                 };
                 let surface = inst.op == Op::Suq;
+                let sampler = inst.has(Mod::ForceUnnormalizedCoords);
+                let texture =
+                    matches!(operand, Operand::Var { var, .. } if self.m.vars[var.index()].ty == ScalarType::TexRef);
+                if sampler && texture {
+                    return because(format!("Argument 1 of instruction '{}': .samplerref expected", forms::name(inst)));
+                }
                 let kinds: &[ScalarType] =
                     if surface { &[ScalarType::SurfRef] } else { &[ScalarType::TexRef, ScalarType::SamplerRef] };
                 self.opaque(f, &operand, kinds)

@@ -194,7 +194,7 @@ impl Parser<'_> {
                 "explicitcluster" => Directive::ExplicitCluster,
                 "blocksareclusters" => Directive::BlocksAreClusters,
                 "pragma" => Directive::Pragma(self.pragma()?),
-                "abi_preserve" | "abi_preserve_control" => {
+                "abi_preserve" | "abi_preserve_control" | "local_maxnreg" | "language" => {
                     Directive::Other(word[1..].to_string(), vec![u64::from(self.number()?)])
                 }
                 _ => {

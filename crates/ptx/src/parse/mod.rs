@@ -401,6 +401,11 @@ impl<'a> Parser<'a> {
             let word = self.text(span).into_owned();
             let known = matches!(word.as_str(), "texmode_unified" | "texmode_independent" | "debug" | "map_f64_to_f32")
                 || arch::Target::parse(&word.replacen("compute_", "sm_", 1)).is_some();
+            if word == "map_f64_to_f32"
+                && self.module.target.iter().any(|w| arch::Target::parse(w).is_some_and(|t| t.sm >= 13))
+            {
+                self.error(span, "Directive map_f64_to_f32 is not supported with SM 1.3 or higher");
+            }
             if !known {
                 self.push(Diagnostic::new(Severity::Fatal, format!("Unsupported .target '{word}'")).at(span));
                 return Err(Stop);

@@ -1,12 +1,12 @@
 //! Statements of a body.
 
-use super::{KnownHead, Parsed, Parser, Site};
+use super::{KnownHead, MAX_ERRORS, Parsed, Parser, Site, Stop};
 use crate::isa::{Mod, Op};
 use crate::lex::Kind;
 use crate::module::*;
 use crate::names::Meaning;
 use crate::types::{ScalarType, Space};
-use diag::Span;
+use diag::{Diagnostic, Span};
 use smallvec::SmallVec;
 use thin_vec::ThinVec;
 
@@ -144,7 +144,10 @@ impl Parser<'_> {
         let Some(op) = Op::from_name(name) else {
             // A name alone is a syntax error, as `ret}` is: only what looks like an instruction is named as one.
             let message = format!("Not a name of any known instruction: '{name}'");
-            return Err(self.error(word, message));
+            let mut d = Diagnostic::error(message).at(word);
+            d.help = Op::nearest(name).map(|n| format!("did you mean `{n}`?"));
+            self.push(d);
+            return Err(Stop);
         };
         let mut mods: SmallVec<[Mod; 6]> = SmallVec::new();
         let mut failed = false;
@@ -156,7 +159,12 @@ impl Parser<'_> {
                 None => {
                     failed = true;
                     let message = format!("Unknown modifier '.{text}'");
-                    self.error(span, message);
+                    let mut d = Diagnostic::error(message).at(span);
+                    // Only the first messages are kept: a text of nothing else must not be searched for ever.
+                    if self.diags.len() < MAX_ERRORS {
+                        d.help = Mod::nearest(text).map(|n| format!("did you mean `.{n}`?"));
+                    }
+                    self.push(d);
                 }
             }
         }

@@ -248,6 +248,7 @@ impl Maker<'_> {
             K::Any => "%r1".to_string(),
             K::Label => "L".to_string(),
             K::Sink => "_".to_string(),
+            K::Register if ty == ScalarType::Pred => ["%p2", "!%p2"][self.random.index(2)].to_string(),
             K::Multiple(_) if self.random.index(2) == 0 => ["16", "32", "64", "8"][self.random.index(4)].to_string(),
             K::Constant(Values::Positive) => "1".to_string(),
             K::Constant(Values::PowerOfTwo) => "16".to_string(),

@@ -23,7 +23,7 @@ const BATCH: usize = 40;
 const SAMPLE: usize = 16;
 
 /// Percent of the examples that must agree; the rest is what the table does not say yet.
-const AGREE: f64 = 99.0;
+const AGREE: f64 = 99.7;
 
 /// What both say of an example.
 struct Judged {
@@ -68,6 +68,13 @@ fn ours(version: (u16, u16), target: &str, lines: &[&str]) -> Vec<Vec<String>> {
     let text = format!("{head}{}\n{}", lines.join("\n"), vendor::TAIL);
     let (module, mut diags) = ptx::parse(&text);
     diags.extend(ptx::check(&module, arch::Target::parse(target).as_ref()));
+    // A file ends after a hundred messages.
+    if diags.len() >= 90 && lines.len() > 1 {
+        let (a, b) = lines.split_at(lines.len() / 2);
+        let mut out = ours(version, target, a);
+        out.extend(ours(version, target, b));
+        return out;
+    }
     let source = Source::new("a.ptx", text.as_bytes());
     let mut out = vec![Vec::new(); lines.len()];
     for d in diags.iter().filter(|d| Diagnostic::is_error(d)) {
@@ -156,7 +163,10 @@ fn examples_are_taken_as_the_vendor_takes_them() {
     let sample = if mode.is_empty() { SAMPLE } else { part.parse().unwrap_or(1) };
     let examples = all(&|op| ops.is_empty() || ops.contains(&op), sample);
     println!("{} examples to judge", examples.len());
-    let judged = judge(examples, &ptxas);
+    let mut judged = judge(examples, &ptxas);
+    let all = judged.len();
+    judged.retain(|j| j.vendor.first().is_none_or(|m| m != vendor::CRASH));
+    println!("{} left out, on which the vendor's tool fails", all - judged.len());
     let known = known();
     let mut rows: BTreeMap<&str, [usize; 5]> = BTreeMap::new();
     let mut unknown = Vec::new();

@@ -142,9 +142,9 @@ impl<'a> Listing<'a> {
             Row::Function(f, next.or_else(|| self.label(n, end)).unwrap_or("."))
         };
         let at = |offset| functions.iter().copied().filter(move |f| f.offset == offset);
-        rows.extend(at(0).filter(|f| f.binding != Binding::Local).map(row));
+        rows.extend(at(0).filter(|f| f.leads).map(row));
         rows.push(Row::Section);
-        rows.extend(at(0).filter(|f| f.binding == Binding::Local).map(row));
+        rows.extend(at(0).filter(|f| !f.leads).map(row));
         let mut later = functions.iter().copied().filter(|f| f.offset > 0).peekable();
         for i in 0..count {
             let offset = i as u64 * 16;

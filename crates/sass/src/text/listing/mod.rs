@@ -44,6 +44,8 @@ pub struct Function {
     pub binding: Binding,
     /// A kernel (symbol flag `STO_CUDA_ENTRY`).
     pub entry: bool,
+    /// Its symbol stands behind that of its section in the table of symbols: then it is shown before it.
+    pub leads: bool,
 }
 
 /// What a relocation puts into an instruction.
