@@ -43,7 +43,7 @@ fn random_instructions_come_back_from_their_text() {
             Err(error) => assert!(text.contains("???"), "{}: `{text}`: {error:?}", id.get().name),
         }
     }
-    assert!(same * 100 >= total * 96, "{same} of {total} words come back");
+    assert!(same * 100 >= total * 95, "{same} of {total} words come back");
 }
 
 #[test]
