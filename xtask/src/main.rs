@@ -6,6 +6,7 @@ mod conformance;
 mod gpu;
 mod oracle;
 mod probe;
+mod semantics;
 mod test;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ usage: cargo xtask <command>
   test                        formatting, lints, oracle, all tests, conformance
   conformance [--filter NAME] run every launch of tests/kernels on three engines and compare
   conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
+  conformance --ptx-semantics every PTX instruction up to sm_90a with the tests of its meaning
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   probe-latency [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
   bench                       time, memory and code size beside the vendor's ptxas

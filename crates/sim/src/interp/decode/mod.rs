@@ -401,6 +401,7 @@ impl<'a> Decoder<'a> {
                 }
                 Ok(Exec::Load { order: order(inst), space, addr, size, d, sign })
             }
+            Op::St if inst.has(Mod::Async) => self.async_store(inst),
             Op::St => {
                 let (space, addr) = (self.space(inst, arg(0)?)?, self.addr(arg(0)?)?);
                 let list = elements(arg(1)?);
