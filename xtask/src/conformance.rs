@@ -30,10 +30,11 @@ fn ptx(what: &str) -> Result<(), String> {
 pub fn run(args: &[String]) -> Result<(), String> {
     let filter = match args {
         [] => None,
+        [flag] if flag == "--ptx-semantics" => return crate::semantics::run(),
         [flag, word] if flag == "--filter" => Some(word.as_str()),
         [flag] if flag == "--ptx" => return ptx("full"),
         [flag, opcodes] if flag == "--ptx" => return ptx(opcodes),
-        _ => return Err("usage: cargo xtask conformance [--filter NAME | --ptx [OPCODE,...]]".into()),
+        _ => return Err("usage: cargo xtask conformance [--filter NAME | --ptx [OPCODE,...] | --ptx-semantics]".into()),
     };
     let (vendor, disassembler) = (oracle::tool("ptxas")?, oracle::tool("nvdisasm")?);
     test::cargo(&["build", "--release", "--quiet", "-p", "sassafras"])?;

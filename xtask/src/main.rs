@@ -7,6 +7,7 @@ mod gpu;
 mod isa;
 mod oracle;
 mod probe;
+mod semantics;
 mod test;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ usage: cargo xtask <command>
                               the description of SASS against nvdisasm: words of ptxas and N mutated ones a target
   mine-isa [--arch sm_XX,..]  the same, with everything that the description lacks or says otherwise
   conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
+  conformance --ptx-semantics every PTX instruction up to sm_90a with the tests of its meaning
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   probe-latency [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
   bench                       time, memory and code size beside the vendor's ptxas

@@ -476,3 +476,19 @@ fn stack_memory() {
     );
     assert_eq!(run(&text, 32, &[words([0; 32])])[0], words((0..32).map(|i| i + 7)));
 }
+
+#[test]
+fn a_dropping_arrival_may_expect_bytes() {
+    // Two arrivals, one of which drops out and expects 8 bytes: the phase ends with the bytes; the next waits for one.
+    let text = kernel(
+        ".shared .align 8 .b64 bar;",
+        "@!%q0 bra E;\nmov.u32 %r9, bar;\nmbarrier.init.shared.b64 [%r9], 2;\n\
+         mbarrier.arrive_drop.expect_tx.shared.b64 %d1, [%r9], 8;\nmbarrier.arrive.shared.b64 %d2, [%r9];\n\
+         mbarrier.test_wait.shared.b64 %q1, [%r9], %d2;\nselp.b32 %r1, 1, 0, %q1;\nst.global.u32 [%p], %r1;\n\
+         mbarrier.complete_tx.relaxed.cta.shared.b64 [%r9], 8;\n\
+         mbarrier.test_wait.shared.b64 %q1, [%r9], %d2;\nselp.b32 %r1, 1, 0, %q1;\nst.global.u32 [%p+4], %r1;\n\
+         mbarrier.arrive.shared.b64 %d3, [%r9];\nmbarrier.pending_count.b64 %r1, %d3;\nst.global.u32 [%p+8], %r1;\n\
+         mbarrier.test_wait.shared.b64 %q1, [%r9], %d3;\nselp.b32 %r1, 1, 0, %q1;\nst.global.u32 [%p+12], %r1;\nE:\n",
+    );
+    assert_eq!(run(&text, 32, &[words([9; 16])])[0][..16], words([0, 1, 1, 1])[..]);
+}

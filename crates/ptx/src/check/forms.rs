@@ -236,6 +236,12 @@ fn missing(inst: &Inst, group: &crate::isa::Group, name: &str) -> String {
     format!("{what} required for instruction '{name}'")
 }
 
+/// How many words of the longest name of the opcode stand behind it.
+fn name_length(inst: &Inst) -> usize {
+    let named = |f: &Form| inst.mods.starts_with(f.name).then_some(f.name.len());
+    inst.op.forms().iter().filter_map(named).max().unwrap_or(0)
+}
+
 /// The opcode as messages name it: `mul.wide`, `cvta.to`.
 pub(super) fn name(inst: &Inst) -> String {
     let named = |f: &Form| inst.mods.starts_with(f.name).then_some(f.name);
@@ -348,10 +354,12 @@ impl Checker<'_> {
         }
         let mut fits = Vec::new();
         let mut nearest: Option<Miss> = None;
+        // The more of the name is there, the nearer.
+        let far = |m: &Miss| m.distance() + 500 * (name_length(inst) - m.form.name.len().min(name_length(inst)));
         for form in forms {
             match fit(form, inst.mods) {
                 Ok(f) => fits.push(f),
-                Err(miss) if nearest.as_ref().is_none_or(|n| miss.distance() < n.distance()) => nearest = Some(miss),
+                Err(miss) if nearest.as_ref().is_none_or(|n| far(&miss) < far(n)) => nearest = Some(miss),
                 Err(_) => {}
             }
         }

@@ -112,10 +112,16 @@ impl Checker<'_> {
     }
 
     fn operands(&self, f: &Function, inst: &Inst, fit: &Fit) -> Checked {
+        // An operand of a wrong kind or type is told before what else is wrong with others.
+        let mut told = Ok(());
         for (i, (o, form)) in inst.operands.iter().zip(&fit.operands).enumerate() {
-            self.operand(f, inst, fit, i, o, form)?;
+            match self.operand(f, inst, fit, i, o, form) {
+                Err(Bad::Mismatch) => return Err(Bad::Mismatch),
+                Err(bad) if told.is_ok() => told = Err(bad),
+                _ => {}
+            }
         }
-        Ok(())
+        told
     }
 
     pub(super) fn reg(&self, f: &Function, reg: RegId, elem: Option<u8>) -> Result<ScalarType, Bad> {
@@ -568,7 +574,7 @@ impl Checker<'_> {
         let size = || {
             let name = forms::name(inst);
             because(if inst.op == Op::Cp {
-                format!("Argument {i} of instruction '{name}': Argument vector size mismatch")
+                format!("Argument {} of instruction '{name}': Argument vector size mismatch", i + 1)
             } else {
                 format!("Argument vector size mismatch for instruction '{name}'")
             })

@@ -17,7 +17,7 @@ fn kind(op: Op, word: Mod) -> Option<&'static str> {
         _ if Scope::from_mod(word).is_some() && !matches!(op, Op::Bar | Op::Barrier) => {
             "Multiple scope modifiers specified"
         }
-        _ if CacheOp::from_mod(word).is_some() && op != Op::Cp => "Multiple cache operation modifiers specified",
+        _ if CacheOp::from_mod(word).is_some() => "Multiple cache operation modifiers specified",
         Mod::And | Mod::Or | Mod::Xor if compares => "Multiple instruction post-operation flags set",
         Mod::And | Mod::Or | Mod::Popc if bars => "Multiple instruction post-operation flags set",
         Mod::X1 | Mod::X2 | Mod::X4 | Mod::X8 | Mod::X16 | Mod::X32 | Mod::X64 | Mod::X128 => {

@@ -78,7 +78,9 @@ impl<'a> Vendor<'a> {
                     next.push(i);
                 } else {
                     // Its own routines, into which it expands some instructions, are none of ours.
-                    let inner = |m: &String| m.contains("'_gen_proto'") || m.contains("'__cuda_");
+                    let inner = |m: &String| {
+                        m.contains("Internal compiler error") || m.contains("'_gen_proto'") || m.contains("'__cuda_")
+                    };
                     out[i] = if found.iter().any(inner) { vec![CRASH.to_string()] } else { found };
                 }
             }

@@ -50,7 +50,8 @@ pub fn layout(m: &Module, entry: FuncId, global: &mut Global) -> Layout {
         for &v in f.params.iter().chain(&f.returns) {
             let var = &m.vars[v.index()];
             let size = var.size().min(u32::MAX as u64 / 4) as u32;
-            if f.kind == FuncKind::Func && var.space != Space::Reg {
+            // Formals in registers are passed in the frame, too: see `decode`.
+            if f.kind == FuncKind::Func {
                 let at = up(l.frames[i], var.align);
                 l.places[v.index()] = Place::Frame(at);
                 l.frames[i] = at.saturating_add(size);

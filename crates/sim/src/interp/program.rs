@@ -280,8 +280,24 @@ pub struct Bulk {
     pub from: (Space, Addr),
     /// Bytes.
     pub size: Slot,
+    /// Combines with what is there: the operation, and bytes of an element.
+    pub reduce: Option<(AtomFn, u8)>,
     /// The mbarrier that counts the bytes.
     pub done: Option<Addr>,
+}
+
+/// `st.async`, `red.async`
+pub struct AsyncStore {
+    /// Where to.
+    pub addr: Addr,
+    /// Bytes of an element.
+    pub size: u8,
+    /// The elements.
+    pub s: SmallVec<[Slot; 4]>,
+    /// Combines with what is there.
+    pub f: Option<AtomFn>,
+    /// The mbarrier that counts the bytes.
+    pub done: Addr,
 }
 
 /// `wmma.load`, `wmma.store`: a matrix in memory and its fragment.
@@ -371,6 +387,8 @@ pub enum Exec {
     Mbarrier(Box<Mbarrier>),
     /// `cp.async.bulk`
     Bulk(Box<Bulk>),
+    /// `st.async`, `red.async`
+    AsyncStore(Box<AsyncStore>),
     /// Branch.
     Bra { target: u32 },
     /// Branch by index.

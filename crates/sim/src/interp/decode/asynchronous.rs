@@ -1,6 +1,6 @@
 //! Barriers in shared memory, and bulk copies.
 
-use super::memory::order;
+use super::memory::{atom_fn, order};
 use super::*;
 
 impl Decoder<'_> {
@@ -61,12 +61,7 @@ impl Decoder<'_> {
     /// `cp.async.bulk` without a tensor map.
     pub(super) fn bulk(&mut self, inst: &Inst) -> Result<Exec> {
         let ops = &inst.operands;
-        if inst.has(Mod::Tensor)
-            || inst.op != Op::Cp
-            || inst.has(Mod::CpMask)
-            || inst.has(Mod::MulticastCluster)
-            || inst.has(Mod::Reduce)
-        {
+        if inst.has(Mod::Tensor) || inst.op != Op::Cp || inst.has(Mod::CpMask) || inst.has(Mod::MulticastCluster) {
             return gap("");
         }
         if inst.has(Mod::Prefetch) || inst.has(Mod::CommitGroup) {
@@ -91,7 +86,30 @@ impl Decoder<'_> {
             to: (to_space, self.addr(arg(0)?)?),
             from: (from_space, self.addr(arg(1)?)?),
             size: self.src(arg(2)?, T::U32)?,
+            reduce: match inst.has(Mod::Reduce) {
+                false => None,
+                true => {
+                    let op = inst.mods.iter().find_map(|&m| AtomOp::from_mod(m)).ok_or("no operation")?;
+                    Some((atom_fn(op, inst.ty())?.0, element(inst.ty())?))
+                }
+            },
             done,
         })))
+    }
+
+    /// `st.async` and `red.async` that complete on a barrier.
+    pub(super) fn async_store(&mut self, inst: &Inst) -> Result<Exec> {
+        let [at, value, done] = inst.operands else { return gap("without a barrier") };
+        let t = inst.ty();
+        let f = match inst.op {
+            Op::Red => {
+                let op = inst.mods.iter().find_map(|&m| AtomOp::from_mod(m)).ok_or("no operation")?;
+                Some(atom_fn(op, t)?.0)
+            }
+            _ => None,
+        };
+        let s = elements(value).iter().map(|o| self.src(o, t)).collect::<Result<_>>()?;
+        let (addr, done) = (self.addr(at)?, self.addr(done)?);
+        Ok(Exec::AsyncStore(Box::new(AsyncStore { addr, size: element(t)?, s, f, done })))
     }
 }

@@ -50,7 +50,7 @@ impl Decoder<'_> {
         let t = inst.ty();
         let red = inst.op == Op::Red;
         if inst.has(Mod::Async) {
-            return gap("asynchronous");
+            return self.async_store(inst);
         }
         let at = if red { 0 } else { 1 };
         let arg = |i: usize| inst.operands.get(i).ok_or_else(|| "an operand is missing".to_string());

@@ -21,7 +21,7 @@ use crate::num::soft::Round;
 use memory::{element, order};
 use ptx::access::{AtomOp, BoolOp, MulMode, ShiftMode};
 use ptx::isa::{Mod, Op};
-use ptx::module::{Address, AddressBase, FuncId, Function, Inst, Module, Operand, RegId, Stmt, Table};
+use ptx::module::{Address, AddressBase, FuncId, FuncKind, Function, Inst, Module, Operand, RegId, Stmt, Table};
 use ptx::types::{ScalarType as T, Space as PSpace, SpecialReg};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
@@ -46,6 +46,7 @@ pub fn decode(m: &Module, l: &Layout, entry: FuncId, clusters: bool) -> Program 
         seen: vec![false; m.funcs.len()],
         clusters,
         line: (0, 0),
+        results: Vec::new(),
     };
     d.p.files = m.files.iter().map(|f| f.name.clone()).collect();
     d.p.funcs = m.funcs.iter().enumerate().map(|(i, f)| d.signature(i, f)).collect();
@@ -80,6 +81,8 @@ struct Decoder<'a> {
     work: Vec<FuncId>,
     seen: Vec<bool>,
     clusters: bool,
+    /// Results of the function in registers: where they go when it returns, their bytes, and the register.
+    results: Vec<(Addr, u8, Slot)>,
     /// Source file and line of the instruction at hand.
     line: (u32, u32),
 }
@@ -129,6 +132,8 @@ impl<'a> Decoder<'a> {
         self.label_pc = vec![u32::MAX; f.labels.len()];
         self.fixups.clear();
         let mut last = f.span;
+        self.results.clear();
+        self.formals(f);
         for (body, stmt) in f.body.iter().flat_map(|b| b.iter().map(move |s| (b, s))) {
             match stmt {
                 Stmt::Label(l) => self.label_pc[l.index()] = self.p.code.len() as u32,
@@ -144,6 +149,7 @@ impl<'a> Decoder<'a> {
                 _ => {}
             }
         }
+        self.hand_back(PRef::TRUE, last);
         self.p.code.push(Ins { guard: PRef::TRUE, exec: Exec::Ret, span: last, line: self.line });
         for &at in &self.fixups {
             match &mut self.p.code[at as usize].exec {
@@ -151,6 +157,44 @@ impl<'a> Decoder<'a> {
                 Exec::Brx { targets, .. } => targets.iter_mut().for_each(|t| *t = self.label_pc[*t as usize]),
                 _ => {}
             }
+        }
+    }
+
+    /// Formals in registers: their values lie in the frame when the function is entered, and when it is left.
+    fn formals(&mut self, f: &Function) {
+        if f.kind != FuncKind::Func {
+            return;
+        }
+        let zero = self.constant(0);
+        for (n, v) in f.returns.iter().chain(&f.params).enumerate() {
+            let var = &self.m.vars[v.index()];
+            let (PSpace::Reg, Place::Frame(offset)) = (var.space, self.l.places[v.index()]) else { continue };
+            let reg = (0..f.regs.len() as u32).map(RegId).find(|&r| f.reg_name(r) == var.name);
+            let addr = Addr { base: zero, offset: offset as i64, frame: true, mask: u64::MAX };
+            let exec = match (reg, element(var.ty)) {
+                (Some(r), Ok(size)) if self.is_value(r, None) && var.vector <= 1 => {
+                    if n < f.returns.len() {
+                        self.results.push((addr, size, self.reg(r, None)));
+                        continue;
+                    }
+                    let d = smallvec![self.reg(r, None)];
+                    Exec::Load { order: Order::default(), space: Space::Local, addr, size, d, sign: None }
+                }
+                _ => Exec::Unsupported(format!(
+                    "the formal parameter '{}' is not modelled by the PTX interpreter",
+                    var.name
+                )),
+            };
+            self.p.code.push(Ins { guard: PRef::TRUE, exec, span: f.span, line: (0, 0) });
+        }
+    }
+
+    /// Before a return: results in registers go to the frame.
+    fn hand_back(&mut self, guard: PRef, span: diag::Span) {
+        for &(addr, size, slot) in &self.results {
+            let s = smallvec![slot];
+            let exec = Exec::Store { order: Order::default(), space: Space::Local, addr, size, s };
+            self.p.code.push(Ins { guard, exec, span, line: self.line });
         }
     }
 
@@ -170,6 +214,9 @@ impl<'a> Decoder<'a> {
                     Exec::Unsupported(format!("'{}{mods}' is not modelled by the PTX interpreter{why}", inst.op.name()))
                 }
             };
+        if matches!(exec, Exec::Ret) {
+            self.hand_back(guard, inst.span);
+        }
         if matches!(exec, Exec::Bra { .. } | Exec::Brx { .. }) {
             self.fixups.push(self.p.code.len() as u32);
         }
@@ -401,6 +448,7 @@ impl<'a> Decoder<'a> {
                 }
                 Ok(Exec::Load { order: order(inst), space, addr, size, d, sign })
             }
+            Op::St if inst.has(Mod::Async) => self.async_store(inst),
             Op::St => {
                 let (space, addr) = (self.space(inst, arg(0)?)?, self.addr(arg(0)?)?);
                 let list = elements(arg(1)?);

@@ -155,14 +155,21 @@ impl Warp {
                 let v = self.load_lane(env, (fs, fa + k), 8, At { align: 8, ..how }).map_err(fault)?;
                 data.extend_from_slice(&v.to_le_bytes());
             }
-            if ts != Space::Shared {
+            if let Some((f, bytes)) = &x.reduce {
+                let bytes = *bytes as u32;
+                for (k, new) in data.chunks(bytes as usize).enumerate() {
+                    let place = (ts, ta + (k * bytes as usize) as u64);
+                    let how = At { align: bytes, strong: true, ..how };
+                    let old = self.load_lane(env, place, bytes, how).map_err(fault)?;
+                    let new = f(old, get(new, 0, bytes), 0);
+                    self.store_lane(env, place, bytes, how, new).map_err(fault)?;
+                }
+            } else if ts != Space::Shared {
                 for (k, bytes) in data.chunks(8).enumerate() {
                     let v = get(bytes, 0, 8);
                     self.store_lane(env, (ts, ta + 8 * k as u64), 8, At { align: 8, ..how }, v).map_err(fault)?;
                 }
-                continue;
-            }
-            if size > 0 {
+            } else if size > 0 {
                 let (rank, off) = memory::shared(env.shared, ta).map_err(fault)?;
                 let i = env.shared[rank].find(off, size, "shared").map_err(fault)?;
                 env.shared[rank].data[i..i + size as usize].copy_from_slice(&data);
@@ -176,6 +183,43 @@ impl Warp {
             if let Some(done) = &done {
                 self.change(env, (done[lane], lane, pc), |o| transactions(o, -(size as i64)))?;
             }
+        }
+        Ok(())
+    }
+}
+
+impl Warp {
+    /// `st.async`, `red.async`: a store counts as under way until the phase of its barrier ends.
+    pub(super) fn async_store(&mut self, env: &mut Env<'_>, depth: usize, pc: u32, x: &AsyncStore, m: u32) -> Res<()> {
+        self.need(env, depth, &x.s, m, pc)?;
+        let (to, done) = (self.address(env, depth, pc, &x.addr, m)?, self.address(env, depth, pc, &x.done, m)?);
+        let size = x.size as u32;
+        let whole = size * x.s.len() as u32;
+        for lane in lanes(m) {
+            let fault = |e| memory(e, lane, pc);
+            let (_, a) = resolve(Space::Generic, to[lane]);
+            check_aligned(a, whole, "shared").map_err(fault)?;
+            let (rank, off) = memory::shared(env.shared, a).map_err(fault)?;
+            let i = env.shared[rank].find(off, whole, "shared").map_err(fault)?;
+            let who = self.who(env, lane, pc);
+            for (k, &s) in x.s.iter().enumerate() {
+                let v = self.values(env.p, depth, s)[lane];
+                let at = i + k * size as usize;
+                if let Some(f) = &x.f {
+                    env.shadow.access((rank, at), size, Access::ATOMIC, false, who).map_err(fault)?;
+                    let old = get(&env.shared[rank].data, at, size);
+                    put(&mut env.shared[rank].data, at, size, f(old, v, 0));
+                } else {
+                    put(&mut env.shared[rank].data, at, size, v);
+                }
+            }
+            if x.f.is_none() {
+                let piece = Piece { place: (rank, i), size: whole, who };
+                env.shadow.start(piece.place, whole, who).map_err(fault)?;
+                let (place, _) = self.object(env, done[lane], lane, pc)?;
+                env.shadow.complete_on(place, piece);
+            }
+            self.change(env, (done[lane], lane, pc), |o| transactions(o, -(whole as i64)))?;
         }
         Ok(())
     }

@@ -440,6 +440,7 @@ impl Warp {
             Exec::CopyGroup(what) => self.copy_group(env, pc, *what, m)?,
             Exec::Mbarrier(x) => self.mbarrier(env, depth, pc, x, m)?,
             Exec::Bulk(x) => self.bulk(env, depth, pc, x, m)?,
+            Exec::AsyncStore(x) => self.async_store(env, depth, pc, x, m)?,
             Exec::ProxyFence => env.shadow.proxy_fence(self.id(env)),
             Exec::Fence => env.shadow.fence(self.id(env)),
             Exec::ActiveMask { d } => self.put(depth, *d, m, &[m as u64; 32]),
