@@ -113,6 +113,8 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     ("scan", "-plr", "-O3"),
     ("triton_sort", "-plr", "-O3"),
     ("triton_layernorm", "-plr", "-g"),
+    // An indexed branch without its relocation: what the vendor's tool shows for the distance is not understood.
+    ("switch_brx", "-json", "-c"),
     // Which of two names a function without kernel has as a node.
     ("float_div", "-bbcfg", "-c"),
     ("function_table", "-bbcfg", "-O3"),
