@@ -191,7 +191,7 @@ fn known(words: &[u128]) -> Vec<Option<Inst>> {
 /// stands behind a return).
 fn hints(text: &Text) -> CfgHints {
     let code = known(&text.words);
-    let inside = |t: &&u64| **t % 16 == 0 && **t < text.words.len() as u64 * 16;
+    let inside = |t: &&u64| (**t).is_multiple_of(16) && **t < text.words.len() as u64 * 16;
     let mnemonic = |n: usize| code.get(n).and_then(|i| i.as_ref()).map_or("", |i| i.form().mnemonic);
     let branches = (0..code.len()).filter(|&n| mnemonic(n) == "BRX");
     CfgHints {
