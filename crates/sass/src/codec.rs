@@ -231,7 +231,7 @@ pub fn decode(word: u128, sm: u16) -> Decoded {
         operands: form.slots.iter().map(|slot| decode_operand(word, slot, wide)).collect(),
         mods: form.mods.iter().map(|field| extract(word, field.bits) as u8).collect(),
         ctrl: decode_control(word),
-        extra: (word ^ form.fixed) & free,
+        extra: Some((word ^ form.fixed) & free).filter(|&bits| bits != 0).map(Box::new),
     })
 }
 
@@ -356,14 +356,15 @@ pub fn encode(inst: &Inst, sm: u16) -> Result<u128, EncodeError> {
         return Err(bad(form, "the instruction", "has the wrong number of operands or modifiers"));
     }
     let free = if wide { form.free & !form.wide } else { form.free };
-    if inst.extra & !free != 0 {
+    let extra = inst.extra.as_deref().copied().unwrap_or(0);
+    if extra & !free != 0 {
         return Err(bad(form, "the instruction", "has extra bits where the form has fields"));
     }
     let mut word = form.fixed | encode_control(&inst.ctrl)?;
     if wide {
         word &= !form.wide;
     }
-    word ^= inst.extra;
+    word ^= extra;
     let file = if form.uniform_guard { File::Upred } else { File::Pred };
     let Value::Reg(guard) = inst.guard.value else { return Err(bad(form, "the guard", "is no register")) };
     word |= (encode_register(form, "the guard", 3, file, guard)? as u128) << 12 | (inst.guard.inv as u128) << 15;

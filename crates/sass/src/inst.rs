@@ -95,8 +95,8 @@ pub struct Inst {
     pub mods: SmallVec<[u8; 12]>,
     /// Scheduling control.
     pub ctrl: Control,
-    /// Bits that mean nothing in this form, where they differ from what the form fixes: 0 but in odd words.
-    pub extra: u128,
+    /// Bits that mean nothing in this form, where they differ from what the form fixes: none but in odd words.
+    pub extra: Option<Box<u128>>,
 }
 
 /// A register read or written by an instruction.
@@ -119,7 +119,7 @@ impl Inst {
         Inst {
             form,
             variant: 0,
-            extra: 0,
+            extra: None,
             guard: Operand::reg(if f.uniform_guard { Reg::UPT } else { Reg::PT }),
             operands: f.slots.iter().map(|s| s.default()).collect(),
             mods: f.mods.iter().map(|m| m.default).collect(),

@@ -182,9 +182,9 @@ pub(super) fn read(text: &str) -> Result<Elf, Diagnostic> {
     if !head {
         return fail(lines.place(), "the directive `.elf` is missing");
     }
-    for n in 0..elf.sections.len() {
+    for (n, given) in names.iter().enumerate() {
         let name = elf.sections[n].name.clone();
-        let found = names[n].or_else(|| name_offset(&elf, &name));
+        let found = given.or_else(|| name_offset(&elf, &name));
         match found {
             Some(at) => elf.sections[n].name_offset = at,
             None => {
@@ -239,7 +239,7 @@ pub(super) fn read(text: &str) -> Result<Elf, Diagnostic> {
 
 fn hex_bytes(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     digits.chunks(2).map(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 16).ok()).collect()
