@@ -109,11 +109,27 @@ pub fn parse_on(line: &str, pc: u64, labels: &dyn Addresses, sm: Option<u16>) ->
         }
         let mut matcher = Matcher { inst, total: rest.len(), furthest: 0, pc, labels, whole: body };
         if matcher.run(form.syntax, rest) {
-            return Ok(matcher.inst);
+            let mut inst = matcher.inst;
+            agree(&mut inst);
+            return Ok(inst);
         }
         furthest = furthest.max(matcher.furthest);
     }
     fail(here + furthest, start + body.len(), format!("cannot read this as an operand of `{mnemonic}`"))
+}
+
+/// A field that is shown in two places was read as two modifiers: gives both the value that prints both texts.
+fn agree(inst: &mut Inst) {
+    let mods = inst.form().mods;
+    for (a, first) in mods.iter().enumerate() {
+        for (b, second) in mods.iter().enumerate().skip(a + 1).filter(|(_, m)| m.bits == first.bits) {
+            let shown = (first.values[inst.mods[a] as usize], second.values[inst.mods[b] as usize]);
+            let both = first.values.iter().zip(second.values).position(|(x, y)| (*x, *y) == shown);
+            if let Some(value) = both {
+                (inst.mods[a], inst.mods[b]) = (value as u8, value as u8);
+            }
+        }
+    }
 }
 
 /// `[B--1---:R-:W2:-:S04]`.
