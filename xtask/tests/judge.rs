@@ -14,7 +14,13 @@ fn judge(files: &[(&str, &str)], args: &[&str]) -> Output {
     Command::new(&program).args(args).output().expect("runs")
 }
 
+/// One test: a program that was just written cannot be run while another thread starts one, which holds its file open.
 #[test]
+fn it_says_what_is_missing() {
+    mistakes_are_told();
+    without_a_gpu_it_says_so();
+}
+
 fn without_a_gpu_it_says_so() {
     if Path::new("/dev/nvidiactl").exists() {
         eprintln!("this machine has a GPU: not tested");
@@ -26,7 +32,6 @@ fn without_a_gpu_it_says_so() {
     assert!(said.contains("no NVIDIA driver") || said.contains("no GPU"), "{said}");
 }
 
-#[test]
 fn mistakes_are_told() {
     for (files, args, word) in [
         (&[][..], &["--fast"][..], "usage: judge"),
