@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Text, corpus, disassemble, random_words};
+use common::{Text, corpus, random_words};
 use sass::codec::{Decoded, decode, encode};
 use sass::lint::{CfgHints, check};
 use sass::text::{NoLabels, parse_at, print};
@@ -33,7 +33,7 @@ fn corpus_decodes_prints_and_parses() {
     let mut words: Vec<u128> = corpus(&oracles, &dir, &[0, 1, 2, 3]).into_iter().flat_map(|t| t.words).collect();
     words.sort_unstable();
     words.dedup();
-    let texts = disassemble(oracle, &dir, &words);
+    let texts = testkit::isa::disassemble(oracle, &dir, "SM90", &words);
     let mut wrong = Vec::new();
     let mut not_back = BTreeMap::new();
     for (n, (&word, theirs)) in words.iter().zip(&texts).enumerate() {
@@ -67,7 +67,7 @@ fn random_instructions_print_as_the_vendor_prints() {
     let dir = Scratch::new("random");
     let list = random_words(40, 1);
     let words: Vec<u128> = list.iter().map(|w| w.1).collect();
-    let texts = disassemble(oracle, &dir, &words);
+    let texts = testkit::isa::disassemble(oracle, &dir, "SM90", &words);
     let (mut compared, mut wrong) = (0, Vec::new());
     for (n, ((id, word), theirs)) in list.iter().zip(&texts).enumerate() {
         // Combinations of fields that the vendor does not take as legal.

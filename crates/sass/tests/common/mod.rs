@@ -7,46 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testkit::Random;
 
-/// What nvdisasm prints for each word, the n-th at address 16 n; None where it refuses the word.
-pub fn disassemble(oracle: &Path, dir: &Path, words: &[u128]) -> Vec<Option<String>> {
-    let mut texts = vec![None; words.len()];
-    // Refused words are replaced by a NOP, so that addresses stay.
-    let nop = 0x000f_c000_0000_0000_0000_0000_0000_7918u128;
-    let mut asked: Vec<u128> = words.to_vec();
-    let mut refused = vec![false; words.len()];
-    loop {
-        let raw = dir.join("words.bin");
-        let bytes: Vec<u8> = asked.iter().flat_map(|w| w.to_le_bytes()).collect();
-        std::fs::write(&raw, bytes).expect("writable");
-        let out = Command::new(oracle.join("bin/nvdisasm"))
-            .args(["-b", "SM90", "-hex"])
-            .arg(&raw)
-            .output()
-            .expect("nvdisasm runs");
-        let errors = String::from_utf8_lossy(&out.stderr);
-        let mut again = false;
-        for part in errors.split("at address 0x").skip(1) {
-            let digits: String = part.chars().take_while(char::is_ascii_hexdigit).collect();
-            let n = usize::from_str_radix(&digits, 16).expect("an address") / 16;
-            (asked[n], refused[n], again) = (nop, true, true);
-        }
-        if again {
-            continue;
-        }
-        for line in String::from_utf8_lossy(&out.stdout).lines() {
-            let Some((at, rest)) = line.trim_start().strip_prefix("/*").and_then(|l| l.split_once("*/")) else {
-                continue;
-            };
-            let Ok(at) = usize::from_str_radix(at, 16) else { continue };
-            let Some((text, _)) = rest.rsplit_once(';') else { continue };
-            if !refused[at / 16] {
-                texts[at / 16] = Some(text.trim().to_string());
-            }
-        }
-        return texts;
-    }
-}
-
 /// A `.text` section of a compiled kernel.
 pub struct Text {
     /// Kernel file, release, optimization level, section.
