@@ -18,6 +18,7 @@ pub mod num;
 mod interp;
 mod machine;
 pub mod shadow;
+mod shape;
 
 pub use fault::{Fault, FaultKind, Other, Place, SourceLine};
 pub use interp::run_ptx;

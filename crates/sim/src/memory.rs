@@ -175,6 +175,17 @@ pub struct Window {
     pub data: Vec<u8>,
 }
 
+/// Which CTA's shared memory an address of the shared window (without its upper half) means, and the offset in it.
+#[inline]
+pub(crate) fn shared(windows: &[Window], a: u64) -> Result<(usize, u64), MemFault> {
+    let (rank, off) = ((a >> 24) as usize, a & 0xff_ffff);
+    if rank < windows.len() {
+        return Ok((rank, off));
+    }
+    let message = format!("shared address {a:#x} is outside of the cluster");
+    Err(MemFault::new(FaultKind::OutOfBounds, message))
+}
+
 impl Window {
     /// Loads up to 8 bytes.
     #[inline]

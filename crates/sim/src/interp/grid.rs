@@ -9,17 +9,16 @@ use crate::fault::{Fault, FaultKind, Other, Place, SourceLine};
 use crate::launch::{Arg, Launch};
 use crate::memory::{Global, LOCAL_SIZE, MAX_SHARED, SHARED_RESERVED, Window};
 use crate::shadow::{Checks, Shadow, Who};
+use crate::shape::{self, Engine, Shape};
 use crate::{Config, Outcome, Stats};
 use ptx::module::{Directive, FuncKind, Module};
 use ptx::types::{Dim, SpecialReg as S};
-use std::collections::VecDeque;
 
 /// Instructions that a warp issues before the next warp of its CTA.
 const SLICE: u32 = 4096;
 /// Instructions that a cluster issues before the next one starts.
 const QUANTUM: u64 = 4_000_000;
 /// Clusters that may be under way at a time.
-const RESIDENT: usize = 256;
 /// Largest variable, in bytes.
 const MAX_VARIABLE: u64 = 1 << 28;
 
@@ -93,21 +92,20 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
             param.data[off as usize..off as usize + value.len()].copy_from_slice(value);
         }
     }
-    let cluster = launch.cluster.unwrap_or([1; 3]);
-    let clustered = cluster.iter().any(|&n| n > 1);
+    let shape = Shape { launch, cluster: launch.cluster.unwrap_or([1; 3]) };
+    let clustered = shape.cluster.iter().any(|&n| n > 1);
     let p = decode(m, &l, ptx::module::FuncId(entry as u32), clustered);
     let mut grid = Grid {
         constant: Window { start: 0, data: p.constant.clone() },
         p,
-        launch,
+        shape,
         config,
-        cluster,
         global,
         param,
         budget: config.max_instructions,
         threads: 0,
     };
-    grid.run().map_err(named)?;
+    shape::run(&mut grid, launch.ctas() / shape.cluster.iter().map(|&n| n as u64).product::<u64>()).map_err(named)?;
     let stats = Stats {
         warp_instructions: config.max_instructions - grid.budget,
         thread_instructions: grid.threads,
@@ -119,9 +117,8 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
 
 struct Grid<'a> {
     p: Program,
-    launch: &'a Launch,
+    shape: Shape<'a>,
     config: &'a Config,
-    cluster: [u32; 3],
     global: Global,
     constant: Window,
     param: Window,
@@ -141,114 +138,22 @@ struct Cluster {
     shadow: Shadow,
 }
 
-fn coordinates(n: u64, d: [u32; 3]) -> [u32; 3] {
-    let (x, y) = (d[0] as u64, d[1] as u64);
-    [(n % x) as u32, (n / x % y) as u32, (n / x / y) as u32]
-}
+impl Engine for Grid<'_> {
+    type Cluster = Cluster;
 
-impl Grid<'_> {
-    fn run(&mut self) -> Result<(), Box<Fault>> {
-        let clusters: [u32; 3] = std::array::from_fn(|i| self.launch.grid[i] / self.cluster[i]);
-        let total = clusters.iter().map(|&n| n as u64).product::<u64>();
-        let mut next = 0;
-        let mut active: VecDeque<Cluster> = VecDeque::new();
-        // The running cluster keeps its turn unless it has used a quantum; then the next one may start.
-        loop {
-            let mut c = match active.pop_front() {
-                Some(c) => c,
-                None if next < total => {
-                    next += 1;
-                    self.start(next - 1, clusters)
-                }
-                None => return Ok(()),
-            };
-            if self.step(&mut c)? {
-                continue;
-            }
-            active.push_back(c);
-            if next < total && active.len() < RESIDENT {
-                active.push_front(self.start(next, clusters));
-                next += 1;
-            }
-        }
-    }
-
-    fn start(&self, n: u64, clusters: [u32; 3]) -> Cluster {
-        let at = coordinates(n, clusters);
-        let size = self.cluster.iter().product::<u32>();
-        let bytes = (self.p.shared - SHARED_RESERVED + self.launch.shared) as usize;
+    fn start(&self, n: u64) -> Cluster {
+        let ctas: Vec<[u32; 3]> = self.shape.ctas(n).collect();
+        let bytes = (self.p.shared - SHARED_RESERVED + self.shape.launch.shared) as usize;
         let checks = Checks { init: self.config.check_uninitialized, races: self.config.check_races, lanes: true };
-        let warps = self.launch.threads().div_ceil(32) as usize;
-        let shadow = Shadow::new(size as usize, warps, bytes, checks);
+        let shadow = Shadow::new(ctas.len(), self.shape.warps(), bytes, checks);
         let mut c = Cluster { ctas: Vec::new(), shared: Vec::new(), shadow };
-        for rank in 0..size {
-            let inside = coordinates(rank as u64, self.cluster);
-            let index = std::array::from_fn(|i| at[i] * self.cluster[i] + inside[i]);
+        for (rank, index) in ctas.into_iter().enumerate() {
             c.shared.push(Window { start: SHARED_RESERVED, data: vec![0; bytes] });
-            c.ctas.push(self.cta(index, rank));
+            c.ctas.push(self.cta(index, rank as u32));
         }
         c
     }
 
-    fn cta(&self, index: [u32; 3], rank: u32) -> Cta {
-        let threads = self.launch.threads() as usize;
-        let warps: Vec<Warp> = (0..threads.div_ceil(32))
-            .map(|w| {
-                let count = (threads - 32 * w).min(32);
-                let exists = if count == 32 { u32::MAX } else { (1 << count) - 1 };
-                let special = |&s: &Special| self.special(s, index, rank, w);
-                Warp::new(&self.p, w, exists, self.p.specials.iter().map(special).collect())
-            })
-            .collect();
-        let barriers = Barriers::new(warps.len());
-        Cta { index, warps, barriers }
-    }
-
-    fn special(&self, s: Special, cta: [u32; 3], rank: u32, warp: usize) -> Lanes {
-        let dim = |v: [u32; 3], d: Dim| match d {
-            Dim::X => v[0],
-            Dim::Y => v[1],
-            Dim::Z => v[2],
-            Dim::W => 0,
-        };
-        let per = |i: usize, v: [u32; 3]| v[i] / self.cluster[i];
-        let reg = match s {
-            Special::Shared(off) => return [(rank << 24 | off) as u64; 32],
-            Special::Reg(r) => r,
-        };
-        let grid = self.launch.grid;
-        let same = |n: u32| [n as u64; 32];
-        let lane = |f: fn(u32) -> u32| std::array::from_fn(|i| f(i as u32) as u64);
-        match reg {
-            S::Tid(d) => std::array::from_fn(|i| dim(coordinates((32 * warp + i) as u64, self.launch.block), d) as u64),
-            S::Ntid(d) => same(dim(self.launch.block, d)),
-            S::Ctaid(d) => same(dim(cta, d)),
-            S::Nctaid(d) => same(dim(grid, d)),
-            S::Clusterid(d) => same(dim(std::array::from_fn(|i| per(i, cta)), d)),
-            S::Nclusterid(d) => same(dim(std::array::from_fn(|i| per(i, grid)), d)),
-            S::ClusterCtaid(d) => same(dim(std::array::from_fn(|i| cta[i] % self.cluster[i]), d)),
-            S::ClusterNctaid(d) => same(dim(self.cluster, d)),
-            S::ClusterCtarank => same(rank),
-            S::ClusterNctarank => same(self.cluster.iter().product()),
-            S::IsExplicitCluster => same(self.launch.cluster.is_some() as u32),
-            S::Laneid => lane(|i| i),
-            S::Warpid => same(warp as u32),
-            S::Nwarpid => same(64),
-            S::Smid => same(0),
-            S::Nsmid => same(1),
-            S::LanemaskEq => lane(|i| 1 << i),
-            S::LanemaskLe => lane(|i| u32::MAX >> (31 - i)),
-            S::LanemaskLt => lane(|i| (1 << i) - 1),
-            S::LanemaskGe => lane(|i| u32::MAX << i),
-            S::LanemaskGt => lane(|i| !(u32::MAX >> (31 - i))),
-            S::DynamicSmemSize => same(self.launch.shared),
-            S::TotalSmemSize | S::AggrSmemSize => same(self.p.shared + self.launch.shared),
-            S::ReservedSmemOffsetEnd | S::ReservedSmemOffsetCap => same(SHARED_RESERVED),
-            _ => same(0),
-        }
-    }
-
-    /// Runs a cluster for a quantum; true if it has ended.
     fn step(&mut self, c: &mut Cluster) -> Result<bool, Box<Fault>> {
         let mut left = QUANTUM;
         loop {
@@ -285,6 +190,63 @@ impl Grid<'_> {
                 return Ok(false);
             }
             left -= used;
+        }
+    }
+}
+
+impl Grid<'_> {
+    fn cta(&self, index: [u32; 3], rank: u32) -> Cta {
+        let warps: Vec<Warp> = (0..self.shape.warps())
+            .map(|w| {
+                let special = |&s: &Special| self.special(s, index, rank, w);
+                Warp::new(&self.p, w, self.shape.lanes(w), self.p.specials.iter().map(special).collect())
+            })
+            .collect();
+        let barriers = Barriers::new(warps.len());
+        Cta { index, warps, barriers }
+    }
+
+    fn special(&self, s: Special, cta: [u32; 3], rank: u32, warp: usize) -> Lanes {
+        let dim = |v: [u32; 3], d: Dim| match d {
+            Dim::X => v[0],
+            Dim::Y => v[1],
+            Dim::Z => v[2],
+            Dim::W => 0,
+        };
+        let per = |i: usize, v: [u32; 3]| v[i] / self.shape.cluster[i];
+        let reg = match s {
+            Special::Shared(off) => return [(rank << 24 | off) as u64; 32],
+            Special::Reg(r) => r,
+        };
+        let grid = self.shape.launch.grid;
+        let same = |n: u32| [n as u64; 32];
+        let lane = |f: fn(u32) -> u32| std::array::from_fn(|i| f(i as u32) as u64);
+        match reg {
+            S::Tid(d) => std::array::from_fn(|i| dim(self.shape.thread(warp, i), d) as u64),
+            S::Ntid(d) => same(dim(self.shape.launch.block, d)),
+            S::Ctaid(d) => same(dim(cta, d)),
+            S::Nctaid(d) => same(dim(grid, d)),
+            S::Clusterid(d) => same(dim(std::array::from_fn(|i| per(i, cta)), d)),
+            S::Nclusterid(d) => same(dim(std::array::from_fn(|i| per(i, grid)), d)),
+            S::ClusterCtaid(d) => same(dim(std::array::from_fn(|i| cta[i] % self.shape.cluster[i]), d)),
+            S::ClusterNctaid(d) => same(dim(self.shape.cluster, d)),
+            S::ClusterCtarank => same(rank),
+            S::ClusterNctarank => same(self.shape.cluster.iter().product()),
+            S::IsExplicitCluster => same(self.shape.launch.cluster.is_some() as u32),
+            S::Laneid => lane(|i| i),
+            S::Warpid => same(warp as u32),
+            S::Nwarpid => same(64),
+            S::Smid => same(0),
+            S::Nsmid => same(1),
+            S::LanemaskEq => lane(|i| 1 << i),
+            S::LanemaskLe => lane(|i| u32::MAX >> (31 - i)),
+            S::LanemaskLt => lane(|i| (1 << i) - 1),
+            S::LanemaskGe => lane(|i| u32::MAX << i),
+            S::LanemaskGt => lane(|i| !(u32::MAX >> (31 - i))),
+            S::DynamicSmemSize => same(self.shape.launch.shared),
+            S::TotalSmemSize | S::AggrSmemSize => same(self.p.shared + self.shape.launch.shared),
+            S::ReservedSmemOffsetEnd | S::ReservedSmemOffsetCap => same(SHARED_RESERVED),
+            _ => same(0),
         }
     }
 
@@ -331,7 +293,7 @@ impl Grid<'_> {
             kind: stop.kind,
             kernel: String::new(),
             cta: Some(cta),
-            thread: Some(coordinates((32 * warp + stop.lane) as u64, self.launch.block)),
+            thread: Some(self.shape.thread(warp, stop.lane)),
             place: Place::Ptx(self.p.code[stop.pc as usize].span),
             source: self.source(stop.pc),
             other: stop.earlier.map(|who| Box::new(self.other(who, cta))),
@@ -348,11 +310,10 @@ impl Grid<'_> {
 
     /// Another thread of the cluster that `cta` belongs to.
     fn other(&self, who: Who, cta: [u32; 3]) -> Other {
-        let warps = self.launch.threads().div_ceil(32) as u32;
-        let inside = coordinates((who.warp / warps) as u64, self.cluster);
+        let (cta, thread) = self.shape.who(who, cta);
         Other {
-            cta: std::array::from_fn(|i| cta[i] / self.cluster[i] * self.cluster[i] + inside[i]),
-            thread: coordinates((32 * (who.warp % warps) + who.lane) as u64, self.launch.block),
+            cta,
+            thread,
             place: self.p.code.get(who.pc as usize).map_or(Place::None, |i| Place::Ptx(i.span)),
             source: self.source(who.pc),
         }
@@ -391,7 +352,7 @@ impl Grid<'_> {
         let mut fault = Box::new(Fault::new(FaultKind::Deadlock, message));
         if let Some((cta, warp, lane, pc)) = first {
             fault.cta = Some(cta);
-            fault.thread = Some(coordinates((32 * warp + lane) as u64, self.launch.block));
+            fault.thread = Some(self.shape.thread(warp, lane));
             fault.place = Place::Ptx(self.p.code[pc as usize].span);
             fault.source = self.source(pc);
         }

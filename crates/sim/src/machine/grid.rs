@@ -10,12 +10,11 @@ use crate::fault::{Fault, FaultKind, Other, Place};
 use crate::launch::Launch;
 use crate::memory::{Global, SHARED_HIGH, SHARED_RESERVED, Window};
 use crate::shadow::{Checks, Clock, Shadow, Who};
+use crate::shape::{self, Engine, Shape};
 use crate::{Config, Outcome, Stats};
-use std::collections::VecDeque;
 
 const SLICE: u32 = 4096;
 const QUANTUM: u64 = 4_000_000;
-const RESIDENT: usize = 256;
 
 /// Runs a kernel of a cubin for sm_90. CTAs run in the order of their number, as in [`crate::run_ptx`].
 ///
@@ -31,19 +30,19 @@ pub fn run_sass(cubin: &[u8], launch: &Launch, config: &Config) -> Result<Outcom
         Image::load(cubin, launch, &mut global).map_err(|e| named(Box::new(Fault::new(FaultKind::Launch, e))))?;
     let p = decode(&image);
     let buffers = image.buffers.clone();
+    let shape = Shape { launch, cluster: launch.cluster.unwrap_or([1; 3]) };
     let mut grid = Grid {
         distances: Distances::new(image.sm),
         p,
         image,
-        launch,
+        shape,
         config,
-        cluster: launch.cluster.unwrap_or([1; 3]),
         global,
         budget: config.max_instructions,
         threads: 0,
         cycles: 0,
     };
-    grid.run().map_err(named)?;
+    shape::run(&mut grid, launch.ctas() / shape.cluster.iter().map(|&n| n as u64).product::<u64>()).map_err(named)?;
     let stats = Stats {
         warp_instructions: config.max_instructions - grid.budget,
         thread_instructions: grid.threads,
@@ -56,9 +55,8 @@ pub fn run_sass(cubin: &[u8], launch: &Launch, config: &Config) -> Result<Outcom
 struct Grid<'a> {
     p: Program,
     image: Image,
-    launch: &'a Launch,
+    shape: Shape<'a>,
     config: &'a Config,
-    cluster: [u32; 3],
     global: Global,
     budget: u64,
     threads: u64,
@@ -91,109 +89,22 @@ struct Cluster {
     shadow: Shadow,
 }
 
-fn coordinates(n: u64, d: [u32; 3]) -> [u32; 3] {
-    let (x, y) = (d[0] as u64, d[1] as u64);
-    [(n % x) as u32, (n / x % y) as u32, (n / x / y) as u32]
-}
+impl Engine for Grid<'_> {
+    type Cluster = Cluster;
 
-impl Grid<'_> {
-    fn run(&mut self) -> Result<(), Box<Fault>> {
-        let clusters: [u32; 3] = std::array::from_fn(|i| self.launch.grid[i] / self.cluster[i]);
-        let total = clusters.iter().map(|&n| n as u64).product::<u64>();
-        let mut next = 0;
-        let mut active: VecDeque<Cluster> = VecDeque::new();
-        loop {
-            let mut c = match active.pop_front() {
-                Some(c) => c,
-                None if next < total => {
-                    next += 1;
-                    self.start(next - 1, clusters)
-                }
-                None => return Ok(()),
-            };
-            if self.step(&mut c)? {
-                continue;
-            }
-            active.push_back(c);
-            if next < total && active.len() < RESIDENT {
-                active.push_front(self.start(next, clusters));
-                next += 1;
-            }
-        }
-    }
-
-    fn start(&self, n: u64, clusters: [u32; 3]) -> Cluster {
-        let at = coordinates(n, clusters);
-        let size = self.cluster.iter().product::<u32>();
-        let bytes = (self.image.shared - SHARED_RESERVED + self.launch.shared) as usize;
+    fn start(&self, n: u64) -> Cluster {
+        let ctas: Vec<[u32; 3]> = self.shape.ctas(n).collect();
+        let bytes = (self.image.shared - SHARED_RESERVED + self.shape.launch.shared) as usize;
         let checks = Checks { init: false, races: self.config.check_races, lanes: false };
-        let warps = self.launch.threads().div_ceil(32) as usize;
-        let shadow = Shadow::new(size as usize, warps, bytes, checks);
+        let shadow = Shadow::new(ctas.len(), self.shape.warps(), bytes, checks);
         let mut c = Cluster { ctas: Vec::new(), shared: Vec::new(), shadow };
-        for rank in 0..size {
-            let inside = coordinates(rank as u64, self.cluster);
-            let index = std::array::from_fn(|i| at[i] * self.cluster[i] + inside[i]);
+        for (rank, index) in ctas.into_iter().enumerate() {
             c.shared.push(Window { start: SHARED_RESERVED, data: vec![0; bytes] });
-            c.ctas.push(self.cta(index, rank));
+            c.ctas.push(self.cta(index, rank as u32));
         }
         c
     }
 
-    fn cta(&self, index: [u32; 3], rank: u32) -> Cta {
-        let threads = self.launch.threads() as usize;
-        let warps: Vec<Warp> = (0..threads.div_ceil(32))
-            .map(|w| {
-                let count = (threads - 32 * w).min(32);
-                let exists = if count == 32 { u32::MAX } else { (1 << count) - 1 };
-                let specials = self.p.specials.iter().map(|&s| self.special(s, index, rank, w)).collect();
-                let hazards = self.config.check_hazards.then(Hazards::new);
-                let init = self.config.check_uninitialized.then(Init::new);
-                Warp::new(exists, specials, hazards, init)
-            })
-            .collect();
-        let barrier = Barrier { arrived: vec![0; warps.len()], ..Barrier::default() };
-        Cta {
-            index,
-            cluster: vec![0; warps.len()],
-            barriers: vec![barrier; 16],
-            clocks: vec![Clock::new(); 16],
-            cluster_clock: Clock::new(),
-            warps,
-        }
-    }
-
-    fn special(&self, s: u8, cta: [u32; 3], rank: u32, warp: usize) -> Lanes {
-        use sass::enums::sr;
-        let lane = |f: fn(u32) -> u32| std::array::from_fn(|i| f(i as u32));
-        let tid = |k: usize| std::array::from_fn(|i| coordinates((32 * warp + i) as u64, self.launch.block)[k]);
-        match s {
-            sr::TID_X => tid(0),
-            sr::TID_Y => tid(1),
-            sr::TID_Z => tid(2),
-            sr::TID => {
-                let (x, y, z): (Lanes, Lanes, Lanes) = (tid(0), tid(1), tid(2));
-                std::array::from_fn(|i| x[i] | y[i] << 16 | z[i] << 26)
-            }
-            sr::CTAID_X => [cta[0]; 32],
-            sr::CTAID_Y => [cta[1]; 32],
-            sr::CTAID_Z => [cta[2]; 32],
-            sr::LANEID => lane(|i| i),
-            sr::EQMASK => lane(|i| 1 << i),
-            sr::LTMASK => lane(|i| (1 << i) - 1),
-            sr::LEMASK => lane(|i| u32::MAX >> (31 - i)),
-            sr::GTMASK => lane(|i| !(u32::MAX >> (31 - i))),
-            sr::GEMASK => lane(|i| u32::MAX << i),
-            sr::SWINHI => [SHARED_HIGH; 32],
-            sr::CGACTAID => [rank; 32],
-            // Warp number in bits 14:8; number of warps of an SM in bits 15:8.
-            sr::VIRTID => [(warp as u32) << 8; 32],
-            sr::VIRTCFG => [64 << 8; 32],
-            sr::SMEMSZ => [self.image.shared + self.launch.shared; 32],
-            _ => [0; 32],
-        }
-    }
-
-    /// Runs a cluster for a quantum; true if it has ended.
     fn step(&mut self, c: &mut Cluster) -> Result<bool, Box<Fault>> {
         let mut left = QUANTUM;
         loop {
@@ -236,6 +147,59 @@ impl Grid<'_> {
                 return Ok(false);
             }
             left -= used;
+        }
+    }
+}
+
+impl Grid<'_> {
+    fn cta(&self, index: [u32; 3], rank: u32) -> Cta {
+        let warps: Vec<Warp> = (0..self.shape.warps())
+            .map(|w| {
+                let specials = self.p.specials.iter().map(|&s| self.special(s, index, rank, w)).collect();
+                let hazards = self.config.check_hazards.then(Hazards::new);
+                let init = self.config.check_uninitialized.then(Init::new);
+                Warp::new(self.shape.lanes(w), specials, hazards, init)
+            })
+            .collect();
+        let barrier = Barrier { arrived: vec![0; warps.len()], ..Barrier::default() };
+        Cta {
+            index,
+            cluster: vec![0; warps.len()],
+            barriers: vec![barrier; 16],
+            clocks: vec![Clock::new(); 16],
+            cluster_clock: Clock::new(),
+            warps,
+        }
+    }
+
+    fn special(&self, s: u8, cta: [u32; 3], rank: u32, warp: usize) -> Lanes {
+        use sass::enums::sr;
+        let lane = |f: fn(u32) -> u32| std::array::from_fn(|i| f(i as u32));
+        let tid = |k: usize| std::array::from_fn(|i| self.shape.thread(warp, i)[k]);
+        match s {
+            sr::TID_X => tid(0),
+            sr::TID_Y => tid(1),
+            sr::TID_Z => tid(2),
+            sr::TID => {
+                let (x, y, z): (Lanes, Lanes, Lanes) = (tid(0), tid(1), tid(2));
+                std::array::from_fn(|i| x[i] | y[i] << 16 | z[i] << 26)
+            }
+            sr::CTAID_X => [cta[0]; 32],
+            sr::CTAID_Y => [cta[1]; 32],
+            sr::CTAID_Z => [cta[2]; 32],
+            sr::LANEID => lane(|i| i),
+            sr::EQMASK => lane(|i| 1 << i),
+            sr::LTMASK => lane(|i| (1 << i) - 1),
+            sr::LEMASK => lane(|i| u32::MAX >> (31 - i)),
+            sr::GTMASK => lane(|i| !(u32::MAX >> (31 - i))),
+            sr::GEMASK => lane(|i| u32::MAX << i),
+            sr::SWINHI => [SHARED_HIGH; 32],
+            sr::CGACTAID => [rank; 32],
+            // Warp number in bits 14:8; number of warps of an SM in bits 15:8.
+            sr::VIRTID => [(warp as u32) << 8; 32],
+            sr::VIRTCFG => [64 << 8; 32],
+            sr::SMEMSZ => [self.image.shared + self.shape.launch.shared; 32],
+            _ => [0; 32],
         }
     }
 
@@ -342,7 +306,7 @@ impl Grid<'_> {
             kind: stop.kind,
             kernel: String::new(),
             cta: Some(cta),
-            thread: Some(coordinates((32 * warp + stop.lane) as u64, self.launch.block)),
+            thread: Some(self.shape.thread(warp, stop.lane)),
             place: Place::Sass { offset: 16 * stop.pc, text: self.text(stop.pc) },
             source: None,
             other: stop.other.map(|who| Box::new(self.other(who, cta))),
@@ -352,14 +316,8 @@ impl Grid<'_> {
 
     /// Another thread of the cluster that `cta` belongs to.
     fn other(&self, who: Who, cta: [u32; 3]) -> Other {
-        let warps = self.launch.threads().div_ceil(32) as u32;
-        let inside = coordinates((who.warp / warps) as u64, self.cluster);
-        Other {
-            cta: std::array::from_fn(|i| cta[i] / self.cluster[i] * self.cluster[i] + inside[i]),
-            thread: coordinates((32 * (who.warp % warps) + who.lane) as u64, self.launch.block),
-            place: Place::Sass { offset: 16 * who.pc, text: self.text(who.pc) },
-            source: None,
-        }
+        let (cta, thread) = self.shape.who(who, cta);
+        Other { cta, thread, place: Place::Sass { offset: 16 * who.pc, text: self.text(who.pc) }, source: None }
     }
 
     fn deadlock(&self, c: &Cluster) -> Box<Fault> {

@@ -19,7 +19,7 @@ impl Warp {
         let fault = |e| memory(e, lane, pc);
         let (_, a) = resolve(Space::Generic, at);
         check_aligned(a, 8, "shared").map_err(fault)?;
-        let (rank, off) = memory::shared(env.shared, a).map_err(fault)?;
+        let (rank, off) = crate::memory::shared(env.shared, a).map_err(fault)?;
         let i = env.shared[rank].find(off, 8, "shared").map_err(fault)?;
         Ok(((rank, i), Object::read(get(&env.shared[rank].data, i, 8))))
     }
@@ -147,7 +147,7 @@ impl Warp {
             check_aligned(ta, 16, memory::name(ts)).map_err(fault)?;
             let mut data = Vec::with_capacity(size as usize);
             if fs == Space::Shared && size > 0 {
-                let (rank, off) = memory::shared(env.shared, fa).map_err(fault)?;
+                let (rank, off) = crate::memory::shared(env.shared, fa).map_err(fault)?;
                 let i = env.shared[rank].find(off, size, "shared").map_err(fault)?;
                 env.shadow.proxy_reads((rank, i), size, self.id(env)).map_err(fault)?;
             }
@@ -170,7 +170,7 @@ impl Warp {
                     self.store_lane(env, (ts, ta + 8 * k as u64), 8, At { align: 8, ..how }, v).map_err(fault)?;
                 }
             } else if size > 0 {
-                let (rank, off) = memory::shared(env.shared, ta).map_err(fault)?;
+                let (rank, off) = crate::memory::shared(env.shared, ta).map_err(fault)?;
                 let i = env.shared[rank].find(off, size, "shared").map_err(fault)?;
                 env.shared[rank].data[i..i + size as usize].copy_from_slice(&data);
                 let piece = Piece { place: (rank, i), size, who: self.who(env, lane, pc) };
@@ -199,7 +199,7 @@ impl Warp {
             let fault = |e| memory(e, lane, pc);
             let (_, a) = resolve(Space::Generic, to[lane]);
             check_aligned(a, whole, "shared").map_err(fault)?;
-            let (rank, off) = memory::shared(env.shared, a).map_err(fault)?;
+            let (rank, off) = crate::memory::shared(env.shared, a).map_err(fault)?;
             let i = env.shared[rank].find(off, whole, "shared").map_err(fault)?;
             let who = self.who(env, lane, pc);
             for (k, &s) in x.s.iter().enumerate() {

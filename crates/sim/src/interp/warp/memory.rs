@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::copies::Piece;
-use crate::memory::{CONST, LOCAL, PARAM, SHARED};
+use crate::memory::{CONST, LOCAL, PARAM, SHARED, shared};
 use crate::shadow::Access;
 
 /// Where and how a lane accesses memory.
@@ -288,17 +288,6 @@ pub(super) fn resolve(space: Space, a: u64) -> (Space, u64) {
         PARAM => (Space::Param, low),
         _ => (Space::Global, a),
     }
-}
-
-/// Which CTA's shared memory, and the offset in it.
-#[inline]
-pub(super) fn shared(windows: &[Window], a: u64) -> Result<(usize, u64), MemFault> {
-    let (rank, off) = ((a >> 24) as usize, a & 0xff_ffff);
-    if rank < windows.len() {
-        return Ok((rank, off));
-    }
-    let message = format!("shared address {a:#x} is outside of the cluster");
-    Err(MemFault::new(FaultKind::OutOfBounds, message))
 }
 
 pub(super) fn name(space: Space) -> &'static str {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::copies::Piece;
-use crate::memory::{CONST, LOCAL, PARAM, SHARED, check_aligned};
+use crate::memory::{CONST, LOCAL, PARAM, SHARED, check_aligned, shared};
 use crate::shadow::Access;
 
 impl Warp {
@@ -327,13 +327,4 @@ pub(super) fn place(space: Space, a: u64) -> Result<(Place, u64), MemFault> {
         (Space::Generic, a) if a & !0xffff_ffff == CONST => (Place::Const, a & 0xffff_ffff),
         (Space::Generic, a) => (Place::Param, a & 0xffff_ffff),
     })
-}
-
-pub(super) fn shared(windows: &[Window], a: u64) -> Result<(usize, u64), MemFault> {
-    let (rank, off) = ((a >> 24) as usize, a & 0xff_ffff);
-    if rank < windows.len() {
-        return Ok((rank, off));
-    }
-    let message = format!("shared address {a:#x} is outside of the cluster");
-    Err(MemFault::new(FaultKind::OutOfBounds, message))
 }
