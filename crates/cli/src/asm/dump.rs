@@ -6,7 +6,7 @@ use cubin::attr::{self, Value};
 use cubin::elf::{Elf, SHT_LOPROC, SHT_STRTAB, SHT_SYMTAB, Section, Symbol};
 use sass::codec::{Decoded, decode, encode};
 use sass::text::listing::Listing;
-use sass::text::{Addresses, Labels, parse_at, print, print_control};
+use sass::text::{Addresses, Labels, parse_on, print, print_control};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -262,7 +262,7 @@ fn code(dump: &mut Dump, input: &Input, listing: &Listing, t: usize) -> bool {
             Decoded::Unknown(_) => None,
         };
         let again = |text: &String| {
-            let inst = parse_at(text, pc, &places).ok()?;
+            let inst = parse_on(text, pc, &places, Some(sm)).ok()?;
             encode(&inst, sm).ok().filter(|w| *w == word)
         };
         match text {

@@ -6,7 +6,7 @@ use cubin::attr::{self, Attr, Value};
 use cubin::elf::{EM_CUDA, Elf, Header, Reloc, Section, Segment, Symbol};
 use diag::Diagnostic;
 use sass::codec::encode;
-use sass::text::{Addresses, parse_at};
+use sass::text::{Addresses, parse_on};
 use std::collections::HashMap;
 
 const HEADER: u64 = 0x40;
@@ -321,7 +321,7 @@ fn contents(lines: &mut Lines, s: &mut Section, sm: u16) -> Result<Vec<Pending>,
 
 /// One instruction; its place in the text is added to what is said about it.
 fn assemble(text: &str, at: u32, pc: u64, labels: &Label, sm: u16) -> Result<u128, Diagnostic> {
-    let inst = parse_at(text, pc, labels).map_err(|d| super::text::shifted(d, at))?;
+    let inst = parse_on(text, pc, labels, Some(sm)).map_err(|d| super::text::shifted(d, at))?;
     encode(&inst, sm).map_err(|e| Diagnostic::error(e.message).at(diag::Span::new(at, at + text.len() as u32)))
 }
 
