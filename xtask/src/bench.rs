@@ -39,6 +39,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let unexplained = corpus(&vendor, &ours, &disassembler, &work)?;
     generated(&vendor, &ours, &work)?;
     listings(&disassembler, &target.join("release/nvdisasm"), &work)?;
+    simulators(&vendor, &target.join("release"), &work)?;
     match unexplained.as_slice() {
         [] => Ok(()),
         list => Err(format!("more than {MOST} times the vendor's code, without a reason: {}", list.join(", "))),
@@ -162,6 +163,51 @@ fn listings(vendor: &Path, ours: &Path, work: &Path) -> Result<(), String> {
         Ok(status) if status.success() => Ok(()),
         other => Err(format!("{}: {other:?}", speed.display())),
     }
+}
+
+/// Both engines of the simulator on a kernel that does nothing but compute, and their peak memory. All checks are on.
+fn simulators(vendor: &Path, release: &Path, work: &Path) -> Result<(), String> {
+    let (ptx, launch, cubin) = (work.join("compute.ptx"), work.join("compute.toml"), work.join("compute.cubin"));
+    std::fs::write(&ptx, compute()).map_err(|e| e.to_string())?;
+    let text = "kernel = \"k\"\ngrid = [64]\nblock = [128]\n[[arg]]\nbuffer = { bytes = 32768, fill = 0 }\n[[arg]]\nu32 = 300\n";
+    std::fs::write(&launch, text).map_err(|e| e.to_string())?;
+    compile(vendor, &ptx, "sm_90", &cubin)?;
+    test::cargo(&["build", "--release", "--quiet", "-p", "sassafras-sim", "--example", "speed"])?;
+    let child = Command::new(release.join("examples/speed")).args([&ptx, &launch]).arg("3").arg(&cubin).spawn();
+    let (code, cost) = wait(child.map_err(|e| e.to_string())?.id() as i32)?;
+    println!("simulators: peak memory {} KiB", cost.kib);
+    if code == 0 { Ok(()) } else { Err(format!("the simulators ended with {code}")) }
+}
+
+/// A kernel whose loop computes with integers, floats and predicates and touches no memory.
+fn compute() -> String {
+    let mut body = String::new();
+    for k in 0..6 {
+        let r = |n: usize| format!("%r{}", (k + n) % 4);
+        let f = |n: usize| format!("%f{}", (k + n) % 4);
+        body += &format!("fma.rn.f32 {}, {}, {}, {};\n", f(0), f(1), f(2), f(0));
+        body += &format!("xor.b32 {}, {}, {};\n", r(0), r(1), r(0));
+        body += &format!("mad.lo.u32 {}, {}, {}, {};\n", r(2), r(0), r(3), r(1));
+        body += &format!("shf.l.wrap.b32 {}, {}, {}, 7;\n", r(1), r(0), r(1));
+        body += &format!("lop3.b32 {}, {}, {}, {}, 0xe8;\n", r(3), r(0), r(1), r(2));
+        body += &format!("add.f32 {}, {}, {};\n", f(1), f(1), f(3));
+        body += &format!("add.u32 {}, {}, {};\n", r(0), r(0), r(2));
+        body += &format!("setp.lt.u32 %p1, {}, {};\n", r(0), r(1));
+        body += &format!("selp.b32 {}, {}, {}, %p1;\n", r(2), r(0), r(2));
+    }
+    format!(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p, .param .u32 n) {{
+.reg .b64 %d<4>; .reg .b32 %r<16>; .reg .f32 %f<8>; .reg .pred %p<3>;
+ld.param.u64 %d1, [p]; ld.param.u32 %r10, [n];
+mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u32 %r2, 0x9e3779b9; add.u32 %r3, %r0, %r1;
+mov.u32 %r12, %ntid.x; mad.lo.u32 %r13, %r1, %r12, %r0;
+cvt.rn.f32.u32 %f0, %r0; mov.f32 %f1, 0f3f000000; mov.f32 %f2, 0f3e000000; mov.f32 %f3, 0f3d800000;
+L:\n{body}
+sub.u32 %r10, %r10, 1; setp.ne.u32 %p2, %r10, 0; @%p2 bra L;
+add.f32 %f0, %f0, %f1; add.f32 %f2, %f2, %f3; add.f32 %f0, %f0, %f2; mov.b32 %r14, %f0;
+xor.b32 %r0, %r0, %r1; xor.b32 %r2, %r2, %r3; xor.b32 %r0, %r0, %r2; xor.b32 %r0, %r0, %r14;
+mul.wide.u32 %d2, %r13, 4; add.s64 %d1, %d1, %d2; st.global.u32 [%d1], %r0; ret; }}\n"
+    )
 }
 
 /// Runs a compiler on a file; gives what it took and what `-v` printed.

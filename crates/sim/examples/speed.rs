@@ -1,6 +1,17 @@
-//! How fast the engines are: `speed FILE.ptx LAUNCH.toml TIMES [FILE.cubin]` prints thread instructions a second.
+//! How fast the engines are: `speed FILE.ptx LAUNCH.toml TIMES [FILE.cubin]` prints thread instructions a second of
+//! elapsed time and, on Linux, of processor time of all threads.
 
 use std::time::Instant;
+
+/// Processor time of this process so far, in seconds, where the system tells.
+fn processor() -> Option<f64> {
+    let tasks = std::fs::read_dir("/proc/self/task").ok()?;
+    let ns = tasks.flatten().filter_map(|t| {
+        let text = std::fs::read_to_string(t.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<f64>().ok()
+    });
+    Some(ns.sum::<f64>() * 1e-9)
+}
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -14,19 +25,29 @@ fn main() {
     let launch = sim::Launch::parse(&text, &mut |p| std::fs::read(dir.join(p)).map_err(|e| e.to_string())).unwrap();
     let (module, _) = ptx::parse(&std::fs::read_to_string(ptx).unwrap());
     let report = |what: &str, f: &dyn Fn() -> u64| {
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), processor());
         let n: u64 = (0..times).map(|_| f()).sum();
         let t = start.elapsed().as_secs_f64();
-        println!("{what}: {n} thread instructions in {t:.3} s, {:.1} M/s", n as f64 / t / 1e6);
+        let rate = |t: f64| n as f64 / t / 1e6;
+        print!("{what}: {n} thread instructions in {t:.3} s, {:.1} M/s", rate(t));
+        match (before, processor()) {
+            (Some(a), Some(b)) => println!("; processor {:.3} s, {:.1} M/s", b - a, rate(b - a)),
+            _ => println!(),
+        }
     };
     let config = sim::Config::default();
-    report("ptx", &|| sim::run_ptx(&module, &launch, &config).unwrap().stats.thread_instructions);
-    if let [cubin] = rest {
-        let cubin = std::fs::read(cubin).unwrap();
+    let cubin = rest.first().map(|f| std::fs::read(f).unwrap());
+    for threads in [1, 0] {
+        let config = sim::Config { threads, ..config.clone() };
+        let on = if threads == 1 { "one thread" } else { "all threads" };
+        report(&format!("PTX, {on}"), &|| sim::run_ptx(&module, &launch, &config).unwrap().stats.thread_instructions);
+        let Some(cubin) = &cubin else { continue };
         for check_hazards in [true, false] {
             let config = sim::Config { check_hazards, ..config.clone() };
-            let name = if check_hazards { "sass, hazards checked" } else { "sass" };
-            report(name, &|| sim::run_sass(&cubin, &launch, &config).unwrap().stats.thread_instructions);
+            let name = if check_hazards { "SASS, hazards checked" } else { "SASS" };
+            report(&format!("{name}, {on}"), &|| {
+                sim::run_sass(cubin, &launch, &config).unwrap().stats.thread_instructions
+            });
         }
     }
 }

@@ -5,7 +5,8 @@
 //! the SASS simulator executes machine code as the hardware would read it, and stops at hazards.
 //!
 //! Both are deterministic: CTAs run one after the other in the order of their number (x fastest), warps of a CTA in
-//! turns, and lanes in ascending order, so that a launch leaves the same memory every time.
+//! turns, and lanes in ascending order, so that a launch leaves the same memory every time. Several processors change
+//! nothing: clusters run beside each other on trial, and those that could have seen another's writes run again.
 // A loop over the lanes of a warp reads several arrays at one index.
 #![allow(clippy::needless_range_loop)]
 
@@ -19,6 +20,7 @@ mod interp;
 mod machine;
 pub mod shadow;
 mod shape;
+mod view;
 
 pub use fault::{Fault, FaultKind, Other, Place, SourceLine};
 pub use interp::run_ptx;
@@ -36,11 +38,19 @@ pub struct Config {
     pub check_races: bool,
     /// SASS: stop where a result is read before its latency has passed.
     pub check_hazards: bool,
+    /// Threads of this machine that run clusters; 0 for as many as it has processors.
+    pub threads: usize,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { max_instructions: 2_000_000_000, check_uninitialized: true, check_races: true, check_hazards: true }
+        Config {
+            max_instructions: 2_000_000_000,
+            check_uninitialized: true,
+            check_races: true,
+            check_hazards: true,
+            threads: 0,
+        }
     }
 }
 

@@ -42,7 +42,6 @@ pub struct Alloc {
 pub struct Global {
     allocs: Vec<Alloc>,
     next: u64,
-    last: std::cell::Cell<usize>,
 }
 
 /// Checks the alignment of an access of `size` bytes.
@@ -80,7 +79,7 @@ pub fn put(data: &mut [u8], at: usize, size: u32, value: u64) {
 impl Global {
     /// Empty memory.
     pub fn new() -> Global {
-        Global { allocs: Vec::new(), next: GLOBAL, last: std::cell::Cell::new(0) }
+        Global { allocs: Vec::new(), next: GLOBAL }
     }
 
     /// Adds an allocation and gives its address.
@@ -96,14 +95,16 @@ impl Global {
         self.allocs.binary_search_by_key(&base, |a| a.base).ok().map(|i| &self.allocs[i])
     }
 
-    /// Finds `size` bytes at `addr`: allocation and offset.
+    /// Finds `size` bytes at `addr`: allocation and offset. `last` is the allocation that is tried first.
+    ///
+    /// # Errors
+    /// There are no such bytes.
     #[inline]
-    pub fn find(&self, addr: u64, size: u32) -> Result<(usize, usize), MemFault> {
-        let last = self.last.get();
-        if let Some(a) = self.allocs.get(last) {
+    pub fn find(&self, addr: u64, size: u32, last: &mut usize) -> Result<(usize, usize), MemFault> {
+        if let Some(a) = self.allocs.get(*last) {
             let off = addr.wrapping_sub(a.base);
             if off < a.data.len() as u64 && a.data.len() as u64 - off >= size as u64 {
-                return Ok((last, off as usize));
+                return Ok((*last, off as usize));
             }
         }
         let i = self.allocs.partition_point(|a| a.base <= addr);
@@ -111,7 +112,7 @@ impl Global {
             let a = &self.allocs[i - 1];
             let off = addr - a.base;
             if off < a.data.len() as u64 && a.data.len() as u64 - off >= size as u64 {
-                self.last.set(i - 1);
+                *last = i - 1;
                 return Ok((i - 1, off as usize));
             }
         }
@@ -132,37 +133,33 @@ impl Global {
         MemFault::new(FaultKind::OutOfBounds, message)
     }
 
+    /// The content of an allocation.
+    pub(crate) fn data(&self, alloc: usize) -> &[u8] {
+        &self.allocs[alloc].data
+    }
+
+    /// The content of an allocation, to be written.
+    pub(crate) fn data_mut(&mut self, alloc: usize) -> &mut [u8] {
+        &mut self.allocs[alloc].data
+    }
+
     /// Loads up to 8 bytes.
-    #[inline]
+    ///
+    /// # Errors
+    /// There are no such bytes.
     pub fn load(&self, addr: u64, size: u32) -> Result<u64, MemFault> {
-        let (i, off) = self.find(addr, size)?;
+        let (i, off) = self.find(addr, size, &mut 0)?;
         Ok(get(&self.allocs[i].data, off, size))
     }
 
     /// Stores up to 8 bytes.
-    #[inline]
+    ///
+    /// # Errors
+    /// There are no such bytes.
     pub fn store(&mut self, addr: u64, size: u32, value: u64) -> Result<(), MemFault> {
-        let (i, off) = self.find(addr, size)?;
+        let (i, off) = self.find(addr, size, &mut 0)?;
         put(&mut self.allocs[i].data, off, size, value);
         Ok(())
-    }
-
-    /// `len` bytes at `addr`.
-    pub fn bytes(&self, addr: u64, len: u32) -> Result<&[u8], MemFault> {
-        if len == 0 {
-            return Ok(&[]);
-        }
-        let (i, off) = self.find(addr, len)?;
-        Ok(&self.allocs[i].data[off..off + len as usize])
-    }
-
-    /// `len` bytes at `addr`, to be written.
-    pub fn bytes_mut(&mut self, addr: u64, len: u32) -> Result<&mut [u8], MemFault> {
-        if len == 0 {
-            return Ok(&mut []);
-        }
-        let (i, off) = self.find(addr, len)?;
-        Ok(&mut self.allocs[i].data[off..off + len as usize])
     }
 }
 

@@ -9,8 +9,8 @@ use crate::fault::{Fault, FaultKind, Other, Place, SourceLine};
 use crate::launch::{Arg, Launch};
 use crate::memory::{Global, LOCAL_SIZE, MAX_SHARED, SHARED_RESERVED, Window};
 use crate::shadow::{Checks, Shadow, Who};
-use crate::shape::{self, Engine, Shape};
-use crate::{Config, Outcome, Stats};
+use crate::shape::{self, Engine, Run, Shape};
+use crate::{Config, Outcome};
 use ptx::module::{Directive, FuncKind, Module};
 use ptx::types::{Dim, SpecialReg as S};
 
@@ -18,7 +18,6 @@ use ptx::types::{Dim, SpecialReg as S};
 const SLICE: u32 = 4096;
 /// Instructions that a cluster issues before the next one starts.
 const QUANTUM: u64 = 4_000_000;
-/// Clusters that may be under way at a time.
 /// Largest variable, in bytes.
 const MAX_VARIABLE: u64 = 1 << 28;
 
@@ -95,23 +94,9 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
     let shape = Shape { launch, cluster: launch.cluster.unwrap_or([1; 3]) };
     let clustered = shape.cluster.iter().any(|&n| n > 1);
     let p = decode(m, &l, ptx::module::FuncId(entry as u32), clustered);
-    let mut grid = Grid {
-        constant: Window { start: 0, data: p.constant.clone() },
-        p,
-        shape,
-        config,
-        global,
-        param,
-        budget: config.max_instructions,
-        threads: 0,
-    };
-    shape::run(&mut grid, launch.ctas() / shape.cluster.iter().map(|&n| n as u64).product::<u64>()).map_err(named)?;
-    let stats = Stats {
-        warp_instructions: config.max_instructions - grid.budget,
-        thread_instructions: grid.threads,
-        ..Stats::default()
-    };
-    let content = |at: u64| grid.global.at(at).map(|a| a.data.clone()).unwrap_or_default();
+    let grid = Grid { constant: Window { start: 0, data: p.constant.clone() }, p, shape, config, param };
+    let stats = shape::run(&grid, shape.total(), &mut global, config).map_err(named)?;
+    let content = |at: u64| global.at(at).map(|a| a.data.clone()).unwrap_or_default();
     Ok(Outcome { buffers: buffers.into_iter().map(content).collect(), stats })
 }
 
@@ -119,11 +104,8 @@ struct Grid<'a> {
     p: Program,
     shape: Shape<'a>,
     config: &'a Config,
-    global: Global,
     constant: Window,
     param: Window,
-    budget: u64,
-    threads: u64,
 }
 
 struct Cta {
@@ -140,6 +122,9 @@ struct Cluster {
 
 impl Engine for Grid<'_> {
     type Cluster = Cluster;
+    type Scratch = ();
+
+    fn scratch(&self) {}
 
     fn start(&self, n: u64) -> Cluster {
         let ctas: Vec<[u32; 3]> = self.shape.ctas(n).collect();
@@ -154,13 +139,13 @@ impl Engine for Grid<'_> {
         c
     }
 
-    fn step(&mut self, c: &mut Cluster) -> Result<bool, Box<Fault>> {
+    fn step(&self, run: &mut Run<()>, c: &mut Cluster) -> Result<bool, Box<Fault>> {
         let mut left = QUANTUM;
         loop {
-            let before = self.budget;
+            let before = run.budget;
             let mut alive = false;
             for (rank, cta) in c.ctas.iter_mut().enumerate() {
-                self.cta_turn(cta, (rank, &mut c.shared, &mut c.shadow))?;
+                self.cta_turn(run, cta, (rank, &mut c.shared, &mut c.shadow))?;
                 alive |= cta.warps.iter().any(|w| w.alive != 0);
             }
             if !alive {
@@ -182,7 +167,7 @@ impl Engine for Grid<'_> {
                 }
                 continue;
             }
-            let used = before - self.budget;
+            let used = before - run.budget;
             if used == 0 {
                 return Err(self.deadlock(c));
             }
@@ -252,7 +237,8 @@ impl Grid<'_> {
 
     /// One slice for every warp of a CTA.
     fn cta_turn(
-        &mut self,
+        &self,
+        run: &mut Run<()>,
         cta: &mut Cta,
         (rank, shared, shadow): (usize, &mut [Window], &mut Shadow),
     ) -> Result<(), Box<Fault>> {
@@ -263,14 +249,14 @@ impl Grid<'_> {
             }
             let mut env = Env {
                 p: &self.p,
-                global: &mut self.global,
+                global: &mut run.global,
                 shared,
                 constant: &self.constant,
                 param: &self.param,
                 barriers: &mut cta.barriers,
-                budget: &mut self.budget,
+                budget: &mut run.budget,
                 check_init: self.config.check_uninitialized,
-                threads: &mut self.threads,
+                threads: &mut run.threads,
                 shadow,
                 rank,
                 warps,

@@ -125,8 +125,8 @@ pub fn layout(m: &Module, entry: FuncId, global: &mut Global) -> Layout {
             Place::Const(off) => l.constant[off as usize..off as usize + bytes.len()].copy_from_slice(&bytes),
             _ if bytes.is_empty() => {}
             _ => {
-                if let Ok(to) = global.bytes_mut(at, bytes.len() as u32) {
-                    to.copy_from_slice(&bytes);
+                if let Ok((i, off)) = global.find(at, bytes.len() as u32, &mut 0) {
+                    global.data_mut(i)[off..off + bytes.len()].copy_from_slice(&bytes);
                 }
             }
         }

@@ -12,7 +12,6 @@ use sass::form::{ImmPrint, ModName as M, SlotKind, SlotName as S};
 use sass::inst::{Inst, Operand, Value};
 use sass::latency::{self, Class};
 use sass::reg::{File, Reg};
-use smallvec::SmallVec;
 
 type Gap = String;
 type Result<X> = std::result::Result<X, Gap>;
@@ -25,20 +24,21 @@ fn gap<X>(what: impl Into<String>) -> Result<X> {
 pub fn decode(image: &Image) -> Program {
     let mut d = Decoder {
         image,
-        p: Program { code: Vec::new(), consts: vec![[0; 32]], specials: Vec::new() },
+        p: Program { code: Vec::new(), insts: Vec::new(), sites: 0, consts: vec![[0; 32]], specials: Vec::new() },
         consts: FxHashMap::default(),
         pc: 0,
     };
     d.consts.insert(0, 0);
     for (pc, &word) in image.code.iter().enumerate() {
         d.pc = pc as u32;
-        let ins = match decode_word(word, image.sm) {
-            Decoded::Known(inst) => d.instruction(inst),
-            Decoded::Unknown(w) => Ins::unknown(w),
+        let (ins, inst) = match decode_word(word, image.sm) {
+            Decoded::Known(inst) => (d.instruction(&inst), Some(inst)),
+            Decoded::Unknown(w) => (Ins::unknown(w), None),
         };
         d.p.code.push(ins);
+        d.p.insts.push(inst);
     }
-    mark_loops(&mut d.p.code);
+    mark_loops(&mut d.p);
     mark_polls(&mut d.p.code);
     d.p
 }
@@ -77,10 +77,11 @@ const LOOP: usize = 24;
 /// An atomic operation that the machine lacks is a loop: a load, the operation, a compare-and-swap with
 /// what was loaded.
 /// Its load is part of the atomic operation.
-fn mark_loops(code: &mut [Ins]) {
+fn mark_loops(p: &mut Program) {
+    let (code, insts) = (&mut p.code, &p.insts);
     for at in 0..code.len() {
         let Exec::Atom(x) = &code[at].exec else { continue };
-        let swaps = code[at].inst.as_ref().is_some_and(|i| i.form().name.contains("_CAS"));
+        let swaps = insts[at].as_ref().is_some_and(|i| i.form().name.contains("_CAS"));
         let (addr, old) = (x.addr, x.b[0]);
         for ins in code[at.saturating_sub(LOOP)..at].iter_mut().filter(|_| swaps) {
             if let Exec::Load(l) = &mut ins.exec {
@@ -120,10 +121,10 @@ impl Ins {
         Ins {
             guard: Pred::TRUE,
             exec: Exec::Unsupported(format!("the word {word:#034x} is no known instruction")),
-            inst: None,
-            uses: SmallVec::new(),
+            uses: Box::default(),
+            late: false,
             selects: false,
-            defs: SmallVec::new(),
+            defs: Box::default(),
             stall: 1,
             wait: 0,
             write_sb: 7,
@@ -158,21 +159,22 @@ fn pred(o: &Operand) -> Pred {
 }
 
 impl Decoder<'_> {
-    fn instruction(&mut self, inst: Inst) -> Ins {
-        let exec = self.exec(&inst).unwrap_or_else(|why| {
+    fn instruction(&mut self, inst: &Inst) -> Ins {
+        let exec = self.exec(inst).unwrap_or_else(|why| {
             let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
             Exec::Unsupported(format!("'{}' is not modelled by the SASS simulator{why}", inst.form().name))
         });
-        let (mut uses, mut defs) = (SmallVec::new(), SmallVec::new());
+        let (mut uses, mut defs) = (Vec::new(), Vec::new());
         for r in inst.regs() {
             // A pair of predicates hidden in one slot is not tracked bit by bit.
             for k in 0..r.width as u32 {
                 let reg = r.reg.offset(k);
                 if let Some(n) = hazard::number(reg) {
                     let late =
-                        !r.def && latency::war(&inst, r.slot, &inst, 0, self.image.sm) == latency::Latency::Scoreboard;
-                    let must = !r.def && r.slot.is_none_or(|slot| matters(&inst, slot));
-                    let access = Access { reg: n, slot: r.slot, late, must };
+                        !r.def && latency::war(inst, r.slot, inst, 0, self.image.sm) == latency::Latency::Scoreboard;
+                    let must = !r.def && r.slot.is_none_or(|slot| matters(inst, slot));
+                    let access = Access { reg: n, slot: r.slot, late, must, site: self.p.sites };
+                    self.p.sites += 1;
                     if r.def { defs.push(access) } else { uses.push(access) }
                 }
             }
@@ -181,17 +183,17 @@ impl Decoder<'_> {
         Ins {
             guard: pred(&inst.guard),
             exec,
-            uses,
+            late: uses.iter().any(|u: &Access| u.late),
+            uses: uses.into(),
             selects: selects(inst.form().name),
-            defs,
+            defs: defs.into(),
             stall: inst.ctrl.stall,
             wait: inst.ctrl.wait,
             write_sb: inst.ctrl.write_sb.unwrap_or(7),
             read_sb: inst.ctrl.read_sb.unwrap_or(7),
-            variable: latency::needs_write_sb(&inst, sm),
-            expected: latency::expected(&inst, sm),
+            variable: latency::needs_write_sb(inst, sm),
+            expected: latency::expected(inst, sm),
             queues: hazard::queues(inst.form().class),
-            inst: Some(inst),
         }
     }
 
@@ -772,9 +774,10 @@ mod tests {
             if !form.on(90) {
                 continue;
             }
-            let p = Program { code: Vec::new(), consts: vec![[0; 32]], specials: Vec::new() };
+            let p =
+                Program { code: Vec::new(), insts: Vec::new(), sites: 0, consts: vec![[0; 32]], specials: Vec::new() };
             let mut d = Decoder { image: &image, p, consts: FxHashMap::default(), pc: 4 };
-            if let Exec::Unsupported(_) = d.instruction(Inst::new(FormId(i as u16))).exec {
+            if let Exec::Unsupported(_) = d.instruction(&Inst::new(FormId(i as u16))).exec {
                 if FAMILIES.contains(&form.mnemonic) {
                     families.insert(form.mnemonic);
                 } else {

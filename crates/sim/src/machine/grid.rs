@@ -10,8 +10,8 @@ use crate::fault::{Fault, FaultKind, Other, Place};
 use crate::launch::Launch;
 use crate::memory::{Global, SHARED_HIGH, SHARED_RESERVED, Window};
 use crate::shadow::{Checks, Clock, Shadow, Who};
-use crate::shape::{self, Engine, Shape};
-use crate::{Config, Outcome, Stats};
+use crate::shape::{self, Engine, Run, Shape};
+use crate::{Config, Outcome};
 
 const SLICE: u32 = 4096;
 const QUANTUM: u64 = 4_000_000;
@@ -31,24 +31,9 @@ pub fn run_sass(cubin: &[u8], launch: &Launch, config: &Config) -> Result<Outcom
     let p = decode(&image);
     let buffers = image.buffers.clone();
     let shape = Shape { launch, cluster: launch.cluster.unwrap_or([1; 3]) };
-    let mut grid = Grid {
-        distances: Distances::new(image.sm),
-        p,
-        image,
-        shape,
-        config,
-        global,
-        budget: config.max_instructions,
-        threads: 0,
-        cycles: 0,
-    };
-    shape::run(&mut grid, launch.ctas() / shape.cluster.iter().map(|&n| n as u64).product::<u64>()).map_err(named)?;
-    let stats = Stats {
-        warp_instructions: config.max_instructions - grid.budget,
-        thread_instructions: grid.threads,
-        cycles: grid.cycles,
-    };
-    let content = |at: u64| grid.global.at(at).map(|a| a.data.clone()).unwrap_or_default();
+    let grid = Grid { p, image, shape, config };
+    let stats = shape::run(&grid, shape.total(), &mut global, config).map_err(named)?;
+    let content = |at: u64| global.at(at).map(|a| a.data.clone()).unwrap_or_default();
     Ok(Outcome { buffers: buffers.into_iter().map(content).collect(), stats })
 }
 
@@ -57,11 +42,6 @@ struct Grid<'a> {
     image: Image,
     shape: Shape<'a>,
     config: &'a Config,
-    global: Global,
-    budget: u64,
-    threads: u64,
-    cycles: u64,
-    distances: Distances,
 }
 
 /// Lanes that have arrived at a barrier, by warp.
@@ -91,6 +71,11 @@ struct Cluster {
 
 impl Engine for Grid<'_> {
     type Cluster = Cluster;
+    type Scratch = Distances;
+
+    fn scratch(&self) -> Distances {
+        Distances::new(self.image.sm, self.p.sites)
+    }
 
     fn start(&self, n: u64) -> Cluster {
         let ctas: Vec<[u32; 3]> = self.shape.ctas(n).collect();
@@ -105,23 +90,23 @@ impl Engine for Grid<'_> {
         c
     }
 
-    fn step(&mut self, c: &mut Cluster) -> Result<bool, Box<Fault>> {
+    fn step(&self, run: &mut Run<Distances>, c: &mut Cluster) -> Result<bool, Box<Fault>> {
         let mut left = QUANTUM;
         loop {
-            let before = self.budget;
+            let before = run.budget;
             let mut released = false;
             for (rank, cta) in c.ctas.iter_mut().enumerate() {
                 let first = (rank * cta.warps.len()) as u32;
                 for w in 0..cta.warps.len() {
                     if cta.warps[w].runnable() {
-                        self.warp_turn(cta, (&mut c.shared, &mut c.shadow, first + w as u32), w)?;
+                        self.warp_turn(run, cta, (&mut c.shared, &mut c.shadow, first + w as u32), w)?;
                     }
                 }
                 released |= self.settle(cta, &mut c.shadow, first)?;
             }
             if c.ctas.iter().all(|cta| cta.warps.iter().all(|w| w.alive == 0)) {
                 for w in c.ctas.iter().flat_map(|cta| &cta.warps) {
-                    self.cycles = self.cycles.max(w.time);
+                    run.cycles = run.cycles.max(w.time);
                 }
                 return Ok(true);
             }
@@ -139,7 +124,7 @@ impl Engine for Grid<'_> {
                 }
                 continue;
             }
-            let used = before - self.budget;
+            let used = before - run.budget;
             if used == 0 && !released {
                 return Err(self.deadlock(c));
             }
@@ -204,7 +189,8 @@ impl Grid<'_> {
     }
 
     fn warp_turn(
-        &mut self,
+        &self,
+        run: &mut Run<Distances>,
         cta: &mut Cta,
         (shared, shadow, id): (&mut [Window], &mut Shadow, u32),
         w: usize,
@@ -213,14 +199,14 @@ impl Grid<'_> {
         let mut env = Env {
             p: &self.p,
             banks: &self.image.banks,
-            global: &mut self.global,
+            global: &mut run.global,
             shared,
             constant: &self.image.constant,
             param: &self.image.param,
-            budget: &mut self.budget,
-            threads: &mut self.threads,
+            budget: &mut run.budget,
+            threads: &mut run.threads,
             arrivals: &mut arrivals,
-            distances: &mut self.distances,
+            distances: &mut run.scratch,
             cluster: &mut cta.cluster[w],
             clocks: &mut cta.clocks,
             cluster_clock: &mut cta.cluster_clock,
@@ -291,7 +277,7 @@ impl Grid<'_> {
     }
 
     fn text(&self, pc: u32) -> String {
-        match self.p.code.get(pc as usize).and_then(|i| i.inst.as_ref()) {
+        match self.p.insts.get(pc as usize).and_then(|i| i.as_ref()) {
             Some(inst) => sass::text::print(inst, 16 * pc as u64, &sass::text::NoLabels),
             None => "?".into(),
         }

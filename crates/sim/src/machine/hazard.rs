@@ -9,7 +9,7 @@
 //! instruction of the queue may overwrite what an earlier one reads. The vendor's code counts on both. Results of shared
 //! memory and shuffles come in order, too, and may do without an own scoreboard.
 
-use super::program::{Access, Ins};
+use super::program::{Access, Ins, Program};
 use sass::latency::{self, Class, Latency, SCOREBOARD_SET};
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
@@ -47,8 +47,6 @@ pub fn name(n: u16) -> String {
 /// When a result is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Until {
-    /// Nothing was written yet.
-    Done,
     /// So many cycles after `clock`, by the tables.
     Fixed,
     /// When this scoreboard has been waited for since.
@@ -59,13 +57,13 @@ enum Until {
 
 #[derive(Clone, Copy)]
 struct Write {
-    until: Until,
-    pc: u32,
-    slot: u8,
-    queue: u8,
-    mask: u32,
     clock: u64,
     seq: u64,
+    until: Until,
+    pc: u32,
+    mask: u32,
+    slot: u8,
+    queue: u8,
 }
 
 #[derive(Clone, Copy)]
@@ -81,8 +79,10 @@ const QUEUES: usize = 40;
 
 /// What is under way in a warp.
 pub struct Hazards {
-    written: Vec<Write>,
+    written: Box<[Write; COUNT]>,
     reads: Vec<SmallVec<[Read; 2]>>,
+    /// A bit for each register of `reads` that has any.
+    reading: [u64; COUNT.div_ceil(64)],
     epoch: [u32; 6],
     set: [u64; 6],
     /// By scoreboard: instructions that set it since it was last waited for; true where they release it with results.
@@ -94,44 +94,47 @@ pub struct Hazards {
     clock: u64,
 }
 
-/// What the tables say about pairs of instructions of one program, once looked up: a small direct-mapped cache.
+/// What the tables say about pairs of instructions of one program, once looked up. Each access remembers the last writer
+/// that it met, as in most code it meets the same one again.
 pub struct Distances {
     sm: u16,
-    known: Vec<(u64, u8)>,
+    /// By access: the writer (instruction and slot) and the cycles.
+    known: Vec<(u32, u32)>,
 }
 
 impl Distances {
-    const SIZE: usize = 4096;
-
-    /// For a chip.
-    pub fn new(sm: u16) -> Distances {
-        Distances { sm, known: vec![(u64::MAX, 0); Self::SIZE] }
+    /// For a chip and a program with so many accesses.
+    pub fn new(sm: u16, sites: u32) -> Distances {
+        Distances { sm, known: vec![(u32::MAX, 0); sites as usize] }
     }
 
-    /// Cycles that the tables want between two instructions, for a read or an overwrite.
-    fn between(&mut self, code: &[Ins], first: (u32, u8), second: (u32, Option<u8>), again: bool) -> u64 {
-        let used = second.1.map_or(15, |s| s & 15) as u64;
-        let key =
-            (first.0 as u64) << 36 | (second.0 as u64) << 10 | ((first.1 & 15) as u64) << 5 | used << 1 | again as u64;
-        let place = (key ^ key >> 17 ^ key >> 33) as usize % Self::SIZE;
-        if self.known[place].0 == key {
-            return self.known[place].1 as u64;
+    /// Cycles that the tables want between a writer and an access of a later instruction, for a read or an overwrite.
+    fn between(&mut self, p: &Program, first: &Write, second: (u32, Access), again: bool) -> u64 {
+        let known = &mut self.known[second.1.site as usize];
+        if known.0 != first.key() {
+            *known = (first.key(), look_up(p, (first.pc, first.slot), second, again, self.sm));
         }
-        let n = match (&code[first.0 as usize].inst, &code[second.0 as usize].inst) {
-            (Some(a), Some(b)) => {
-                let l = match (again, second.1) {
-                    (true, Some(slot)) => latency::waw(a, first.1, b, slot, self.sm),
-                    (_, used) => latency::raw(a, first.1, b, used, self.sm),
-                };
-                match l {
-                    Latency::Fixed(n) => n,
-                    Latency::Scoreboard => 0,
-                }
-            }
-            _ => 0,
-        };
-        self.known[place] = (key, n);
-        n as u64
+        known.1 as u64
+    }
+}
+
+impl Write {
+    #[inline]
+    fn key(&self) -> u32 {
+        self.pc << 4 | (self.slot & 15) as u32
+    }
+}
+
+#[cold]
+fn look_up(p: &Program, first: (u32, u8), second: (u32, Access), again: bool, sm: u16) -> u32 {
+    let (Some(a), Some(b)) = (&p.insts[first.0 as usize], &p.insts[second.0 as usize]) else { return 0 };
+    let l = match (again, second.1.slot) {
+        (true, Some(slot)) => latency::waw(a, first.1, b, slot, sm),
+        (_, used) => latency::raw(a, first.1, b, used, sm),
+    };
+    match l {
+        Latency::Fixed(n) => n as u32,
+        Latency::Scoreboard => 0,
     }
 }
 
@@ -160,9 +163,10 @@ impl Hazards {
     /// Nothing is under way.
     #[allow(clippy::new_without_default)] // there is one place that makes them
     pub fn new() -> Hazards {
-        let idle = Write { until: Until::Done, pc: 0, slot: 0, queue: 0, mask: 0, clock: 0, seq: 0 };
+        let idle = Write { until: Until::Fixed, pc: 0, slot: 0, queue: 0, mask: 0, clock: 0, seq: 0 };
         Hazards {
-            written: vec![idle; COUNT],
+            written: Box::new([idle; COUNT]),
+            reading: [0; COUNT.div_ceil(64)],
             reads: vec![SmallVec::new(); COUNT],
             epoch: [0; 6],
             set: [0; 6],
@@ -176,7 +180,7 @@ impl Hazards {
 
     fn pending(&self, w: &Write) -> bool {
         match w.until {
-            Until::Done | Until::Fixed => false,
+            Until::Fixed => false,
             Until::Queue => w.seq > self.result_done[w.queue as usize],
             Until::Scoreboard(sb, e) => self.epoch[sb as usize] == e,
         }
@@ -206,38 +210,26 @@ impl Hazards {
     pub fn issue(
         &mut self,
         table: &mut Distances,
-        code: &[Ins],
+        p: &Program,
         pc: u32,
         group: u32,
         active: u32,
     ) -> Result<(), Hazard> {
-        let ins = &code[pc as usize];
-        for sb in 0..6 {
-            if ins.wait >> sb & 1 != 0 {
-                if self.clock - self.set[sb] < SCOREBOARD_SET as u64 {
-                    let message = format!("it waits for scoreboard {sb} too soon after it was set");
-                    return Err(Hazard { message, earlier: pc.saturating_sub(1) });
-                }
-                self.wait(sb);
-            }
+        let ins = &p.code[pc as usize];
+        if ins.wait != 0 {
+            self.wait_for(ins.wait, pc)?;
         }
         self.seq += 1;
-        for u in &ins.uses {
+        for u in ins.uses.iter() {
             let m = if u.slot.is_none() { group } else { active };
-            self.check(table, code, pc, *u, m, false)?;
+            self.check(table, p, pc, u, m, false)?;
         }
         if active != 0 {
-            for d in &ins.defs {
-                self.check(table, code, pc, *d, active, true)?;
-                let reads = &self.reads[d.reg as usize];
-                let busy = |r: &&Read| {
-                    r.mask & active != 0 && r.queue != ins.queues.0 && r.seq > self.read_done[r.queue as usize]
-                };
-                if let Some(r) = reads.iter().find(busy) {
-                    let message = format!("{} is overwritten while it may still be read", name(d.reg));
-                    return Err(Hazard { message, earlier: r.pc });
+            for d in ins.defs.iter() {
+                self.check(table, p, pc, d, active, true)?;
+                if self.reading[d.reg as usize / 64] >> (d.reg % 64) & 1 != 0 {
+                    self.overwrite(ins, d.reg as usize, active)?;
                 }
-                self.reads[d.reg as usize].retain(|r| r.mask & !active != 0 || r.queue == ins.queues.0);
             }
         }
         self.record(ins, pc, active);
@@ -253,38 +245,68 @@ impl Hazards {
         Ok(())
     }
 
+    fn wait_for(&mut self, scoreboards: u8, pc: u32) -> Result<(), Hazard> {
+        for sb in (0..6).filter(|sb| scoreboards >> sb & 1 != 0) {
+            if self.clock - self.set[sb] < SCOREBOARD_SET as u64 {
+                let message = format!("it waits for scoreboard {sb} too soon after it was set");
+                return Err(Hazard { message, earlier: pc.saturating_sub(1) });
+            }
+            self.wait(sb);
+        }
+        Ok(())
+    }
+
+    /// A register that was read late is overwritten.
+    fn overwrite(&mut self, ins: &Ins, reg: usize, active: u32) -> Result<(), Hazard> {
+        let busy =
+            |r: &&Read| r.mask & active != 0 && r.queue != ins.queues.0 && r.seq > self.read_done[r.queue as usize];
+        if let Some(r) = self.reads[reg].iter().find(busy) {
+            let message = format!("{} is overwritten while it may still be read", name(reg as u16));
+            return Err(Hazard { message, earlier: r.pc });
+        }
+        self.reads[reg].retain(|r| r.mask & !active != 0 || r.queue == ins.queues.0);
+        if self.reads[reg].is_empty() {
+            self.reading[reg / 64] &= !(1 << (reg % 64));
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
     fn check(
         &self,
         table: &mut Distances,
-        code: &[Ins],
+        p: &Program,
         pc: u32,
-        a: Access,
+        a: &Access,
         m: u32,
         again: bool,
     ) -> Result<(), Hazard> {
-        let w = self.written[a.reg as usize];
-        // Uniform registers belong to all lanes.
-        if w.until == Until::Done || (a.reg < 256 || (320..328).contains(&a.reg)) && w.mask & m == 0 || m == 0 {
+        let w = &self.written[a.reg as usize];
+        let passed = self.clock - w.clock;
+        let known = table.known[a.site as usize];
+        if w.until == Until::Fixed && (passed >= LONGEST || known.0 == w.key() && passed >= known.1 as u64) {
             return Ok(());
         }
-        let verb = if again { "overwritten" } else { "read" };
+        // Uniform registers belong to all lanes.
+        if m == 0 || (a.reg < 256 || (320..328).contains(&a.reg)) && w.mask & m == 0 {
+            return Ok(());
+        }
+        self.check_closely(table, p, pc, *a, again)
+    }
+
+    #[inline(never)]
+    fn check_closely(&self, table: &mut Distances, p: &Program, pc: u32, a: Access, again: bool) -> Result<(), Hazard> {
+        let w = &self.written[a.reg as usize];
         if w.until == Until::Fixed {
-            let passed = self.clock - w.clock;
-            if passed >= LONGEST {
-                return Ok(());
-            }
-            let wanted = table.between(code, (w.pc, w.slot), (pc, a.slot), again);
+            let (passed, wanted) = (self.clock - w.clock, table.between(p, w, (pc, a), again));
             if passed < wanted {
+                let verb = if again { "overwritten" } else { "read" };
                 let message =
                     format!("{} is {verb} {passed} cycles after it was written, {wanted} are needed", name(a.reg));
                 return Err(Hazard { message, earlier: w.pc });
             }
-        } else if self.pending(&w) && !(again && code[pc as usize].queues.1 == w.queue) {
-            let message = match w.until {
-                Until::Scoreboard(sb, _) => format!("{} is {verb} without waiting for scoreboard {sb}", name(a.reg)),
-                _ => format!("{} is {verb}, but the instruction that writes it sets no scoreboard", name(a.reg)),
-            };
-            return Err(Hazard { message, earlier: w.pc });
+        } else if self.pending(w) && !(again && p.code[pc as usize].queues.1 == w.queue) {
+            return Err(too_early(w, a.reg, again));
         }
         Ok(())
     }
@@ -300,13 +322,15 @@ impl Hazards {
         if active == 0 {
             return;
         }
-        for u in ins.uses.iter().filter(|u| u.late) {
-            let done = self.read_done;
+        let late = if ins.late { &ins.uses[..] } else { &[] };
+        for u in late.iter().filter(|u| u.late) {
+            let done = &self.read_done;
             let list = &mut self.reads[u.reg as usize];
             list.retain(|r| r.seq > done[r.queue as usize]);
             list.push(Read { queue, pc, mask: active, seq: self.seq });
+            self.reading[u.reg as usize / 64] |= 1 << (u.reg % 64);
         }
-        for d in &ins.defs {
+        for d in ins.defs.iter() {
             let until = match (ins.variable, ins.write_sb) {
                 (false, _) => Until::Fixed,
                 (true, sb @ 0..6) => Until::Scoreboard(sb, self.epoch[sb as usize]),
@@ -317,4 +341,14 @@ impl Hazards {
             self.written[d.reg as usize] = w;
         }
     }
+}
+
+#[cold]
+fn too_early(w: &Write, reg: u16, again: bool) -> Hazard {
+    let verb = if again { "overwritten" } else { "read" };
+    let message = match w.until {
+        Until::Scoreboard(sb, _) => format!("{} is {verb} without waiting for scoreboard {sb}", name(reg)),
+        _ => format!("{} is {verb}, but the instruction that writes it sets no scoreboard", name(reg)),
+    };
+    Hazard { message, earlier: w.pc }
 }

@@ -10,7 +10,7 @@ use super::program::Ins;
 
 /// By register of a warp: the lanes for which it holds a value.
 pub struct Init {
-    written: Vec<u32>,
+    written: Box<[u32; COUNT]>,
 }
 
 /// Uniform registers and predicates belong to all lanes.
@@ -22,7 +22,7 @@ impl Init {
     /// Nothing is written but the registers that are constant.
     #[allow(clippy::new_without_default)] // there is one place that makes them
     pub fn new() -> Init {
-        let mut written = vec![0; COUNT];
+        let mut written = Box::new([0; COUNT]);
         for constant in [255, 319, 327, 335] {
             written[constant] = u32::MAX;
         }
@@ -42,7 +42,7 @@ impl Init {
     /// The lanes for which it uses what was never written, with a message.
     pub fn issue(&mut self, ins: &Ins, group: u32, active: u32) -> Result<(), (u32, String)> {
         let mut tainted = 0;
-        for u in &ins.uses {
+        for u in ins.uses.iter() {
             let lanes = if u.slot.is_none() { group } else { active };
             let missing = lanes & !self.written[u.reg as usize];
             if missing != 0 {
@@ -52,7 +52,7 @@ impl Init {
                 tainted |= missing;
             }
         }
-        for d in &ins.defs {
+        for d in ins.defs.iter() {
             let w = &mut self.written[d.reg as usize];
             *w = match uniform(d.reg) {
                 true if active == 0 => *w,

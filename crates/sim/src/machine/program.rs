@@ -352,6 +352,8 @@ pub struct Access {
     pub late: bool,
     /// What was never written may not be used here.
     pub must: bool,
+    /// Number among all accesses of the program, see [`super::hazard::Distances`].
+    pub site: u32,
 }
 
 /// A decoded instruction.
@@ -360,14 +362,14 @@ pub struct Ins {
     pub guard: Pred,
     /// What it does.
     pub exec: Exec,
-    /// As the tables know it.
-    pub inst: Option<Inst>,
     /// Registers read.
-    pub uses: SmallVec<[Access; 8]>,
+    pub uses: Box<[Access]>,
+    /// Some of them are read late.
+    pub late: bool,
     /// The result may be defined where a source is not: a selection, or what combines bits.
     pub selects: bool,
     /// Registers written.
-    pub defs: SmallVec<[Access; 4]>,
+    pub defs: Box<[Access]>,
     /// Cycles until the next instruction may issue.
     pub stall: u8,
     /// Scoreboards waited for.
@@ -388,6 +390,10 @@ pub struct Ins {
 pub struct Program {
     /// Instructions in the order of the section.
     pub code: Vec<Ins>,
+    /// The same as the tables know them, where they do.
+    pub insts: Vec<Option<Inst>>,
+    /// Accesses to registers, over all instructions.
+    pub sites: u32,
     /// Constants.
     pub consts: Vec<Lanes>,
     /// Special registers that the code reads.

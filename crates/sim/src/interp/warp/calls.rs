@@ -138,7 +138,7 @@ impl Warp {
                 }
                 System::Free => 0,
                 System::AssertFail => {
-                    let text = |a: u64| -> String {
+                    let mut text = |a: u64| -> String {
                         let bytes: Vec<u8> = (0..512)
                             .map_while(|k| match resolve(Space::Generic, a + k) {
                                 (Space::Const, o) => env.constant.load(o, 1, "constant").ok(),

@@ -23,8 +23,9 @@ use super::layout::FUNCTION;
 use super::program::*;
 use crate::copies::Copies;
 use crate::fault::{FaultKind, MemFault};
-use crate::memory::{Global, LOCAL_SIZE, Window, check_aligned, get, put};
+use crate::memory::{LOCAL_SIZE, Window, check_aligned, get, put};
 use crate::shadow::{Shadow, Who};
+use crate::view::Memory;
 use memory::{At, resolve};
 
 /// Instructions that a group of lanes may issue while another group of the warp could run.
@@ -80,7 +81,7 @@ pub struct Env<'a> {
     /// The program.
     pub p: &'a Program,
     /// Global memory.
-    pub global: &'a mut Global,
+    pub global: &'a mut Memory,
     /// Shared memory of the CTAs of the cluster, by rank.
     pub shared: &'a mut [Window],
     /// Constant memory.

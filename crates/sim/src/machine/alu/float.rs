@@ -24,6 +24,16 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
     let bop = inst.modifier(M::Bool);
     let cmp = inst.modifier(M::Cmp);
     Some(match stem {
+        "FADD" if mode == Round::Rn => {
+            plain(vec![ra, rb], two(move |a, b| fin(fp::add32(ma.f32(a), mb.f32(b), Round::Rn, ftz))))
+        }
+        "FMUL" if inst.modifier(M::Scale) == 4 && mode == Round::Rn => {
+            plain(vec![ra, rb], two(move |a, b| fin(fp::mul32(ma.f32(a), mb.f32(b), Round::Rn, ftz))))
+        }
+        "FFMA" if mode == Round::Rn => plain(
+            vec![ra, rb, rc],
+            three(move |a, b, c| fin(fp::fma32(ma.f32(a), mb.f32(b), mc.f32(c), Round::Rn, ftz))),
+        ),
         "FADD" => plain(vec![ra, rb], two(move |a, b| fin(fp::add32(ma.f32(a), mb.f32(b), mode, ftz)))),
         "FMUL" if inst.modifier(M::Scale) == 4 => {
             plain(vec![ra, rb], two(move |a, b| fin(fp::mul32(ma.f32(a), mb.f32(b), mode, ftz))))
@@ -49,12 +59,18 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
         }
         "FSETP" | "FSET" => {
             let set_value = stem == "FSET";
-            let f = Box::new(move |i: &In<'_>, o: &mut Out| {
+            let want = |bit: u8| (cmp >> bit & 1) as u32;
+            let (less, equal, greater, neither) = (want(0), want(1), want(2), want(3));
+            let f = boxed(move |i, o| {
                 let mut r = 0u32;
                 for l in 0..32 {
-                    let fl = |x: u32| (if ftz { ftz32(x) } else { x }) as u64;
-                    let bits = order(&F32, fl(ma.f32(i.s[0][l])), fl(mb.f32(i.s[1][l])));
-                    r |= ((cmp & bits != 0) as u32) << l;
+                    let fl = |x: u32| f32::from_bits(if ftz { ftz32(x) } else { x });
+                    let (a, b) = (fl(ma.f32(i.s[0][l])), fl(mb.f32(i.s[1][l])));
+                    let v = ((a < b) as u32 & less)
+                        | ((a == b) as u32 & equal)
+                        | ((a > b) as u32 & greater)
+                        | ((a.is_nan() | b.is_nan()) as u32 & neither);
+                    r |= v << l;
                 }
                 o.p = [combine(bop, r, i.p[0]), combine(bop, !r, i.p[0])];
                 if set_value {

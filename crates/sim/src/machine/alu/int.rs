@@ -41,14 +41,22 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
     Some(match stem {
         "MOV" => plain(vec![rb], one(|b| b)),
         "UMOV" => plain(vec![One(S::Mask)], one(|b| b)),
+        "IADD3" if unused(inst, S::Pu) && unused(inst, S::Pv) => {
+            plain(vec![ra, rb, rc], three(move |a, b, c| ma.int(a).wrapping_add(mb.int(b)).wrapping_add(mc.int(c))))
+        }
         "IADD3" | "IADD3X" => {
             let x = stem == "IADD3X";
-            let f = all(move |i, o, l| {
-                let carry = if x { (i.p[0] >> l & 1) as u64 + (i.p[1] >> l & 1) as u64 } else { 0 };
-                let (r, c) = sum([ma.term(i.s[0][l]), mb.term(i.s[1][l]), mc.term(i.s[2][l])], carry);
-                o.r[0][l] = r;
-                set(o, 0, l, c > 0);
-                set(o, 1, l, c > 1);
+            let f = boxed(move |i, o| {
+                let (pp, pq) = if x { (i.p[0], i.p[1]) } else { (0, 0) };
+                let mut out = [0u32; 2];
+                for l in 0..32 {
+                    let carry = (pp >> l & 1) as u64 + (pq >> l & 1) as u64;
+                    let (r, c) = sum([ma.term(i.s[0][l]), mb.term(i.s[1][l]), mc.term(i.s[2][l])], carry);
+                    o.r[0][l] = r;
+                    out[0] |= ((c > 0) as u32) << l;
+                    out[1] |= ((c > 1) as u32) << l;
+                }
+                o.p = out;
             });
             let pin = if x { vec![S::Pp, S::Pq] } else { vec![] };
             Op { fetch: vec![ra, rb, rc], pin, nd: 1, pout: vec![S::Pu, S::Pv], f }
@@ -133,30 +141,37 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
             let sx = stem.ends_with("SX32");
             let x = matches!(stem, "LEAX" | "LEA_HIX" | "LEA_HIX_SX32");
             let three = hi && !sx;
-            let f = all(move |i, o, l| {
-                let a = i.s[0][l];
-                let high = match (sx, three) {
-                    (true, _) => ((a as i32) >> 31) as u32,
-                    (_, true) => i.s[2][l],
-                    _ => 0,
-                };
-                let v = (((high as u64) << 32) | a as u64) << shift;
-                let v = if hi { (v >> 32) as u32 } else { v as u32 };
-                let carry = if x { (i.p[0] >> l & 1) as u64 } else { 0 };
-                let (r, c) = sum([ma.term(v), mb.term(i.s[1][l]), 0], carry);
-                o.r[0][l] = r;
-                set(o, 0, l, c > 0);
+            let f = boxed(move |i, o| {
+                let mut out = 0u32;
+                for l in 0..32 {
+                    let a = i.s[0][l];
+                    let high = match (sx, three) {
+                        (true, _) => ((a as i32) >> 31) as u32,
+                        (_, true) => i.s[2][l],
+                        _ => 0,
+                    };
+                    let v = (((high as u64) << 32) | a as u64) << shift;
+                    let v = if hi { (v >> 32) as u32 } else { v as u32 };
+                    let carry = if x { (i.p[0] >> l & 1) as u64 } else { 0 };
+                    let (r, c) = sum([ma.term(v), mb.term(i.s[1][l]), 0], carry);
+                    o.r[0][l] = r;
+                    out |= ((c > 0) as u32) << l;
+                }
+                o.p[0] = out;
             });
             let fetch = if three { vec![ra, rb, rc] } else { vec![ra, rb] };
             Op { fetch, pin: if x { vec![S::Pp] } else { vec![] }, nd: 1, pout: vec![S::Pu], f }
         }
         "LOP3" => {
-            let lut = imm(inst, S::Lut) as u8;
+            let lut = Lut::new(imm(inst, S::Lut) as u8);
+            if unused(inst, S::Pu) {
+                return Some(plain(vec![ra, rb, rc], three(move |a, b, c| lut.of(a, b, c))));
+            }
             let and = inst.modifier(M::Pand) != 0;
-            let f = Box::new(move |i: &In<'_>, o: &mut Out| {
+            let f = boxed(move |i, o| {
                 let mut any = 0;
                 for l in 0..32 {
-                    let r = lut3(lut, i.s[0][l], i.s[1][l], i.s[2][l]);
+                    let r = lut.of(i.s[0][l], i.s[1][l], i.s[2][l]);
                     o.r[0][l] = r;
                     any |= ((r != 0) as u32) << l;
                 }
@@ -165,19 +180,19 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
             Op { fetch: vec![ra, rb, rc], pin: vec![S::Pp], nd: 1, pout: vec![S::Pu], f }
         }
         "PLOP3" => {
-            let (lut, lut2) = (imm(inst, S::Lut) as u8, imm(inst, S::LutB) as u8);
+            let (lut, lut2) = (Lut::new(imm(inst, S::Lut) as u8), Lut::new(imm(inst, S::LutB) as u8));
             let f = Box::new(move |i: &In<'_>, o: &mut Out| {
-                o.p = [lut3(lut, i.p[0], i.p[1], i.p[2]), lut3(lut2, i.p[0], i.p[1], i.p[2])];
+                o.p = [lut.of(i.p[0], i.p[1], i.p[2]), lut2.of(i.p[0], i.p[1], i.p[2])];
             });
             Op { fetch: vec![], pin: vec![S::Pp, S::Pq, S::Pr], nd: 0, pout: vec![S::Pu, S::Pv], f }
         }
         "PLOP3_SIGN" => {
-            let (lut, lut2) = (imm(inst, S::Lut) as u8, imm(inst, S::LutB) as u8);
+            let (lut, lut2) = (Lut::new(imm(inst, S::Lut) as u8), Lut::new(imm(inst, S::LutB) as u8));
             let f = all(move |i, o, l| {
                 let sign = |n: usize| ((i.s[n][l] as i32) >> 31) as u32;
                 let (a, b, c) = (sign(0), sign(1), sign(2));
-                set(o, 0, l, lut3(lut, a, b, c) & 1 != 0);
-                set(o, 1, l, lut3(lut2, a, b, c) & 1 != 0);
+                set(o, 0, l, lut.of(a, b, c) & 1 != 0);
+                set(o, 1, l, lut2.of(a, b, c) & 1 != 0);
             });
             Op { fetch: vec![ra, rb, rc], pin: vec![], nd: 0, pout: vec![S::Pu, S::Pv], f }
         }
@@ -189,24 +204,30 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
             let (right, wrap) = (inst.modifier(M::Dir) == 1, inst.modifier(M::W) != 0);
             let (t, hi) = (inst.modifier(M::Type), inst.modifier(M::Hi) != 0);
             let (s, long) = (matches!(t, 0 | 2), t < 2);
-            plain(
-                vec![ra, rb, rc],
-                three(move |a, b, c| {
-                    let n = match (wrap, long) {
-                        (true, true) => b & 63,
-                        (true, false) => b & 31,
-                        (false, true) => b.min(64),
-                        (false, false) => b.min(32),
-                    };
-                    let v = (c as u64) << 32 | a as u64;
-                    let r = match (right, s) {
-                        (false, _) => v.checked_shl(n).unwrap_or(0),
-                        (true, true) => ((v as i64) >> n.min(63)) as u64,
-                        (true, false) => v.checked_shr(n).unwrap_or(0),
-                    };
-                    if hi { (r >> 32) as u32 } else { r as u32 }
+            let (keep, most) = match (wrap, long) {
+                (true, true) => (63, 63),
+                (true, false) => (31, 31),
+                (false, true) => (u32::MAX, 64),
+                (false, false) => (u32::MAX, 32),
+            };
+            let up = if hi { 32 } else { 0 };
+            let whole = |a: u32, c: u32| (c as u64) << 32 | a as u64;
+            let f = match (right, s) {
+                (false, _) => three(move |a, b, c| {
+                    let n = (b & keep).min(most);
+                    let v = if n > 63 { 0 } else { whole(a, c) << (n & 63) };
+                    (v >> up) as u32
                 }),
-            )
+                (true, true) => {
+                    three(move |a, b, c| (((whole(a, c) as i64) >> (b & keep).min(most).min(63)) as u64 >> up) as u32)
+                }
+                (true, false) => three(move |a, b, c| {
+                    let n = (b & keep).min(most);
+                    let v = if n > 63 { 0 } else { whole(a, c) >> (n & 63) };
+                    (v >> up) as u32
+                }),
+            };
+            plain(vec![ra, rb, rc], f)
         }
         "SGXT" => {
             let wrap = inst.modifier(M::W) != 0;
@@ -233,37 +254,37 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
         "SEL" | "FSEL" => {
             let float = stem == "FSEL";
             let ftz = float && inst.modifier(M::Ftz) != 0;
-            let f = all(move |i, o, l| {
-                let (x, m) = if i.p[0] >> l & 1 != 0 { (i.s[0][l], ma) } else { (i.s[1][l], mb) };
-                let x = if float { m.f32(x) } else { m.int(x) };
-                o.r[0][l] = if ftz { ftz32(x) } else { x };
-            });
+            let f = if float {
+                all(move |i, o, l| {
+                    let (a, b) = (ma.f32(i.s[0][l]), mb.f32(i.s[1][l]));
+                    let x = if i.p[0] >> l & 1 != 0 { a } else { b };
+                    o.r[0][l] = if ftz { ftz32(x) } else { x };
+                })
+            } else {
+                all(move |i, o, l| {
+                    let (a, b) = (ma.int(i.s[0][l]), mb.int(i.s[1][l]));
+                    o.r[0][l] = if i.p[0] >> l & 1 != 0 { a } else { b };
+                })
+            };
             Op { fetch: vec![ra, rb], pin: vec![S::Pp], nd: 1, pout: vec![], f }
         }
         "ISETP" | "ISETPX" => {
             let (cmp, bop, ex) = (inst.modifier(M::Cmp), inst.modifier(M::Bool), stem == "ISETPX");
             let flip = if signed { 0x8000_0000 } else { 0 };
-            let f = Box::new(move |i: &In<'_>, o: &mut Out| {
+            // With .EX, equal upper words leave the answer to the lower ones; those of "never" and "always" are fixed.
+            let (less, greater) = ((cmp & 1) as u32, (cmp >> 2 & 1) as u32);
+            let (equal, lower) = match (ex, cmp) {
+                (true, 1..=6) => (0, u32::MAX),
+                _ => ((cmp >> 1 & 1) as u32, 0),
+            };
+            let f = boxed(move |i, o| {
+                let below = i.p[1] & lower;
                 let mut r = 0u32;
                 for l in 0..32 {
                     let (a, b) = (i.s[0][l] ^ flip, i.s[1][l] ^ flip);
-                    let bits = match a.cmp(&b) {
-                        Ordering::Less => 1,
-                        Ordering::Equal => 2,
-                        Ordering::Greater => 4,
-                    };
-                    // With .EX, equal upper words leave the answer to the lower ones.
-                    let lower = i.p[1] >> l & 1 != 0;
-                    let v = if ex && a == b {
-                        match cmp {
-                            0 => false,
-                            7 => true,
-                            _ => lower,
-                        }
-                    } else {
-                        cmp & bits != 0
-                    };
-                    r |= (v as u32) << l;
+                    let same = equal | (below >> l & 1);
+                    let v = ((a < b) as u32 & less) | ((a == b) as u32 & same) | ((a > b) as u32 & greater);
+                    r |= v << l;
                 }
                 o.p = [combine(bop, r, i.p[0]), combine(bop, !r, i.p[0])];
             });
@@ -284,6 +305,17 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
             let hi = stem.starts_with("IMAD_HI");
             if mb.inv {
                 return None;
+            }
+            if !x && !hi && unused(inst, S::Pu) {
+                let f = all(move |i, o, l| {
+                    let (a, b) = (i.s[0][l], i.s[1][l]);
+                    let p = if signed { (a as i32 as i64 * b as i32 as i64) as u64 } else { a as u64 * b as u64 };
+                    let p = if mb.neg { p.wrapping_neg() } else { p };
+                    let c = pair(i, 2, l);
+                    let c = if mc.inv { !c } else { c };
+                    put_pair(o, l, p.wrapping_add(if mc.neg { c.wrapping_neg() } else { c }));
+                });
+                return Some(Op { fetch: vec![ra, rb, Two(S::Rc)], pin: vec![], nd: 2, pout: vec![], f });
             }
             let f = all(move |i, o, l| {
                 let (a, b) = (i.s[0][l], i.s[1][l]);

@@ -38,23 +38,37 @@ pub struct Op {
     pub f: AluFn,
 }
 
-/// Source modifiers of a slot.
-#[derive(Clone, Copy, Default)]
+/// Source modifiers of a slot, also as what to do with a word, so that a loop over lanes has no branch.
+#[derive(Clone, Copy)]
 struct Md {
     neg: bool,
     abs: bool,
     inv: bool,
+    /// As a float: bits kept, bits flipped.
+    keep: u32,
+    sign: u32,
+    /// As an integer: bits flipped, then added.
+    flip: u32,
+    add: u32,
 }
 
 impl Md {
     fn of(inst: &Inst, slot: S) -> Md {
-        inst.get(slot).map_or(Md::default(), |o| Md { neg: o.neg, abs: o.abs, inv: o.inv })
+        let (neg, abs, inv) = inst.get(slot).map_or((false, false, false), |o| (o.neg, o.abs, o.inv));
+        Md {
+            neg,
+            abs,
+            inv,
+            keep: if abs { 0x7fff_ffff } else { u32::MAX },
+            sign: if neg { 0x8000_0000 } else { 0 },
+            flip: if neg != inv { u32::MAX } else { 0 },
+            add: neg as u32,
+        }
     }
 
     #[inline]
     fn f32(self, x: u32) -> u32 {
-        let x = if self.abs { x & 0x7fff_ffff } else { x };
-        if self.neg { x ^ 0x8000_0000 } else { x }
+        (x & self.keep) ^ self.sign
     }
 
     #[inline]
@@ -71,25 +85,35 @@ impl Md {
 
     #[inline]
     fn int(self, x: u32) -> u32 {
-        let x = if self.inv { !x } else { x };
-        if self.neg { x.wrapping_neg() } else { x }
+        (x ^ self.flip).wrapping_add(self.add)
     }
 
     /// As a term of a sum with carry: the word that is added, and what is added to it.
     #[inline]
     fn term(self, x: u32) -> u64 {
-        if self.neg {
-            !x as u64 + 1
-        } else if self.inv {
-            !x as u64
-        } else {
-            x as u64
-        }
+        (x ^ self.flip) as u64 + self.add as u64
     }
 }
 
+/// Makes an operation of a loop over lanes: with the widest vectors of this machine, where it has them.
+fn boxed(f: impl Fn(&In<'_>, &mut Out) + Send + Sync + 'static) -> AluFn {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        // SAFETY: the machine has both features.
+        return Box::new(move |i, o| unsafe { vectors(&f, i, o) });
+    }
+    Box::new(f)
+}
+
+/// A loop compiled for the machines that have AVX2 and FMA: `f` becomes part of this function.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn vectors(f: &impl Fn(&In<'_>, &mut Out), i: &In<'_>, o: &mut Out) {
+    f(i, o)
+}
+
 fn one(f: impl Fn(u32) -> u32 + Send + Sync + 'static) -> AluFn {
-    Box::new(move |i, o| {
+    boxed(move |i, o| {
         for l in 0..32 {
             o.r[0][l] = f(i.s[0][l]);
         }
@@ -97,7 +121,7 @@ fn one(f: impl Fn(u32) -> u32 + Send + Sync + 'static) -> AluFn {
 }
 
 fn two(f: impl Fn(u32, u32) -> u32 + Send + Sync + 'static) -> AluFn {
-    Box::new(move |i, o| {
+    boxed(move |i, o| {
         for l in 0..32 {
             o.r[0][l] = f(i.s[0][l], i.s[1][l]);
         }
@@ -105,7 +129,7 @@ fn two(f: impl Fn(u32, u32) -> u32 + Send + Sync + 'static) -> AluFn {
 }
 
 fn three(f: impl Fn(u32, u32, u32) -> u32 + Send + Sync + 'static) -> AluFn {
-    Box::new(move |i, o| {
+    boxed(move |i, o| {
         for l in 0..32 {
             o.r[0][l] = f(i.s[0][l], i.s[1][l], i.s[2][l]);
         }
@@ -114,7 +138,7 @@ fn three(f: impl Fn(u32, u32, u32) -> u32 + Send + Sync + 'static) -> AluFn {
 
 /// For every lane that counts.
 fn some(f: impl Fn(&In<'_>, &mut Out, usize) + Send + Sync + 'static) -> AluFn {
-    Box::new(move |i, o| {
+    boxed(move |i, o| {
         let mut m = i.mask;
         while m != 0 {
             f(i, o, m.trailing_zeros() as usize);
@@ -125,7 +149,7 @@ fn some(f: impl Fn(&In<'_>, &mut Out, usize) + Send + Sync + 'static) -> AluFn {
 
 /// For every lane.
 fn all(f: impl Fn(&In<'_>, &mut Out, usize) + Send + Sync + 'static) -> AluFn {
-    Box::new(move |i, o| {
+    boxed(move |i, o| {
         for l in 0..32 {
             f(i, o, l);
         }
@@ -175,11 +199,30 @@ fn itype(n: u8) -> (u32, bool) {
     (8 << (n >> 1), n & 1 != 0)
 }
 
-fn lut3(lut: u8, a: u32, b: u32, c: u32) -> u32 {
-    (0..8).filter(|i| lut >> i & 1 != 0).fold(0, |r, i| {
-        let pick = |bit: u32, x: u32| if i & bit != 0 { x } else { !x };
-        r | (pick(4, a) & pick(2, b) & pick(1, c))
-    })
+/// A logic function of three inputs as a tree of selections: what `c` picks from each pair of rows, then `b`, then `a`.
+#[derive(Clone, Copy)]
+struct Lut {
+    low: [u32; 4],
+    differ: [u32; 4],
+}
+
+impl Lut {
+    fn new(table: u8) -> Lut {
+        let row = |n: usize| if table >> n & 1 != 0 { u32::MAX } else { 0 };
+        Lut { low: std::array::from_fn(|n| row(2 * n)), differ: std::array::from_fn(|n| row(2 * n) ^ row(2 * n + 1)) }
+    }
+
+    #[inline]
+    fn of(self, a: u32, b: u32, c: u32) -> u32 {
+        let pick = |n: usize| self.low[n] ^ (self.differ[n] & c);
+        let choose = |s: u32, zero: u32, one: u32| zero ^ ((zero ^ one) & s);
+        choose(a, choose(b, pick(0), pick(1)), choose(b, pick(2), pick(3)))
+    }
+}
+
+/// True if nobody takes the predicate result of this slot.
+fn unused(inst: &Inst, slot: S) -> bool {
+    inst.get(slot).and_then(|o| o.as_reg()).is_none_or(|r| r.is_const())
 }
 
 fn imm(inst: &Inst, slot: S) -> u32 {

@@ -31,14 +31,15 @@ impl Warp {
                     }
                 }
             }
-            let bytes = self.bytes(env, x.space, at[i], size, i).map_err(fault)?;
+            let mut bytes = [0; 16];
+            self.read(env, x.space, at[i], &mut bytes[..size as usize], i).map_err(fault)?;
             if size < 4 {
-                let v = get(bytes, 0, size) as u32;
+                let v = get(&bytes, 0, size) as u32;
                 let unused = 32 - 8 * size;
                 out[0][i] = if x.sign { ((v << unused) as i32 >> unused) as u32 } else { v };
             } else {
                 for (k, out) in out[..words].iter_mut().enumerate() {
-                    out[i] = get(bytes, 4 * k, 4) as u32;
+                    out[i] = get(&bytes, 4 * k, 4) as u32;
                 }
             }
         }
@@ -59,7 +60,7 @@ impl Warp {
             }
             let data = &data[..size];
             self.note(env, (x.space, at[i]), size as u32, Access::WRITE, Some(data), (i, pc)).map_err(fault)?;
-            self.bytes_mut(env, x.space, at[i], size as u32, i).map_err(fault)?.copy_from_slice(data);
+            self.write(env, x.space, at[i], data, i).map_err(fault)?;
         }
         Ok(())
     }
@@ -81,10 +82,12 @@ impl Warp {
             let (sp, a) = resolve(x.space, at[i]);
             global |= ((sp == Space::Global) as u32) << i;
             self.note(env, (sp, a), size, Access::ATOMIC, None, (i, pc)).map_err(fault)?;
-            let to = self.bytes_mut(env, sp, a, size, i).map_err(fault)?;
-            let old = get(to, 0, size);
-            let new = (x.f)(old, b, c);
-            put(to, 0, size, new);
+            let mut bytes = [0; 8];
+            let bytes = &mut bytes[..size as usize];
+            self.read(env, sp, a, bytes, i).map_err(fault)?;
+            let old = get(bytes, 0, size);
+            put(bytes, 0, size, (x.f)(old, b, c));
+            self.write(env, sp, a, bytes, i).map_err(fault)?;
             let r = match x.result {
                 AtomResult::Old => old,
                 AtomResult::Success => (old == b) as u64,
@@ -113,9 +116,9 @@ impl Warp {
                 let start = src[i] - missing;
                 check_aligned(start, size as u32, "global").map_err(fault)?;
                 let kept = size - missing as usize;
-                data[..kept].copy_from_slice(env.global.bytes(start, kept as u32).map_err(fault)?);
+                env.global.read(start, &mut data[..kept]).map_err(fault)?;
             }
-            self.bytes_mut(env, Space::Shared, dst[i], size as u32, i).map_err(fault)?.copy_from_slice(data);
+            self.write(env, Space::Shared, dst[i], data, i).map_err(fault)?;
             let (rank, off) = shared(env.shared, dst[i]).map_err(fault)?;
             let at = env.shared[rank].find(off, size as u32, "shared").map_err(fault)?;
             let who = Who { warp: env.id, lane: i as u32, pc };
@@ -171,58 +174,43 @@ impl Warp {
         }
     }
 
-    fn bytes<'s>(
-        &'s mut self,
-        env: &'s Env<'_>,
-        space: Space,
-        a: u64,
-        size: u32,
-        lane: usize,
-    ) -> Result<&'s [u8], MemFault> {
+    fn read(&mut self, env: &mut Env<'_>, space: Space, a: u64, to: &mut [u8], lane: usize) -> Result<(), MemFault> {
         let (space, a) = place(space, a)?;
+        let size = to.len() as u32;
         check_aligned(a, size, space.name())?;
-        match space {
-            Place::Global => env.global.bytes(a, size),
+        let from: &[u8] = match space {
+            Place::Global => return env.global.read(a, to),
             Place::Shared => {
                 let (w, off) = shared(env.shared, a)?;
-                let at = env.shared[w].find(off, size, "shared")?;
-                Ok(&env.shared[w].data[at..at + size as usize])
+                &env.shared[w].data[env.shared[w].find(off, size, "shared")?..]
             }
-            Place::Local => self.local(a, size, lane).map(|b| &*b),
-            Place::Const => {
-                let at = env.constant.find(a, size, "constant")?;
-                Ok(&env.constant.data[at..at + size as usize])
-            }
-            Place::Param => {
-                let at = env.param.find(a, size, "parameter")?;
-                Ok(&env.param.data[at..at + size as usize])
-            }
-        }
+            Place::Local => self.local(a, size, lane)?,
+            Place::Const => &env.constant.data[env.constant.find(a, size, "constant")?..],
+            Place::Param => &env.param.data[env.param.find(a, size, "parameter")?..],
+        };
+        to.copy_from_slice(&from[..to.len()]);
+        Ok(())
     }
 
-    fn bytes_mut<'s>(
-        &'s mut self,
-        env: &'s mut Env<'_>,
-        space: Space,
-        a: u64,
-        size: u32,
-        lane: usize,
-    ) -> Result<&'s mut [u8], MemFault> {
+    fn write(&mut self, env: &mut Env<'_>, space: Space, a: u64, from: &[u8], lane: usize) -> Result<(), MemFault> {
         let (space, a) = place(space, a)?;
+        let size = from.len() as u32;
         check_aligned(a, size, space.name())?;
-        match space {
-            Place::Global => env.global.bytes_mut(a, size),
+        let to: &mut [u8] = match space {
+            Place::Global => return env.global.write(a, from),
             Place::Shared => {
                 let (w, off) = shared(env.shared, a)?;
                 let at = env.shared[w].find(off, size, "shared")?;
-                Ok(&mut env.shared[w].data[at..at + size as usize])
+                &mut env.shared[w].data[at..]
             }
-            Place::Local => self.local(a, size, lane),
+            Place::Local => self.local(a, size, lane)?,
             Place::Const | Place::Param => {
                 let message = format!("a store to {} memory at {a:#x}", space.name());
-                Err(MemFault::new(FaultKind::ReadOnly, message))
+                return Err(MemFault::new(FaultKind::ReadOnly, message));
             }
-        }
+        };
+        to[..from.len()].copy_from_slice(from);
+        Ok(())
     }
 
     fn local(&mut self, a: u64, size: u32, lane: usize) -> Result<&mut [u8], MemFault> {
@@ -258,7 +246,7 @@ impl Warp {
         }
         let at = self.address(env.p, addr);
         for j in 0..count as usize {
-            let mut regs = if load || r == 255 { [0; 32] } else { self.r[r as usize + j] };
+            let mut regs = if load || r == 255 { [0; 32] } else { self.r.0[r as usize + j] };
             for lane in 0..32 {
                 for half in 0..2 {
                     let (a, b) = (lane / 4, 2 * (lane % 4) + half);
@@ -273,10 +261,11 @@ impl Warp {
                     let data = data.as_ref().map(|d| &d[..]);
                     self.note(env, (Space::Shared, place), 2, how, data, (from, pc)).map_err(fault)?;
                     if load {
-                        let b = self.bytes(env, Space::Shared, place, 2, from).map_err(fault)?;
-                        regs[lane] |= (get(b, 0, 2) as u32) << (16 * half);
+                        let mut b = [0; 2];
+                        self.read(env, Space::Shared, place, &mut b, from).map_err(fault)?;
+                        regs[lane] |= (u16::from_le_bytes(b) as u32) << (16 * half);
                     } else {
-                        put(self.bytes_mut(env, Space::Shared, place, 2, from).map_err(fault)?, 0, 2, value as u64);
+                        self.write(env, Space::Shared, place, &value.to_le_bytes(), from).map_err(fault)?;
                     }
                 }
             }

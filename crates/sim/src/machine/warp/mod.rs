@@ -16,8 +16,9 @@ use super::init::Init;
 use super::program::*;
 use crate::copies::Copies;
 use crate::fault::{FaultKind, MemFault};
-use crate::memory::{Global, Window, check_aligned, get, put};
+use crate::memory::{Window, check_aligned, get, put};
 use crate::shadow::{Clock, Shadow, Who};
+use crate::view::Memory;
 use memory::resolve;
 
 /// Instructions that a group may issue while another could run.
@@ -88,7 +89,7 @@ pub struct Env<'a> {
     /// Constant banks.
     pub banks: &'a [Window],
     /// Global memory.
-    pub global: &'a mut Global,
+    pub global: &'a mut Memory,
     /// Shared memory of the CTAs of the cluster, by rank.
     pub shared: &'a mut [Window],
     /// Constants as generic memory.
@@ -115,14 +116,20 @@ pub struct Env<'a> {
     pub cluster: &'a mut u32,
 }
 
+/// Registers, aligned as the widest vectors want it.
+#[repr(C, align(64))]
+struct Registers<const N: usize>([Lanes; N]);
+
 /// A warp.
 pub struct Warp {
     /// Lanes that have not exited.
     pub alive: u32,
     /// The groups of living lanes.
     pub groups: Vec<Group>,
-    r: Vec<Lanes>,
-    u: Vec<Lanes>,
+    r: Box<Registers<256>>,
+    u: Box<Registers<64>>,
+    /// Results of the last lane-wise operation.
+    out: Box<Out>,
     preds: [u32; 8],
     upreds: [u32; 8],
     b: [Lanes; 16],
@@ -163,8 +170,9 @@ impl Warp {
         Warp {
             alive: exists,
             groups: vec![Group { mask: exists, pc: 0, wait: Wait::None }],
-            r: (0..256).map(|n| if n == 255 { [0; 32] } else { [JUNK | n; 32] }).collect(),
-            u: (0..64).map(|n| [JUNK | 0x1000 | n; 32]).collect(),
+            r: Box::new(Registers(std::array::from_fn(|n| if n == 255 { [0; 32] } else { [JUNK | n as u32; 32] }))),
+            u: Box::new(Registers(std::array::from_fn(|n| [JUNK | 0x1000 | n as u32; 32]))),
+            out: Box::new(Out { r: [[0; 32]; 2], p: [0; 2] }),
             preds: [0, 0, 0, 0, 0, 0, 0, u32::MAX],
             upreds: [0, 0, 0, 0, 0, 0, 0, u32::MAX],
             b: [[0; 32]; 16],
@@ -189,11 +197,7 @@ impl Warp {
 
     #[inline]
     fn src<'s>(&'s self, p: &'s Program, s: Src) -> &'s Lanes {
-        match s {
-            Src::R(n) => &self.r[n as usize],
-            Src::U(n) => &self.u[(n & 63) as usize],
-            Src::K(n) => &p.consts[n as usize],
-        }
+        fetch(&self.r, &self.u, p, s)
     }
 
     #[inline]
@@ -207,7 +211,7 @@ impl Warp {
         match d {
             Dst::R(255) | Dst::None => {}
             Dst::R(n) => {
-                let r = &mut self.r[n as usize];
+                let r = &mut self.r.0[n as usize];
                 if m == u32::MAX {
                     *r = *out;
                 } else {
@@ -218,7 +222,7 @@ impl Warp {
                     }
                 }
             }
-            Dst::U(n) => self.u[(n & 63) as usize] = [out[m.trailing_zeros().min(31) as usize]; 32],
+            Dst::U(n) => self.u.0[(n & 63) as usize] = [out[m.trailing_zeros().min(31) as usize]; 32],
         }
     }
 
@@ -269,7 +273,7 @@ impl Warp {
                 *env.threads += active.count_ones() as u64;
                 self.pass_time(ins);
                 if let Some(h) = &mut self.hazards
-                    && let Err(h) = h.issue(env.distances, &env.p.code, pc, mask, active)
+                    && let Err(h) = h.issue(env.distances, env.p, pc, mask, active)
                 {
                     return Err(Stop { earlier: Some(h.earlier), ..stop(FaultKind::Hazard, h.message, mask, pc) });
                 }
@@ -293,7 +297,13 @@ impl Warp {
         Ok(())
     }
 
+    #[inline]
     fn pass_time(&mut self, ins: &Ins) {
+        self.time += ins.stall as u64;
+        if ins.wait | (ins.write_sb & ins.read_sb ^ 7) == 0 {
+            return;
+        }
+        self.time -= ins.stall as u64;
         if ins.wait != 0 {
             for sb in 0..6 {
                 if ins.wait >> sb & 1 != 0 {
@@ -315,18 +325,28 @@ impl Warp {
         match exec {
             Exec::Nop => {}
             Exec::Alu { s, n, pin, d, nd, pout, f } => {
-                let mut out = Out { r: [[0; 32]; 2], p: [0; 2] };
+                let p = pin.map(|p| self.pred(p));
                 let zero = &env.p.consts[0];
                 let mut src = [zero; 6];
                 for (to, &from) in src.iter_mut().zip(&s[..*n as usize]) {
-                    *to = self.src(env.p, from);
+                    *to = fetch(&self.r, &self.u, env.p, from);
                 }
-                f(&In { s: src, p: pin.map(|p| self.pred(p)), mask: m }, &mut out);
-                for k in 0..*nd {
-                    self.put(d.next(k), m, &out.r[k as usize]);
+                // What the operation leaves in lanes that do not count is never looked at.
+                f(&In { s: src, p, mask: m }, &mut self.out);
+                let mut d = *d;
+                for k in 0..*nd as usize {
+                    match d {
+                        Dst::R(n @ 0..=254) if m == u32::MAX => self.r.0[n as usize] = self.out.r[k],
+                        _ => {
+                            let out = self.out.r[k];
+                            self.put(d, m, &out);
+                        }
+                    }
+                    d = d.next(1);
                 }
-                self.put_pred(pout[0], m, out.p[0]);
-                self.put_pred(pout[1], m, out.p[1]);
+                let [p, q] = self.out.p;
+                self.put_pred(pout[0], m, p);
+                self.put_pred(pout[1], m, q);
             }
             Exec::Load(x) => self.load(env, pc, x, m)?,
             Exec::Store(x) => self.store(env, pc, x, m)?,
@@ -475,6 +495,15 @@ impl Warp {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+}
+
+#[inline]
+fn fetch<'s>(r: &'s Registers<256>, u: &'s Registers<64>, p: &'s Program, s: Src) -> &'s Lanes {
+    match s {
+        Src::R(n) => &r.0[n as usize],
+        Src::U(n) => &u.0[(n & 63) as usize],
+        Src::K(n) => &p.consts[n as usize],
     }
 }
 
