@@ -2,6 +2,8 @@
 //! integers, multiplied in integers, whose elements are laid out by the formulas that the PTX ISA gives for each shape
 //! (section 9.7.14.5), written down here one by one; and what the text of section 9.7.13.15 says about mbarriers.
 
+mod common;
+
 use sim::{Arg, Config, Launch};
 use testkit::Random;
 
@@ -12,7 +14,9 @@ fn run(text: &str, block: u32, buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let args = buffers.iter().map(|b| Arg::Buffer { data: b.clone(), out: None }).collect();
     let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [block, 1, 1], args, ..Launch::default() };
     let config = Config { max_instructions: 1_000_000, ..Config::default() };
-    sim::run_ptx(&module, &launch, &config).unwrap_or_else(|f| panic!("{f} {:?}\n{text}", f.place)).buffers
+    let done = sim::run_ptx(&module, &launch, &config).unwrap_or_else(|f| panic!("{f} {:?}\n{text}", f.place)).buffers;
+    common::witness(text, &launch, &done);
+    done
 }
 
 /// Row and column of element `i` of lane's fragment, as the document says for a shape.

@@ -2,6 +2,8 @@
 //! the tests: derived by hand from the text of the PTX ISA, or, for approximate functions, from the host's with the bound
 //! that the document gives.
 
+mod common;
+
 use sim::{Arg, Config, Launch};
 
 /// Runs a body with `%p`, a buffer of 64 words; `%me` is the thread's number, `%mine` the address of its word, `%q0` true
@@ -28,6 +30,7 @@ fn run(shared: &str, body: &str, (grid, cluster, block): (u32, u32, u32), from: 
     };
     let config = Config { max_instructions: 1_000_000, ..Config::default() };
     let done = sim::run_ptx(&module, &launch, &config).unwrap_or_else(|f| panic!("{f} {:?}\n{text}", f.place));
+    common::witness(&text, &launch, &done.buffers);
     done.buffers[0].chunks(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect()
 }
 

@@ -12,6 +12,7 @@ use crate::memory::{Global, SHARED_HIGH, SHARED_RESERVED, Window};
 use crate::shadow::{Checks, Clock, Shadow, Who};
 use crate::shape::{self, Engine, Run, Shape};
 use crate::{Config, Outcome};
+use rustc_hash::FxHashSet;
 
 const SLICE: u32 = 4096;
 const QUANTUM: u64 = 4_000_000;
@@ -67,6 +68,7 @@ struct Cluster {
     ctas: Vec<Cta>,
     shared: Vec<Window>,
     shadow: Shadow,
+    objects: FxHashSet<(usize, usize)>,
 }
 
 impl Engine for Grid<'_> {
@@ -82,7 +84,7 @@ impl Engine for Grid<'_> {
         let bytes = (self.image.shared - SHARED_RESERVED + self.shape.launch.shared) as usize;
         let checks = Checks { init: false, races: self.config.check_races, lanes: false };
         let shadow = Shadow::new(ctas.len(), self.shape.warps(), bytes, checks);
-        let mut c = Cluster { ctas: Vec::new(), shared: Vec::new(), shadow };
+        let mut c = Cluster { ctas: Vec::new(), shared: Vec::new(), shadow, objects: FxHashSet::default() };
         for (rank, index) in ctas.into_iter().enumerate() {
             c.shared.push(Window { start: SHARED_RESERVED, data: vec![0; bytes] });
             c.ctas.push(self.cta(index, rank as u32));
@@ -99,7 +101,7 @@ impl Engine for Grid<'_> {
                 let first = (rank * cta.warps.len()) as u32;
                 for w in 0..cta.warps.len() {
                     if cta.warps[w].runnable() {
-                        self.warp_turn(run, cta, (&mut c.shared, &mut c.shadow, first + w as u32), w)?;
+                        self.warp_turn(run, cta, (&mut c.shared, &mut c.shadow, &mut c.objects, first + w as u32), w)?;
                     }
                 }
                 released |= self.settle(cta, &mut c.shadow, first)?;
@@ -192,7 +194,7 @@ impl Grid<'_> {
         &self,
         run: &mut Run<Distances>,
         cta: &mut Cta,
-        (shared, shadow, id): (&mut [Window], &mut Shadow, u32),
+        (shared, shadow, objects, id): (&mut [Window], &mut Shadow, &mut FxHashSet<(usize, usize)>, u32),
         w: usize,
     ) -> Result<(), Box<Fault>> {
         let mut arrivals = Vec::new();
@@ -211,6 +213,7 @@ impl Grid<'_> {
             clocks: &mut cta.clocks,
             cluster_clock: &mut cta.cluster_clock,
             shadow,
+            objects,
             id,
         };
         let result = cta.warps[w].run(&mut env, SLICE);

@@ -332,8 +332,9 @@ impl Hazards {
         }
         for d in ins.defs.iter() {
             let until = match (ins.variable, ins.write_sb) {
+                // Where it is of a fixed latency by the tables, a scoreboard that it sets is waited for all the same.
+                (_, sb @ 0..6) => Until::Scoreboard(sb, self.epoch[sb as usize]),
                 (false, _) => Until::Fixed,
-                (true, sb @ 0..6) => Until::Scoreboard(sb, self.epoch[sb as usize]),
                 _ => Until::Queue,
             };
             let slot = d.slot.unwrap_or(0);

@@ -8,6 +8,8 @@ mod image;
 mod init;
 mod mufu;
 mod program;
+mod seen;
+mod tensor;
 mod warp;
 
 pub use grid::run_sass;

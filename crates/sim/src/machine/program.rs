@@ -1,5 +1,6 @@
 //! The form in which the simulator runs machine code: operands resolved, every operation a function over 32 lanes.
 
+use crate::num::soft::Format;
 use sass::inst::Inst;
 use smallvec::SmallVec;
 
@@ -97,6 +98,8 @@ pub struct Addr {
     pub high: Option<Src>,
     /// A uniform register that is added.
     pub uniform: Option<Src>,
+    /// A 64-bit base to which the (32-bit) register is added.
+    pub wide: Option<[Src; 2]>,
     /// Added bytes.
     pub offset: i64,
 }
@@ -177,6 +180,105 @@ pub struct AsyncCopy {
     pub p: Pred,
 }
 
+/// What is added to a count of a barrier in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Count {
+    /// Nothing.
+    None,
+    /// One.
+    One,
+    /// What the register holds.
+    Register,
+    /// That, taken away.
+    Negative,
+}
+
+/// What is done to a barrier in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SyncsOp {
+    /// It is made, from two words.
+    Exchange,
+    /// It is no more.
+    Invalidate,
+    /// Arrivals, and bytes that are awaited; with `drop` later phases await fewer arrivals.
+    #[allow(missing_docs)]
+    Arrive { count: Count, bytes: Count, drop: bool },
+    /// Whether the phase with the parity in the top bit of the register has ended.
+    Check,
+    /// Copies of the warp complete on it: with an arrival, or with one of the awaited bytes.
+    #[allow(missing_docs)]
+    Copies { arrives: bool },
+}
+
+/// `SYNCS`, `ARRIVES`
+#[allow(missing_docs)]
+pub struct Syncs {
+    pub what: SyncsOp,
+    pub addr: Addr,
+    pub d: Dst,
+    pub p: Pred,
+    pub b: [Src; 2],
+    /// The result is the mask of lanes that arrived together, and the state before.
+    pub mask: bool,
+    /// The warp does it once, not each lane.
+    pub once: bool,
+}
+
+/// `UBLKCP`, `UBLKRED`
+#[allow(missing_docs)]
+pub struct BulkCopy {
+    /// An address of global memory; or one of shared memory and the barrier.
+    pub to: [Src; 2],
+    pub from: [Src; 2],
+    /// Bytes / 16 (16 bits), and the CTAs of a multicast.
+    pub size: Src,
+    pub to_shared: bool,
+    pub from_shared: bool,
+    pub multicast: bool,
+    pub reduce: Option<(AtomFn, u8)>,
+}
+
+/// `STAS`, `REDAS`
+#[allow(missing_docs)]
+pub struct AsyncStore {
+    /// Address in shared memory, and the barrier.
+    pub to: [Src; 2],
+    pub offset: i64,
+    pub size: u8,
+    pub s: SmallVec<[Src; 4]>,
+    pub reduce: Option<AtomFn>,
+}
+
+/// Type of the elements of A or B of a matrix product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MatrixType {
+    /// A float of so many bits in a register; tf32 has its bits at the top.
+    Float(&'static Format, u32),
+    /// Double precision.
+    Double,
+    /// An integer of so many bits, signed or not.
+    Int(u32, bool),
+    /// Single bits, combined by *and* (else by *xor*) and counted.
+    Bit(bool),
+}
+
+/// A product `D = A B + C` of matrices, see [`super::tensor`].
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix {
+    /// Rows of A, columns of B, columns of A.
+    pub dims: (usize, usize, usize),
+    /// Elements of A.
+    pub a: MatrixType,
+    /// Elements of B.
+    pub b: MatrixType,
+    /// C and D are half precision.
+    pub half: bool,
+    /// Integers saturate.
+    pub sat: bool,
+    /// Products that are summed at once.
+    pub block: usize,
+}
+
 /// What an instruction does.
 #[allow(missing_docs)] // named after the instructions
 pub enum Exec {
@@ -200,17 +302,38 @@ pub enum Exec {
         sign: bool,
         d: Dst,
     },
-    Atom(Box<Atom>),
+    /// One, or two halves of 16 bytes.
+    Atom(Vec<Atom>),
     Copy(AsyncCopy),
     /// `LDGDEPBAR`, or the wait for all but so many groups.
     CopyGroup(Option<u32>),
     Fence,
+    /// Between plain and asynchronous accesses.
+    ProxyFence,
     Matrix {
         load: bool,
         trans: bool,
         addr: Addr,
         r: u8,
         count: u8,
+    },
+    Syncs(Box<Syncs>),
+    Bulk(Box<BulkCopy>),
+    AsyncStore(Box<AsyncStore>),
+    /// A move from or to the words that a warp keeps beside its registers.
+    Rpc {
+        d: Dst,
+        s: Option<Src>,
+        high: bool,
+    },
+    /// A matrix product: the first registers of D, A, B, C.
+    Mma {
+        op: Box<Matrix>,
+        r: [u8; 4],
+    },
+    Movm {
+        d: u8,
+        a: Src,
     },
     Qspc {
         addr: Addr,
@@ -279,6 +402,10 @@ pub enum Exec {
     },
     Bra {
         p: Pred,
+        target: u32,
+    },
+    /// Taken by all lanes of the group if the guard is true for one.
+    BraAny {
         target: u32,
     },
     /// Taken where the active lanes are not those of the mask; with `converged`, where they are.

@@ -15,11 +15,13 @@ pub struct Case {
     pub expected: Vec<Option<Vec<u8>>>,
 }
 
+#[allow(dead_code)]
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels")
 }
 
 /// All launches, in the order of their names. `SIM_ONLY=name` leaves those whose name starts so.
+#[allow(dead_code)]
 pub fn cases() -> Vec<Case> {
     let only = std::env::var("SIM_ONLY").unwrap_or_default();
     let mut list = Vec::new();
@@ -37,6 +39,7 @@ pub fn cases() -> Vec<Case> {
     list
 }
 
+#[allow(dead_code)]
 fn case(path: &Path, name: &str) -> Case {
     let dir = path.parent().unwrap();
     let text = std::fs::read_to_string(path).unwrap();
@@ -66,4 +69,28 @@ pub fn difference(got: &[u8], want: &[u8]) -> Option<String> {
     let at = got.iter().zip(want).position(|(a, b)| a != b)? & !3;
     let word = |x: &[u8]| x[at..(at + 4).min(x.len())].iter().rev().map(|b| format!("{b:02x}")).collect::<String>();
     Some(format!("at byte {at:#x}: {} instead of {}", word(got), word(want)))
+}
+
+/// Holds what the PTX interpreter left against what the vendor's machine code of the same text leaves in the simulator, for
+/// the chips of `SIM_CHIPS` (sm_90a, if it is not set). Nothing is held against it without the vendor's tools.
+///
+/// Hazards are left to the tests of the corpus, as the tables of latencies lack some of these instructions.
+#[allow(dead_code)]
+pub fn witness(text: &str, launch: &Launch, want: &[Vec<u8>]) {
+    // Where what is computed depends on how a thread's memory or constants lie, there is nothing to compare.
+    if text.contains("alloca") || text.contains("isspacep") {
+        return;
+    }
+    let Some(ptxas) = testkit::oracle::ptxas() else { return };
+    let config = sim::Config { max_instructions: 1_000_000, check_hazards: false, ..sim::Config::default() };
+    for chip in std::env::var("SIM_CHIPS").unwrap_or("sm_90a".into()).split(',') {
+        let cubin = testkit::oracle::compile(&ptxas, text, &[&format!("-arch={chip}"), "-fmad=false"])
+            .unwrap_or_else(|e| panic!("{chip}: {e}\n{text}"));
+        let got = sim::run_sass(&cubin, launch, &config).unwrap_or_else(|f| panic!("{chip}: {f}\n{text}"));
+        for (n, (got, want)) in got.buffers.iter().zip(want).enumerate() {
+            if let Some(d) = difference(got, want) {
+                panic!("{chip}: buffer {n} {d}\n{text}");
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use crate::num::fp::{self, float_to_float, float_to_int, ftz32, min_max, sat32};
 use crate::num::soft::{self, E4M3, E5M2, TF32, from_int};
 
 /// The operation of a floating-point or conversion instruction.
-pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
+pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
     use Fetch::{One, Two};
     let (ma, mb, mc) = (Md::of(inst, S::Ra), Md::of(inst, S::Rb), Md::of(inst, S::Rc));
     let (ra, rb, rc) = (One(S::Ra), One(S::Rb), One(S::Rc));
@@ -168,8 +168,9 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
         }
         "F2FP_UNPACK" => {
             let from = fp8(inst.modifier(M::Src));
+            let up = 16 * inst.modifier(M::Half) as u32;
             let half = move |b: u32| soft::convert(from, &F16, b as u64 & 0xff, Round::Rn) as u32;
-            plain(vec![rb], some(move |i, o, l| o.r[0][l] = half(i.s[0][l]) | half(i.s[0][l] >> 8) << 16))
+            plain(vec![rb], some(move |i, o, l| o.r[0][l] = half(i.s[0][l] >> up) | half(i.s[0][l] >> up >> 8) << 16))
         }
         "F2FP_TF32" => plain(
             vec![rb],
@@ -294,7 +295,7 @@ pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
     })
 }
 
-fn imm_slot(inst: &Inst, slot: S) -> bool {
+fn imm_slot(inst: &Seen<'_>, slot: S) -> bool {
     inst.get(slot).is_some_and(|o| matches!(o.value, sass::inst::Value::Imm(_)))
 }
 

@@ -18,7 +18,7 @@ fn swizzle(x: u32, mode: u8, half: u32) -> u16 {
 type HalfFn = Box<dyn Fn(&In<'_>, usize, u32) -> u16 + Send + Sync>;
 
 /// The operation of an instruction on pairs of halves.
-pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
+pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
     use Fetch::One;
     let (ma, mb, mc) = (Md::of(inst, S::Ra), Md::of(inst, S::Rb), Md::of(inst, S::Rc));
     let (ra, rb, rc) = (One(S::Ra), One(S::Rb), One(S::Rc));

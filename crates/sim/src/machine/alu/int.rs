@@ -4,7 +4,7 @@ use super::*;
 use crate::num::fp::ftz32;
 
 /// The operation of an instruction with this stem (`FFMA`, `IADD3X`, ...), if it is a lane-wise one that is modelled.
-pub fn op(stem: &str, inst: &Inst) -> Option<Op> {
+pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
     use Fetch::{One, Two};
     // Uniform instructions compute the same; what is particular to them is where operands lie.
     let stem = match stem {

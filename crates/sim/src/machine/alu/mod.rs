@@ -8,11 +8,11 @@ mod half;
 mod int;
 
 use super::program::{AluFn, In, Out};
+use super::seen::Seen;
 use crate::num::fp::compare;
 use crate::num::soft::{BF16, F16, F32, F64, Format, Round};
 pub use int::op;
 use sass::form::{ModName as M, SlotName as S};
-use sass::inst::Inst;
 use std::cmp::Ordering;
 
 /// How the sources of an operation are fetched: a slot as one word, or as a pair.
@@ -53,8 +53,8 @@ struct Md {
 }
 
 impl Md {
-    fn of(inst: &Inst, slot: S) -> Md {
-        let (neg, abs, inv) = inst.get(slot).map_or((false, false, false), |o| (o.neg, o.abs, o.inv));
+    fn of(inst: &Seen<'_>, slot: S) -> Md {
+        let (neg, abs, inv) = inst.with_flags(slot).map_or((false, false, false), |o| (o.neg, o.abs, o.inv));
         Md {
             neg,
             abs,
@@ -172,7 +172,7 @@ fn set(o: &mut Out, p: usize, l: usize, value: bool) {
     o.p[p] = (o.p[p] & !(1 << l)) | (value as u32) << l;
 }
 
-fn rnd(inst: &Inst) -> Round {
+fn rnd(inst: &Seen<'_>) -> Round {
     [Round::Rn, Round::Rm, Round::Rp, Round::Rz][inst.modifier(M::Rnd) as usize & 3]
 }
 
@@ -221,11 +221,11 @@ impl Lut {
 }
 
 /// True if nobody takes the predicate result of this slot.
-fn unused(inst: &Inst, slot: S) -> bool {
+fn unused(inst: &Seen<'_>, slot: S) -> bool {
     inst.get(slot).and_then(|o| o.as_reg()).is_none_or(|r| r.is_const())
 }
 
-fn imm(inst: &Inst, slot: S) -> u32 {
+fn imm(inst: &Seen<'_>, slot: S) -> u32 {
     match inst.get(slot).map(|o| o.value) {
         Some(sass::inst::Value::Imm(n)) => n as u32,
         _ => 0,

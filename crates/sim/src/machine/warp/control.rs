@@ -22,6 +22,10 @@ impl Warp {
                     self.split(m, *target, Wait::None);
                 }
             }
+            Exec::BraAny { target } => {
+                let group = self.groups[self.current].mask;
+                self.split(group, *target, Wait::None);
+            }
             Exec::BraDiv { converged, mask, inv, target } => {
                 let mask = self.src(env.p, *mask)[m.trailing_zeros() as usize];
                 let mask = if *inv { !mask } else { mask };

@@ -163,6 +163,11 @@ impl Warp {
     pub(super) fn address(&self, p: &Program, a: &Addr) -> [u64; 32] {
         let low = self.src(p, a.low);
         let u = a.uniform.map(|u| self.src(p, u));
+        if let Some([base, high]) = a.wide {
+            let (base, high) = (self.src(p, base), self.src(p, high));
+            let whole = |i: usize| base[i] as u64 | (high[i] as u64) << 32;
+            return std::array::from_fn(|i| whole(i).wrapping_add(low[i] as u64).wrapping_add(a.offset as u64));
+        }
         match a.high {
             Some(high) => {
                 let high = self.src(p, high);
@@ -236,14 +241,7 @@ impl Warp {
         addr: &Addr,
         m: u32,
     ) -> Res<()> {
-        if m != u32::MAX {
-            return Err(stop(
-                FaultKind::BarrierMisuse,
-                "not all lanes of the warp execute the instruction together",
-                m,
-                pc,
-            ));
-        }
+        self.whole(m, pc)?;
         let at = self.address(env.p, addr);
         for j in 0..count as usize {
             let mut regs = if load || r == 255 { [0; 32] } else { self.r.0[r as usize + j] };

@@ -9,6 +9,7 @@
 
 mod control;
 mod memory;
+mod sync;
 
 use super::hazard::{Distances, Hazards};
 use super::image::STACK_TOP;
@@ -20,6 +21,7 @@ use crate::memory::{Window, check_aligned, get, put};
 use crate::shadow::{Clock, Shadow, Who};
 use crate::view::Memory;
 use memory::resolve;
+use rustc_hash::FxHashSet;
 
 /// Instructions that a group may issue while another could run.
 const TURN: u32 = 10_000;
@@ -106,6 +108,8 @@ pub struct Env<'a> {
     pub clocks: &'a mut [Clock],
     /// See `clocks`.
     pub cluster_clock: &'a mut Clock,
+    /// Barriers in shared memory that were made and not invalidated.
+    pub objects: &'a mut FxHashSet<(usize, usize)>,
     /// What is known about the bytes of shared memory.
     pub shadow: &'a mut Shadow,
     /// The warp's number in its cluster.
@@ -134,6 +138,8 @@ pub struct Warp {
     upreds: [u32; 8],
     b: [Lanes; 16],
     specials: Vec<Lanes>,
+    /// See [`Exec::Rpc`].
+    rpc: [Lanes; 2],
     local: Vec<Vec<u8>>,
     copies: Copies,
     hazards: Option<Box<Hazards>>,
@@ -177,6 +183,7 @@ impl Warp {
             upreds: [0, 0, 0, 0, 0, 0, 0, u32::MAX],
             b: [[0; 32]; 16],
             specials,
+            rpc: [[JUNK; 32]; 2],
             local: vec![Vec::new(); 32],
             copies: Copies::default(),
             hazards: hazards.map(Box::new),
@@ -297,6 +304,15 @@ impl Warp {
         Ok(())
     }
 
+    /// An instruction that all lanes of a warp execute together.
+    fn whole(&self, m: u32, pc: u32) -> Res<()> {
+        if m == u32::MAX {
+            return Ok(());
+        }
+        let message = "not all lanes of the warp execute the instruction together";
+        Err(stop(FaultKind::BarrierMisuse, message, m, pc))
+    }
+
     #[inline]
     fn pass_time(&mut self, ins: &Ins) {
         self.time += ins.stall as u64;
@@ -367,12 +383,43 @@ impl Warp {
                     self.put(d.next(1), m, &out[1]);
                 }
             }
-            Exec::Atom(x) => self.atom(env, pc, x, m)?,
+            Exec::Atom(list) => list.iter().try_for_each(|x| self.atom(env, pc, x, m))?,
+            Exec::ProxyFence => env.shadow.proxy_fence(env.id),
             Exec::Copy(x) => self.copy(env, pc, x, m)?,
             Exec::CopyGroup(wait) => self.copy_group(env, pc, *wait)?,
+            Exec::Syncs(x) => self.syncs(env, pc, x, m)?,
+            Exec::Bulk(x) => self.bulk(env, pc, x, m)?,
+            Exec::AsyncStore(x) => self.async_store(env, pc, x, m)?,
+            Exec::Rpc { d, s, high } => {
+                if let Some(s) = s {
+                    let v = *self.src(env.p, *s);
+                    lanes(m).for_each(|i| self.rpc[*high as usize][i] = v[i]);
+                } else {
+                    let v = self.rpc[*high as usize];
+                    self.put(*d, m, &v);
+                }
+            }
             Exec::Fence => env.shadow.fence(env.id),
             Exec::Matrix { load, trans, addr, r, count } => {
                 self.matrix(env, pc, (*load, *trans, *r, *count), addr, m)?
+            }
+            Exec::Mma { op, r: [d, a, b, c] } => {
+                self.whole(m, pc)?;
+                let [na, nb, nc] = op.registers();
+                let list = |first: u8, n: usize| -> Vec<Lanes> {
+                    (0..n)
+                        .map(|k| if first == 255 { [0; 32] } else { self.r.0[(first as usize + k).min(255)] })
+                        .collect()
+                };
+                let out = op.compute(&list(*a, na), &list(*b, nb), &list(*c, nc));
+                for (k, out) in out.iter().enumerate() {
+                    self.put(gpr(*d, k), m, out);
+                }
+            }
+            Exec::Movm { d, a } => {
+                self.whole(m, pc)?;
+                let out = super::tensor::transpose(self.src(env.p, *a));
+                self.put(gpr(*d, 0), m, &out);
             }
             Exec::Qspc { addr, space, p, d } => {
                 let at = self.address(env.p, addr);
