@@ -248,6 +248,12 @@ impl ScalarType {
         self.line().3 == Bits
     }
 
+    /// True for two values of a type in one register.
+    pub fn is_packed(self) -> bool {
+        use ScalarType::*;
+        matches!(self, F16x2 | BF16x2 | U16x2 | S16x2 | F32x2)
+    }
+
     /// True for `.texref`, `.samplerref`, `.surfref`.
     pub fn is_opaque(self) -> bool {
         self.line().3 == Opaque

@@ -5,7 +5,6 @@ use crate::access::{CmpOp, Rounding};
 use crate::isa::{Count, Form, Mod, Op, OperandForm, Slot};
 use crate::module::Inst;
 use crate::types::ScalarType;
-use arch::Target;
 use diag::Diagnostic;
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
@@ -236,6 +235,39 @@ fn missing(inst: &Inst, group: &crate::isa::Group, name: &str) -> String {
     format!("{what} required for instruction '{name}'")
 }
 
+/// What is wrong with the types of an `mma`: those of the factors decide which message it is.
+fn mma_types(inst: &Inst, shape: &str, name: &str) -> String {
+    use ScalarType::*;
+    let types = inst.types();
+    let sparse = inst.has(Mod::Sp) || inst.has(Mod::SpOrderedMetadata);
+    let kind = inst.mods.iter().any(|m| m.name().starts_with("kind::"));
+    let incorrect = format!("Incorrect instruction type specified for mma with shape '.{shape}'");
+    let unexpected = format!("Unexpected instruction types specified for '{name}'");
+    let sums = match types[..] {
+        [d, a, .., c] if d == c => match d {
+            S32 => matches!(a, U4 | S4 | B1 | BF16 | BF16x2),
+            F32 => matches!(a, BF16 | BF16x2 | TF32),
+            _ => false,
+        },
+        _ => false,
+    };
+    match types[..] {
+        _ if kind => unexpected,
+        [F32, E2M1, E2M1, F32, UE8M0 | UE4M3] => incorrect,
+        [S32, B1, _, _, S32] => {
+            format!("Unexpected number of instruction types specified for mma with shape '.{shape}'")
+        }
+        [S32, U4 | S4, _, _, S32] if sparse => {
+            format!("Unexpected number of instruction types specified for Sparse mma with shape '.{shape}'")
+        }
+        [S32, U4 | S4, _, _, S32] => format!("Argument vector size mismatch for instruction '{name}'"),
+        [S32, ..] if types.len() == 5 => unexpected,
+        [U32, U8 | S8 | U4 | S4 | B1, _, S32] => incorrect,
+        _ if sums => incorrect,
+        _ => unexpected,
+    }
+}
+
 /// How many words of the longest name of the opcode stand behind it.
 fn name_length(inst: &Inst) -> usize {
     let named = |f: &Form| inst.mods.starts_with(f.name).then_some(f.name.len());
@@ -388,6 +420,92 @@ impl Checker<'_> {
         (least..=fit.operands.len()).contains(&given) && self.misfits(inst, &fit)
     }
 
+    /// Messages that one instruction alone has, before the general ones.
+    fn precise(&self, inst: &Inst, miss: &Miss, name: &str) -> Option<String> {
+        let extra = |m: Mod| miss.extra.contains(&m);
+        let lacks = |m: Mod| miss.missing.is_some_and(|g| g.words.iter().any(|w| w.word == m));
+        let types = inst.types();
+        let last = types.last().map_or("", |t| t.name());
+        let mismatch = || Some(format!("Arguments mismatch for instruction '{name}'"));
+        let unexpected = || Some(format!("Unexpected instruction types specified for '{name}'"));
+        let spaces = inst.mods.iter().filter(|&&m| crate::types::Space::from_mod(m).is_some()).count();
+        let scope = inst.mods.iter().find(|&&m| crate::access::Scope::from_mod(m).is_some());
+        let order = [Mod::Weak, Mod::Relaxed, Mod::Acquire, Mod::Release].into_iter().find(|&m| inst.has(m));
+        match inst.op {
+            Op::Cvt => {
+                let given = inst.operands.len();
+                if [Mod::Relu, Mod::Satfinite].into_iter().any(extra)
+                    || inst.has(Mod::Relu) && miss.types
+                    || inst.has(Mod::Satfinite) && types.first().is_some_and(|t| t.is_int())
+                {
+                    return unexpected();
+                }
+                let counts = miss.form.operands.iter().filter(|o| !o.optional && o.when.is_none()).count();
+                (!miss.types && given != counts).then(mismatch).flatten()
+            }
+            Op::Min | Op::Max if extra(Mod::Relu) || inst.has(Mod::Relu) && miss.types => match types[..] {
+                [t] if t.is_int() && t != ScalarType::S64 => {
+                    Some(format!("Illegal modifier '.relu' for instruction '{name}' with type '.{last}'"))
+                }
+                [ScalarType::F32 | ScalarType::F64] => unexpected(),
+                _ => None,
+            },
+            Op::Cp | Op::Multimem if extra(Mod::Noftz) && inst.has(Mod::Reduce) => {
+                Some(format!("Illegal modifier '.noftz' for instruction '{name}' with type '.{last}'"))
+            }
+            Op::Cp if !inst.has(Mod::Bulk) && !inst.has(Mod::Mbarrier) && spaces != 2 && inst.has(Mod::Async) => {
+                let named = |m: Mod| matches!(m, Mod::CommitGroup | Mod::WaitGroup | Mod::WaitAll);
+                (!inst.mods.iter().any(|&m| named(m)))
+                    .then(|| format!("Unexpected number of state spaces specified in instruction '{name}'"))
+            }
+            Op::Tensormap if inst.has(Mod::CpFenceproxy) && spaces != 2 => {
+                Some(format!("Unexpected number of state spaces specified in instruction '{name}'"))
+            }
+            Op::Multimem if lacks(Mod::BulkGroup) => {
+                Some(format!(".bulk_group modifier required for instruction '{name}'"))
+            }
+            Op::Red if inst.has(Mod::Async) && order.is_none() => {
+                Some(format!("order modifier required for instruction '{name}'"))
+            }
+            Op::Red | Op::St if inst.has(Mod::Async) && order.is_some_and(|o| o != Mod::Weak) && scope.is_none() => {
+                let order = order.map_or("", |m| m.name());
+                Some(format!("Modifier '.{order}' requires scope with '{name}' instruction"))
+            }
+            Op::Red | Op::St if inst.has(Mod::Async) && lacks(Mod::MbarrierCompleteTxBytes) => {
+                let has = scope.map_or(".shared::cluster".to_string(), |s| format!(".{}", s.name()));
+                Some(format!(
+                    "Modifier '{has}' requires modifier '.mbarrier::complete_tx::bytes' for instruction '{name}'"
+                ))
+            }
+            Op::Fence if inst.has(Mod::TensormapGeneric) && lacks(Mod::Release) => {
+                Some(format!(".acquire/.release modifier required for instruction '{name}'"))
+            }
+            Op::Vshl | Op::Vshr | Op::Bmsk | Op::Szext if lacks(Mod::Clamp) => {
+                Some(format!("Clamp modifier required for instruction '{name}'"))
+            }
+            Op::Vset | Op::Vset2 | Op::Vset4 if lacks(Mod::Eq) => {
+                Some(format!("Comparison modifier required for instruction '{name}'"))
+            }
+            Op::Tex if matches!(types[..], [_, ScalarType::U32]) => {
+                Some("Integer coordinates require .s32 instruction type".to_string())
+            }
+            Op::Tex if inst.vector() == 2 && types.first().is_some_and(|t| t.bits() == 32 && !t.is_packed()) => {
+                (types.len() == 2).then(|| format!("Instruction '{name}.{}' requires .v4 type", types[0].name()))
+            }
+            Op::Ldmatrix | Op::Tcgen05 => {
+                let formats = |m: &&Mod| matches!(m, Mod::B8x16 | Mod::B6x16P32 | Mod::B4x16P64);
+                let formats = inst.mods.iter().filter(formats).count();
+                (formats > 0 && types.len() > formats).then(unexpected).flatten()
+            }
+            Op::Mma if types.len() == 4 && !inst.has(Mod::BlockScale) => {
+                use ScalarType::{F16, F32};
+                let mixed = matches!(types[..], [F16, F16, F16, F32] | [F32, F16, F16, F16]);
+                (mixed && miss.extra.iter().all(|m| matches!(m, Mod::F16 | Mod::F32))).then(mismatch).flatten()
+            }
+            _ => None,
+        }
+    }
+
     fn report(&mut self, inst: &Inst, miss: &Miss) {
         let name = name(inst);
         if let Some(message) = super::repeat::repeated(inst) {
@@ -410,6 +528,9 @@ impl Checker<'_> {
             if let Some(message) = message {
                 return self.error(inst.span, message);
             }
+        }
+        if let Some(message) = self.precise(inst, miss, &name) {
+            return self.error(inst.span, message);
         }
         // The operands are looked at before most modifiers are.
         let early = miss.form.name.is_empty()
@@ -468,22 +589,8 @@ impl Checker<'_> {
         } else if let (true, Op::Mma, Some(shape)) =
             (miss.types, inst.op, inst.mods.iter().find(|m| super::repeat::is_shape(m.name())))
         {
-            use ScalarType::{F16, F32, F64, S32};
-            let types = inst.types();
-            let sums = |t: Option<&ScalarType>| matches!(t, Some(F16 | F32 | F64 | S32));
-            let sparse = inst.has(Mod::Sp) || inst.has(Mod::SpOrderedMetadata);
-            let shape = shape.name();
-            match types.len() {
-                5.. if !inst.has(Mod::BlockScale) && types[1].bits() <= 8 && !types[1].is_float() => {
-                    let kind = if sparse { "Sparse mma" } else { "mma" };
-                    format!("Unexpected number of instruction types specified for {kind} with shape '.{shape}'")
-                }
-                3 if types[1] != F16 && sums(types.first()) && sums(types.last()) => {
-                    format!("Incorrect instruction type specified for mma with shape '.{shape}'")
-                }
-                _ => format!("Unexpected instruction types specified for '{name}'"),
-            }
-        } else if miss.types && inst.op == Op::Tensormap {
+            mma_types(inst, shape.name(), &name)
+        } else if miss.types && inst.op == Op::Tensormap && inst.types().len() == 1 {
             format!("Arguments mismatch for instruction '{name}'")
         } else if miss.types {
             format!("Unexpected instruction types specified for '{name}'")
@@ -491,7 +598,9 @@ impl Checker<'_> {
             format!("Illegal rounding modifier for instruction '{name}'")
         } else if let Some(m) = has(&|m| crate::types::Space::from_mod(m).is_some()) {
             let _ = m;
-            if spaces > 1 {
+            let copies = inst.has(Mod::Bulk) || inst.op == Op::Cp && inst.has(Mod::Tensor);
+            let pair = matches!(inst.op, Op::Cp | Op::Tensormap);
+            if !copies && spaces > 1 && !(pair && spaces == 2) {
                 return self
                     .error(inst.span, format!("Unexpected number of state spaces specified in instruction '{name}'"));
             }
@@ -506,7 +615,7 @@ impl Checker<'_> {
             }
         } else if let Some(m) = has(&|m| matches!(m, Mod::V2 | Mod::V4 | Mod::V8)) {
             let _ = m;
-            if matches!(inst.op, Op::Mma | Op::Wgmma) {
+            if matches!(inst.op, Op::Mma | Op::Wgmma | Op::Wmma) {
                 format!("Argument vector size mismatch for instruction '{name}'")
             } else {
                 format!("Vector qualifier is not allowed for instruction '{name}'")
@@ -535,65 +644,6 @@ impl Checker<'_> {
         };
         let help = format!("the nearest form is `{}`", spelled(miss.form));
         self.diags.push(Diagnostic::error(message).at(inst.span).help(help));
-    }
-
-    /// Reports what the PTX version or the target does not have; true if anything was reported.
-    fn gates(&mut self, inst: &Inst, fits: &[Fit]) -> bool {
-        // The most generous form counts: another one may be of a later version.
-        let mut best: Option<Vec<(String, crate::isa::Since)>> = None;
-        for f in fits {
-            let mut bad = Vec::new();
-            if f.form.since.ptx > self.version || !f.form.since.has(self.target) {
-                bad.push((name(inst), f.form.since));
-            }
-            let mut used = 0u32;
-            for &m in inst.mods {
-                let found = f.form.groups.iter().enumerate().find_map(|(i, g)| {
-                    let w = g.words.iter().find(|w| w.word == m)?;
-                    (used & 1 << i == 0).then_some((i, w))
-                });
-                if let Some((i, w)) = found {
-                    used |= 1 << i;
-                    if w.since.ptx > self.version || !w.since.has(self.target) {
-                        bad.push((format!(".{}", m.name()), w.since));
-                    }
-                }
-            }
-            if best.as_ref().is_none_or(|b| bad.len() < b.len()) {
-                best = Some(bad);
-            }
-        }
-        let bad = best.unwrap_or_default();
-        for (what, since) in &bad {
-            self.since(inst.span, what, *since);
-        }
-        !bad.is_empty()
-    }
-
-    /// Reports that something came later than the version or target at hand.
-    pub(super) fn since(&mut self, span: diag::Span, what: &str, since: crate::isa::Since) {
-        if since.ptx > self.version {
-            let (a, b) = since.ptx;
-            let message = format!("Feature '{what}' requires PTX ISA .version {a}.{b} or later");
-            let (c, d) = self.version;
-            let help = format!("`{what}` needs PTX {a}.{b}; this module is of version {c}.{d}");
-            self.diags.push(Diagnostic::error(message).at(span).help(help));
-        }
-        if since.has(self.target) {
-            return;
-        }
-        let message = if since.only.is_empty() {
-            format!("Feature '{what}' requires .target sm_{} or higher", since.sm)
-        } else {
-            let kind = if what.starts_with('.') || what.starts_with('%') { "Feature" } else { "Instruction" };
-            format!("{kind} '{what}' not supported on .target '{}'", self.target)
-        };
-        let mut needs: Vec<String> = since.only.iter().map(Target::to_string).collect();
-        if since.sm != 0 {
-            needs.push(format!("sm_{}", since.sm));
-        }
-        let help = format!("`{what}` needs {}; this module targets {}", needs.join(" or "), self.target);
-        self.diags.push(Diagnostic::error(message).at(span).help(help));
     }
 }
 

@@ -4,7 +4,7 @@ use super::Checker;
 use super::forms::{self, Fit};
 use crate::isa::{Count, Mod, Op, OperandForm, OperandKind, OperandType, Since, Values};
 use crate::module::*;
-use crate::types::{ScalarType, Space};
+use crate::types::{ScalarType, Space, SpecialReg};
 use smallvec::SmallVec;
 
 /// May a register of type `reg` stand where exactly `ty` is meant? Equal size, and equal kind or one of them untyped.
@@ -76,30 +76,44 @@ impl Checker<'_> {
             .collect();
         let name = || forms::name(inst);
         if counted.is_empty() {
-            if inst.op == Op::Setp && given == 4 {
-                return self.error(inst.span, "Boolean operation is required for instruction 'setp'");
+            let extra = match (inst.op, given) {
+                (Op::Setp | Op::Set, 4) | (Op::Lop3, 6) => inst.operands.last(),
+                _ => None,
+            };
+            let condition = match extra {
+                Some(Operand::Int(_)) => true,
+                Some(Operand::Reg { reg, elem: None } | Operand::NotReg(reg)) => {
+                    matches!(self.reg(f, *reg, None), Ok(ScalarType::Pred))
+                }
+                _ => false,
+            };
+            if condition {
+                return self.error(inst.span, format!("Boolean operation is required for instruction '{}'", name()));
             }
             return self.error(inst.span, format!("Arguments mismatch for instruction '{}'", name()));
         }
-        let mut first: Option<Bad> = None;
+        let mut first: Option<(usize, Bad)> = None;
         for fit in counted {
             match self.operands(f, inst, fit) {
                 Ok(()) => {
                     // Another form of the same modifiers may be older than the one that the operands call for.
-                    let since = fit.form.since;
-                    if !self.gated && (since.ptx > self.version || !since.has(self.target)) {
-                        self.since(inst.span, &name(), since);
-                        return;
+                    if !self.gated && self.late(fit.form.since) {
+                        return self.form_gate(inst, fit.form);
                     }
                     self.specials(inst);
                     return self.meaning(func, f, inst);
                 }
-                Err(bad @ Bad::Because(_)) if !matches!(first, Some(Bad::Because(_))) => first = Some(bad),
+                // That of the form whose operands fit farthest.
+                Err((at, bad @ Bad::Because(_))) => {
+                    if !matches!(first, Some((before, Bad::Because(_))) if before >= at) {
+                        first = Some((at, bad));
+                    }
+                }
                 Err(bad) => first = first.or(Some(bad)),
             }
         }
         let message = match first {
-            Some(Bad::Because(text)) => text,
+            Some((_, Bad::Because(text))) => text,
             _ => format!("Arguments mismatch for instruction '{}'", name()),
         };
         self.error(inst.span, message);
@@ -108,16 +122,17 @@ impl Checker<'_> {
     /// Is there an operand that can never stand where it does?
     pub(super) fn misfits(&self, inst: &Inst, fit: &Fit) -> bool {
         let Some(f) = self.func.and_then(|i| self.m.funcs.get(i.index())) else { return false };
-        matches!(self.operands(f, inst, fit), Err(Bad::Mismatch))
+        matches!(self.operands(f, inst, fit), Err((_, Bad::Mismatch)))
     }
 
-    fn operands(&self, f: &Function, inst: &Inst, fit: &Fit) -> Checked {
+    /// What is wrong with the operands, and with which one.
+    fn operands(&self, f: &Function, inst: &Inst, fit: &Fit) -> Result<(), (usize, Bad)> {
         // An operand of a wrong kind or type is told before what else is wrong with others.
         let mut told = Ok(());
         for (i, (o, form)) in inst.operands.iter().zip(&fit.operands).enumerate() {
             match self.operand(f, inst, fit, i, o, form) {
-                Err(Bad::Mismatch) => return Err(Bad::Mismatch),
-                Err(bad) if told.is_ok() => told = Err(bad),
+                Err(Bad::Mismatch) => return Err((i, Bad::Mismatch)),
+                Err(bad) if told.is_ok() => told = Err((i, bad)),
                 _ => {}
             }
         }
@@ -137,55 +152,76 @@ impl Checker<'_> {
             form.kind,
             K::Dest | K::DestPred | K::DestAndPred | K::DestBoth | K::ConvDest | K::MoveDest | K::LoadDest
         );
+        // What an operand of the instruction's own type may not be is told more precisely than others.
+        let own = matches!(form.ty, OperandType::Slot(_) | OperandType::Twice);
         if is_dest {
             match o {
                 Operand::Special(s) => {
-                    if ty.is_some_and(|t| t != ScalarType::Pred && t.bits() > s.ty().bits()) {
-                        return Err(Bad::Mismatch);
+                    let read =
+                        form.kind == K::MoveDest || form.kind == K::ConvDest && inst.types().iter().all(|t| t.is_int());
+                    if read && ty.is_some_and(|t| t != ScalarType::Pred && t.bits() <= s.ty().bits()) {
+                        return because("Read-only special register cannot be destination argument");
                     }
-                    return because("Read-only special register cannot be destination argument");
+                    return self.no_special(inst, *s, ty, form.kind == K::ConvDest);
                 }
+                Operand::F32(_) | Operand::F64(_) if form.kind == K::DestPred => return Err(Bad::Mismatch),
                 Operand::Int(_) | Operand::F32(_) | Operand::F64(_) => {
                     if form.kind != K::DestPred {
+                        if form.kind == K::ConvDest && inst.has(Mod::Tf32) {
+                            return Err(Bad::Mismatch);
+                        }
                         constant(o, ty)?;
                     }
+                    return because(format!("Result register required for instruction '{}'", name()));
+                }
+                Operand::NotReg(reg)
+                    if (ty == Some(ScalarType::Pred) || form.kind == K::DestPred)
+                        && self.reg(f, *reg, None)? == ScalarType::Pred =>
+                {
                     return because(format!("Result register required for instruction '{}'", name()));
                 }
                 _ => {}
             }
         }
-        if matches!(form.kind, K::Dest | K::DestPred | K::Source | K::DestAndPred)
-            && matches!(o, Operand::Vector(_))
-            && !matches!(
-                inst.op,
-                Op::Lop3
-                    | Op::Match
-                    | Op::Tcgen05
-                    | Op::Wgmma
-                    | Op::Mbarrier
-                    | Op::Cp
-                    | Op::Shfl
-                    | Op::Vote
-                    | Op::Redux
-                    | Op::Elect
-            )
+        if matches!(form.kind, K::Dest | K::DestPred | K::Source | K::DestAndPred | K::ConvDest | K::ConvSource)
+            && let Operand::Vector(parts) = o
         {
-            if let (Operand::Vector(parts), Some(ty)) = (o, ty) {
-                for p in parts {
-                    match p {
-                        Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ty) => {}
-                        _ => return Err(Bad::Mismatch),
-                    }
+            let Some(ty) = ty.filter(|t| own && !t.is_bits()) else { return Err(Bad::Mismatch) };
+            for p in parts {
+                match p {
+                    Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ty) => {}
+                    _ => return Err(Bad::Mismatch),
                 }
             }
-            return because(if inst.op == Op::Red {
+            return because(if matches!(inst.op, Op::Red | Op::Atom) {
                 format!("Vector is not expected for argument {i} of instruction '{}'", name())
             } else {
                 format!("Vector operand is not allowed for instruction '{}'", name())
             });
         }
-        if is_dest && matches!(o, Operand::Var { .. }) || form.kind == K::ConvDest && matches!(o, Operand::Mem(_)) {
-            return because(format!("Argument {i} of instruction '{}': must be register", name()));
+        // The address of something is a 64-bit number to it; the name of a variable fits everywhere.
+        if own
+            && matches!(
+                form.kind,
+                K::Dest | K::DestAndPred | K::ConvDest | K::LoadDest | K::Source | K::ConvSource | K::StoreSource
+            )
+            && !matches!(inst.op, Op::Redux | Op::Match | Op::Elect | Op::Wgmma | Op::Tcgen05)
+        {
+            // A surface or texture and its coordinates count for two.
+            let i = i + usize::from(matches!(inst.op, Op::Sust | Op::Sured));
+            let number = match form.kind {
+                K::ConvDest | K::ConvSource => ty.is_some_and(|t| relaxed(ScalarType::B64, t)) && !inst.has(Mod::Bf16),
+                _ => ty.is_some_and(|t| t.bits() == 64),
+            };
+            match o {
+                Operand::Var { .. } => {
+                    return because(format!("Argument {i} of instruction '{}': must be register", name()));
+                }
+                Operand::Mem(a) if number && matches!(a.base, AddressBase::Reg(_)) => {
+                    return because(format!("Argument {i} of instruction '{}': must be register", name()));
+                }
+                _ => {}
+            }
         }
         let source = matches!(
             form.kind,
@@ -203,12 +239,13 @@ impl Checker<'_> {
                 | K::ConstantVec(_)
         );
         if source && matches!(o, Operand::Sink) && !(i == 0 && inst.op == Op::Tcgen05) {
+            if i == 0 {
+                return because(format!("Result discard mode is not allowed for instruction '{}'", name()));
+            }
             return because("Parsing error near '_': syntax error");
         }
-        if let (Operand::Special(s), K::Source | K::StoreSource | K::Multiple(_) | K::Word) = (o, form.kind)
-            && ty.is_none_or(|t| exact(s.ty(), t) || t.bits() == 16 && s.ty().bits() == 32)
-        {
-            return because(format!("Special register argument not allowed for instruction '{}'", name()));
+        if let (Operand::Special(s), K::Source | K::StoreSource | K::Multiple(_) | K::Word) = (o, form.kind) {
+            return self.no_special(inst, *s, ty, false);
         }
         let fits = |reg: &Operand, test: fn(ScalarType, ScalarType) -> bool| -> Checked {
             let (Operand::Reg { reg, elem }, Some(ty)) = (reg, ty) else { return Err(Bad::Mismatch) };
@@ -265,10 +302,7 @@ impl Checker<'_> {
                     Operand::Reg { .. } => {
                         fits(o, if form.kind == K::Source || inst.has(Mod::Bf16) { exact } else { relaxed })
                     }
-                    Operand::Var { .. } if !matches!(inst.op, Op::Tcgen05 | Op::Wgmma) => {
-                        because(format!("Argument {i} of instruction '{}': must be register", name()))
-                    }
-                    Operand::Special(s) => self.special(*s, ty, form.kind == K::ConvSource),
+                    Operand::Special(s) => self.special(inst, *s, ty, form.kind == K::ConvSource),
                     _ => constant(o, ty),
                 }
             }
@@ -365,12 +399,20 @@ impl Checker<'_> {
                 Operand::Reg { .. } => fits(o, exact),
                 _ => Err(Bad::Mismatch),
             },
-            K::Texture => self.texture(f, inst, o, ty),
+            K::Texture => {
+                let given = fit.operands.iter().take(inst.operands.len());
+                let offsets = given.into_iter().any(|o| o.kind == K::Offset);
+                self.texture(f, inst, o, ty, offsets)
+            }
             K::TexelDest(_) | K::Offset | K::Gradient | K::Handle | K::Part => self.texel(f, inst, i, o, form, ty),
             K::Constant(values) => match o {
                 Operand::Int(n) => in_range(*n, values, i, inst),
-                Operand::Var { .. } => because("Integer constant expression expected"),
-                Operand::Reg { .. } if inst.op == Op::Tcgen05 => {
+                Operand::Var { .. } | Operand::Special(_) | Operand::Reg { .. }
+                    if inst.op == Op::Tensormap && inst.has(Mod::Replace) =>
+                {
+                    because("Integer constant expression expected")
+                }
+                Operand::Reg { .. } if inst.op == Op::Tcgen05 && !inst.has(Mod::Mma) => {
                     because(format!("Argument {i} of instruction '{}': must be constant", name()))
                 }
                 _ => Err(Bad::Mismatch),
@@ -434,209 +476,31 @@ impl Checker<'_> {
         }
     }
 
-    fn special(&self, s: crate::types::SpecialReg, ty: Option<ScalarType>, conversion: bool) -> Checked {
+    /// A special register where none may be: told so where its size is right.
+    pub(super) fn no_special(&self, inst: &Inst, s: SpecialReg, ty: Option<ScalarType>, wider: bool) -> Checked {
+        let own = s.ty().bits();
+        let fits = match ty {
+            None => true,
+            Some(ScalarType::Pred) => false,
+            Some(t) => t.bits() == own || own == 32 && t.bits() == 16 || wider && t.bits() < own,
+        };
+        if fits {
+            because(format!("Special register argument not allowed for instruction '{}'", forms::name(inst)))
+        } else {
+            Err(Bad::Mismatch)
+        }
+    }
+
+    pub(super) fn special(&self, inst: &Inst, s: SpecialReg, ty: Option<ScalarType>, conversion: bool) -> Checked {
         let Some(ty) = ty else { return Err(Bad::Mismatch) };
-        if conversion && ty.is_float() {
-            return because("Special register argument not allowed for instruction 'cvt'");
+        if conversion && !inst.types().iter().all(|t| t.is_int()) {
+            return self.no_special(inst, s, Some(ty), true);
         }
         let own = s.ty();
         // The 32-bit index registers were 16 bits wide once: both widths may be read.
         let narrow = own.bits() == 32 && ty.bits() == 16;
         let ok = !s.is_vector() && (exact(own, ty) || narrow || (conversion && relaxed(own, ty)));
         if ok { Ok(()) } else { Err(Bad::Mismatch) }
-    }
-
-    /// The registers of `{a, b}` as one value of type `ty`.
-    fn packed(&self, f: &Function, parts: &[Operand], ty: ScalarType, dest: bool) -> Checked {
-        if !matches!(parts.len(), 2 | 4) {
-            return because(format!("Illegal vector size: {}", parts.len()));
-        }
-        if !ty.is_bits() {
-            return Err(Bad::Mismatch);
-        }
-        let bits = ty.bits() / parts.len() as u32;
-        for p in parts {
-            match p {
-                Operand::Reg { reg, elem } => {
-                    let t = self.reg(f, *reg, *elem)?;
-                    if t == ScalarType::Pred || t.bits() != bits {
-                        return Err(Bad::Mismatch);
-                    }
-                }
-                Operand::Sink if dest => {}
-                Operand::Int(_) if !dest => {}
-                _ => return Err(Bad::Mismatch),
-            }
-        }
-        Ok(())
-    }
-
-    fn vector_reg(&self, f: &Function, o: &Operand) -> Option<Register> {
-        match o {
-            Operand::Reg { reg, elem: None } => f.regs.get(reg.index()).filter(|r| r.vector > 1).cloned(),
-            _ => None,
-        }
-    }
-
-    fn move_dest(&self, f: &Function, inst: &Inst, o: &Operand, ty: Option<ScalarType>) -> Checked {
-        let Some(ty) = ty else { return Err(Bad::Mismatch) };
-        let n = inst.vector();
-        if n > 1 {
-            return self.elements(f, o, n, ty, exact, true);
-        }
-        match o {
-            Operand::Vector(parts) => self.packed(f, parts, ty, true),
-            Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ty) => Ok(()),
-            Operand::Sink => {
-                because(format!("Result discard mode is not allowed for instruction '{}'", forms::name(inst)))
-            }
-            _ => Err(Bad::Mismatch),
-        }
-    }
-
-    fn move_source(&self, f: &Function, inst: &Inst, o: &Operand, ty: Option<ScalarType>) -> Checked {
-        let Some(ty) = ty else { return Err(Bad::Mismatch) };
-        let n = inst.vector();
-        if n > 1 {
-            return match o {
-                Operand::Special(s) if s.is_vector() && exact(s.ty(), ty) => Ok(()),
-                _ => self.elements(f, o, n, ty, exact, false),
-            };
-        }
-        match o {
-            Operand::Vector(parts) => self.packed(f, parts, ty, false),
-            Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ty) => Ok(()),
-            Operand::NotReg(reg) if ty == ScalarType::Pred && self.reg(f, *reg, None)? == ty => Ok(()),
-            Operand::Special(s) => self.special(*s, Some(ty), false),
-            Operand::Var { var, .. } => {
-                let v = &self.m.vars[var.index()];
-                let callee_side = v.scope.is_some_and(|s| {
-                    let f = &self.m.funcs[s.index()];
-                    f.params.contains(var) || f.returns.contains(var)
-                });
-                if v.space == Space::Param && !callee_side {
-                    return because(format!("Illegal to take address of parameter '{}'", v.name));
-                }
-                if ty.is_float() || ty == ScalarType::Pred || ty.bits() < 16 { Err(Bad::Mismatch) } else { Ok(()) }
-            }
-            Operand::Func(_) | Operand::Label(_) if !ty.is_float() && ty.bits() == 64 => Ok(()),
-            _ => constant(o, Some(ty)),
-        }
-    }
-
-    /// `{a, b}` or a vector register as `n` elements.
-    fn elements(
-        &self,
-        f: &Function,
-        o: &Operand,
-        n: u8,
-        ty: ScalarType,
-        test: fn(ScalarType, ScalarType) -> bool,
-        dest: bool,
-    ) -> Checked {
-        if let Some(r) = self.vector_reg(f, o) {
-            return if r.vector == n && test(r.ty, ty) { Ok(()) } else { Err(Bad::Mismatch) };
-        }
-        let Operand::Vector(parts) = o else { return because("Result vector expected") };
-        if !matches!(parts.len(), 2 | 4 | 8) {
-            return because(format!("Illegal vector size: {}", parts.len()));
-        }
-        if parts.len() != n as usize {
-            return Err(Bad::Because(String::new()));
-        }
-        for p in parts {
-            match p {
-                Operand::Reg { reg, elem } => {
-                    if !test(self.reg(f, *reg, *elem)?, ty) {
-                        return Err(Bad::Mismatch);
-                    }
-                }
-                Operand::Sink if dest => {}
-                _ if !dest => constant(p, Some(ty))?,
-                _ => return Err(Bad::Mismatch),
-            }
-        }
-        Ok(())
-    }
-
-    /// `{a, b, ...}` or a vector register as exactly `n` elements of a matrix fragment, a coordinate list and the like.
-    #[allow(clippy::too_many_arguments)]
-    fn fragment(
-        &self,
-        f: &Function,
-        inst: &Inst,
-        i: usize,
-        o: &Operand,
-        n: usize,
-        ty: ScalarType,
-        dest: bool,
-    ) -> Checked {
-        let size = || {
-            let name = forms::name(inst);
-            because(if inst.op == Op::Cp {
-                format!("Argument {} of instruction '{name}': Argument vector size mismatch", i + 1)
-            } else {
-                format!("Argument vector size mismatch for instruction '{name}'")
-            })
-        };
-        if let Some(r) = self.vector_reg(f, o) {
-            return match () {
-                _ if r.vector as usize != n => size(),
-                _ if exact(r.ty, ty) => Ok(()),
-                _ => Err(Bad::Mismatch),
-            };
-        }
-        let Operand::Vector(parts) = o else {
-            let fits = match o {
-                Operand::Reg { reg, elem } => {
-                    let t = self.reg(f, *reg, *elem)?;
-                    let loose = matches!(ty, ScalarType::BF16x2 | ScalarType::TF32) && t.bits() == ty.bits();
-                    t == ScalarType::Pred && !dest && ty == ScalarType::B32 || exact(t, ty) || loose
-                }
-                Operand::NotReg(_) => !dest && ty == ScalarType::B32,
-                Operand::Special(s) => s.ty().bits() == ty.bits(),
-                _ => constant(o, Some(ty)).is_ok(),
-            };
-            return if fits { because(format!("Vector expected for argument {i}")) } else { Err(Bad::Mismatch) };
-        };
-        if parts.len() != n {
-            return size();
-        }
-        for p in parts {
-            match p {
-                Operand::Reg { reg, elem } => {
-                    if !exact(self.reg(f, *reg, *elem)?, ty) {
-                        return Err(Bad::Mismatch);
-                    }
-                }
-                Operand::Sink if dest => {}
-                _ if !dest => constant(p, Some(ty))?,
-                _ => return Err(Bad::Mismatch),
-            }
-        }
-        Ok(())
-    }
-
-    fn memory_data(&self, f: &Function, inst: &Inst, o: &Operand, ty: Option<ScalarType>, store: bool) -> Checked {
-        let Some(ty) = ty else { return Err(Bad::Mismatch) };
-        let size = || Bad::Because(format!("Argument vector size mismatch for instruction '{}'", forms::name(inst)));
-        let n = inst.vector();
-        if n > 1 {
-            return self.elements(f, o, n, ty, relaxed, !store).map_err(|b| match b {
-                Bad::Because(text) if text.is_empty() => size(),
-                other => other,
-            });
-        }
-        match o {
-            Operand::Vector(_) => Err(size()),
-            Operand::Reg { reg, elem } if relaxed(self.reg(f, *reg, *elem)?, ty) => Ok(()),
-            Operand::Sink if inst.op == Op::Ldu => {
-                because(format!("Result discard mode is not allowed for instruction '{}'", forms::name(inst)))
-            }
-            Operand::Sink if !store => Ok(()),
-            _ if store => constant(o, Some(ty)),
-            _ => Err(Bad::Mismatch),
-        }
     }
 
     /// First version and SM of the special registers read.
@@ -741,183 +605,6 @@ impl Checker<'_> {
                 }
             }
             _ => {}
-        }
-    }
-
-    fn memory(&mut self, func: FuncId, f: &Function, inst: &Inst) {
-        let name = forms::name(inst);
-        let space = inst.space();
-        if inst.mods.iter().filter(|&&m| Space::from_mod(m).is_some()).count() > 1 {
-            return self
-                .error(inst.span, format!("Unexpected number of state spaces specified in instruction '{name}'"));
-        }
-        let sem = [Mod::Relaxed, Mod::Acquire, Mod::Release].into_iter().find(|&m| inst.has(m));
-        if let (Op::Ld | Op::St, Some(sem), None) = (inst.op, sem, inst.scope()) {
-            self.error(inst.span, format!("Modifier '.{}' requires scope with '{name}' instruction", sem.name()));
-        }
-        if matches!(inst.op, Op::Ld | Op::St) {
-            if sem.is_none()
-                && let Some(scope) = inst.mods.iter().find(|&&m| crate::access::Scope::from_mod(m).is_some())
-            {
-                let message = format!("Modifier '.{}' requires memory order with '{name}' instruction", scope.name());
-                self.error(inst.span, message);
-            }
-            if inst.has(Mod::Mmio) && !inst.has(Mod::Relaxed) {
-                self.error(
-                    inst.span,
-                    format!("Modifier '.mmio' requires modifier '.relaxed' for instruction '{name}'"),
-                );
-            }
-            if inst.has(Mod::Nc) && space != Space::Global {
-                self.error(inst.span, "Modifier '.nc' requires .global space");
-            }
-        }
-        if inst.has(Mod::L2CacheHint) && inst.has(Mod::Mmio) {
-            self.error(inst.span, "Modifier '.L2::cache_hint' cannot be combined with modifier '.mmio'");
-        }
-        if inst.has(Mod::L2CacheHint) && !matches!(space, Space::Global | Space::Generic) {
-            let space = inst.mods.iter().find(|&&m| Space::from_mod(m).is_some()).map_or("", |m| m.name());
-            let message =
-                format!("Modifier '.L2::cache_hint' cannot be applied to '.{space}' space for instruction '{name}'");
-            self.error(inst.span, message);
-        }
-        let bits = inst.ty().bits() * u32::from(inst.vector());
-        let cache = inst.mods.iter().find(|&&m| crate::access::CacheOp::from_mod(m).is_some());
-        if let (Some(sem), Some(cache), Op::Ld | Op::St) = (sem, cache, inst.op) {
-            let message = format!("Modifier '.{}' cannot be combined with modifier '.{}'", sem.name(), cache.name());
-            self.error(inst.span, message);
-        }
-        if inst.op == Op::Ldu && bits > 128 {
-            self.error(inst.span, "Vector type too large, exceeds 128 bit limit");
-        }
-        let evict = inst.mods.iter().find(|m| matches!(m, Mod::L2EvictFirst | Mod::L2EvictLast | Mod::L2EvictNormal));
-        if let (Op::Ld | Op::St, Some(evict), true) = (inst.op, evict, bits != 256) {
-            let message =
-                format!("Instruction '{name}' requires '.v8.b32/.v4.b64' type with '.{}' modifier.", evict.name());
-            self.error(inst.span, message);
-        }
-        if bits > 128 {
-            if self.target.sm < 100 || self.version < (8, 8) || bits > 256 {
-                let since = Since::new((8, 8), 100);
-                if bits > 256 {
-                    self.error(inst.span, "Vector operand is too large");
-                } else {
-                    self.since(inst.span, "256 bit wide load/store", since);
-                }
-            }
-        } else if inst.vector() == 8
-            && inst.ty().bits() < 32
-            && self.target.sm < 100
-            && matches!(inst.op, Op::Ld | Op::St)
-        {
-            self.error(inst.span, "Illegal vector size: 8");
-        }
-        let Some(address) = inst.operands.iter().find_map(|o| match o {
-            Operand::Mem(a) => Some(*a),
-            _ => None,
-        }) else {
-            return;
-        };
-        match address.base {
-            AddressBase::None => {
-                if space != Space::Local && space != Space::Shared {
-                    self.error(inst.span, "Immediate addresses allowed only for .local state space");
-                }
-            }
-            AddressBase::Reg(reg) => {
-                if space == Space::ParamFunc {
-                    let message = format!("Illegal state space for address operand '::func' with instruction '{name}'");
-                    self.error(inst.span, message);
-                }
-                let narrow = f.regs.get(reg.index()).is_some_and(|r| r.ty.bits() == 32);
-                if narrow && self.m.address_size == 64 && matches!(space, Space::Global | Space::Generic) {
-                    self.error(inst.span, "32-bit address is conflicting with .address_size 64");
-                }
-            }
-            AddressBase::Var(v) => {
-                let var = &self.m.vars[v.index()];
-                let ok = match (space, var.space) {
-                    (Space::Generic, s) => s != Space::Param && s != Space::Const || s == Space::Const,
-                    (Space::Param | Space::ParamEntry | Space::ParamFunc, s) => s == Space::Param,
-                    (Space::SharedCluster, s) => s == Space::Shared,
-                    (a, b) => a == b,
-                };
-                if !ok {
-                    let message =
-                        format!("State space mismatch between instruction and address in instruction '{name}'");
-                    return self.error(inst.span, message);
-                }
-                if inst.op == Op::St && var.space == Space::Param && f.params.contains(&v) && var.scope == Some(func) {
-                    let message = format!("Illegal to write to function input parameter '{}'", var.name);
-                    self.error(inst.span, message);
-                }
-            }
-        }
-    }
-
-    fn call(&mut self, f: &Function, inst: &Inst) {
-        let [Operand::List(returns), target, Operand::List(arguments), rest @ ..] = inst.operands else {
-            return self.error(inst.span, "Arguments mismatch for instruction 'call'");
-        };
-        let m = self.m;
-        let (formal_returns, formal_params) = match target {
-            Operand::Func(id) => {
-                let callee = &m.funcs[id.index()];
-                if callee.kind == FuncKind::Entry {
-                    return self.error(inst.span, "Illegal call target, device function expected");
-                }
-                (&callee.returns, &callee.params)
-            }
-            Operand::Reg { reg, elem: None } => {
-                let ty = f.regs.get(reg.index()).map_or(ScalarType::Pred, |r| r.ty);
-                if ty.bits() != u32::from(m.address_size) || ty.is_float() {
-                    return self.error(inst.span, "Arguments mismatch for instruction 'call'");
-                }
-                let table = match rest {
-                    [Operand::Table(t)] => f.tables.get(t.index()),
-                    _ => None,
-                };
-                match table {
-                    Some(Table::Prototype { returns, params, .. }) => (returns, params),
-                    Some(Table::Call { targets, .. }) if !targets.is_empty() => {
-                        let callee = &m.funcs[targets[0].index()];
-                        (&callee.returns, &callee.params)
-                    }
-                    _ => return self.error(inst.span, "Indirect call requires a call prototype or call targets"),
-                }
-            }
-            _ => return self.error(inst.span, "Arguments mismatch for instruction 'call'"),
-        };
-        for (given, formal, is_return) in [(returns, formal_returns, true), (arguments, formal_params, false)] {
-            if given.len() != formal.len() {
-                self.error(inst.span, "Call has wrong number of parameters");
-                continue;
-            }
-            for (g, id) in given.iter().zip(formal) {
-                let want = &m.vars[id.index()];
-                let ok = match g {
-                    Operand::Var { var, offset: 0 } => {
-                        let have = &m.vars[var.index()];
-                        have.space == Space::Param
-                            && have.size() == want.size()
-                            && have.dims.is_empty() == want.dims.is_empty()
-                            && exact(have.ty, want.ty)
-                    }
-                    Operand::Reg { reg, elem } => match self.reg(f, *reg, *elem) {
-                        Ok(t) => want.dims.is_empty() && exact(t, want.ty),
-                        Err(_) => false,
-                    },
-                    Operand::Sink => is_return,
-                    Operand::Int(_) | Operand::F32(_) | Operand::F64(_) => {
-                        !is_return && want.dims.is_empty() && constant(g, Some(want.ty)).is_ok()
-                    }
-                    _ => false,
-                };
-                if !ok {
-                    let message = format!("Type of argument does not match formal parameter '{}'", want.name);
-                    self.error(inst.span, message);
-                }
-            }
         }
     }
 }

@@ -1,13 +1,17 @@
 //! The validator: is a parsed module legal PTX for its `.target`, and for the GPU at hand?
 //!
 //! What passes here never makes a consumer fail on meaning. Forms come from the instruction table; what a table cannot say
-//! (state spaces of addresses, calls, barrier numbers) stands in `inst.rs`. Messages are worded as the vendor's tool does.
+//! (state spaces of addresses, calls, barrier numbers) stands in the other files. Messages are worded as the vendor's tool does.
 
+mod call;
 mod declare;
 mod forms;
+mod gates;
 mod inst;
+mod memory;
 mod repeat;
 mod texel;
+mod vector;
 
 use crate::module::*;
 use crate::types::{ScalarType, Space};

@@ -32,6 +32,22 @@ fn kind(op: Op, word: Mod) -> Option<&'static str> {
             "Multiple testp operation modifiers specified"
         }
         Mod::Sp | Mod::SpOrderedMetadata => "Multiple sparsity modifiers specified",
+        Mod::Width
+        | Mod::Height
+        | Mod::Depth
+        | Mod::ChannelDataType
+        | Mod::ChannelOrder
+        | Mod::NormalizedCoords
+        | Mod::ForceUnnormalizedCoords
+        | Mod::FilterMode
+        | Mod::AddrMode0
+        | Mod::AddrMode1
+        | Mod::AddrMode2
+        | Mod::ArraySize
+        | Mod::NumMipmapLevels
+        | Mod::NumSamples
+        | Mod::MemoryLayout => "Multiple query modifiers specified",
+        Mod::Min | Mod::Max | Mod::Add if op.name().starts_with('v') => "Multiple instruction post-operation flags set",
         Mod::N1d
         | Mod::N2d
         | Mod::N3d
@@ -77,7 +93,8 @@ pub(super) fn repeated(inst: &Inst) -> Option<String> {
     }
     if matches!(inst.op, Op::Ldmatrix | Op::Tcgen05) {
         let formats = |m: &&Mod| matches!(m, Mod::B8x16 | Mod::B6x16P32 | Mod::B4x16P64);
-        if !matches!(inst.mods.iter().filter(formats).count(), 0 | 2) {
+        let formats = inst.mods.iter().filter(formats).count();
+        if !matches!(formats, 0 | 2) && inst.types().len() <= formats {
             return Some("Unexpected number of 'format conversion' modifiers specified".to_string());
         }
     }
@@ -89,8 +106,9 @@ pub(super) fn repeated(inst: &Inst) -> Option<String> {
         let before = &inst.mods[..i];
         if let Some(kind_here) = kind(inst.op, word) {
             if before.iter().any(|&b| kind(inst.op, b) == Some(kind_here)) {
-                let mip = inst.has(Mod::Base) || inst.has(Mod::Level) || inst.has(Mod::Grad);
-                if inst.op == Op::Tex && mip && kind_here.contains("dimension") {
+                let plain = |m: &Mod| matches!(m, Mod::N1d | Mod::N2d | Mod::N3d | Mod::N4d | Mod::N5d);
+                let geometries = || inst.mods.iter().filter(|&&m| kind(inst.op, m) == Some(kind_here));
+                if kind_here.contains("dimension") && !geometries().all(plain) {
                     return Some("Multiple texture modifiers specified".to_string());
                 }
                 return Some(kind_here.to_string());
@@ -115,6 +133,7 @@ pub(super) fn repeated(inst: &Inst) -> Option<String> {
             | Mod::AcqRel
             | Mod::Sc
             | Mod::Weak
+            | Mod::Noftz
             | Mod::Mmio => Some(format!("Duplicate .{} modifier", word.name())),
             Mod::Sync | Mod::Sat | Mod::Satfinite | Mod::NaN | Mod::Approx | Mod::Relu | Mod::Cc | Mod::Uni => None,
             _ if crate::types::Space::from_mod(word).is_some() => None,

@@ -3,7 +3,7 @@
 use super::Checker;
 use super::forms;
 use super::inst::{Bad, Checked, because, constant, exact};
-use crate::isa::{Count, Mod, Op, OperandForm, OperandKind};
+use crate::isa::{Count, Mod, Op, OperandForm, OperandKind, OperandType};
 use crate::module::*;
 use crate::types::ScalarType;
 
@@ -21,10 +21,26 @@ impl Checker<'_> {
     }
 
     /// `[a, c]` or `[a, b, c]`: a texture or surface, maybe a sampler, coordinates.
-    pub(super) fn texture(&self, f: &Function, inst: &Inst, o: &Operand, ty: Option<ScalarType>) -> Checked {
+    pub(super) fn texture(
+        &self,
+        f: &Function,
+        inst: &Inst,
+        o: &Operand,
+        ty: Option<ScalarType>,
+        offsets: bool,
+    ) -> Checked {
         let Operand::TexMem(parts) = o else {
             return match o {
-                Operand::Int(_) | Operand::Reg { .. } if inst.op == Op::Tex => {
+                // With offsets, what could be a texture is told by its missing coordinates.
+                Operand::Int(_) | Operand::Reg { .. } | Operand::Mem(_) if inst.op == Op::Tex && offsets => {
+                    let reg = match o {
+                        Operand::Mem(Address { base: AddressBase::Reg(reg), .. }) => Some(*reg),
+                        Operand::Reg { reg, elem: None } => Some(*reg),
+                        _ => None,
+                    };
+                    if let Some(reg) = reg {
+                        self.opaque(f, &Operand::Reg { reg, elem: None }, &[])?;
+                    }
                     because(format!("Illegal Addressing Mode in instruction '{}'", forms::name(inst)))
                 }
                 _ => Err(Bad::Mismatch),
@@ -107,6 +123,9 @@ impl Checker<'_> {
             OperandKind::TexelDest(n) => {
                 let Some(ty) = ty else { return Err(Bad::Mismatch) };
                 let n = forms::count(inst, n);
+                if let Operand::Special(s) = o {
+                    return self.no_special(inst, *s, Some(ty), false);
+                }
                 if *o == Operand::Sink {
                     return because(format!(
                         "Result discard mode is not allowed for instruction '{}'",
@@ -139,8 +158,10 @@ impl Checker<'_> {
             }
             // Texel offsets: as many as the geometry has, in a vector of 2 or 4, or one register.
             OperandKind::Offset => {
-                if *o == Operand::Sink {
-                    return because("Parsing error near '_': syntax error");
+                match o {
+                    Operand::Sink => return because("Parsing error near '_': syntax error"),
+                    Operand::Special(s) => return self.no_special(inst, *s, Some(ScalarType::B32), false),
+                    _ => {}
                 }
                 // The offset may be left out before a value to compare the depth with.
                 if !matches!(o, Operand::Vector(_))
@@ -206,7 +227,8 @@ impl Checker<'_> {
                     None => 4,
                 };
                 if !matches!(o, Operand::Vector(_)) {
-                    return because(format!("Vector expected for argument {}", i));
+                    self.lanes(f, o, 1, ScalarType::F32, true, false)?;
+                    return because(format!("Vector expected for argument {}", i + 1));
                 }
                 self.lanes(f, o, n, ScalarType::F32, false, false)
             }
@@ -228,7 +250,7 @@ impl Checker<'_> {
                     if surface { &[ScalarType::SurfRef] } else { &[ScalarType::TexRef, ScalarType::SamplerRef] };
                 self.opaque(f, &operand, kinds)
             }
-            _ => self.part(f, inst, i, o, ty),
+            _ => self.part(f, inst, i, o, ty, matches!(form.ty, OperandType::Slot(_))),
         }
     }
 
@@ -257,7 +279,7 @@ impl Checker<'_> {
     }
 
     /// A register of a video instruction, maybe with the bytes or halves that are meant.
-    fn part(&self, f: &Function, inst: &Inst, i: usize, o: &Operand, ty: Option<ScalarType>) -> Checked {
+    fn part(&self, f: &Function, inst: &Inst, i: usize, o: &Operand, ty: Option<ScalarType>, own: bool) -> Checked {
         let Some(ty) = ty else { return Err(Bad::Mismatch) };
         let simd = match inst.op.name().as_bytes().last() {
             Some(b'2') => 2,
@@ -268,11 +290,23 @@ impl Checker<'_> {
         let secondary = inst.operands.len() > 3;
         let operation = inst.mods.iter().any(|m| matches!(m, Mod::Add | Mod::Min | Mod::Max));
         match o {
-            _ if i == 0 && matches!(o, Operand::Int(_) | Operand::F32(_) | Operand::F64(_)) => {
+            Operand::Int(_) | Operand::F32(_) | Operand::F64(_) if i == 0 => {
+                constant(o, Some(ty))?;
                 because("Result register required for instruction 'mov'")
             }
             Operand::Sink if i == 0 => {
                 because(format!("Result discard mode is not allowed for instruction '{}'", forms::name(inst)))
+            }
+            Operand::Special(s) => self.no_special(inst, *s, Some(ty), false),
+            Operand::Vector(parts) => {
+                if !own || parts.is_empty() {
+                    return Err(Bad::Mismatch);
+                }
+                parts.iter().try_for_each(|p| self.lanes(f, p, 1, ty, true, false))?;
+                because(format!("Vector operand is not allowed for instruction '{}'", forms::name(inst)))
+            }
+            Operand::Var { .. } if own => {
+                because(format!("Argument {i} of instruction '{}': must be register", forms::name(inst)))
             }
             Operand::Part { .. } if i == 3 => because("Video selector is not allowed on 'source C' operand"),
             Operand::Part { reg, select, negated } => {
@@ -302,7 +336,10 @@ impl Checker<'_> {
                     _ => wrong(),
                 }
             }
-            _ if simd > 1 && !matches!(o, Operand::Reg { .. }) => wrong(),
+            _ if simd > 1 && !matches!(o, Operand::Reg { .. }) => {
+                constant(o, Some(ty))?;
+                wrong()
+            }
             Operand::NegReg(reg) if inst.op == Op::Vmad => {
                 if exact(self.reg(f, *reg, None)?, ty) {
                     Ok(())

@@ -38,28 +38,19 @@ impl Judged {
         self.vendor.is_empty() == self.ours.is_empty()
     }
 
-    /// The message without names and numbers.
     fn same_class(&self) -> bool {
         let Some(mine) = self.ours.first().map(|m| class(m)) else { return true };
         self.vendor.is_empty() || self.vendor.iter().any(|v| class(v) == mine)
     }
 }
 
+/// A message without what it names: what stands between quotes, and the modifiers and numbers outside of them.
 fn class(message: &str) -> String {
-    // What a target or a version does not have is said of the instruction, a modifier or a feature.
-    for gate in [".target", "PTX ISA .version"] {
-        if message.contains(gate) {
-            return gate.to_string();
-        }
-    }
-    if message.contains("32-bit address") {
-        return "32-bit address".to_string();
-    }
     let mut out = String::new();
     for (i, part) in message.split('\'').enumerate() {
         out += if i % 2 == 0 { part } else { "'" };
     }
-    out.split(" of instruction").next().unwrap_or("").to_string()
+    out
 }
 
 fn ours(version: (u16, u16), target: &str, lines: &[&str]) -> Vec<Vec<String>> {
@@ -111,6 +102,7 @@ fn judge(examples: Vec<Case>, ptxas: &std::path::Path) -> Vec<Judged> {
     }
     let work = Mutex::new(work.into_iter());
     let out = Mutex::new(Vec::new());
+    let cache = &vendor::Cache::open(ptxas);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
@@ -118,7 +110,7 @@ fn judge(examples: Vec<Case>, ptxas: &std::path::Path) -> Vec<Judged> {
                     let Some(batch) = work.lock().ok().and_then(|mut w| w.next()) else { return };
                     let (target, version) = (batch[0].1.target, batch[0].1.version);
                     let lines: Vec<&str> = batch.iter().map(|(_, e)| e.text.as_str()).collect();
-                    let theirs = vendor::Vendor::new(ptxas, version, target).judge(&lines);
+                    let theirs = vendor::Vendor::new(ptxas, version, target).judge_cached(&lines, cache);
                     let ours = ours(version, target, &lines);
                     let judged = batch.into_iter().zip(theirs).zip(ours);
                     let judged = judged.map(|(((op, example), vendor), ours)| Judged { example, op, vendor, ours });
@@ -170,6 +162,7 @@ fn examples_are_taken_as_the_vendor_takes_them() {
     let known = known();
     let mut rows: BTreeMap<&str, [usize; 5]> = BTreeMap::new();
     let mut unknown = Vec::new();
+    let mut pairs: BTreeMap<(String, String), (usize, String)> = BTreeMap::new();
     for j in &judged {
         let row = rows.entry(j.op).or_default();
         row[0] += 1;
@@ -192,7 +185,18 @@ fn examples_are_taken_as_the_vendor_takes_them() {
             }
         } else if !mode.is_empty() && !j.same_class() {
             println!("MESSAGE {} {shown}\n    vendor: {:?}\n    ours:   {:?}", j.op, j.vendor, j.ours);
+            let first = |list: &[String]| list.first().map(|m| class(m)).unwrap_or_default();
+            let pair = pairs.entry((first(&j.ours), first(&j.vendor))).or_default();
+            pair.0 += 1;
+            if pair.0 == 1 || e.text.len() < pair.1.len() {
+                pair.1 = shown;
+            }
         }
+    }
+    let mut pairs: Vec<_> = pairs.into_iter().collect();
+    pairs.sort_by_key(|(_, (n, _))| std::cmp::Reverse(*n));
+    for ((mine, theirs), (n, shown)) in pairs {
+        println!("PAIR {n:>5} ours: {mine}\n           vendor: {theirs}\n           {shown}");
     }
     let sum = |i: usize| rows.values().map(|r| r[i]).sum::<usize>();
     let percent = |bad: usize, of: usize| 100.0 - 100.0 * bad as f64 / of.max(1) as f64;

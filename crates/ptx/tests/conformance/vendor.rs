@@ -1,7 +1,11 @@
 //! What the vendor's tool says of many single instructions.
 
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use testkit::Scratch;
 
@@ -42,6 +46,19 @@ impl<'a> Vendor<'a> {
         let mut out = vec![Vec::new(); lines.len()];
         self.some(lines, (0..lines.len()).collect(), &mut out);
         out
+    }
+
+    /// The same, asking only for those that the cache does not have.
+    pub fn judge_cached(&self, lines: &[&str], cache: &Cache) -> Vec<Vec<String>> {
+        let key = |line: &str| format!("{} {}.{} {line}", self.target, self.version.0, self.version.1);
+        let mut out: Vec<Option<Vec<String>>> = lines.iter().map(|l| cache.known.get(&key(l)).cloned()).collect();
+        let left: Vec<usize> = (0..lines.len()).filter(|&i| out[i].is_none()).collect();
+        let asked: Vec<&str> = left.iter().map(|&i| lines[i]).collect();
+        for (i, answer) in left.into_iter().zip(self.judge(&asked)) {
+            cache.add(&key(lines[i]), &answer);
+            out[i] = Some(answer);
+        }
+        out.into_iter().flatten().collect()
     }
 
     fn some(&self, lines: &[&str], mut left: Vec<usize>, out: &mut [Vec<String>]) {
@@ -109,6 +126,44 @@ impl<'a> Vendor<'a> {
         let _ = child.kill();
         let _ = child.wait();
         Err("no answer".to_string())
+    }
+}
+
+/// Answers of the tool to earlier runs, in the file that the variable `SASSAFRAS_CONFORMANCE_CACHE` names, if it names one: a
+/// line each, the instruction and the messages with tabs between.
+pub struct Cache {
+    known: HashMap<String, Vec<String>>,
+    file: Option<Mutex<File>>,
+}
+
+impl Cache {
+    /// Reads the file; one of another version of the tool is begun anew.
+    pub fn open(ptxas: &Path) -> Self {
+        let mut known = HashMap::new();
+        let Some(path) = std::env::var_os("SASSAFRAS_CONFORMANCE_CACHE") else { return Cache { known, file: None } };
+        let version = Command::new(ptxas).arg("--version").output().expect("ptxas runs").stdout;
+        let version = String::from_utf8_lossy(&version).lines().last().unwrap_or_default().to_string();
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let same = text.lines().next() == Some(&version);
+        for line in text.lines().skip(1).filter(|_| same) {
+            let mut parts = line.split('\t').map(str::to_string);
+            known.insert(parts.next().unwrap_or_default(), parts.collect());
+        }
+        let mut file = File::options().create(true).write(true).truncate(!same).open(&path).expect("a writable cache");
+        file.seek(SeekFrom::End(0)).expect("a file");
+        if !same {
+            writeln!(file, "{version}").expect("a writable cache");
+        }
+        Cache { known, file: Some(Mutex::new(file)) }
+    }
+
+    fn add(&self, key: &str, answer: &[String]) {
+        let Some(Ok(mut file)) = self.file.as_ref().map(Mutex::lock) else { return };
+        let line: String = [key].into_iter().chain(answer.iter().map(String::as_str)).collect::<Vec<_>>().join("\t");
+        // A tool that failed says many lines; that is no answer to keep.
+        if !line.contains('\n') {
+            writeln!(file, "{line}").expect("a writable cache");
+        }
     }
 }
 
