@@ -3,7 +3,7 @@
 use super::Checker;
 use crate::access::{CmpOp, Rounding};
 use crate::isa::{Count, Form, Mod, Op, OperandForm, Slot};
-use crate::module::Inst;
+use crate::module::{Inst, Operand};
 use crate::types::ScalarType;
 use diag::Diagnostic;
 use rustc_hash::{FxHashMap, FxHasher};
@@ -243,12 +243,14 @@ fn mma_types(inst: &Inst, shape: &str, name: &str) -> String {
     let kind = inst.mods.iter().any(|m| m.name().starts_with("kind::"));
     let incorrect = format!("Incorrect instruction type specified for mma with shape '.{shape}'");
     let unexpected = format!("Unexpected instruction types specified for '{name}'");
+    let factor = |t| matches!(t, U4 | S4 | B1 | BF16 | TF32);
     let sums = match types[..] {
-        [d, a, .., c] if d == c => match d {
-            S32 => matches!(a, U4 | S4 | B1 | BF16 | BF16x2),
-            F32 => matches!(a, BF16 | BF16x2 | TF32),
-            _ => false,
-        },
+        [d, a, c] if d == c => d == S32 && matches!(a, U4 | S4 | B1) || d == F32 && matches!(a, BF16 | TF32),
+        [d, a, b, c] if d == c && matches!(d, S32 | F32) => (factor(a) || a == BF16x2) && factor(b),
+        [F32, a, b, c, F32] => matches!(a, BF16 | TF32) && a == b && b == c,
+        // Sums and factors have changed places.
+        [a, S32, b, S32] | [S32, a, S32, b] => matches!(a, U4 | S4 | B1) && matches!(b, U4 | S4 | B1),
+        [TF32, F32, TF32, F32] => true,
         _ => false,
     };
     match types[..] {
@@ -432,6 +434,10 @@ impl Checker<'_> {
         let scope = inst.mods.iter().find(|&&m| crate::access::Scope::from_mod(m).is_some());
         let order = [Mod::Weak, Mod::Relaxed, Mod::Acquire, Mod::Release].into_iter().find(|&m| inst.has(m));
         match inst.op {
+            Op::Cvt if self.clash(inst).is_some() && types.first() != Some(&ScalarType::TF32) => self.clash(inst),
+            Op::Prefetch if miss.missing.is_some() && miss.extra.is_empty() => {
+                Some(format!("Cache level modifier required for instruction '{name}'"))
+            }
             Op::Cvt => {
                 let given = inst.operands.len();
                 if [Mod::Relu, Mod::Satfinite].into_iter().any(extra)
@@ -440,7 +446,8 @@ impl Checker<'_> {
                 {
                     return unexpected();
                 }
-                let counts = miss.form.operands.iter().filter(|o| !o.optional && o.when.is_none()).count();
+                let called = |o: &&OperandForm| !o.optional && o.when.is_none_or(|w| inst.mods.contains(&w));
+                let counts = miss.form.operands.iter().filter(called).count();
                 (!miss.types && given != counts).then(mismatch).flatten()
             }
             Op::Min | Op::Max if extra(Mod::Relu) || inst.has(Mod::Relu) && miss.types => match types[..] {
@@ -489,21 +496,123 @@ impl Checker<'_> {
             Op::Tex if matches!(types[..], [_, ScalarType::U32]) => {
                 Some("Integer coordinates require .s32 instruction type".to_string())
             }
+            Op::Tex if matches!(types[..], [ScalarType::F16x2, _]) && inst.vector() == 4 && self.texels(inst) => {
+                mismatch()
+            }
+            Op::Tex if matches!(types[..], [ScalarType::F16, _]) && inst.vector() == 2 && self.texels(inst) => {
+                mismatch()
+            }
+            Op::Tex if !matches!(types[..], [_, ScalarType::S32 | ScalarType::F32]) => None,
             Op::Tex if inst.vector() == 2 && types.first().is_some_and(|t| t.bits() == 32 && !t.is_packed()) => {
                 (types.len() == 2).then(|| format!("Instruction '{name}.{}' requires .v4 type", types[0].name()))
             }
-            Op::Ldmatrix | Op::Tcgen05 => {
-                let formats = |m: &&Mod| matches!(m, Mod::B8x16 | Mod::B6x16P32 | Mod::B4x16P64);
-                let formats = inst.mods.iter().filter(formats).count();
-                (formats > 0 && types.len() > formats).then(unexpected).flatten()
+            Op::Ldmatrix | Op::Tcgen05
+                if types.iter().any(|t| !t.name().contains("x16"))
+                    && inst.mods.iter().any(|m| matches!(m, Mod::B8x16 | Mod::B6x16P32 | Mod::B4x16P64)) =>
+            {
+                unexpected()
             }
+            Op::Mma if inst.has(Mod::BlockScale) && matches!(types[..], [ScalarType::F32, _, _, ScalarType::F32]) => {
+                mismatch()
+            }
+            Op::Mma
+                if miss.missing.is_some_and(|g| g.words[0].word.name().starts_with("kind::")) && types.len() == 5 =>
+            {
+                let shape = inst.mods.iter().find(|m| super::repeat::is_shape(m.name())).map_or("", |m| m.name());
+                Some(format!("Incorrect instruction type specified for mma with shape '.{shape}'"))
+            }
+            Op::Tcgen05 if miss.missing.is_some_and(|g| g.words[0].word.name().starts_with("scale_vec::")) => {
+                let kind = inst.mods.iter().find(|m| m.name().starts_with("kind::")).map_or("", |m| m.name());
+                Some(format!("Modifier '.{kind}' requires modifier '.scale_vectorsize' for instruction '{name}'"))
+            }
+            Op::Tcgen05 if inst.has(Mod::Red) && lacks(Mod::Min) && !self.able(inst.op) => {
+                let shape = inst.mods.iter().find(|m| super::repeat::is_shape(m.name())).map_or("", |m| m.name());
+                Some(format!("Feature '.{shape}' not supported on .target '{}'", self.target))
+            }
+            Op::Wmma if types.len() == 1 && (inst.has(Mod::Load) || inst.has(Mod::Store)) => {
+                // Another shape has the type: the fragment is wrong in size, or in the type of its registers.
+                let element = match types[0] {
+                    ScalarType::F16 => ScalarType::F16x2,
+                    t @ (ScalarType::F32 | ScalarType::F64 | ScalarType::S32) => t,
+                    t if t.bits() <= 8 && t != ScalarType::Pred || t == ScalarType::BF16 || t == ScalarType::TF32 => {
+                        ScalarType::B32
+                    }
+                    _ => return None,
+                };
+                let shaped = |m: &Mod| super::repeat::is_shape(m.name()) || ScalarType::from_mod(*m).is_some();
+                let known = inst.op.forms().iter().any(|f| {
+                    let first = f.groups.iter().find(|g| g.slot == Some(Slot::T));
+                    first.is_some_and(|g| g.words.iter().any(|w| ScalarType::from_mod(w.word) == Some(types[0])))
+                });
+                if !known || !miss.extra.iter().all(shaped) || miss.extra.is_empty() {
+                    return None;
+                }
+                let f = self.func.and_then(|i| self.m.funcs.get(i.index()))?;
+                let data = inst.operands.get(usize::from(inst.has(Mod::Store)))?;
+                let Operand::Vector(parts) = data else { return None };
+                let fits = |p: &Operand| match p {
+                    Operand::Reg { reg, elem } => {
+                        self.reg(f, *reg, *elem).is_ok_and(|t| super::inst::exact(t, element))
+                    }
+                    _ => false,
+                };
+                if parts.iter().all(fits) {
+                    return Some(format!("Argument vector size mismatch for instruction '{name}'"));
+                }
+                mismatch()
+            }
+            Op::Griddepcontrol | Op::Fma | Op::Tcgen05 if self.clash(inst).is_some() => self.clash(inst),
             Op::Mma if types.len() == 4 && !inst.has(Mod::BlockScale) => {
                 use ScalarType::{F16, F32};
                 let mixed = matches!(types[..], [F16, F16, F16, F32] | [F32, F16, F16, F16]);
-                (mixed && miss.extra.iter().all(|m| matches!(m, Mod::F16 | Mod::F32))).then(mismatch).flatten()
+                mixed.then(mismatch).flatten()
             }
             _ => None,
         }
+    }
+
+    /// Has the target any form of an opcode?
+    fn able(&self, op: Op) -> bool {
+        op.forms().iter().any(|f| f.since.has(self.target))
+    }
+
+    /// Are the texels registers, of another type than the instruction's?
+    fn texels(&self, inst: &Inst) -> bool {
+        let Some(f) = self.func.and_then(|i| self.m.funcs.get(i.index())) else { return false };
+        let ty = inst.types().first().copied();
+        let value = match inst.operands.first() {
+            Some(Operand::Pair(p)) => &p.0,
+            Some(o) => o,
+            None => return false,
+        };
+        let Operand::Vector(parts) = value else { return false };
+        parts.iter().any(|p| match p {
+            Operand::Reg { reg, elem } => {
+                let reg = self.reg(f, *reg, *elem);
+                reg.is_ok_and(|r| ty.is_some_and(|t| !super::inst::exact(r, t)))
+            }
+            _ => false,
+        })
+    }
+
+    /// Modifiers that exclude each other.
+    fn clash(&self, inst: &Inst) -> Option<String> {
+        let pairs: &[(Mod, Mod)] = match inst.op {
+            Op::Cvt => {
+                &[(Mod::Relu, Mod::Sat), (Mod::Relu, Mod::Ftz), (Mod::Satfinite, Mod::Sat), (Mod::Satfinite, Mod::Ftz)]
+            }
+            Op::Fma => &[(Mod::Relu, Mod::Sat)],
+            Op::Griddepcontrol => &[(Mod::LaunchDependents, Mod::Wait)],
+            _ => &[],
+        };
+        let mut found = pairs.iter().copied().find(|&(a, b)| inst.has(a) && inst.has(b));
+        if inst.op == Op::Tcgen05 {
+            let scale = inst.mods.iter().copied().find(|m| m.name().starts_with("scale_vec::"));
+            let block = inst.mods.iter().copied().find(|m| matches!(m, Mod::Block16 | Mod::Block32));
+            found = scale.zip(block);
+        }
+        let (a, b) = found?;
+        Some(format!("Modifier '.{}' cannot be combined with modifier '.{}'", a.name(), b.name()))
     }
 
     fn report(&mut self, inst: &Inst, miss: &Miss) {
@@ -590,7 +699,10 @@ impl Checker<'_> {
             (miss.types, inst.op, inst.mods.iter().find(|m| super::repeat::is_shape(m.name())))
         {
             mma_types(inst, shape.name(), &name)
-        } else if miss.types && inst.op == Op::Tensormap && inst.types().len() == 1 {
+        } else if miss.types
+            && inst.op == Op::Tensormap
+            && matches!(inst.types()[..], [] | [ScalarType::B32 | ScalarType::B64])
+        {
             format!("Arguments mismatch for instruction '{name}'")
         } else if miss.types {
             format!("Unexpected instruction types specified for '{name}'")
@@ -598,8 +710,8 @@ impl Checker<'_> {
             format!("Illegal rounding modifier for instruction '{name}'")
         } else if let Some(m) = has(&|m| crate::types::Space::from_mod(m).is_some()) {
             let _ = m;
-            let copies = inst.has(Mod::Bulk) || inst.op == Op::Cp && inst.has(Mod::Tensor);
-            let pair = matches!(inst.op, Op::Cp | Op::Tensormap);
+            let copies = inst.has(Mod::Bulk) && !inst.has(Mod::Prefetch) && matches!(inst.op, Op::Cp | Op::Multimem);
+            let pair = inst.op == Op::Cp && !inst.has(Mod::Prefetch) || inst.has(Mod::CpFenceproxy);
             if !copies && spaces > 1 && !(pair && spaces == 2) {
                 return self
                     .error(inst.span, format!("Unexpected number of state spaces specified in instruction '{name}'"));
@@ -608,7 +720,8 @@ impl Checker<'_> {
                 inst.mods.starts_with(f.name)
                     && f.groups.iter().any(|g| g.words.iter().any(|w| crate::types::Space::from_mod(w.word).is_some()))
             });
-            if takes {
+            let alone = [Mod::CommitGroup, Mod::WaitGroup, Mod::WaitAll].into_iter().any(|m| inst.has(m));
+            if takes && !alone {
                 format!("State space incorrect for instruction '{name}'")
             } else {
                 format!("No state space qualifier expected for instruction '{name}'")

@@ -25,7 +25,7 @@ fn feature(what: &str) -> String {
 }
 
 /// How a form with its modifiers is called.
-fn form_subject(inst: &Inst, form: &Form) -> Subject {
+fn form_subject(inst: &Inst, form: &Form, able: bool) -> Subject {
     let name = forms::name(inst);
     let has = |m: Mod| inst.has(m);
     let modifier = |m: Mod| format!("Modifier '.{}'", m.name());
@@ -58,7 +58,7 @@ fn form_subject(inst: &Inst, form: &Form) -> Subject {
         Op::Multimem if types.iter().any(|t| t.starts_with("e4m3") || t.starts_with("e5m2")) => {
             Subject::all(feature(&format!(".{}", types.last().unwrap_or(&""))))
         }
-        Op::Tcgen05 if has(Mod::Red) => Subject {
+        Op::Tcgen05 if has(Mod::Red) && !able => Subject {
             family: shape().map_or_else(|| format!("Instruction '{name}'"), |s| feature(&format!(".{}", s.name()))),
             ..plain()
         },
@@ -84,6 +84,10 @@ fn form_subject(inst: &Inst, form: &Form) -> Subject {
                 _ if small => Subject {
                     family: "Instruction 'mma with with FP6/FP4 floating point type'".to_string(),
                     ..Subject::all(feature("mma with with FP6/FP4 floating point type"))
+                },
+                _ if types.first() == Some(&"f16") => Subject {
+                    family: "Instruction 'mma with with F16 accumulator and F8 floating point type'".to_string(),
+                    ..Subject::all(feature("mma with with F16 accumulator and F8 floating point type"))
                 },
                 Some(k) => Subject { family: feature(&format!(".{}", k.name())), ..plain() },
                 None => plain(),
@@ -163,6 +167,10 @@ fn word_subject(inst: &Inst, word: Mod) -> Subject {
             let pair: String = inst.types().iter().map(|t| format!(".{}", t.name())).collect();
             Subject::all(format!("Modifier '.satfinite' on 'cvt{pair}'"))
         }
+        Mod::SwizzleAtomicity => {
+            let what = "tensormap.replace.swizzle_atomicity";
+            Subject { family: format!("Instruction '{what}'"), ..Subject::all(feature(what)) }
+        }
         _ if word.name().starts_with("L1::") => {
             let short = word.name().trim_start_matches("L1::");
             Subject::all(format!("Modifier '.{short}' on '{name}'"))
@@ -188,7 +196,9 @@ impl Checker<'_> {
                 });
                 if let Some((i, w)) = found {
                     used |= 1 << i;
-                    if self.late(w.since) {
+                    // What these want otherwise is told elsewhere.
+                    let wide = m.name().starts_with("L2::evict") && matches!(inst.op, Op::Ld | Op::St);
+                    if self.late(w.since) && !(wide && inst.ty().bits() * u32::from(inst.vector()) != 256) {
                         bad.push((m, w.since));
                     }
                 }
@@ -223,7 +233,8 @@ impl Checker<'_> {
             let subject = Subject::all(feature(&name));
             return self.gate(inst.span, &subject, &name, first);
         }
-        let subject = form_subject(inst, form);
+        let able = inst.op.forms().iter().any(|f| f.since.has(self.target));
+        let subject = form_subject(inst, form, able);
         self.gate(inst.span, &subject, &name, form.since);
     }
 

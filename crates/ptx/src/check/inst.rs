@@ -87,6 +87,9 @@ impl Checker<'_> {
                 }
                 _ => false,
             };
+            if inst.op == Op::Tcgen05 && inst.has(Mod::St) && given == 3 {
+                return self.error(inst.span, format!("Argument 1 of instruction '{}': must be constant", name()));
+            }
             if condition {
                 return self.error(inst.span, format!("Boolean operation is required for instruction '{}'", name()));
             }
@@ -162,6 +165,9 @@ impl Checker<'_> {
                     if read && ty.is_some_and(|t| t != ScalarType::Pred && t.bits() <= s.ty().bits()) {
                         return because("Read-only special register cannot be destination argument");
                     }
+                    if form.kind == K::DestPred {
+                        return Err(Bad::Mismatch);
+                    }
                     return self.no_special(inst, *s, ty, form.kind == K::ConvDest);
                 }
                 Operand::F32(_) | Operand::F64(_) if form.kind == K::DestPred => return Err(Bad::Mismatch),
@@ -186,10 +192,13 @@ impl Checker<'_> {
         if matches!(form.kind, K::Dest | K::DestPred | K::Source | K::DestAndPred | K::ConvDest | K::ConvSource)
             && let Operand::Vector(parts) = o
         {
-            let Some(ty) = ty.filter(|t| own && !t.is_bits()) else { return Err(Bad::Mismatch) };
+            let plain = |t: &ScalarType| own && !t.is_bits() && !(inst.op == Op::Redux && t.is_int());
+            let Some(ty) = ty.filter(plain) else { return Err(Bad::Mismatch) };
+            let loose = matches!(form.kind, K::ConvDest | K::ConvSource) && !inst.has(Mod::Bf16);
+            let test = if loose { relaxed } else { exact };
             for p in parts {
                 match p {
-                    Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ty) => {}
+                    Operand::Reg { reg, elem } if test(self.reg(f, *reg, *elem)?, ty) => {}
                     _ => return Err(Bad::Mismatch),
                 }
             }
@@ -203,9 +212,17 @@ impl Checker<'_> {
         if own
             && matches!(
                 form.kind,
-                K::Dest | K::DestAndPred | K::ConvDest | K::LoadDest | K::Source | K::ConvSource | K::StoreSource
+                K::Dest
+                    | K::DestAndPred
+                    | K::ConvDest
+                    | K::LoadDest
+                    | K::Source
+                    | K::ConvSource
+                    | K::StoreSource
+                    | K::Register
             )
-            && !matches!(inst.op, Op::Redux | Op::Match | Op::Elect | Op::Wgmma | Op::Tcgen05)
+            && !matches!(inst.op, Op::Redux | Op::Elect | Op::Wgmma | Op::Tcgen05)
+            && !(inst.op == Op::Match && is_dest)
         {
             // A surface or texture and its coordinates count for two.
             let i = i + usize::from(matches!(inst.op, Op::Sust | Op::Sured));
@@ -321,7 +338,16 @@ impl Checker<'_> {
             K::MoveSource => self.move_source(f, inst, o, ty),
             K::LoadDest | K::StoreSource => self.memory_data(f, inst, o, ty, form.kind == K::StoreSource),
             K::Memory => {
-                let Operand::Mem(a) = o else { return Err(Bad::Mismatch) };
+                let Operand::Mem(a) = o else {
+                    let descriptor = match o {
+                        Operand::Reg { reg, elem } => self.reg(f, *reg, *elem)?.bits() == 64,
+                        o => matches!(o, Operand::Int(_)),
+                    };
+                    if descriptor && i == 1 && inst.op == Op::Tcgen05 && inst.has(Mod::Ashift) {
+                        return because(format!("Illegal modifier '.ashift' for instruction '{}'", name()));
+                    }
+                    return Err(Bad::Mismatch);
+                };
                 let space = match form.ty {
                     OperandType::Space(s) => s,
                     _ => inst.space(),
@@ -408,7 +434,7 @@ impl Checker<'_> {
             K::Constant(values) => match o {
                 Operand::Int(n) => in_range(*n, values, i, inst),
                 Operand::Var { .. } | Operand::Special(_) | Operand::Reg { .. }
-                    if inst.op == Op::Tensormap && inst.has(Mod::Replace) =>
+                    if inst.op == Op::Tensormap && inst.has(Mod::Replace) && inst.operands.len() == 2 =>
                 {
                     because("Integer constant expression expected")
                 }
@@ -494,7 +520,9 @@ impl Checker<'_> {
     pub(super) fn special(&self, inst: &Inst, s: SpecialReg, ty: Option<ScalarType>, conversion: bool) -> Checked {
         let Some(ty) = ty else { return Err(Bad::Mismatch) };
         if conversion && !inst.types().iter().all(|t| t.is_int()) {
-            return self.no_special(inst, s, Some(ty), true);
+            // Small floats of 16 bits are not what a special register of 32 bits is read as.
+            let small = !ty.is_float() || ty.bits() == 16 && !matches!(ty, ScalarType::F16 | ScalarType::BF16);
+            return if small && !ty.is_int() { Err(Bad::Mismatch) } else { self.no_special(inst, s, Some(ty), true) };
         }
         let own = s.ty();
         // The 32-bit index registers were 16 bits wide once: both widths may be read.
@@ -522,6 +550,7 @@ impl Checker<'_> {
             Op::Ld | Op::St | Op::Atom | Op::Red | Op::Ldu if !inst.has(Mod::Async) && !inst.has(Mod::Bulk) => {
                 self.memory(func, f, inst)
             }
+            Op::Cvta if inst.ty().bits() == 32 && self.m.address_size == 64 => self.narrow_address(inst.span),
             Op::Cvta if inst.ty().bits() != u32::from(self.m.address_size) => {
                 let message = format!(
                     "{}-bit address is conflicting with .address_size {}",

@@ -94,7 +94,7 @@ impl Checker<'_> {
                 }
                 let narrow = f.regs.get(reg.index()).is_some_and(|r| r.ty.bits() == 32);
                 if narrow && self.m.address_size == 64 && matches!(space, Space::Global | Space::Generic) {
-                    self.error(inst.span, "32-bit address is conflicting with .address_size 64");
+                    self.narrow_address(inst.span);
                 }
             }
             AddressBase::Var(v) => {
@@ -116,5 +116,16 @@ impl Checker<'_> {
                 }
             }
         }
+    }
+
+    /// An address of 32 bits in a module of 64: it makes the vendor's tool compile for 32 bits, which it has given up.
+    pub(super) fn narrow_address(&mut self, span: diag::Span) {
+        let message = if self.target.sm >= 90 {
+            "32-Bit ABI (--machine 32 or 32-Bit addressing) is not supported on sm_90 or higher architectures."
+        } else {
+            "32-Bit compilation is no longer supported"
+        };
+        let help = "a 32-bit address is conflicting with .address_size 64";
+        self.diags.push(diag::Diagnostic::error(message).at(span).help(help));
     }
 }

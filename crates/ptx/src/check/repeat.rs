@@ -9,7 +9,8 @@ fn kind(op: Op, word: Mod) -> Option<&'static str> {
     let name = word.name();
     let compares = matches!(op, Op::Setp | Op::Set | Op::Vset | Op::Vset2 | Op::Vset4);
     let bars = matches!(op, Op::Bar | Op::Barrier);
-    let reduces = matches!(op, Op::Atom | Op::Red | Op::Redux | Op::Multimem | Op::Cp);
+    let reduces =
+        matches!(op, Op::Atom | Op::Red | Op::Redux | Op::Multimem | Op::Cp | Op::Sured | Op::Lop3 | Op::Tcgen05);
     Some(match word {
         _ if Rounding::from_mod(word).is_some() => "Multiple rounding modifiers specified",
         _ if compares && CmpOp::from_mod(word).is_some() => "Multiple comparisons set",
@@ -23,7 +24,7 @@ fn kind(op: Op, word: Mod) -> Option<&'static str> {
         Mod::X1 | Mod::X2 | Mod::X4 | Mod::X8 | Mod::X16 | Mod::X32 | Mod::X64 | Mod::X128 => {
             "Multiple .num modifiers specified"
         }
-        Mod::L2 if op == Op::Cp => "Multiple cache operation modifiers specified",
+        Mod::L2 => "Multiple cache operation modifiers specified",
         Mod::V2 | Mod::V4 | Mod::V8 => "Multiple vector modifiers specified",
         Mod::Up | Mod::Down | Mod::Bfly | Mod::Idx if op == Op::Shfl => "Multiple shuffle modifiers specified",
         Mod::F4e | Mod::B4e | Mod::Rc8 | Mod::Ecl | Mod::Ecr | Mod::Rc16 => "Multiple permute modifiers specified",
@@ -94,13 +95,19 @@ pub(super) fn repeated(inst: &Inst) -> Option<String> {
     if matches!(inst.op, Op::Ldmatrix | Op::Tcgen05) {
         let formats = |m: &&Mod| matches!(m, Mod::B8x16 | Mod::B6x16P32 | Mod::B4x16P64);
         let formats = inst.mods.iter().filter(formats).count();
-        if !matches!(formats, 0 | 2) && inst.types().len() <= formats {
+        if !matches!(formats, 0 | 2) && inst.types().iter().all(|t| t.name().contains("x16")) {
             return Some("Unexpected number of 'format conversion' modifiers specified".to_string());
         }
     }
     if matches!(inst.op, Op::Mma | Op::Wmma) && layouts > 2 {
         let last = inst.mods.iter().rev().find(|m| matches!(m, Mod::Row | Mod::Col))?;
         return Some(format!("Parsing error near '.{}': too many layout specifiers", last.name()));
+    }
+    let order = |m: &&Mod| matches!(m, Mod::Relaxed | Mod::Acquire | Mod::Release | Mod::AcqRel | Mod::Sc);
+    if let [_, second, ..] = inst.mods.iter().filter(order).collect::<Vec<_>>()[..]
+        && !matches!(inst.op, Op::Fence)
+    {
+        return Some(format!("Duplicate .{} modifier", second.name()));
     }
     for (i, &word) in inst.mods.iter().enumerate() {
         let before = &inst.mods[..i];
@@ -124,6 +131,10 @@ pub(super) fn repeated(inst: &Inst) -> Option<String> {
             continue;
         }
         let message = match word {
+            Mod::Popc if inst.op == Op::Mma => {
+                let shape = inst.mods.iter().find(|m| is_shape(m.name())).map_or("", |m| m.name());
+                Some(format!("Unexpected number of operations specified for mma with shape '.{shape}'"))
+            }
             Mod::Ftz
             | Mod::Volatile
             | Mod::Nc

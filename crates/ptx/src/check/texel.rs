@@ -144,6 +144,16 @@ impl Checker<'_> {
                     }
                     _ => o,
                 };
+                if n > 1 && matches!(value, Operand::Var { .. }) {
+                    return because("Result vector expected");
+                }
+                if let (Operand::Vector(parts), Some(ty), Op::Tex | Op::Tld4) = (value, wide, inst.op)
+                    && parts.len() != n
+                    && matches!(parts.len(), 1 | 2 | 4)
+                {
+                    self.lanes(f, value, parts.len(), ty, false, true)?;
+                    return because(format!("Argument vector size mismatch for instruction '{}'", forms::name(inst)));
+                }
                 if n > 1
                     && let Operand::Reg { reg, elem } = value
                     && self.vector_length(f, *reg) == 1
@@ -292,7 +302,7 @@ impl Checker<'_> {
         match o {
             Operand::Int(_) | Operand::F32(_) | Operand::F64(_) if i == 0 => {
                 constant(o, Some(ty))?;
-                because("Result register required for instruction 'mov'")
+                if simd > 1 { wrong() } else { because("Result register required for instruction 'mov'") }
             }
             Operand::Sink if i == 0 => {
                 because(format!("Result discard mode is not allowed for instruction '{}'", forms::name(inst)))

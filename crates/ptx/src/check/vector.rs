@@ -154,6 +154,7 @@ impl Checker<'_> {
             }
             let sizes = matches!(inst.op, Op::Wmma) && inst.types().len() == 2 && inst.has(Mod::Mma)
                 || inst.op == Op::Mma
+                    && i < 4
                     && (inst.has(Mod::Sp) || inst.has(Mod::SpOrderedMetadata))
                     && inst.types().get(1).is_some_and(|t| t.bits() <= 8 && !t.is_int() && !t.is_bits());
             if sizes {
@@ -167,6 +168,14 @@ impl Checker<'_> {
             let i = i + usize::from(inst.op == Op::Tex);
             return because(format!("Vector expected for argument {i}"));
         };
+        if parts.len() != n && inst.op == Op::Mma {
+            if !matches!(parts.len(), 1 | 2 | 4 | 8) {
+                return because(format!("Illegal vector size: {}", parts.len()));
+            }
+            if ty == ScalarType::F64 || i == 2 && inst.types().contains(&ScalarType::B1) {
+                return Err(Bad::Mismatch);
+            }
+        }
         if parts.len() != n {
             return size();
         }
@@ -200,7 +209,7 @@ impl Checker<'_> {
                 let t = types.iter().find(|t| !matches!(t, S32 | F32)).copied();
                 matches!(t, Some(BF16 | TF32 | B1))
             }
-            B32 => inst.op == Op::Mma,
+            B32 => matches!(inst.op, Op::Mma | Op::Wgmma),
             _ => false,
         };
         let whole = inst.op == Op::Wmma && ty == B32 && types.iter().any(|t| t.is_int() && t.bits() <= 8);
@@ -209,16 +218,20 @@ impl Checker<'_> {
                 let t = self.reg(f, *reg, *elem)?;
                 if loose {
                     t == Pred || t.bits() == 32
+                } else if t == Pred {
+                    inst.op == Op::Tcgen05 && ty == B32
                 } else if whole {
                     exact(t, S32)
                 } else {
                     exact(t, ty)
                 }
             }
-            Operand::NotReg(reg) => loose && self.reg(f, *reg, None)? == Pred,
+            Operand::Mem(_) | Operand::Var { .. } => matrix && ty.bits() == 64,
+            Operand::NotReg(reg) => (loose || inst.op == Op::Tcgen05) && self.reg(f, *reg, None)? == Pred,
             Operand::Special(s) => s.ty().bits() == ty.bits(),
             Operand::Int(_) => match ty {
                 S32 => true,
+                B32 if inst.op == Op::Tcgen05 => false,
                 B32 => whole || inst.op == Op::Wmma && (types.contains(&B1) || inst.has(Mod::Load)) || !matrix,
                 _ => constant(o, Some(ty)).is_ok(),
             },

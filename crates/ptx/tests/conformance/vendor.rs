@@ -82,7 +82,16 @@ impl<'a> Vendor<'a> {
             if hit.iter().all(Vec::is_empty) {
                 if let [one] = left[..] {
                     let crash = text.trim().is_empty() || text.contains("Internal compiler error");
-                    out[one] = vec![if crash { CRASH.to_string() } else { text }];
+                    // Some messages have no place.
+                    let plain = text.lines().filter_map(|l| l.strip_prefix("ptxas fatal   : ")).map(str::to_string);
+                    let plain: Vec<String> = plain.collect();
+                    out[one] = if crash {
+                        vec![CRASH.to_string()]
+                    } else if plain.is_empty() {
+                        vec![text]
+                    } else {
+                        plain
+                    };
                     return;
                 }
                 let tail = left.split_off(left.len() / 2);
