@@ -190,6 +190,7 @@ mod tests {
             init: None,
             ptr: None,
             attributes: vec![],
+            fields: vec![],
             scope,
         }
     }

@@ -125,6 +125,8 @@ pub enum Values {
     PowerOfTwo,
     /// More than nothing.
     Positive,
+    /// A number of columns of tensor memory: a power of two from 32 to 512.
+    Columns,
 }
 
 /// How many elements a vector operand has.

@@ -101,6 +101,8 @@ pub enum Item {
         alias: FuncId,
         /// The function it stands for.
         target: FuncId,
+        /// Where the directive stands.
+        span: Span,
     },
 }
 
@@ -158,6 +160,8 @@ pub struct Variable {
     pub ptr: Option<(Option<Space>, u32)>,
     /// `.attribute(.managed)` and the like, as written.
     pub attributes: Vec<String>,
+    /// What a texture, surface or sampler says of itself: names and values as written, a list for each element of an array.
+    pub fields: Vec<Vec<(String, String)>>,
     /// The function whose scope it belongs to, None for module scope.
     pub scope: Option<FuncId>,
 }

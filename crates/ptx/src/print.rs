@@ -2,6 +2,7 @@
 
 use crate::module::*;
 use crate::types::ScalarType;
+use smallvec::SmallVec;
 use std::fmt::Write;
 
 /// The PTX text of a module. `parse(print(m))` is `m` but for spans, for every module that [`parse`](crate::parse) gives
@@ -61,7 +62,7 @@ impl Printer<'_> {
                 }
                 Item::Section { name, body } => put!(self, ".section {name}\n{{\n{body}\n}}\n"),
                 Item::Pragma(words) => self.pragma(words),
-                Item::Alias { alias, target } => {
+                Item::Alias { alias, target, .. } => {
                     put!(self, ".alias {}, {};\n", m.funcs[alias.index()].name, m.funcs[target.index()].name)
                 }
             }
@@ -79,8 +80,8 @@ impl Printer<'_> {
         if v.align_written {
             put!(self, " .align {}", v.align);
         }
-        for a in &v.attributes {
-            put!(self, " .attribute({a})");
+        if !v.attributes.is_empty() {
+            put!(self, " .attribute({})", v.attributes.join(", "));
         }
         if v.vector > 1 {
             put!(self, " .v{}", v.vector);
@@ -110,21 +111,48 @@ impl Printer<'_> {
         self.var_head(v);
         if let Some(init) = &v.init {
             self.out.push_str(" = ");
-            let list = v.vector > 1 || !v.dims.is_empty();
-            if list {
-                self.out.push('{');
+            // Elements in one item of each level, from the outermost.
+            let mut sizes: SmallVec<[usize; 4]> = SmallVec::new();
+            let mut size = v.vector as usize;
+            if v.vector > 1 {
+                sizes.push(1);
             }
-            for (i, value) in init.iter().enumerate() {
-                if i > 0 {
-                    self.out.push_str(", ");
-                }
-                self.init(v.ty, value);
+            for d in v.dims.iter().rev() {
+                sizes.push(size);
+                size *= d.unwrap_or(1).max(1) as usize;
             }
-            if list {
-                self.out.push('}');
+            sizes.reverse();
+            self.rows(v.ty, init, &sizes);
+        }
+        if !v.fields.is_empty() {
+            let one = |f: &Vec<(String, String)>| {
+                let parts: Vec<String> = f.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+                format!("{{{}}}", parts.join(", "))
+            };
+            let all: Vec<String> = v.fields.iter().map(one).collect();
+            let all = all.join(", ");
+            if v.dims.is_empty() {
+                put!(self, " = {all}");
+            } else {
+                put!(self, " = {{{all}}}");
             }
         }
         self.out.push_str(";\n");
+    }
+
+    /// Values in as many braces as there are levels.
+    fn rows(&mut self, ty: ScalarType, values: &[InitValue], sizes: &[usize]) {
+        let Some((&size, inner)) = sizes.split_first() else {
+            return values.iter().for_each(|v| self.init(ty, v));
+        };
+        self.out.push('{');
+        for (i, row) in values.chunks(size.max(1)).enumerate() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.rows(ty, row, inner);
+        }
+        self.out.push('}');
     }
 
     fn init(&mut self, ty: ScalarType, value: &InitValue) {

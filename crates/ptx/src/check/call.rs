@@ -31,6 +31,14 @@ impl Checker<'_> {
                 match table {
                     Some(Table::Prototype { returns, params, .. }) => (returns, params),
                     Some(Table::Call { targets, .. }) if !targets.is_empty() => {
+                        // They are called the same way.
+                        let shape = |f: &FuncId| {
+                            let f = &m.funcs[f.index()];
+                            (f.returns.len(), f.params.len())
+                        };
+                        if targets.iter().any(|t| shape(t) != shape(&targets[0])) {
+                            return self.error(inst.span, "Call has wrong number of parameters");
+                        }
                         let callee = &m.funcs[targets[0].index()];
                         (&callee.returns, &callee.params)
                     }
@@ -46,6 +54,24 @@ impl Checker<'_> {
             }
             for (g, id) in given.iter().zip(formal) {
                 let want = &m.vars[id.index()];
+                if let Operand::Var { var, offset: 0 } = g
+                    && let have = &m.vars[var.index()]
+                    && have.space == Space::Param
+                    && have.size() == want.size()
+                    && exact(have.ty, want.ty)
+                    && have.align != want.align
+                {
+                    let message = format!("Alignment of argument does not match formal parameter '{}'", want.name);
+                    self.error(inst.span, message);
+                    continue;
+                }
+                if let Operand::Var { var, .. } = g
+                    && m.vars[var.index()].space != Space::Param
+                {
+                    let name = &m.vars[var.index()].name;
+                    self.error(inst.span, format!("Call argument '{name}' has illegal state space"));
+                    continue;
+                }
                 let ok = match g {
                     Operand::Var { var, offset: 0 } => {
                         let have = &m.vars[var.index()];

@@ -11,6 +11,11 @@ fn since(d: &Directive) -> Option<(&'static str, Since)> {
         Directive::ReqNctaPerCluster(_) => (".reqnctapercluster", Since::new((7, 8), 90)),
         Directive::MaxClusterRank(_) => (".maxclusterrank", Since::new((7, 8), 90)),
         Directive::ExplicitCluster => (".explicitcluster", Since::new((7, 8), 90)),
+        Directive::NoReturn => (".noreturn", Since::new((6, 4), 0)),
+        Directive::Other(name, _) if name == "abi_preserve" => (".abi_preserve", Since::new((9, 0), 80)),
+        Directive::Other(name, _) if name == "abi_preserve_control" => {
+            (".abi_preserve_control", Since::new((9, 0), 80))
+        }
         Directive::BlocksAreClusters => (".blocksareclusters", Since::new((9, 0), 90)),
         _ => return None,
     })
@@ -36,6 +41,18 @@ impl Checker<'_> {
                 }
                 Directive::MaxNreg(0) => self.error(span, "Positive non-zero value expected for maxnreg"),
                 Directive::MinNctaPerSm(0) => self.error(span, "Positive non-zero value expected for minnctapersm"),
+                Directive::NoReturn if !entry && !f.returns.is_empty() => {
+                    self.error(span, format!("Invalid directive '.noreturn' for function '{}'", f.name));
+                }
+                Directive::Other(name, values) if !entry => {
+                    // Registers that the ABI lets a function keep.
+                    let most = if name == "abi_preserve" { 238 } else { 12 };
+                    if let (Some(&n), "abi_preserve" | "abi_preserve_control") = (values.first(), name.as_str())
+                        && n > most
+                    {
+                        self.error(span, format!(".{name} {n} is invalid for {}", self.target));
+                    }
+                }
                 Directive::NoReturn if entry => self.error(span, "Parsing error near '.noreturn': syntax error"),
                 Directive::Other(name, _) if entry && name.starts_with("abi_preserve") => {
                     self.error(span, format!("Parsing error near '.{name}': syntax error"));
@@ -70,15 +87,70 @@ impl Checker<'_> {
                 }
             }
         }
-        if f.regs.iter().any(|r| r.ty.is_opaque()) {
-            self.error(span, "Texture/surface variable must be at module or entry parameter scope");
+    }
+
+    /// One parameter of a function or entry.
+    pub(super) fn formal(&mut self, f: &Function, v: &Variable) {
+        let entry = f.kind == FuncKind::Entry;
+        if v.space == Space::Param && (v.vector > 1 || v.ty == ScalarType::F16x2) {
+            self.error(v.span, format!("Variable '{}' cannot be allocated in .param state space", v.name));
         }
-        for t in &f.tables {
-            if let Table::Prototype { returns, noreturn: true, .. } = t
-                && !returns.is_empty()
-            {
-                let message = "Invalid directive '.noreturn' for function 'protoype with return parameters'";
-                self.error(span, message);
+        if entry && v.dims.iter().any(|d| d.is_none_or(|n| n == 0)) {
+            self.error(v.span, "Parameter to entry function cannot be an incomplete array.");
+        }
+        if !entry && v.ptr.is_some() {
+            self.error(v.span, "Illegal placement of kernel parameter attribute");
+        }
+    }
+
+    /// Aliases: of a function that is defined here, by one that is declared only and is called the same way.
+    pub(super) fn aliases(&mut self) {
+        let m = self.m;
+        for item in &m.items {
+            let Item::Alias { alias, target, span } = item else { continue };
+            let (a, f) = (&m.funcs[alias.index()], &m.funcs[target.index()]);
+            let span = *span;
+            let since = Since::new((6, 3), 30);
+            if self.late(since) {
+                self.since(span, ".alias", since);
+            }
+            let entries: Vec<&Function> = [a, f].into_iter().filter(|f| f.kind == FuncKind::Entry).collect();
+            if !entries.is_empty() {
+                for f in entries {
+                    self.error(span, format!("Cannot define alias to entry function '{}'", f.name));
+                }
+                continue;
+            }
+            if a.body.is_some() {
+                self.error(span, format!("Illegal redefinition of function '{}' as alias", a.name));
+            }
+            if alias == target {
+                self.error(span, "Cannot alias a function to itself");
+                continue;
+            }
+            let linkage = match f.linkage {
+                Linkage::Extern => "extern",
+                Linkage::Weak => "weak",
+                _ => "",
+            };
+            if !linkage.is_empty() {
+                self.error(span, format!("Function '{}' with .{linkage} scope cannot be aliased", f.name));
+            }
+            let differ = |what: &str| {
+                format!("Mismatch in prototype of alias '{}' and aliasee '{}'. {what} differ(s)", a.name, f.name)
+            };
+            let pairs = [(&a.returns, &f.returns), (&a.params, &f.params)];
+            let all = || {
+                let pair =
+                    |p: &(&Vec<VarId>, &Vec<VarId>)| p.0.iter().copied().zip(p.1.iter().copied()).collect::<Vec<_>>();
+                pairs.iter().flat_map(pair).map(|(x, y)| (&m.vars[x.index()], &m.vars[y.index()])).collect::<Vec<_>>()
+            };
+            if pairs.iter().any(|p| p.0.len() != p.1.len()) {
+                self.error(span, differ("number of parameters"));
+            } else if all().iter().any(|(x, y)| (x.ty, x.vector, &x.dims) != (y.ty, y.vector, &y.dims)) {
+                self.error(span, differ("parameter types"));
+            } else if all().iter().any(|(x, y)| x.align != y.align) {
+                self.error(span, differ("parameter alignment"));
             }
         }
     }
@@ -86,6 +158,37 @@ impl Checker<'_> {
     /// One variable, of any scope.
     pub(super) fn variable(&mut self, v: &Variable) {
         let local = v.scope.is_some();
+        let formal = v.scope.and_then(|f| self.m.funcs.get(f.index())).is_some_and(|f| {
+            let same = |id: &VarId| std::ptr::eq(&self.m.vars[id.index()], v);
+            f.params.iter().chain(&f.returns).any(same)
+        });
+        if v.vector > 1 && u32::from(v.vector) * v.ty.bits() > 128 {
+            self.error(v.span, "Vector type too large, exceeds 128 bit limit");
+        }
+        if v.ty == ScalarType::B128 && self.late(Since::new((8, 3), 70)) {
+            self.since(v.span, "Type .b128", Since::new((8, 3), 70));
+        }
+        if v.ty.is_opaque() && !formal {
+            if local {
+                self.error(v.span, "Texture/surface variable must be at module or entry parameter scope");
+            } else if v.space != Space::Global {
+                self.error(v.span, "Texture and surface variables must be declared in .global space");
+            }
+        }
+        for a in &v.attributes {
+            if a.starts_with(".managed") && v.space != Space::Global {
+                self.error(v.span, format!("Illegal attribute '.managed' for symbol '{}'", v.name));
+            }
+            if a.starts_with(".unified") && self.late(Since::new((8, 0), 90)) {
+                self.since(v.span, ".unified", Since::new((8, 0), 90));
+            }
+        }
+        if v.init.iter().flatten().any(|i| matches!(i, InitValue::Var { mask: Some(_), .. })) {
+            let since = Since::new((7, 1), 0);
+            if self.late(since) {
+                self.since(v.span, "mask operator in initializer", since);
+            }
+        }
         let independent = self.m.target.iter().any(|w| w == "texmode_independent");
         if v.ty == ScalarType::SamplerRef && !independent {
             self.error(v.span, "Instruction or declaration violates .target texmode_unified setting");
@@ -107,7 +210,11 @@ impl Checker<'_> {
             self.error(v.span, "Module-scoped variables in .local state space are not allowed with ABI");
         }
         let open = v.dims.iter().any(|d| d.is_none_or(|n| n == 0));
-        let inner = local && matches!(v.space, Space::Shared | Space::Local | Space::Global | Space::Const);
+        // The formals of a prototype have no name.
+        let inner = local
+            && !formal
+            && v.name != "_"
+            && matches!(v.space, Space::Shared | Space::Local | Space::Global | Space::Const | Space::Param);
         if open && v.linkage != Linkage::Extern && v.init.is_none() && (!local || inner) {
             self.error(v.span, format!("Non-external variable '{}' has incomplete type", v.name));
         }

@@ -95,7 +95,15 @@ fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
             // These may be written twice.
             None if matches!(
                 m,
-                Mod::Sync | Mod::Sat | Mod::Satfinite | Mod::NaN | Mod::Approx | Mod::Relu | Mod::Cc | Mod::Uni
+                Mod::Sync
+                    | Mod::Sat
+                    | Mod::Satfinite
+                    | Mod::NaN
+                    | Mod::Approx
+                    | Mod::Relu
+                    | Mod::Cc
+                    | Mod::Uni
+                    | Mod::Shiftamt
             ) && all.iter().filter(|&&o| o == m).count() > 1
                 && (form.name.contains(&m) || form.groups.iter().any(|g| g.words.iter().any(|w| w.word == m))) => {}
             None => {
@@ -493,6 +501,22 @@ impl Checker<'_> {
             Op::Vset | Op::Vset2 | Op::Vset4 if lacks(Mod::Eq) => {
                 Some(format!("Comparison modifier required for instruction '{name}'"))
             }
+            Op::Add | Op::Sub | Op::Addc | Op::Subc | Op::Mad | Op::Mad24
+                if extra(Mod::Sat) && matches!(types[..], [t] if t.is_int() && t.bits() >= 32) && !miss.types =>
+            {
+                Some(format!("Modifier '.sat' does not apply to '.{last}' type"))
+            }
+            Op::Tex
+                if matches!(types[..], [ScalarType::F16x2, ScalarType::S32 | ScalarType::F32])
+                    && inst.vector() == 4 =>
+            {
+                if self.texels(inst) {
+                    mismatch()
+                } else {
+                    Some(format!("Instruction '{name}.f16x2' requires .v2 type"))
+                }
+            }
+            Op::Tex if matches!(types[..], [ScalarType::B32, _]) => None,
             Op::Tex if matches!(types[..], [_, ScalarType::U32]) => {
                 Some("Integer coordinates require .s32 instruction type".to_string())
             }
@@ -540,7 +564,7 @@ impl Checker<'_> {
                     _ => return None,
                 };
                 let shaped = |m: &Mod| super::repeat::is_shape(m.name()) || ScalarType::from_mod(*m).is_some();
-                let known = inst.op.forms().iter().any(|f| {
+                let known = inst.op.forms().iter().filter(|f| inst.mods.starts_with(f.name)).any(|f| {
                     let first = f.groups.iter().find(|g| g.slot == Some(Slot::T));
                     first.is_some_and(|g| g.words.iter().any(|w| ScalarType::from_mod(w.word) == Some(types[0])))
                 });

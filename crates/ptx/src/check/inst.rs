@@ -132,7 +132,15 @@ impl Checker<'_> {
     fn operands(&self, f: &Function, inst: &Inst, fit: &Fit) -> Result<(), (usize, Bad)> {
         // An operand of a wrong kind or type is told before what else is wrong with others.
         let mut told = Ok(());
-        for (i, (o, form)) in inst.operands.iter().zip(&fit.operands).enumerate() {
+        // An operand that may be left out is, where one behind it may not be.
+        let mut absent = fit.operands.len() - inst.operands.len().min(fit.operands.len());
+        let last = fit.operands.iter().rposition(|o| !o.optional).unwrap_or(0);
+        let given = fit.operands.iter().enumerate().filter(|(n, o)| {
+            let left_out = o.optional && absent > 0 && *n < last;
+            absent -= usize::from(left_out);
+            !left_out
+        });
+        for (i, (o, (_, form))) in inst.operands.iter().zip(given).enumerate() {
             match self.operand(f, inst, fit, i, o, form) {
                 Err(Bad::Mismatch) => return Err((i, Bad::Mismatch)),
                 Err(bad) if told.is_ok() => told = Err((i, bad)),
@@ -288,6 +296,9 @@ impl Checker<'_> {
                 Operand::Pair(_) if matches!(ty, Some(ScalarType::F16 | ScalarType::BF16)) => {
                     because(format!("Predicate output not allowed for instruction '{}'", name()))
                 }
+                Operand::Pair(p) if p.0 == Operand::Sink && p.1 == Operand::Sink => {
+                    because("Parsing error near '_': syntax error")
+                }
                 Operand::Pair(p) => pred(&p.0).and_then(|()| pred(&p.1)),
                 Operand::NotReg(_) => Err(Bad::Mismatch),
                 _ => pred(o),
@@ -298,6 +309,12 @@ impl Checker<'_> {
             }
             K::DestAndPred | K::DestBoth => match o {
                 Operand::Pair(p) => {
+                    if form.kind == K::DestBoth && p.1 == Operand::Sink {
+                        return because(format!("Predicate output expected for instruction '{}'", name()));
+                    }
+                    if p.0 == Operand::Sink && inst.op == Op::Shfl {
+                        return because(format!("Result discard mode is not allowed for instruction '{}'", name()));
+                    }
                     pred(&p.1)?;
                     if p.0 == Operand::Sink { Ok(()) } else { fits(&p.0, exact) }
                 }
@@ -320,12 +337,22 @@ impl Checker<'_> {
                         fits(o, if form.kind == K::Source || inst.has(Mod::Bf16) { exact } else { relaxed })
                     }
                     Operand::Special(s) => self.special(inst, *s, ty, form.kind == K::ConvSource),
+                    // Hints and addresses are no floats.
+                    Operand::F32(_) | Operand::F64(_)
+                        if form.ty == OperandType::Fixed(ScalarType::B64) || inst.op == Op::Tcgen05 =>
+                    {
+                        Err(Bad::Mismatch)
+                    }
                     _ => constant(o, ty),
                 }
             }
             K::Pred => match o {
                 Operand::Int(n) if inst.op == Op::Wgmma => in_range(*n, Values::OneOf(&[0, 1]), i, inst),
                 Operand::Sink => because("Parsing error near '_': syntax error"),
+                // Comparisons of this type take no constant.
+                Operand::Int(_) if inst.types().iter().any(|t| matches!(t, ScalarType::BF16 | ScalarType::BF16x2)) => {
+                    Err(Bad::Mismatch)
+                }
                 Operand::Int(_) => Ok(()),
                 _ => pred(o),
             },
@@ -375,7 +402,7 @@ impl Checker<'_> {
                                 name()
                             ));
                         }
-                        if inst.op == Op::Prefetchu {
+                        if inst.op == Op::Prefetchu && have != Space::Global {
                             return because(
                                 "Non-generic address is not supported as operand for prefetchu instruction",
                             );
@@ -451,6 +478,9 @@ impl Checker<'_> {
                 if alone && !matches!(o, Operand::Vector(_)) {
                     return match o {
                         Operand::Reg { .. } => fits(o, exact),
+                        Operand::Sink if dest && inst.op == Op::Multimem => {
+                            because(format!("Result discard mode is not allowed for instruction '{}'", name()))
+                        }
                         Operand::Sink if dest => Ok(()),
                         _ if !dest => constant(o, ty),
                         _ => Err(Bad::Mismatch),
@@ -526,7 +556,12 @@ impl Checker<'_> {
         }
         let own = s.ty();
         // The 32-bit index registers were 16 bits wide once: both widths may be read.
-        let narrow = own.bits() == 32 && ty.bits() == 16;
+        let narrow = match s {
+            SpecialReg::Tid(_) | SpecialReg::Ntid(_) | SpecialReg::Ctaid(_) | SpecialReg::Nctaid(_) => ty.bits() == 16,
+            SpecialReg::Gridid => matches!(ty.bits(), 16 | 32),
+            _ => false,
+        };
+        let narrow = narrow && !ty.is_float();
         let ok = !s.is_vector() && (exact(own, ty) || narrow || (conversion && relaxed(own, ty)));
         if ok { Ok(()) } else { Err(Bad::Mismatch) }
     }
@@ -550,6 +585,25 @@ impl Checker<'_> {
             Op::Ld | Op::St | Op::Atom | Op::Red | Op::Ldu if !inst.has(Mod::Async) && !inst.has(Mod::Bulk) => {
                 self.memory(func, f, inst)
             }
+            Op::Cvta if inst.has(Mod::To) && inst.mods.first() != Some(&Mod::To) => {
+                self.error(inst.span, "Unknown modifier '.to'");
+            }
+            Op::Mma
+                if inst.has(Mod::Popc)
+                    && inst.mods.iter().position(|m| *m == Mod::Popc)
+                        < inst.mods.iter().position(|m| matches!(m, Mod::And | Mod::Xor)) =>
+            {
+                self.error(inst.span, "Illegal reduction operation for instruction 'mma.s32.s32'");
+            }
+            Op::Tcgen05
+                if inst.has(Mod::Cp)
+                    && inst.mods.iter().position(|m| matches!(m, Mod::B6x16P32 | Mod::B4x16P64))
+                        < inst.mods.iter().position(|m| *m == Mod::B8x16) =>
+            {
+                let words = inst.mods.iter().filter(|m| m.name().contains("x16")).map(|m| format!(".{}", m.name()));
+                let words: String = words.collect();
+                self.error(inst.span, format!("Illegal modifier '{words}' for instruction '{}'", name()));
+            }
             Op::Cvta if inst.ty().bits() == 32 && self.m.address_size == 64 => self.narrow_address(inst.span),
             Op::Cvta if inst.ty().bits() != u32::from(self.m.address_size) => {
                 let message = format!(
@@ -569,7 +623,7 @@ impl Checker<'_> {
                 }
                 if (first == 0 || inst.operands.len() == 4)
                     && let Some(&Operand::Int(n)) = inst.operands.get(first + 1)
-                    && (n < 0 || n % 32 != 0)
+                    && n % 32 != 0
                 {
                     self.error(
                         inst.span,
@@ -622,6 +676,17 @@ impl Checker<'_> {
                     _ => {}
                 }
             }
+            Op::Brx if !matches!(inst.operands.first(), Some(Operand::Reg { .. })) => {
+                self.error(inst.span, "Arguments mismatch for instruction 'brx.idx'");
+            }
+            Op::Mov
+                if inst.ty().bits() == 32
+                    && matches!(inst.operands.get(1), Some(Operand::Var { var, .. })
+                        if matches!(self.m.vars[var.index()].space, Space::Global | Space::Const))
+                    && self.m.address_size == 64 =>
+            {
+                self.narrow_address(inst.span);
+            }
             Op::Brx => {
                 let table = inst.operands.get(1);
                 let ok = matches!(table, Some(Operand::Table(t))
@@ -642,7 +707,7 @@ impl Checker<'_> {
 fn discards(inst: &Inst) -> bool {
     match inst.op {
         Op::Atom | Op::Lop3 => true,
-        Op::Mbarrier => !inst.has(Mod::PendingCount),
+        Op::Mbarrier => inst.has(Mod::Arrive) || inst.has(Mod::ArriveDrop),
         Op::Vote => !inst.has(Mod::Ballot),
         _ => false,
     }
@@ -659,6 +724,22 @@ fn in_range(n: i64, values: Values, i: usize, inst: &Inst) -> Checked {
                 "Argument {i} of instruction '{}' : value '{n}' expected to be a non-zero positive",
                 forms::name(inst)
             ));
+        }
+        Values::Columns => {
+            let name = forms::name(inst);
+            return if n % 32 != 0 {
+                because(format!(
+                    "Argument {i} of instruction '{name}': unexpected value '{n}', expected to be multiple of 32"
+                ))
+            } else if n.count_ones() != 1 || n < 0 {
+                because(format!("Argument {i} of '{name}' instruction: value must be power of 2"))
+            } else if n > 512 {
+                because(format!(
+                    "Argument {i} of instruction '{name}': value '{n}' out of range, expected to be in range [32..512]"
+                ))
+            } else {
+                Ok(())
+            };
         }
         Values::PowerOfTwo if n > 0 && n & (n - 1) == 0 => return Ok(()),
         Values::PowerOfTwo => return because("Alignment must be a power of two"),

@@ -83,7 +83,7 @@ impl Checker<'_> {
         };
         match address.base {
             AddressBase::None => {
-                if space != Space::Local && space != Space::Shared {
+                if space != Space::Local {
                     self.error(inst.span, "Immediate addresses allowed only for .local state space");
                 }
             }
@@ -99,8 +99,11 @@ impl Checker<'_> {
             }
             AddressBase::Var(v) => {
                 let var = &self.m.vars[v.index()];
+                if var.ty.is_opaque() {
+                    return self.error(inst.span, format!("Illegal operand type to instruction '{name}'"));
+                }
                 let ok = match (space, var.space) {
-                    (Space::Generic, s) => s != Space::Param && s != Space::Const || s == Space::Const,
+                    (Space::Generic, s) => s != Space::Param && s != Space::Const,
                     (Space::Param | Space::ParamEntry | Space::ParamFunc, s) => s == Space::Param,
                     (Space::SharedCluster, s) => s == Space::Shared,
                     (a, b) => a == b,

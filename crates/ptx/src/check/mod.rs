@@ -8,11 +8,15 @@ mod declare;
 mod forms;
 mod gates;
 mod inst;
+mod linkage;
 mod memory;
 mod repeat;
 mod texel;
 mod vector;
 
+pub use linkage::unresolved;
+
+use crate::isa::Since;
 use crate::module::*;
 use crate::types::{ScalarType, Space};
 use arch::Target;
@@ -52,8 +56,17 @@ pub fn check(module: &Module, target: Option<&Target>) -> Vec<Diagnostic> {
     };
     if let Some(ptx) = ptx {
         c.targets(ptx, target);
+        if module.address_size == 32 {
+            let message = if ptx.sm >= 90 {
+                "32-Bit ABI (--machine 32 or 32-Bit addressing) is not supported on sm_90 or higher architectures."
+            } else {
+                "32-Bit compilation is no longer supported"
+            };
+            c.fatal(message);
+        }
     }
     c.variables(target);
+    c.aliases();
     for (i, f) in module.funcs.iter().enumerate() {
         if c.diags.len() >= MAX_ERRORS {
             break;
@@ -129,6 +142,9 @@ impl Checker<'_> {
             }
         }
         self.directives(f);
+        for id in f.returns.iter().chain(&f.params) {
+            self.formal(f, &self.m.vars[id.index()]);
+        }
         if max && req {
             self.error(f.span, "Conflicting directives: .maxntid and .reqntid cannot both be specified");
         }
@@ -144,8 +160,14 @@ impl Checker<'_> {
                 let v = &self.m.vars[p.index()];
                 bytes = bytes.next_multiple_of(u64::from(v.align.max(1))).saturating_add(v.size());
             }
-            if bytes > u64::from(l.param_bytes) {
-                let message = format!("Formal parameter space overflowed ({bytes} bytes, {} max)", l.param_bytes);
+            // Later versions allow more.
+            let most = u64::from(l.param_bytes);
+            if bytes > most || bytes > 4352 && self.late(Since::new((8, 1), 70)) {
+                let most = if bytes > most { most } else { 4352 };
+                let message = format!(
+                    "Entry function '{}' uses too much parameter space (0x{bytes:x} bytes, 0x{most:x} max).",
+                    f.name
+                );
                 self.error(f.span, message);
             }
         }

@@ -146,7 +146,15 @@ pub(super) fn repeated(inst: &Inst) -> Option<String> {
             | Mod::Weak
             | Mod::Noftz
             | Mod::Mmio => Some(format!("Duplicate .{} modifier", word.name())),
-            Mod::Sync | Mod::Sat | Mod::Satfinite | Mod::NaN | Mod::Approx | Mod::Relu | Mod::Cc | Mod::Uni => None,
+            Mod::Sync
+            | Mod::Sat
+            | Mod::Satfinite
+            | Mod::NaN
+            | Mod::Approx
+            | Mod::Relu
+            | Mod::Cc
+            | Mod::Uni
+            | Mod::Shiftamt => None,
             _ if crate::types::Space::from_mod(word).is_some() => None,
             Mod::Lo | Mod::Hi | Mod::Wide | Mod::Full | Mod::Row | Mod::Col => None,
             _ => Some(format!("Multiple .{} modifiers specified", word.name())),

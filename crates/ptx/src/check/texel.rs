@@ -136,7 +136,12 @@ impl Checker<'_> {
                     return because(format!("Result register required for instruction '{}'", forms::name(inst)));
                 }
                 // Narrower texels come in wider registers.
-                let wide = if matches!(inst.op, Op::Suld) && ty.bits() < 16 { None } else { Some(ty) };
+                let wide = match ty {
+                    _ if matches!(inst.op, Op::Suld) && ty.bits() < 16 => None,
+                    // It looks only at the size.
+                    ScalarType::F32 => Some(ScalarType::B32),
+                    ty => Some(ty),
+                };
                 let value = match o {
                     Operand::Pair(p) if inst.op != Op::Suld => {
                         self.opaque_pred(f, &p.1)?;
@@ -191,6 +196,25 @@ impl Checker<'_> {
                         Operand::Int(_) | Operand::F32(_) | Operand::F64(_) => return Ok(()),
                         _ => {}
                     }
+                }
+                match o {
+                    Operand::F32(_) | Operand::F64(_) => return Err(Bad::Mismatch),
+                    Operand::Reg { reg, elem } => {
+                        let t = self.reg(f, *reg, *elem)?;
+                        let ok = exact(t, ScalarType::S32);
+                        if ok && t.is_int() {
+                            return Ok(());
+                        }
+                        return match (ok, inst.op, inst.has(Mod::N3d)) {
+                            (true, Op::Tex, true) => {
+                                because(format!("Illegal modifier '.3d' for instruction '{}'", forms::name(inst)))
+                            }
+                            (true, ..) => Ok(()),
+                            _ => Err(Bad::Mismatch),
+                        };
+                    }
+                    Operand::Int(_) => return Ok(()),
+                    _ => {}
                 }
                 let n = match inst
                     .mods

@@ -17,6 +17,9 @@ impl Checker<'_> {
             return Err(Bad::Mismatch);
         }
         let bits = ty.bits() / parts.len() as u32;
+        if dest && parts.iter().all(|p| *p == Operand::Sink) {
+            return because("Unable to infer type of vector elements (assuming .b8)");
+        }
         for p in parts {
             match p {
                 Operand::Reg { reg, elem } => {
@@ -69,6 +72,9 @@ impl Checker<'_> {
             Operand::Vector(parts) => self.packed(f, parts, ty, false),
             Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ty) => Ok(()),
             Operand::NotReg(reg) if ty == ScalarType::Pred && self.reg(f, *reg, None)? == ty => Ok(()),
+            Operand::Special(s) if matches!(inst.op, Op::Getctarank | Op::Mapa | Op::Cvta) => {
+                self.no_special(inst, *s, Some(ty), false)
+            }
             Operand::Special(s) => self.special(inst, *s, Some(ty), false),
             Operand::Var { var, .. } => {
                 let v = &self.m.vars[var.index()];
@@ -79,9 +85,12 @@ impl Checker<'_> {
                 if v.space == Space::Param && !callee_side {
                     return because(format!("Illegal to take address of parameter '{}'", v.name));
                 }
+                if v.ty.is_opaque() && ty.bits() != 64 {
+                    return because("Indirect access to texture requires .u64 type");
+                }
                 if ty.is_float() || ty == ScalarType::Pred || ty.bits() < 16 { Err(Bad::Mismatch) } else { Ok(()) }
             }
-            Operand::Func(_) | Operand::Label(_) if !ty.is_float() && ty.bits() == 64 => Ok(()),
+            Operand::Func(_) if !ty.is_float() && matches!(ty.bits(), 32 | 64) => Ok(()),
             _ => constant(o, Some(ty)),
         }
     }
@@ -97,23 +106,61 @@ impl Checker<'_> {
         dest: bool,
     ) -> Checked {
         if let Some(r) = self.vector_reg(f, o) {
-            return if r.vector == n && test(r.ty, ty) { Ok(()) } else { Err(Bad::Mismatch) };
+            return match test(r.ty, ty) {
+                true if r.vector == n => Ok(()),
+                true => Err(Bad::Because(String::new())),
+                false => Err(Bad::Mismatch),
+            };
         }
-        let Operand::Vector(parts) = o else { return because("Result vector expected") };
+        if *o == Operand::Sink && dest {
+            return because("Result discard mode is not allowed for instruction 'ld'");
+        }
+        let Operand::Vector(parts) = o else {
+            return if dest { because("Result vector expected") } else { Err(Bad::Because(String::new())) };
+        };
+        if parts.is_empty() {
+            return because("Parsing error near '}': syntax error");
+        }
         if !matches!(parts.len(), 2 | 4 | 8) {
             return because(format!("Illegal vector size: {}", parts.len()));
         }
         if parts.len() != n as usize {
             return Err(Bad::Because(String::new()));
         }
+        if parts.iter().all(|p| *p == Operand::Sink) {
+            return because("Unable to infer type of vector elements (assuming .b8)");
+        }
+        // The elements have one type: that of the typed ones.
+        let mut found: Option<ScalarType> = None;
+        for p in parts {
+            let Operand::Reg { reg, elem } = p else { continue };
+            let t = self.reg(f, *reg, *elem)?;
+            found = match found {
+                None => Some(t),
+                Some(before)
+                    if before.bits() != t.bits() || (before == ScalarType::Pred) != (t == ScalarType::Pred) =>
+                {
+                    return because("Incompatible elements of vector expression");
+                }
+                Some(before) if before.is_bits() || t.is_bits() || before == t || before.is_int() && t.is_int() => {
+                    Some(if before.is_bits() { before } else { t })
+                }
+                Some(_) => {
+                    return because("Vector with elements of different types are not allowed in ld instruction");
+                }
+            };
+        }
+        if let Some(t) = found
+            && !test(t, ty)
+        {
+            return Err(Bad::Mismatch);
+        }
         for p in parts {
             match p {
-                Operand::Reg { reg, elem } => {
-                    if !test(self.reg(f, *reg, *elem)?, ty) {
-                        return Err(Bad::Mismatch);
-                    }
-                }
+                Operand::Reg { .. } => {}
                 Operand::Sink if dest => {}
+                Operand::Sink => return because("Sink '_' not allowed as a source operand"),
+                Operand::Int(_) if dest => return because("Result register required for instruction 'mov'"),
                 _ if !dest => constant(p, Some(ty))?,
                 _ => return Err(Bad::Mismatch),
             }
@@ -263,10 +310,9 @@ impl Checker<'_> {
             Operand::Vector(_) => Err(size()),
             Operand::Reg { reg, elem } if relaxed(self.reg(f, *reg, *elem)?, ty) => Ok(()),
             Operand::Special(s) if store => self.no_special(inst, *s, Some(ty), true),
-            Operand::Sink if inst.op == Op::Ldu => {
+            Operand::Sink if !store => {
                 because(format!("Result discard mode is not allowed for instruction '{}'", forms::name(inst)))
             }
-            Operand::Sink if !store => Ok(()),
             _ if store => constant(o, Some(ty)),
             _ => Err(Bad::Mismatch),
         }

@@ -25,6 +25,9 @@ fn declarable(ty: ScalarType) -> bool {
         || matches!(ty, F16 | F16x2 | F32 | F64 | TexRef | SamplerRef | SurfRef | Pred)
 }
 
+/// Values of fields of textures and samplers that have names.
+const WORDS: [&str; 7] = ["nearest", "linear", "wrap", "mirror", "clamp_ogl", "clamp_to_edge", "clamp_to_border"];
+
 impl Parser<'_> {
     /// The state space that the directive at hand declares variables in.
     pub(super) fn declared_space(&self) -> Option<Space> {
@@ -50,6 +53,10 @@ impl Parser<'_> {
         while self.at(Kind::Dot) {
             let span = self.tok.span;
             let text = self.text(span);
+            // Behind the type only the words of a pointer may follow.
+            if typed && out.ptr.is_none() && &text[1..] != "ptr" {
+                return Err(self.syntax());
+            }
             match &text[1..] {
                 "align" => {
                     self.bump();
@@ -65,22 +72,7 @@ impl Parser<'_> {
                 }
                 "attribute" => {
                     self.bump();
-                    self.expect_p(b'(')?;
-                    let start = self.tok.span.start;
-                    let mut depth = 1;
-                    while depth > 0 {
-                        match self.tok.kind {
-                            k if k == p1(b'(') => depth += 1,
-                            k if k == p1(b')') => depth -= 1,
-                            Kind::Eof | Kind::Bad => return Err(self.syntax()),
-                            _ => {}
-                        }
-                        if depth > 0 {
-                            self.bump();
-                        }
-                    }
-                    out.attributes.push(self.text(Span::new(start, self.prev_end.max(start))).into_owned());
-                    self.bump();
+                    self.attributes(true, &mut out.attributes)?;
                 }
                 "ptr" => {
                     self.bump();
@@ -92,18 +84,29 @@ impl Parser<'_> {
                         if typed {
                             return Err(self.syntax());
                         }
-                        if !declarable(ty) {
+                        if !declarable(ty) && !text.starts_with(".e") {
                             return Err(self.syntax());
+                        }
+                        if !declarable(ty) {
+                            let message = format!("Type {text} may only be used as an instruction type");
+                            return Err(self.error(span, message));
                         }
                         typed = true;
                         out.ty = ty;
-                    } else if let (Some(ptr), Some(space)) = (&mut out.ptr, Space::from_mod(m)) {
-                        ptr.0 = Some(space);
+                    } else if let Some(ptr) = &mut out.ptr {
+                        let space = Space::from_mod(m);
+                        let pointed = matches!(
+                            space,
+                            Some(Space::Global | Space::Const | Space::Shared | Space::Local | Space::Generic)
+                        );
+                        if !pointed || ptr.0.is_some() {
+                            return Err(self.syntax());
+                        }
+                        ptr.0 = space;
                     } else {
                         out.vector = match m {
                             Mod::V2 => 2,
                             Mod::V4 => 4,
-                            Mod::V8 => 8,
                             _ => return Err(self.syntax()),
                         };
                     }
@@ -112,6 +115,36 @@ impl Parser<'_> {
             }
         }
         if typed { Ok(out) } else { Err(self.syntax()) }
+    }
+
+    /// `(.managed, .unified(1, 2))`, behind `.attribute`; a function has no `.managed`.
+    pub(super) fn attributes(&mut self, variable: bool, out: &mut Vec<String>) -> Parsed<()> {
+        self.expect_p(b'(')?;
+        loop {
+            let start = self.tok.span.start;
+            if variable && self.eat_dot("managed") {
+            } else if self.eat_dot("unified") {
+                self.expect_p(b'(')?;
+                self.literal()?;
+                self.expect_p(b',')?;
+                self.literal()?;
+                self.expect_p(b')')?;
+            } else {
+                return Err(self.syntax());
+            }
+            out.push(self.text(Span::new(start, self.prev_end)).into_owned());
+            if !self.eat_p(b',') {
+                return self.expect_p(b')');
+            }
+        }
+    }
+
+    /// A name that is declared: `_` and `WARP_SZ` cannot be.
+    pub(super) fn new_name(&mut self) -> Parsed<(NameId, Span)> {
+        if self.at(Kind::Ident) && matches!(self.bytes(self.tok.span), b"_" | b"WARP_SZ") {
+            return Err(self.syntax());
+        }
+        self.ident()
     }
 
     /// `[4][]...` after a name.
@@ -128,7 +161,7 @@ impl Parser<'_> {
                 if self.at_p(b'-') {
                     return Err(self.syntax());
                 }
-                let n = self.constant()?.bits;
+                let n = self.literal()?.bits;
                 if n < 0 {
                     return Err(self.error(span, "Array size must not be negative"));
                 }
@@ -176,18 +209,39 @@ impl Parser<'_> {
     /// Variables of one declaration, behind its space; gives the ids to `out`.
     pub(super) fn variables(&mut self, space: Space, linkage: Linkage, out: &mut Vec<VarId>) -> Parsed<()> {
         let kin = self.kindred()?;
+        if self.eat_p(b';') {
+            return Ok(());
+        }
         loop {
-            let (name, span) = self.ident()?;
+            let (name, span) = self.new_name()?;
             let range = self.range()?;
             let mut dims = self.dims()?;
             let mut init = None;
+            let mut fields = Vec::new();
+            let mut early = false;
             if self.at_p(b'=') {
+                if range.is_some() {
+                    return Err(self.syntax());
+                }
+                // Its own address may be in it.
+                if matches!(self.names.meaning(name), Meaning::Nothing) {
+                    early = true;
+                    self.names.bind(name, Meaning::Var(VarId(self.module.vars.len() as u32)));
+                }
                 let at = self.bump().span;
+                if linkage == Linkage::Extern {
+                    let name = self.names.text(name);
+                    self.error(at, format!("No initial value is allowed for external symbol '{name}'"));
+                }
                 if matches!(space, Space::Local | Space::Param | Space::Shared) {
                     let name = self.names.text(name);
                     self.error(at, format!("No initial value is allowed for '{name}' in this state space"));
                 }
-                init = Some(self.initializer(&kin, &dims)?);
+                if kin.ty.is_opaque() {
+                    self.fields(kin.ty, &dims, &mut fields)?;
+                } else {
+                    init = Some(self.initializer(&kin, &dims)?);
+                }
             }
             if let (Some(values), Some(first @ None)) = (&init, dims.first_mut()) {
                 let row = kin.vector as u64;
@@ -214,8 +268,19 @@ impl Parser<'_> {
                     init: init.clone(),
                     ptr: kin.ptr,
                     attributes: kin.attributes.clone(),
+                    fields: fields.clone(),
                     scope: self.func,
                 });
+                if self.func.is_none()
+                    && let Meaning::Var(old) = self.names.meaning(name)
+                    && old != id
+                {
+                    self.redefined(old, id, span);
+                }
+                if self.func.is_none() && crate::types::SpecialReg::from_name(&self.names.text(name)).is_some() {
+                    let name = self.names.text(name);
+                    self.error(span, format!("Inconsistent redefinition of variable '{name}'"));
+                }
                 let again = match self.names.meaning(name) {
                     // An `.extern` declaration may be repeated, and may be followed by the definition.
                     Meaning::Var(old) if self.names.is_here(name) && self.func.is_none() => {
@@ -223,7 +288,7 @@ impl Parser<'_> {
                     }
                     _ => false,
                 };
-                if again {
+                if again || early {
                     self.names.bind(name, Meaning::Var(id));
                 } else {
                     self.bind_new("variable", name, span, Meaning::Var(id));
@@ -235,6 +300,93 @@ impl Parser<'_> {
             }
         }
         self.expect_p(b';')
+    }
+
+    /// A second declaration of a variable of the module, the first or this one `.extern`: they must say the same.
+    fn redefined(&mut self, old: VarId, new: VarId, span: Span) {
+        let (a, b) = (&self.module.vars[old.index()], &self.module.vars[new.index()]);
+        if a.linkage != Linkage::Extern && b.linkage != Linkage::Extern {
+            return;
+        }
+        let name = b.name.clone();
+        let open = |v: &Variable| v.dims.first().is_some_and(Option::is_none);
+        let dims = if open(a) || open(b) {
+            a.dims.len() != b.dims.len() || a.dims.get(1..) != b.dims.get(1..)
+        } else {
+            a.dims != b.dims
+        };
+        let differ = (a.ty, a.vector, a.space) != (b.ty, b.vector, b.space) || dims;
+        let hidden = a.linkage == Linkage::Extern && b.linkage == Linkage::Internal;
+        if differ {
+            self.error(span, format!("Inconsistent redefinition of variable '{name}'"));
+        } else if hidden {
+            self.error(span, format!("'.extern' variable '{name}' cannot be resolved by a '.static'"));
+        }
+    }
+
+    /// `{ width = 4, filter_mode = linear }`: what a texture, surface or sampler is; in an array one for each.
+    fn fields(&mut self, ty: ScalarType, dims: &[Option<u64>], out: &mut Vec<Vec<(String, String)>>) -> Parsed<()> {
+        let span = self.tok.span;
+        if !self.at_p(b'{') {
+            return Err(self.fatal(span, "Initial value type mismatch"));
+        }
+        self.bump();
+        let mut own = Vec::new();
+        while !self.at_p(b'}') {
+            if self.at_p(b'{') && !dims.is_empty() {
+                self.nest(|p| p.fields(ty, &[], out))?;
+            } else {
+                let (_, at) = self.ident()?;
+                let name = self.text(at).into_owned();
+                self.expect_p(b'=')?;
+                let value = self.tok.span;
+                if self.at(Kind::Ident) {
+                    self.bump();
+                    if !WORDS.contains(&&*self.text(value)) {
+                        let word = self.text(value).into_owned();
+                        return Err(self.error(value, format!("Unrecognized initial value symbol '{word}'")));
+                    }
+                } else if self.float_literal().is_none() {
+                    self.constant()?;
+                }
+                let sampling = matches!(
+                    name.as_str(),
+                    "filter_mode" | "addr_mode_0" | "addr_mode_1" | "addr_mode_2" | "force_unnormalized_coords"
+                );
+                let image = matches!(
+                    name.as_str(),
+                    "width"
+                        | "height"
+                        | "depth"
+                        | "channel_data_type"
+                        | "channel_order"
+                        | "normalized_coords"
+                        | "array_size"
+                        | "num_mipmap_levels"
+                        | "num_samples"
+                );
+                let known = match ty {
+                    ScalarType::TexRef => sampling || image,
+                    ScalarType::SamplerRef => sampling,
+                    _ => image && name != "normalized_coords" || name == "memory_layout",
+                };
+                if !known {
+                    let message = format!("Unrecognized field name '{name}' in opaque struct initializer");
+                    return Err(self.fatal(at, message));
+                }
+                own.push((name, self.text(Span::new(value.start, self.prev_end)).into_owned()));
+            }
+            if !self.eat_p(b',') {
+                break;
+            }
+            if self.at_p(b'}') {
+                return Err(self.syntax());
+            }
+        }
+        if dims.is_empty() || !own.is_empty() {
+            out.push(own);
+        }
+        self.expect_p(b'}')
     }
 
     /// One parameter: `.param .u64 x`, `.reg .u32 a`.
@@ -257,6 +409,7 @@ impl Parser<'_> {
             init: None,
             ptr: kin.ptr,
             attributes: kin.attributes,
+            fields: Vec::new(),
             scope: self.func,
         };
         Ok((v, name))
@@ -284,8 +437,11 @@ impl Parser<'_> {
             if rows.is_empty() {
                 return Err(self.fatal(span, "Initial value type mismatch"));
             }
-            self.braces(kin.ty, &rows, 0, &mut out)?;
+            self.braces(kin.ty, kin.vector, &rows, 0, &mut out)?;
         } else {
+            if !dims.is_empty() || kin.vector > 1 {
+                return Err(self.fatal(span, "Initial value type mismatch"));
+            }
             out.push(self.init_value(kin.ty)?);
         }
         let limit = dims.iter().fold(kin.vector as u64, |n, d| n.saturating_mul(d.unwrap_or(u64::MAX)));
@@ -295,12 +451,31 @@ impl Parser<'_> {
         Ok(out)
     }
 
-    fn braces(&mut self, ty: ScalarType, rows: &[u64], level: usize, out: &mut Vec<InitValue>) -> Parsed<()> {
+    fn braces(
+        &mut self,
+        ty: ScalarType,
+        vector_size: u8,
+        rows: &[u64],
+        level: usize,
+        out: &mut Vec<InitValue>,
+    ) -> Parsed<()> {
+        let first = self.tok.span;
         self.expect_p(b'{')?;
+        // Elements of a vector are all there, rows may be shorter.
+        let vector = vector_size > 1 && level + 1 == rows.len();
+        let begin = out.len() as u64;
         while !self.at_p(b'}') {
             if self.at_p(b'{') {
+                if level + 1 >= rows.len() {
+                    let message = if vector {
+                        "Incorrect number of elements in vector initializer"
+                    } else {
+                        "Initial value type mismatch"
+                    };
+                    return Err(self.fatal(first, message));
+                }
                 let start = out.len() as u64;
-                self.nest(|p| p.braces(ty, rows, level + 1, out))?;
+                self.nest(|p| p.braces(ty, vector_size, rows, level + 1, out))?;
                 let row = rows.get(level).copied().unwrap_or(1);
                 let missing = row.saturating_sub(out.len() as u64 - start);
                 self.padding = self.padding.saturating_add(missing);
@@ -310,27 +485,49 @@ impl Parser<'_> {
                 }
                 out.extend((0..missing).map(|_| InitValue::Bits(0)));
             } else {
+                if level + 1 < rows.len() {
+                    // A row is in braces of its own.
+                    return Err(self.fatal(first, "Initial value type mismatch"));
+                }
                 out.push(self.init_value(ty)?);
             }
             if !self.eat_p(b',') {
                 break;
             }
+            if self.at_p(b'}') {
+                return Err(self.syntax());
+            }
+        }
+        if vector && out.len() as u64 - begin != u64::from(vector_size) {
+            return Err(self.fatal(first, "Incorrect number of elements in vector initializer"));
         }
         self.expect_p(b'}')
     }
 
     fn init_value(&mut self, ty: ScalarType) -> Parsed<InitValue> {
         if self.at(Kind::Ident) && self.bytes(self.tok.span) != b"WARP_SZ" {
-            return self.init_address(None);
+            let span = self.tok.span;
+            let value = self.init_address(None)?;
+            if ty.is_float() || ty.bits() < 32 {
+                return Err(self.fatal(span, "Initial value type mismatch"));
+            }
+            return Ok(value);
         }
+        if ty == ScalarType::F16 && !self.at(Kind::Ident) {
+            let at = self.tok.span;
+            return Err(self.fatal(at, "No initial value is allowed for .f16 type"));
+        }
+        let span = self.tok.span;
         if let Some((single, double)) = self.float_literal() {
+            let written = if single.1 { u64::from(single.0) } else { double };
             let bits = match ty {
-                ScalarType::F64 => double,
-                ScalarType::F32 | ScalarType::B32 => u64::from(single),
-                ScalarType::B64 => double,
+                ScalarType::F32 | ScalarType::B32 => u64::from(single.0),
+                // Its bits as they are written, as many as there is room for.
+                ScalarType::F64 | ScalarType::B64 | ScalarType::B128 => written,
+                ScalarType::B16 => written & 0xffff,
+                ScalarType::B8 => written & 0xff,
                 _ => {
-                    let span = self.tok.span;
-                    return Err(self.fatal(span, "Initial value type mismatch"));
+                    return Err(self.misfit(span));
                 }
             };
             return Ok(InitValue::Bits(bits));
@@ -339,16 +536,33 @@ impl Parser<'_> {
         let value = self.constant()?;
         if self.at_p(b'(') {
             self.bump();
-            let v = self.init_address(Some(value.bits as u64))?;
+            let mask = value.bits as u64;
+            let byte = mask >> (mask.trailing_zeros() & !7) == 0xff;
+            if ty.bits() != 8 {
+                return Err(self.fatal(span, "Initial value type mismatch"));
+            }
+            if mask == 0 || !byte {
+                return Err(self.error(span, format!("Invalid mask value '{mask:#x}' used in initializer")));
+            }
+            let v = self.init_address(Some(mask))?;
             self.expect_p(b')')?;
             return Ok(v);
         }
         if ty.is_float() {
-            return Err(self.fatal(span, "Initial value type mismatch"));
+            return Err(self.misfit(span));
         }
         let bits = ty.bits().min(64);
         let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
         Ok(InitValue::Bits(value.bits as u64 & mask))
+    }
+
+    /// A value of another type than the variable's; what follows must be right even so.
+    fn misfit(&mut self, span: Span) -> super::Stop {
+        if [b',', b';', b'}'].map(p1).contains(&self.tok.kind) {
+            self.fatal(span, "Initial value type mismatch")
+        } else {
+            self.syntax()
+        }
     }
 
     /// `x`, `x + 4`, `generic(x)`, `generic(x) + 4`, a function.
@@ -365,8 +579,17 @@ impl Parser<'_> {
             offset = offset.wrapping_add(self.offset()?);
         }
         match self.names.meaning(name) {
-            Meaning::Var(var) => Ok(InitValue::Var { var, offset, generic, mask }),
-            Meaning::Func(f) if mask.is_none() && offset == 0 => Ok(InitValue::Func(f)),
+            Meaning::Var(var) => {
+                let space = self.module.vars.get(var.index()).map_or(Space::Global, |v| v.space);
+                if !matches!(space, Space::Global | Space::Const) {
+                    let message = "Variable used as initial value not in .global or .const state space";
+                    return Err(self.fatal(span, message));
+                }
+                Ok(InitValue::Var { var, offset, generic, mask })
+            }
+            Meaning::Func(_) if offset != 0 => Err(self.fatal(span, "Initial value type mismatch")),
+            Meaning::Func(_) if generic => Err(self.fatal(span, "Invalid initial value expression")),
+            Meaning::Func(f) if mask.is_none() => Ok(InitValue::Func(f)),
             Meaning::Nothing => {
                 let message = format!("Invalid initial value symbol '{}'", self.names.text(name));
                 Err(self.fatal(span, message))
@@ -386,35 +609,76 @@ impl Parser<'_> {
         Ok(0)
     }
 
-    /// A float literal with its sign, as the bits of both widths; none, and nothing consumed, where none stands.
-    pub(super) fn float_literal(&mut self) -> Option<(u32, u64)> {
+    /// A float literal with its sign, or a sum or product of such, as the bits of both widths, the narrow ones with whether it was
+    /// written so; none, and nothing consumed, where none stands.
+    pub(super) fn float_literal(&mut self) -> Option<((u32, bool), u64)> {
+        let first = self.one_float()?;
+        if !matches!(self.tok.kind, k if [b'+', b'-', b'*', b'/'].map(p1).contains(&k)) {
+            return Some(first);
+        }
+        // Sums of products, from left to right.
+        let value = |f: ((u32, bool), u64)| f64::from_bits(f.1);
+        let (mut sum, mut product) = (0.0, value(first));
+        loop {
+            let op = self.tok.kind;
+            if ![b'+', b'-', b'*', b'/'].map(p1).contains(&op) {
+                break;
+            }
+            let at = self.bump().span;
+            let Some(next) = self.one_float() else {
+                self.error(at, "Constant expression type mismatch");
+                break;
+            };
+            match op {
+                k if k == p1(b'*') => product *= value(next),
+                k if k == p1(b'/') => product /= value(next),
+                k => {
+                    sum += product;
+                    product = if k == p1(b'-') { -value(next) } else { value(next) };
+                }
+            }
+        }
+        let total = sum + product;
+        Some((((total as f32).to_bits(), false), total.to_bits()))
+    }
+
+    fn one_float(&mut self) -> Option<((u32, bool), u64)> {
         let mut negative = false;
         if self.at_p(b'-') {
             let mut ahead = self.lex;
-            if !matches!(ahead.next().kind, Kind::F32 | Kind::F64 | Kind::Decimal) {
-                return None;
+            match ahead.next().kind {
+                Kind::F32 | Kind::F64 => {
+                    self.bump();
+                    self.syntax();
+                }
+                Kind::Decimal => {
+                    self.bump();
+                    negative = true;
+                }
+                _ => return None,
             }
-            self.bump();
-            negative = true;
         }
         let span = self.tok.span;
         let hex = |s: &str| u64::from_str_radix(&s[2..], 16).unwrap_or(0);
         let (single, double) = match self.tok.kind {
             Kind::F32 => {
                 let bits = hex(&self.text(span)) as u32;
-                (bits, f64::from(f32::from_bits(bits)).to_bits())
+                ((bits, true), f64::from(f32::from_bits(bits)).to_bits())
             }
             Kind::F64 => {
                 let bits = hex(&self.text(span));
-                ((f64::from_bits(bits) as f32).to_bits(), bits)
+                (((f64::from_bits(bits) as f32).to_bits(), false), bits)
             }
             Kind::Decimal => {
                 let value: f64 = self.text(span).parse().unwrap_or(f64::INFINITY);
-                ((value as f32).to_bits(), value.to_bits())
+                if value.is_infinite() {
+                    self.error(span, "Constant overflow");
+                }
+                (((value as f32).to_bits(), false), value.to_bits())
             }
             _ => return None,
         };
         self.bump();
-        Some(if negative { (single ^ 1 << 31, double ^ 1 << 63) } else { (single, double) })
+        Some(if negative { ((single.0 ^ 1 << 31, single.1), double ^ 1 << 63) } else { (single, double) })
     }
 }

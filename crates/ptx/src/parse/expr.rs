@@ -131,6 +131,9 @@ impl Parser<'_> {
                     return Ok(Value { bits: v.bits, unsigned });
                 }
             }
+            if self.at(Kind::Ident) && self.bytes(self.tok.span) != b"WARP_SZ" {
+                return Err(self.syntax());
+            }
             let v = self.constant()?;
             self.expect_p(b')')?;
             return Ok(v);

@@ -4,22 +4,16 @@ use super::{Body, MAX_REGS, PENDING, Parsed, Parser, Pending, Site};
 use crate::lex::{Kind, p1};
 use crate::module::*;
 use crate::names::{Meaning, NameId};
-use crate::types::Space;
+use crate::types::{ScalarType, Space};
 use diag::Span;
 
 impl Parser<'_> {
     /// A function or entry, behind `.func` or `.entry`.
     pub(super) fn function(&mut self, kind: FuncKind, linkage: Linkage) -> Parsed<()> {
-        // Attributes of a function say nothing that is kept.
-        if self.eat_dot("attribute") {
-            self.expect_p(b'(')?;
-            while !self.at_p(b')') || self.at_second_paren() {
-                if self.at(Kind::Eof) {
-                    return Err(self.syntax());
-                }
-                self.bump();
-            }
-            self.expect_p(b')')?;
+        // Attributes of a function say nothing that is kept but to a linker.
+        let mut attributes = Vec::new();
+        if kind == FuncKind::Func && self.eat_dot("attribute") {
+            self.attributes(false, &mut attributes)?;
         }
         self.body = Body::default();
         self.names.open();
@@ -33,11 +27,6 @@ impl Parser<'_> {
         done
     }
 
-    fn at_second_paren(&self) -> bool {
-        let mut ahead = self.lex;
-        ahead.next().kind == p1(b')')
-    }
-
     fn params(&mut self) -> Parsed<Vec<(Variable, NameId)>> {
         let mut out = Vec::new();
         self.expect_p(b'(')?;
@@ -45,6 +34,9 @@ impl Parser<'_> {
             out.push(self.parameter()?);
             if !self.eat_p(b',') {
                 break;
+            }
+            if self.at_p(b')') {
+                return Err(self.syntax());
             }
         }
         self.expect_p(b')')?;
@@ -55,7 +47,7 @@ impl Parser<'_> {
         let returns = if kind == FuncKind::Func && self.at_p(b'(') { self.params()? } else { Vec::new() };
         let (name, span) = self.ident()?;
         let params = if self.at_p(b'(') { self.params()? } else { Vec::new() };
-        let directives = self.directives()?;
+        let directives = self.directives(kind)?;
         let define = self.at_p(b'{');
         let text = self.names.text(name);
         let known = match self.names.meaning(name) {
@@ -69,15 +61,35 @@ impl Parser<'_> {
         if let Some(id) = known {
             let old = &self.module.funcs[id.index()];
             let shape = |v: &Variable| (v.ty, v.vector, v.dims.clone(), v.space);
+            let aligned = |ids: &[VarId], new: &[(Variable, NameId)]| {
+                ids.iter().zip(new).all(|(&i, n)| self.module.vars[i.index()].align == n.0.align)
+            };
             let same = |ids: &[VarId], new: &[(Variable, NameId)]| {
                 ids.len() == new.len()
                     && ids.iter().zip(new).all(|(&i, n)| shape(&self.module.vars[i.index()]) == shape(&n.0))
             };
-            if old.kind != kind || !same(&old.params, &params) || !same(&old.returns, &returns) {
+            if old.kind != kind {
+                self.error(span, format!("Inconsistent redefinition of '{text}' as entry and function"));
+            } else if old.params.len() != params.len() || old.returns.len() != returns.len() {
+                self.error(span, format!("Inconsistent prototypes of '{text}', number of parameters differ"));
+            } else if !same(&old.params, &params) || !same(&old.returns, &returns) {
                 self.error(span, format!("Inconsistent prototypes of '{text}', parameter types differ"));
-            } else if define && old.body.is_some() {
+            } else if !aligned(&old.params, &params) || !aligned(&old.returns, &returns) {
+                self.error(span, format!("Inconsistent prototypes of '{text}', parameter alignment differ"));
+            } else if old.body.is_some() {
                 self.duplicate("function", name, span);
+            } else if define && old.linkage == Linkage::Extern
+                || !matches!((old.linkage, linkage), (a, b) if a == b || b == Linkage::Internal)
+            {
+                self.error(span, format!("Inconsistent redefinition of variable '{text}'"));
             }
+        }
+        if known.is_none() && define && linkage == Linkage::Extern {
+            let message = format!("Function definition conflicts with '.extern' declaration for function '{text}'");
+            self.error(span, message);
+        }
+        if returns.len() > 1 && returns.iter().any(|r| r.0.space != Space::Reg) {
+            self.error(span, "Multiple return parameters require .register state space");
         }
         let id = known.unwrap_or(next);
         let scope = Some(id);
@@ -161,7 +173,6 @@ impl Parser<'_> {
     fn body(&mut self, id: FuncId) -> Parsed<()> {
         self.bodies += 1;
         self.bump();
-        self.names.open();
         let done = self.statements();
         self.settle_all();
         let mut body = std::mem::take(&mut self.body);
@@ -177,11 +188,26 @@ impl Parser<'_> {
     }
 
     /// Directives between header and body.
-    fn directives(&mut self) -> Parsed<Vec<Directive>> {
+    fn directives(&mut self, kind: FuncKind) -> Parsed<Vec<Directive>> {
         let mut out = Vec::new();
         while self.at(Kind::Dot) {
             let span = self.bump().span;
             let word = self.text(span).into_owned();
+            let launches = matches!(
+                &word[1..],
+                "maxntid"
+                    | "reqntid"
+                    | "reqnctapercluster"
+                    | "minnctapersm"
+                    | "maxnctapersm"
+                    | "maxnreg"
+                    | "maxclusterrank"
+                    | "explicitcluster"
+                    | "blocksareclusters"
+            );
+            if kind == FuncKind::Func && launches {
+                return Err(self.fatal(span, format!("Parsing error near '{word}': syntax error")));
+            }
             out.push(match &word[1..] {
                 "maxntid" => Directive::MaxNtid(self.triple()?),
                 "reqntid" => Directive::ReqNtid(self.triple()?),
@@ -301,12 +327,15 @@ impl Parser<'_> {
             let Some(meaning) = p.settled else { continue };
             let placeholder = LabelId(PENDING | index as u32);
             match (p.site, meaning) {
+                (Site::Stmt(_), Meaning::Table(_)) => {
+                    let message = format!("Label expected for forward reference of '{}'", self.names.text(p.name));
+                    self.error(p.span, message);
+                }
                 (Site::Stmt(s), m) => {
                     let Some(&Stmt::Inst(inst)) = self.body.code.stmts.get(s as usize) else { continue };
                     for o in self.body.code.operands_mut(inst).iter_mut().filter(|o| **o == Operand::Label(placeholder))
                     {
                         *o = match m {
-                            Meaning::Table(t) => Operand::Table(t),
                             Meaning::Label(l) => Operand::Label(l),
                             _ => continue,
                         };
@@ -318,7 +347,7 @@ impl Parser<'_> {
                     }
                 }
                 (Site::Table(_), _) => {
-                    self.error(p.span, "Label expected in .branchtargets");
+                    self.error(p.span, "Illegal branch target, label expected");
                 }
             }
         }
@@ -326,10 +355,23 @@ impl Parser<'_> {
 
     /// `.reg .b32 %r<5>, %x;` behind `.reg`.
     pub(super) fn registers(&mut self) -> Parsed<()> {
+        let at = self.tok.span;
         let kin = self.kindred()?;
+        if kin.vector > 1 && kin.ty == ScalarType::Pred {
+            self.error(at, "Predicate type can only be used to define scalar register variables");
+        } else if kin.ty.is_opaque() {
+            self.error(at, "Texture/surface variable must be at module or entry parameter scope");
+        } else if kin.ty == ScalarType::B128 && self.module.version < (8, 3) {
+            self.error(at, "Feature 'Type .b128' requires PTX ISA .version 8.3 or later");
+        } else if u32::from(kin.vector) * kin.ty.bits() > 128 {
+            self.error(at, "Vector type too large, exceeds 128 bit limit");
+        }
+        if self.eat_p(b';') {
+            return Ok(());
+        }
         let mut run: Option<u32> = None;
         loop {
-            let (name, span) = self.ident()?;
+            let (name, span) = self.new_name()?;
             let count = self.range()?;
             let first = self.body.regs.len() as u32;
             if u64::from(first) + u64::from(count.unwrap_or(1)) > MAX_REGS {
@@ -391,7 +433,7 @@ impl Parser<'_> {
                     targets.push(match self.names.meaning(n) {
                         Meaning::Label(l) => l,
                         Meaning::Nothing => self.pend(n, at, Site::Table(id)),
-                        _ => return Err(self.error(at, "Label expected in .branchtargets")),
+                        _ => return Err(self.error(at, "Illegal branch target, label expected")),
                     });
                     if !self.eat_p(b',') {
                         break;
@@ -405,7 +447,7 @@ impl Parser<'_> {
                     let (n, at) = self.ident()?;
                     match self.names.meaning(n) {
                         Meaning::Func(f) => targets.push(f),
-                        _ => return Err(self.unknown(n, at)),
+                        _ => return Err(self.error(at, "Illegal call target, device function expected")),
                     }
                     if !self.eat_p(b',') {
                         break;
@@ -415,7 +457,13 @@ impl Parser<'_> {
             }
             _ => {
                 let returns = if self.at_p(b'(') { self.params()? } else { Vec::new() };
-                self.ident()?;
+                if self.bytes(self.tok.span) != b"_" {
+                    return Err(self.syntax());
+                }
+                if returns.len() > 1 && returns.iter().any(|r| r.0.space != Space::Reg) {
+                    self.error(span, "Multiple return parameters require .register state space");
+                }
+                self.bump();
                 let params = if self.at_p(b'(') { self.params()? } else { Vec::new() };
                 let mut noreturn = false;
                 while self.at(Kind::Dot) {
@@ -426,6 +474,10 @@ impl Parser<'_> {
                     } else {
                         return Err(self.syntax());
                     }
+                }
+                if noreturn && !returns.is_empty() {
+                    let message = "Invalid directive '.noreturn' for function 'protoype with return parameters'";
+                    self.error(span, message);
                 }
                 let mut make = |list: Vec<(Variable, NameId)>| -> Vec<VarId> {
                     list.into_iter().map(|(v, _)| self.new_var(v)).collect()

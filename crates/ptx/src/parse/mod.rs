@@ -98,6 +98,8 @@ pub(crate) struct Parser<'a> {
     bodies: u32,
     func: Option<FuncId>,
     nesting: u32,
+    /// The places that `.loc` directives have named.
+    places: rustc_hash::FxHashSet<(u32, u32, u32)>,
     padding: u64,
 }
 
@@ -128,6 +130,7 @@ pub fn parse_bytes(text: &[u8]) -> (Module, Vec<Diagnostic>) {
         bodies: 0,
         func: None,
         nesting: 0,
+        places: Default::default(),
         padding: 0,
     };
     let _ = parser.run();
@@ -369,7 +372,12 @@ impl<'a> Parser<'a> {
             .then(|| text.split_once('.'))
             .flatten()
             .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-        let Some(version) = version else { return Err(self.missing("version")) };
+        let Some(version) = version else {
+            let span = Span::new(self.prev_end, self.prev_end);
+            let message = "Missing .version directive at start of file '{file}'";
+            self.push(Diagnostic::new(Severity::Fatal, message).at(span));
+            return Err(Stop);
+        };
         self.bump();
         self.module.version = version;
         if !arch::is_ptx_version(version) {
@@ -416,6 +424,15 @@ impl<'a> Parser<'a> {
                     self.error(span, format!("PTX .version {a}.{b} does not support .target {target}"));
                 }
             }
+            let texmode = |w: &String| w.starts_with("texmode_") && *w != word;
+            if word.starts_with("texmode_") && self.module.target.iter().any(texmode) {
+                self.error(span, format!("Conflicting .target option '{word}'"));
+            }
+            if self.module.target.is_empty() && !word.starts_with("sm_") && !word.starts_with("compute_") {
+                let message = "Target architecture not defined at start of file '{file}'";
+                self.push(Diagnostic::new(Severity::Fatal, message).at(span));
+                return Err(Stop);
+            }
             self.module.target.push(word);
             if !self.eat_p(b',') {
                 break;
@@ -431,9 +448,6 @@ impl<'a> Parser<'a> {
     }
 
     fn module_item(&mut self) -> Parsed<()> {
-        if self.eat_p(b';') {
-            return Ok(());
-        }
         if !self.at(Kind::Dot) {
             return Err(self.syntax());
         }
@@ -467,6 +481,9 @@ impl<'a> Parser<'a> {
                 linkage = word;
                 self.bump();
             }
+        }
+        if linkage == Linkage::Common && (self.at_dot("entry") || self.at_dot("func")) {
+            return Err(self.syntax());
         }
         if self.eat_dot("entry") {
             return self.function(FuncKind::Entry, linkage);
@@ -506,12 +523,17 @@ impl<'a> Parser<'a> {
             self.expect_p(b',')?;
             stamp = Some((time, self.literal()?.bits as u64));
         }
+        if self.module.files.iter().any(|f| f.index == index) {
+            let at = self.tok.span;
+            self.error(at, format!("Duplicate file index #{index}"));
+        }
         self.module.items.push(Item::File(self.module.files.len() as u32));
         self.module.files.push(FileEntry { index, name, stamp });
         Ok(())
     }
 
     fn alias(&mut self) -> Parsed<()> {
+        let span = self.tok.span;
         let mut funcs = [FuncId(0); 2];
         for (i, f) in funcs.iter_mut().enumerate() {
             if i == 1 {
@@ -524,7 +546,7 @@ impl<'a> Parser<'a> {
             }
         }
         self.expect_p(b';')?;
-        self.module.items.push(Item::Alias { alias: funcs[0], target: funcs[1] });
+        self.module.items.push(Item::Alias { alias: funcs[0], target: funcs[1], span });
         Ok(())
     }
 
@@ -547,7 +569,7 @@ impl<'a> Parser<'a> {
     fn section(&mut self) -> Parsed<()> {
         self.bump();
         let span = self.tok.span;
-        if !self.at(Kind::Dot) && !self.at(Kind::Ident) {
+        if !self.at(Kind::Dot) {
             return Err(self.syntax());
         }
         self.bump();

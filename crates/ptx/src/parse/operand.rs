@@ -24,7 +24,7 @@ impl Parser<'_> {
         match self.tok.kind {
             Kind::Ident => self.named(site),
             Kind::F32 => {
-                let bits = self.float_literal().map_or(0, |f| f.0);
+                let bits = self.float_literal().map_or(0, |f| f.0.0);
                 Ok(Operand::F32(bits))
             }
             Kind::F64 | Kind::Decimal => {
@@ -63,7 +63,7 @@ impl Parser<'_> {
                 }
                 if k == p1(b'-') && matches!(next.kind, Kind::F32 | Kind::F64 | Kind::Decimal) {
                     let single = next.kind == Kind::F32;
-                    let (s, d) = self.float_literal().unwrap_or_default();
+                    let ((s, _), d) = self.float_literal().unwrap_or_default();
                     return Ok(if single { Operand::F32(s) } else { Operand::F64(d) });
                 }
                 Ok(Operand::Int(self.operand_constant()?))
@@ -92,6 +92,10 @@ impl Parser<'_> {
                     {
                         return Ok(Operand::Part { reg, negated: false, select });
                     }
+                    if self.body.regs[reg.index()].vector == 1 {
+                        let message = format!("Unknown video selector: '{word}'");
+                        return Err(self.error(selector, message));
+                    }
                     let Some(dim) = Dim::from_name(&word[1..]) else {
                         let message = format!("Unknown vector selector: '{}'", &word[1..]);
                         return Err(self.error(selector, message));
@@ -106,6 +110,9 @@ impl Parser<'_> {
             Meaning::Var(var) => {
                 self.bump();
                 let mut offset = 0i64;
+                if self.at_p(b'-') {
+                    return Err(self.syntax());
+                }
                 if self.eat_p(b'[') {
                     let n = self.constant()?.bits;
                     self.expect_p(b']')?;
@@ -175,7 +182,13 @@ impl Parser<'_> {
                 Meaning::Reg(reg) => AddressBase::Reg(reg),
                 Meaning::Var(var) => AddressBase::Var(var),
                 Meaning::Nothing => return Err(self.unknown(name, span)),
-                _ => return Err(self.error(span, "Register or variable expected as an address")),
+                _ => {
+                    let text = self.names.text(name);
+                    let message = format!(
+                        "Illegal to use symbol '{text}' of type unexpected as address operand. Use integer or bit only."
+                    );
+                    return Err(self.error(span, message));
+                }
             };
             if self.eat_p(b'+') {
                 offset = self.constant()?.bits;

@@ -38,10 +38,6 @@ impl Parser<'_> {
                 let word = self.bump().span;
                 self.instruction(word, Some(guard), start)
             }
-            _ if self.at_p(b';') => {
-                self.bump();
-                Ok(())
-            }
             _ => Err(self.syntax()),
         }
     }
@@ -83,7 +79,7 @@ impl Parser<'_> {
     fn loc(&mut self) -> Parsed<()> {
         let file = self.number()?;
         let line = self.number()?;
-        let column = if self.at(Kind::Int) { self.number()? } else { 0 };
+        let column = self.number()?;
         let mut inlined = None;
         if self.eat_p(b',') {
             if self.bytes(self.tok.span) != b"function_name" {
@@ -97,9 +93,18 @@ impl Parser<'_> {
                 return Err(self.syntax());
             }
             self.bump();
+            let place = self.tok.span;
             let at = (self.number()?, self.number()?, self.number()?);
+            if !self.places.contains(&at) {
+                let (a, b, c) = at;
+                let message = format!(
+                    "Source location {a} {b} {c} used in inlined_at directive must be used in a preceding .loc directive"
+                );
+                self.error(place, message);
+            }
             inlined = Some((self.names.text(name), offset, at.0, at.1, at.2));
         }
+        self.places.insert((file, line, column));
         self.body.code.stmts.push(Stmt::Loc(Box::new(Loc { file, line, column, inlined })));
         Ok(())
     }
@@ -229,15 +234,27 @@ impl Parser<'_> {
             if self.at_p(b'(') {
                 arguments = self.list(site)?;
                 if self.eat_p(b',') {
-                    table = Some(self.operand(site)?);
+                    table = Some(self.declared(site)?);
                 }
             } else {
-                table = Some(self.operand(site)?);
+                table = Some(self.declared(site)?);
             }
         }
         self.body.code.push_operand(Operand::List(arguments));
         table.into_iter().for_each(|t| self.body.code.push_operand(t));
         Ok(())
+    }
+
+    /// A table, which must stand before its use.
+    fn declared(&mut self, site: Site) -> Parsed<Operand> {
+        if self.at(Kind::Ident) {
+            let span = self.tok.span;
+            let name = self.names.intern(self.bytes(span));
+            if matches!(self.names.meaning(name), Meaning::Nothing) {
+                return Err(self.unknown(name, span));
+            }
+        }
+        self.operand(site)
     }
 
     fn list(&mut self, site: Site) -> Parsed<ThinVec<Operand>> {

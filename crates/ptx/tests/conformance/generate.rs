@@ -163,6 +163,18 @@ impl Maker<'_> {
                 }
             }
         }
+        // Other types with operands of these types: they are legal where another form has them.
+        for (i, g) in self.form.groups.iter().enumerate() {
+            if !matches!(g.slot, Some(Slot::T | Slot::U | Slot::V | Slot::X)) {
+                continue;
+            }
+            for _ in 0..3 {
+                let mut c = chosen.clone();
+                c[i] = Some(TYPES[self.random.index(TYPES.len())]);
+                let text = self.text(&words(&c), &c);
+                self.push(home, LATEST, &text, "retyped");
+            }
+        }
         for _ in 0..3 {
             let mut w = all.clone();
             w.insert(self.random.index(w.len() + 1), STRAY[self.random.index(STRAY.len())]);
@@ -249,8 +261,11 @@ impl Maker<'_> {
             K::Label => "L".to_string(),
             K::Sink => "_".to_string(),
             K::Register if ty == ScalarType::Pred => ["%p2", "!%p2"][self.random.index(2)].to_string(),
+            K::Multiple(Values::Range(a, b)) if self.random.index(2) == 0 => [a, b][self.random.index(2)].to_string(),
             K::Multiple(_) if self.random.index(2) == 0 => ["16", "32", "64", "8"][self.random.index(4)].to_string(),
             K::Constant(Values::Positive) => "1".to_string(),
+            K::Multiple(Values::Columns) => ["%r2", "32", "512"][self.random.index(3)].to_string(),
+            K::Constant(Values::Columns) => "64".to_string(),
             K::Constant(Values::PowerOfTwo) => "16".to_string(),
             K::Constant(Values::MultipleOf(n)) => n.to_string(),
             K::Constant(Values::Any) => "0".to_string(),

@@ -61,6 +61,32 @@ impl<'a> Vendor<'a> {
         out.into_iter().flatten().collect()
     }
 
+    /// The errors of a whole module: line (0 where none is named) and message; none where it is taken.
+    pub fn judge_module(&self, module: &str, cache: &Cache) -> Vec<(usize, String)> {
+        let key = format!("{} {}", self.target, module.replace('\t', " ").replace('\n', "\\n"));
+        let placed = |list: &Vec<String>| -> Vec<(usize, String)> {
+            let one = |m: &String| m.split_once(' ').map(|(n, m)| (n.parse().unwrap_or(0), m.to_string()));
+            list.iter().filter_map(one).collect()
+        };
+        if let Some(known) = cache.known.get(&key) {
+            return placed(known);
+        }
+        let mut out: Vec<String> = Vec::new();
+        if let Err(text) = self.run(module) {
+            out = messages(&text).into_iter().map(|(line, message, _)| format!("{line} {message}")).collect();
+            let fatal =
+                text.lines().filter_map(|l| l.strip_prefix("ptxas fatal   : ")).map(|m| format!("0 {}", m.trim()));
+            let error =
+                text.lines().filter_map(|l| l.strip_prefix("ptxas error   : ")).map(|m| format!("0 {}", m.trim()));
+            out.extend(fatal.chain(error).filter(|m| !m.ends_with("aborted due to errors")));
+            if out.is_empty() {
+                out.push(format!("0 {CRASH}"));
+            }
+        }
+        cache.add(&key, &out);
+        placed(&out)
+    }
+
     fn some(&self, lines: &[&str], mut left: Vec<usize>, out: &mut [Vec<String>]) {
         let head = head(self.version, self.target);
         let first = head.lines().count();
@@ -83,7 +109,8 @@ impl<'a> Vendor<'a> {
                 if let [one] = left[..] {
                     let crash = text.trim().is_empty() || text.contains("Internal compiler error");
                     // Some messages have no place.
-                    let plain = text.lines().filter_map(|l| l.strip_prefix("ptxas fatal   : ")).map(str::to_string);
+                    let plain =
+                        text.lines().filter_map(|l| l.strip_prefix("ptxas fatal   : ")).map(|m| m.trim().to_string());
                     let plain: Vec<String> = plain.collect();
                     out[one] = if crash {
                         vec![CRASH.to_string()]
