@@ -180,11 +180,14 @@ fn word_subject(inst: &Inst, word: Mod) -> Subject {
     }
 }
 
+/// How much of a form is of a later version or another target: modifiers, and the form itself.
+type Late = (usize, Vec<(Mod, Since)>, Option<&'static Form>);
+
 impl Checker<'_> {
     /// Reports what the PTX version or the target does not have; true if anything was reported.
     pub(super) fn gates(&mut self, inst: &Inst, fits: &[Fit]) -> bool {
         // The most generous form counts: another one may be of a later version.
-        let mut best: Option<(usize, Vec<(Mod, Since)>, Option<&'static Form>)> = None;
+        let mut best: Option<Late> = None;
         for f in fits {
             let mut bad = Vec::new();
             let late = self.late(f.form.since).then_some(f.form);

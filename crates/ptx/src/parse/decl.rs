@@ -537,11 +537,11 @@ impl Parser<'_> {
         if self.at_p(b'(') {
             self.bump();
             let mask = value.bits as u64;
-            let byte = mask >> (mask.trailing_zeros() & !7) == 0xff;
+            let byte = mask != 0 && mask >> (mask.trailing_zeros() & !7) == 0xff;
             if ty.bits() != 8 {
                 return Err(self.fatal(span, "Initial value type mismatch"));
             }
-            if mask == 0 || !byte {
+            if !byte {
                 return Err(self.error(span, format!("Invalid mask value '{mask:#x}' used in initializer")));
             }
             let v = self.init_address(Some(mask))?;

@@ -340,6 +340,8 @@ impl<'a> Parser<'a> {
                 }
                 self.bump();
                 if depth == 0 {
+                    // The end of a declaration with an initialiser.
+                    self.eat_p(b';');
                     break;
                 }
             }
