@@ -147,6 +147,7 @@ fn numbers(text: Option<&str>, at: &str) -> String {
     match text {
         None => "Values::Any".to_string(),
         Some("+") => "Values::Positive".to_string(),
+        Some("0+") => "Values::Natural".to_string(),
         Some("columns") => "Values::Columns".to_string(),
         Some("p2") => "Values::PowerOfTwo".to_string(),
         Some(t) if t.ends_with('n') => format!("Values::MultipleOf({})", number(&t[..t.len() - 1])),

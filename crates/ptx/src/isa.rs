@@ -125,6 +125,8 @@ pub enum Values {
     PowerOfTwo,
     /// More than nothing.
     Positive,
+    /// Nothing or more.
+    Natural,
     /// A number of columns of tensor memory: a power of two from 32 to 512.
     Columns,
 }

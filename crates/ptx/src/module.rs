@@ -219,6 +219,8 @@ pub struct Function {
     pub returns: Vec<VarId>,
     /// Parameters in order.
     pub params: Vec<VarId>,
+    /// Attributes as written: `.unified(1, 2)`.
+    pub attributes: Vec<String>,
     /// `.maxntid`, `.reqntid`, `.minnctapersm`, `.maxnreg`, `.noreturn`, `.pragma`, cluster directives, in order.
     pub directives: Vec<Directive>,
     /// Registers, of all scopes.

@@ -200,6 +200,9 @@ impl Printer<'_> {
             FuncKind::Entry => self.out.push_str(".entry "),
             FuncKind::Func => self.out.push_str(".func "),
         }
+        if !f.attributes.is_empty() {
+            put!(self, ".attribute({}) ", f.attributes.join(", "));
+        }
         if !f.returns.is_empty() {
             self.params(&f.returns);
             self.out.push(' ');

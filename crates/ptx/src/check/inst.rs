@@ -549,7 +549,7 @@ impl Checker<'_> {
 
     pub(super) fn special(&self, inst: &Inst, s: SpecialReg, ty: Option<ScalarType>, conversion: bool) -> Checked {
         let Some(ty) = ty else { return Err(Bad::Mismatch) };
-        if conversion && !inst.types().iter().all(|t| t.is_int()) {
+        if conversion && (inst.has(Mod::Pack) || !inst.types().iter().all(|t| t.is_int())) {
             // Small floats of 16 bits are not what a special register of 32 bits is read as.
             let small = !ty.is_float() || ty.bits() == 16 && !matches!(ty, ScalarType::F16 | ScalarType::BF16);
             return if small && !ty.is_int() { Err(Bad::Mismatch) } else { self.no_special(inst, s, Some(ty), true) };
@@ -722,6 +722,13 @@ fn in_range(n: i64, values: Values, i: usize, inst: &Inst) -> Checked {
         Values::Positive => {
             return because(format!(
                 "Argument {i} of instruction '{}' : value '{n}' expected to be a non-zero positive",
+                forms::name(inst)
+            ));
+        }
+        Values::Natural if n >= 0 => return Ok(()),
+        Values::Natural => {
+            return because(format!(
+                "Argument {i} of instruction '{}': unexpected value '{n}', expected to be non-negative integer",
                 forms::name(inst)
             ));
         }

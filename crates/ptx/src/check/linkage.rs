@@ -46,14 +46,18 @@ pub fn unresolved(m: &Module) -> Vec<Diagnostic> {
             out.push(fatal(format!("Unresolved extern function '{}'", f.name)).at(f.span));
         }
     }
+    let unified = |list: &[String]| list.iter().any(|a| a.starts_with(".unified"));
+    let alone = "Feature 'unified Functions' requires command line option '--compile-only'.";
+    for f in m.funcs.iter().filter(|f| unified(&f.attributes)) {
+        out.push(fatal(alone.to_string()).at(f.span));
+    }
     for v in &m.vars {
         let open = v.dims.iter().any(Option::is_none);
         if v.linkage == Linkage::Extern && open && matches!(v.space, Space::Global | Space::Const) {
             out.push(fatal(format!("Unresolved extern variable '{}'", v.name)).at(v.span));
         }
-        if v.attributes.iter().any(|a| a.starts_with(".unified")) {
-            let message = "Feature 'unified Functions' requires command line option '--compile-only'.";
-            out.push(fatal(message.to_string()).at(v.span));
+        if unified(&v.attributes) {
+            out.push(fatal(alone.to_string()).at(v.span));
         }
     }
     let debugged = |i: &Item| matches!(i, Item::Section { name, .. } if name.starts_with(".debug"));

@@ -193,11 +193,18 @@ impl Checker<'_> {
                             }
                             return Ok(());
                         }
+                        Operand::F32(_) | Operand::F64(_) if inst.has(Mod::N3d) => {
+                            let name = forms::name(inst);
+                            return because(format!("Illegal modifier '.3d' for instruction '{name}'"));
+                        }
                         Operand::Int(_) | Operand::F32(_) | Operand::F64(_) => return Ok(()),
                         _ => {}
                     }
                 }
                 match o {
+                    Operand::F32(_) | Operand::F64(_) if inst.op == Op::Tex && inst.has(Mod::N3d) => {
+                        return because(format!("Illegal modifier '.3d' for instruction '{}'", forms::name(inst)));
+                    }
                     Operand::F32(_) | Operand::F64(_) => return Err(Bad::Mismatch),
                     Operand::Reg { reg, elem } => {
                         let t = self.reg(f, *reg, *elem)?;

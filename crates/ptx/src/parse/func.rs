@@ -10,7 +10,6 @@ use diag::Span;
 impl Parser<'_> {
     /// A function or entry, behind `.func` or `.entry`.
     pub(super) fn function(&mut self, kind: FuncKind, linkage: Linkage) -> Parsed<()> {
-        // Attributes of a function say nothing that is kept but to a linker.
         let mut attributes = Vec::new();
         if kind == FuncKind::Func && self.eat_dot("attribute") {
             self.attributes(false, &mut attributes)?;
@@ -20,7 +19,7 @@ impl Parser<'_> {
         // The id that the function will have: parameters carry it.
         let next = FuncId(self.module.funcs.len() as u32);
         self.func = Some(next);
-        let done = self.function_rest(kind, linkage, next);
+        let done = self.function_rest(kind, linkage, next, attributes);
         // However many scopes an error left open, the module's is the one that goes on.
         self.names.close_all();
         self.func = None;
@@ -43,7 +42,7 @@ impl Parser<'_> {
         Ok(out)
     }
 
-    fn function_rest(&mut self, kind: FuncKind, linkage: Linkage, next: FuncId) -> Parsed<()> {
+    fn function_rest(&mut self, kind: FuncKind, linkage: Linkage, next: FuncId, attributes: Vec<String>) -> Parsed<()> {
         let returns = if kind == FuncKind::Func && self.at_p(b'(') { self.params()? } else { Vec::new() };
         let (name, span) = self.ident()?;
         let params = if self.at_p(b'(') { self.params()? } else { Vec::new() };
@@ -148,6 +147,7 @@ impl Parser<'_> {
             linkage,
             returns,
             params,
+            attributes,
             directives,
             regs: Vec::new(),
             reg_names: Vec::new(),

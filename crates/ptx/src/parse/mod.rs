@@ -567,6 +567,31 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// The bytes and halves of a section must be such.
+    fn section_values(&mut self, open: usize, len: usize) {
+        let mut at = open;
+        for line in self.src[open..open + len].split_inclusive(|&b| b == b'\n') {
+            at += line.len();
+            let text = String::from_utf8_lossy(line);
+            let Some((ty, values)) = text.trim().split_once([' ', '\t']) else { continue };
+            let limits = match ty {
+                ".b8" => -128..=255i64,
+                ".b16" => -32768..=65535,
+                _ => continue,
+            };
+            for value in values.split(',').map(str::trim) {
+                if let Ok(n) = value.parse::<i64>()
+                    && !limits.contains(&n)
+                {
+                    // The tool names the line of what stands behind the value.
+                    let blank = self.src[at..].iter().take_while(|b| b.is_ascii_whitespace()).count();
+                    let place = (at + blank) as u32;
+                    self.error(Span::new(place, place), format!("Value out of range for type {ty} {n}"));
+                }
+            }
+        }
+    }
+
     /// `.section name { raw }`
     fn section(&mut self) -> Parsed<()> {
         self.bump();
@@ -586,6 +611,7 @@ impl<'a> Parser<'a> {
             return Err(self.syntax());
         };
         let body = String::from_utf8_lossy(&self.src[open..open + len]).trim().to_string();
+        self.section_values(open, len);
         self.lex.seek(open + len + 1);
         self.bump();
         self.module.items.push(Item::Section { name, body });

@@ -36,6 +36,9 @@ impl Parser<'_> {
                 self.bump();
                 let mut parts = ThinVec::new();
                 while !self.at_p(b'}') {
+                    if self.at_p(b'{') {
+                        return Err(self.syntax());
+                    }
                     parts.push(self.operand(site)?);
                     if !self.eat_p(b',') {
                         break;

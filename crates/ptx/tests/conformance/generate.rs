@@ -263,6 +263,7 @@ impl Maker<'_> {
             K::Register if ty == ScalarType::Pred => ["%p2", "!%p2"][self.random.index(2)].to_string(),
             K::Multiple(Values::Range(a, b)) if self.random.index(2) == 0 => [a, b][self.random.index(2)].to_string(),
             K::Multiple(_) if self.random.index(2) == 0 => ["16", "32", "64", "8"][self.random.index(4)].to_string(),
+            K::Constant(Values::Natural) => "0".to_string(),
             K::Constant(Values::Positive) => "1".to_string(),
             K::Multiple(Values::Columns) => ["%r2", "32", "512"][self.random.index(3)].to_string(),
             K::Constant(Values::Columns) => "64".to_string(),
