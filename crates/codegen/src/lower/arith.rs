@@ -204,9 +204,11 @@ impl Lower<'_, '_> {
             let a = less(self, Cmp::Lt, inf);
             let b = less(self, Cmp::Ge, min);
             self.same(Op::And, &[a, b])
-        } else {
-            // Subnormal; zero counts as subnormal in PTX's test.
+        } else if x.has(Mod::Subnormal) {
+            // Zero counts as subnormal in PTX's test.
             less(self, Cmp::Lt, min)
+        } else {
+            return self.unsupported(x);
         };
         self.dst(x, v, false)
     }

@@ -121,6 +121,9 @@ impl Lower<'_, '_> {
             let Stmt::Inst(x) = s else { continue };
             let x = &body.inst(*x);
             self.loc = x.span.start;
+            if super::meaning::unknown_modifier(x).is_some() {
+                return self.unsupported(x);
+            }
             let guard = x.guard.map(|g| self.guard_value(g));
             if self.terminator(x, guard, next)? {
                 return Ok(());

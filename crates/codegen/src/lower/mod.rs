@@ -7,6 +7,7 @@ mod arith;
 pub mod call;
 mod control;
 mod convert;
+mod meaning;
 mod memory;
 mod operand;
 mod ssa;
