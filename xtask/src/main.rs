@@ -4,6 +4,7 @@ mod bench;
 mod compare;
 mod conformance;
 mod gpu;
+mod instructions;
 mod isa;
 mod oracle;
 mod probe;
@@ -23,6 +24,8 @@ usage: cargo xtask <command>
                               the description of SASS against nvdisasm: words of ptxas and N mutated ones a target
   mine-isa [--arch sm_XX,..]  the same, with everything that the description lacks or says otherwise
   conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
+  conformance --instructions [OPCODE,..]
+                              every instruction that computes of registers by three witnesses
   conformance --ptx-semantics every PTX instruction up to sm_90a with the tests of its meaning
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   probe-latency [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
@@ -41,6 +44,9 @@ fn main() -> ExitCode {
         Some("test") => test::run(),
         Some("conformance") if args.get(1).is_some_and(|a| a == "--sass") => isa::run(&args[2..], false),
         Some("mine-isa") => isa::run(&args[1..], true),
+        Some("conformance") if args.get(1).is_some_and(|a| a == "--instructions") => {
+            instructions::run(args.get(2).map_or("", |o| o.as_str()))
+        }
         Some("conformance") => conformance::run(&args[1..]),
         Some("gpu") => gpu::run(&args[1..]),
         Some("probe-latency") => probe::run(&args[1..]),
