@@ -145,6 +145,7 @@ pub(super) fn double(cx: &mut Cx) -> Step {
         }
         Op::FSqrt => Step::Call(Routine::DSqrt(attr.rnd), inst.args.to_vec()),
         Op::FMin | Op::FMax => minmax(cx),
+        Op::FRsqrt if !attr.ftz => reciprocal_root(cx),
         Op::FSat => {
             let (zero, one) = (cx.k(Ty::B64, 0), cx.k(Ty::B64, f64::to_bits(1.0)));
             let d = Attr { fmt: Fmt::F64, ..Attr::default() };
@@ -157,6 +158,38 @@ pub(super) fn double(cx: &mut Cx) -> Step {
         }
         _ => Step::Keep,
     }
+}
+
+/// `rsqrt.approx.f64`: the unit's 20 bits and one step of third order; subnormal numbers are scaled by 2^54.
+fn reciprocal_root(cx: &mut Cx) -> Step {
+    let a = cx.inst.args[0];
+    let d = Attr { fmt: Fmt::F64, ..Attr::default() };
+    let double = |cx: &mut Cx, v: f64| cx.k(Ty::B64, v.to_bits());
+    let (zero, infinity) = (double(cx, 0.0), double(cx, f64::INFINITY));
+    let magnitude = cx.one(Op::FAbs, d, &[a], Ty::B64);
+    let smallest = double(cx, f64::MIN_POSITIVE);
+    let small = cx.one(Op::FCmp, Attr { cmp: Cmp::Lt, ..d }, &[magnitude, smallest], Ty::P);
+    let up = double(cx, (1u64 << 54) as f64);
+    let scaled = cx.one(Op::FMul, d, &[a, up], Ty::B64);
+    let x = cx.op(Op::Select, &[scaled, a, small], Ty::B64);
+    let r = cx.one(Op::FRsqrt, Attr { ftz: true, sub: APPROX, ..d }, &[x], Ty::B64);
+    // e = 1 - x r^2; r (1 + e/2 + 3/8 e^2)
+    let square = cx.one(Op::FMul, d, &[r, r], Ty::B64);
+    let minus = cx.one(Op::FNeg, d, &[square], Ty::B64);
+    let one = double(cx, 1.0);
+    let e = cx.one(Op::FFma, d, &[x, minus, one], Ty::B64);
+    let (c, half) = (double(cx, 0.375), double(cx, 0.5));
+    let p = cx.one(Op::FFma, d, &[e, c, half], Ty::B64);
+    let re = cx.one(Op::FMul, d, &[r, e], Ty::B64);
+    let better = cx.one(Op::FFma, d, &[p, re, r], Ty::B64);
+    // Zero, infinity, NaN and negative numbers are right as the unit has them.
+    let positive = cx.one(Op::FCmp, Attr { cmp: Cmp::Gt, ..d }, &[x, zero], Ty::P);
+    let finite = cx.one(Op::FCmp, Attr { cmp: Cmp::Lt, ..d }, &[x, infinity], Ty::P);
+    let number = cx.op(Op::And, &[positive, finite], Ty::P);
+    let v = cx.op(Op::Select, &[better, r, number], Ty::B64);
+    let down = double(cx, (1u64 << 27) as f64);
+    let back = cx.one(Op::FMul, d, &[v, down], Ty::B64);
+    Step::Values(vec![cx.op(Op::Select, &[back, v, small], Ty::B64)])
 }
 
 /// The smaller or larger of two doubles: a number wins over NaN, -0 is smaller than +0, two NaN give the canonical one.

@@ -407,7 +407,7 @@ impl generated::Context for Sel<'_> {
             .with(S::Ra, hi)
             .with(S::Rb, lo)
             .with_mod(M::Dst, matches!(a.fmt, Fmt::BF16x2) as u8)
-            .with_mod(M::Rnd, (a.rnd == Rnd::Rz) as u8);
+            .with_mod(M::Rnd, if a.rnd == Rnd::Rz { enums::rnrz::RZ } else { 0 });
         self.push(inst);
         d
     }

@@ -135,6 +135,10 @@ impl Lower<'_, '_> {
         if x.has(Mod::Xorsign) || (x.has(Mod::Abs) && x.op != P::Abs) || x.has(Mod::Relu) || x.has(Mod::Oob) {
             return self.unsupported(x);
         }
+        // The special unit computes one half at a time.
+        if matches!(x.op, P::Ex2 | P::Tanh) && matches!(t, T::F16x2 | T::BF16x2) {
+            return self.unsupported(x);
+        }
         let n = x.operands.len() - 1;
         let mut args = Vec::with_capacity(3);
         for i in 1..=n {
@@ -190,7 +194,7 @@ impl Lower<'_, '_> {
         };
         let m = self.konst(ty, !(1u64 << (ty.bits() - 1)));
         let mag = self.same(Op::And, &[a, m]);
-        let (inf, min) = (self.konst(ty, inf), self.konst(ty, min));
+        let (inf, min, zero) = (self.konst(ty, inf), self.konst(ty, min), self.konst(ty, 0));
         let less = |l: &mut Self, c: Cmp, b: Value| l.b().icmp(c, false, mag, b);
         let v = if x.has(Mod::Finite) {
             less(self, Cmp::Lt, inf)
@@ -203,10 +207,14 @@ impl Lower<'_, '_> {
         } else if x.has(Mod::Normal) {
             let a = less(self, Cmp::Lt, inf);
             let b = less(self, Cmp::Ge, min);
-            self.same(Op::And, &[a, b])
+            let both = self.same(Op::And, &[a, b]);
+            let zero = less(self, Cmp::Eq, zero);
+            self.same(Op::Or, &[both, zero])
         } else if x.has(Mod::Subnormal) {
-            // Zero counts as subnormal in PTX's test.
-            less(self, Cmp::Lt, min)
+            // Zero counts as normal in PTX's test.
+            let a = less(self, Cmp::Lt, min);
+            let b = less(self, Cmp::Ne, zero);
+            self.same(Op::And, &[a, b])
         } else {
             return self.unsupported(x);
         };
@@ -472,7 +480,8 @@ impl Lower<'_, '_> {
                     let m = self.konst(ty, 31);
                     self.same(Op::And, &[n, m])
                 } else {
-                    n
+                    let whole = self.konst(ty, 32);
+                    self.same(Op::IMin, &[n, whole])
                 };
                 let zero = self.konst(ty, 0);
                 self.one(Op::Bfe, signed, &[a, zero, n], ty)

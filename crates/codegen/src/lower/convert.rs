@@ -178,8 +178,8 @@ impl Lower<'_, '_> {
         };
         if x.sat() {
             v = self.one(Op::FSat, Attr { fmt: fmt(d), ftz: x.ftz(), ..Attr::default() }, &[v], dty);
-        } else if d == s && x.ftz() && !integral {
-            // Adding -0 flushes a subnormal and keeps everything else.
+        } else if x.ftz() && d == T::F32 && (d == s || s == T::BF16) && !integral {
+            // Adding -0 flushes a subnormal and keeps everything else. Those of other types are none in f32.
             let minus_zero = self.konst(dty, 1 << (dty.bits() - 1));
             v = self.one(Op::FAdd, Attr { fmt: fmt(d), ftz: true, ..Attr::default() }, &[v, minus_zero], dty);
         }
