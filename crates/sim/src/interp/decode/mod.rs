@@ -397,7 +397,11 @@ impl<'a> Decoder<'a> {
                 let (zero, s3) = (self.constant(0), self.src(arg(3)?, c)?);
                 let s = [self.src(arg(1)?, t)?, self.src(arg(2)?, t)?, s3, zero];
                 let f: AluFn = if c == T::F32 {
-                    l3(|a, b, c| if f32::from_bits(c as u32) >= 0.0 { a } else { b })
+                    let ftz = inst.ftz();
+                    l3(move |a, b, c| {
+                        let c = f32::from_bits(c as u32);
+                        if c >= 0.0 || ftz && c.is_subnormal() { a } else { b }
+                    })
                 } else {
                     l3(|a, b, c| if c as u32 as i32 >= 0 { a } else { b })
                 };
