@@ -1,6 +1,6 @@
 //! Everything that has to pass.
 
-use crate::{conformance, oracle, root};
+use crate::{conformance, instructions, oracle, root};
 use std::process::Command;
 
 /// Runs formatting, lints, tests and conformance; the first failure stops.
@@ -9,7 +9,8 @@ pub fn run() -> Result<(), String> {
     cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
     oracle::install()?;
     cargo(&["test", "--workspace", "--quiet"])?;
-    conformance::run(&[])
+    conformance::run(&[])?;
+    instructions::run("")
 }
 
 /// Runs cargo at the root.
