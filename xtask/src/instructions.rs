@@ -22,9 +22,10 @@ const COMBINATIONS: usize = 128;
 /// Kernels that the vendor's tool gets at a time.
 const BATCH: usize = 40;
 
-/// Instructions whose results say something of the machine rather than of their operands.
-const OPAQUE: [Op; 7] =
-    [Op::Createpolicy, Op::Stacksave, Op::Alloca, Op::Mbarrier, Op::Cvta, Op::Istypep, Op::Activemask];
+/// Instructions whose results say something of the machine rather than of their operands; the fragments of `wmma` have
+/// no stated layout.
+const OPAQUE: [Op; 8] =
+    [Op::Createpolicy, Op::Stacksave, Op::Alloca, Op::Mbarrier, Op::Cvta, Op::Istypep, Op::Activemask, Op::Wmma];
 
 /// A register of an instruction.
 #[derive(Clone, Debug)]
@@ -215,7 +216,10 @@ fn case(form: &'static Form, words: &[Option<Mod>], random: &mut Random) -> Opti
         outputs: Vec::new(),
         operands: 0,
         carry: mods.contains(&Mod::Cc) || matches!(form.op, Op::Addc | Op::Subc | Op::Madc),
-        approximate: mods.contains(&Mod::Approx) || form.name.contains(&Mod::Full),
+        // The order and precision of the sums of a matrix product are open, too.
+        approximate: mods.contains(&Mod::Approx)
+            || form.name.contains(&Mod::Full)
+            || form.op == Op::Mma && types.iter().flatten().any(|t| t.is_float()),
     };
     let called: Vec<&OperandForm> = form.operands.iter().filter(|o| o.when.is_none_or(|w| mods.contains(&w))).collect();
     let mut operands = Vec::new();

@@ -50,7 +50,8 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
             let f = all(move |i, o, l| {
                 let fl = |x: u32| (if ftz { ftz32(x) } else { x }) as u64;
                 let (a, b) = (fl(ma.f32(i.s[0][l])), fl(mb.f32(i.s[1][l])));
-                let sign = (a ^ b) & 0x8000_0000;
+                // The signs as they were before their magnitudes were taken.
+                let sign = ((ma.signed(i.s[0][l]) ^ mb.signed(i.s[1][l])) & 0x8000_0000) as u64;
                 let (a, b) = if xor { (a & 0x7fff_ffff, b & 0x7fff_ffff) } else { (a, b) };
                 let r = min_max(&F32, i.p[0] >> l & 1 == 0, nan, a, b);
                 o.r[0][l] = (if xor && !F32.is_nan(r) { r | sign } else { r }) as u32;
@@ -167,27 +168,28 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
             plain(vec![ra, rb], some(move |i, o, l| o.r[0][l] = conv(i.s[0][l]) << 16 | conv(i.s[1][l])))
         }
         "F2FP_UNPACK" => {
-            let from = fp8(inst.modifier(M::Src));
+            let (from, relu) = (fp8(inst.modifier(M::Src)), inst.modifier(M::Relu) != 0);
             let up = 16 * inst.modifier(M::Half) as u32;
-            let half = move |b: u32| soft::convert(from, &F16, b as u64 & 0xff, Round::Rn) as u32;
+            let half = move |b: u32| positive(relu, &F16, soft::convert(from, &F16, b as u64 & 0xff, Round::Rn)) as u32;
             plain(vec![rb], some(move |i, o, l| o.r[0][l] = half(i.s[0][l] >> up) | half(i.s[0][l] >> up >> 8) << 16))
         }
-        "F2FP_TF32" => plain(
-            vec![rb],
-            some(|i, o, l| o.r[0][l] = (soft::convert(&F32, &TF32, i.s[0][l] as u64, Round::Rn) << 13) as u32),
-        ),
+        "F2FP_TF32" => {
+            let relu = inst.modifier(M::Relu) != 0;
+            let to = move |x: u32| positive(relu, &TF32, soft::convert(&F32, &TF32, x as u64, Round::Rn));
+            plain(vec![rb], some(move |i, o, l| o.r[0][l] = (to(i.s[0][l]) << 13) as u32))
+        }
         "F2FP_FP8" => {
-            let to = fp8(inst.modifier(M::Dst));
+            let (to, relu) = (fp8(inst.modifier(M::Dst)), inst.modifier(M::Relu) != 0);
             let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
-                let one = |x: u32| to_fp8(&F32, to, x as u64);
+                let one = |x: u32| to_fp8(&F32, to, x as u64, relu);
                 o.r[0][l] = i.s[2][l] << 16 | one(i.s[0][l]) << 8 | one(i.s[1][l]);
             });
             plain(vec![ra, rb, rc], f)
         }
         "F2FP_FP8_F16" => {
-            let to = fp8(inst.modifier(M::Dst));
+            let (to, relu) = (fp8(inst.modifier(M::Dst)), inst.modifier(M::Relu) != 0);
             let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
-                let one = |x: u32| to_fp8(&F16, to, x as u64 & 0xffff);
+                let one = |x: u32| to_fp8(&F16, to, x as u64 & 0xffff, relu);
                 o.r[0][l] = i.s[1][l] << 16 | one(i.s[0][l] >> 16) << 8 | one(i.s[0][l]);
             });
             plain(vec![rb, rc], f)
@@ -304,10 +306,15 @@ fn fp8(n: u8) -> &'static Format {
 }
 
 /// To 8 bits, what is too large to the largest finite number.
-fn to_fp8(from: &Format, to: &Format, x: u64) -> u32 {
+/// `.RELU`: what is negative becomes zero.
+fn positive(relu: bool, f: &Format, x: u64) -> u64 {
+    if relu && !f.is_nan(x) && x >> (f.exp_bits + f.man_bits) & 1 != 0 { 0 } else { x }
+}
+
+fn to_fp8(from: &Format, to: &Format, x: u64, relu: bool) -> u32 {
     let r = soft::convert(from, to, x, Round::Rn);
     let over = !from.is_nan(x) && r & 0x7f > to.max_finite();
-    (if over { (r & 0x80) | to.max_finite() } else { r }) as u32
+    positive(relu, to, if over { (r & 0x80) | to.max_finite() } else { r }) as u32
 }
 
 fn narrow_source(f: &Format, m: Md, b: u32, shift: u32) -> u64 {

@@ -62,7 +62,9 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
             let (nan, xor) = (inst.modifier(M::Nan) != 0, inst.modifier(M::Xorsign) != 0);
             let f = both(Box::new(move |i, l, k| {
                 let (x, y) = (a(i, l, k), b(i, l, k));
-                let sign = (x ^ y) & 0x8000;
+                // The signs as they were before their magnitudes were taken.
+                let (sx, sy) = (swizzle(i.s[0][l], ha, k), swizzle(i.s[1][l], hb, k));
+                let sign = (sx ^ sy ^ if ma.neg != mb.neg { 0x8000 } else { 0 }) & 0x8000;
                 let (x, y) = if xor { (x & 0x7fff, y & 0x7fff) } else { (x, y) };
                 let r = h.min_max(i.p[0] >> l & 1 == 0, nan, x, y);
                 if xor && !h.format().is_nan(r as u64) { r | sign } else { r }

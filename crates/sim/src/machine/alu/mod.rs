@@ -71,6 +71,12 @@ impl Md {
         (x & self.keep) ^ self.sign
     }
 
+    /// A single with its own sign, whatever is done to its magnitude.
+    #[inline]
+    fn signed(self, x: u32) -> u32 {
+        x ^ self.sign
+    }
+
     #[inline]
     fn f64(self, x: u64) -> u64 {
         let x = if self.abs { x & !(1 << 63) } else { x };
