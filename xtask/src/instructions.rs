@@ -185,7 +185,7 @@ fn combinations(form: &'static Form, random: &mut Random) -> Vec<Case> {
                 word
             })
             .collect();
-        if let Some(case) = case(form, &words, random).filter(|c| legal(c)) {
+        if let Some(case) = case(form, &words, random).filter(legal) {
             out.push(case);
         }
     }
@@ -428,7 +428,7 @@ fn values(case: &Case) -> Vec<u8> {
             let mut half = || match r.index(4) {
                 0 => r.bits() as u16,
                 // Numbers near one.
-                1 => (r.bits() as u16 & 0x83ff) | 0x3800 + ((r.bits() as u16 & 3) << 10),
+                1 => (r.bits() as u16 & 0x83ff) | (0x3800 + ((r.bits() as u16 & 3) << 10)),
                 _ => HALVES[r.index(HALVES.len())],
             };
             let pair = half() as u64 | (half() as u64) << 16;
