@@ -4,7 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use testkit::oracle;
 
 /// Kernels with approximate functions, whose results PTX bounds but does not define: single-precision outputs may differ
@@ -38,41 +38,75 @@ fn close(name: &str, got: &[u8], want: &[u8]) -> bool {
         })
 }
 
-#[test]
-fn ptx_and_vendor_code_agree() {
-    let Some(ptxas) = oracle::ptxas() else { return };
-    let mut cubins: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+/// Holds the launches against the vendor's code for a chip; what differs, and how many agree.
+fn compare(ptxas: &Path, chip: Option<&str>, cases: &[common::Case]) -> (Vec<String>, usize) {
+    let mut cubins: BTreeMap<PathBuf, Option<Vec<u8>>> = BTreeMap::new();
     let (mut bad, mut good) = (Vec::new(), 0);
     let verbose = std::env::var_os("SIM_VERBOSE").is_some();
-    for c in common::cases() {
-        let text = std::fs::read_to_string(&c.ptx).unwrap();
+    for c in cases {
+        let mut text = std::fs::read_to_string(&c.ptx).unwrap();
+        if let Some(chip) = chip {
+            let target = oracle::arch(&text);
+            text = text.replacen(&format!(".target {target}"), &format!(".target {chip}"), 1);
+        }
         let cubin = cubins.entry(c.ptx.clone()).or_insert_with(|| {
-            let arch = format!("-arch={}", oracle::arch(&text));
+            let arch = format!("-arch={}", chip.unwrap_or(oracle::arch(&text)));
             let level = std::env::var("SIM_LEVEL").unwrap_or("-O3".into());
-            oracle::compile(&ptxas, &text, &[&arch, &level, "-fmad=false"]).unwrap_or_else(|e| panic!("{e}"))
+            match oracle::compile(ptxas, &text, &[&arch, &level, "-fmad=false"]) {
+                Ok(cubin) => Some(cubin),
+                // Older chips have fewer instructions.
+                Err(_) if chip.is_some() => None,
+                Err(e) => panic!("{e}"),
+            }
         });
+        let Some(cubin) = cubin else { continue };
+        let name = format!("{} {}", c.name, chip.unwrap_or_default());
         let (module, _) = ptx::parse(&text);
-        let want =
-            sim::run_ptx(&module, &c.launch, &sim::Config::default()).unwrap_or_else(|f| panic!("{}: {f}", c.name));
+        let want = sim::run_ptx(&module, &c.launch, &sim::Config::default()).unwrap_or_else(|f| panic!("{name}: {f}"));
         let config =
             sim::Config { check_hazards: std::env::var_os("SIM_NO_HAZARDS").is_none(), ..sim::Config::default() };
         match sim::run_sass(cubin, &c.launch, &config) {
-            Err(f) => bad.push(format!("{}: {f}", c.name)),
+            Err(f) => bad.push(format!("{name}: {f}")),
             Ok(got) => {
                 let before = bad.len();
                 for (i, (g, w)) in got.buffers.iter().zip(&want.buffers).enumerate() {
                     if let Some(d) = common::difference(g, w)
                         && !close(&c.name, g, w)
                     {
-                        bad.push(format!("{}: buffer {i} {d}", c.name));
+                        bad.push(format!("{name}: buffer {i} {d}"));
                     }
                 }
                 good += (bad.len() == before) as usize;
                 if verbose {
-                    eprintln!("{} {:?} {:?}", c.name, want.stats, got.stats);
+                    eprintln!("{name} {:?} {:?}", want.stats, got.stats);
                 }
             }
         }
     }
+    (bad, good)
+}
+
+#[test]
+fn ptx_and_vendor_code_agree() {
+    let Some(ptxas) = oracle::ptxas() else { return };
+    let (bad, good) = compare(&ptxas, None, &common::cases());
     assert!(bad.is_empty(), "{good} agree, {} do not:\n{}", bad.len(), bad.join("\n"));
+}
+
+/// The same for older chips: each of the launches for one of them; for all of `SIM_CHIPS`, if it is set.
+#[test]
+fn code_for_older_chips_agrees() {
+    let Some(ptxas) = oracle::ptxas() else { return };
+    let named = std::env::var("SIM_CHIPS").ok();
+    let chips: Vec<&str> = named.as_deref().unwrap_or("sm_75,sm_80,sm_89").split(',').collect();
+    let (mut bad, mut good) = (Vec::new(), 0);
+    for (n, chip) in chips.iter().enumerate() {
+        let cases = common::cases().into_iter().enumerate();
+        let mine: Vec<_> = cases.filter(|c| named.is_some() || c.0 % chips.len() == n).map(|c| c.1).collect();
+        let (b, g) = compare(&ptxas, Some(chip), &mine);
+        bad.extend(b);
+        good += g;
+    }
+    assert!(bad.is_empty(), "{good} agree, {} do not:\n{}", bad.len(), bad.join("\n"));
+    assert!(good > 100 || std::env::var_os("SIM_ONLY").is_some(), "only {good} launches were compared");
 }

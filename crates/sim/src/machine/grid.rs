@@ -8,7 +8,7 @@ use super::program::{Lanes, Program};
 use super::warp::{Arrival, Env, Stop, Wait, Warp};
 use crate::fault::{Fault, FaultKind, Other, Place};
 use crate::launch::Launch;
-use crate::memory::{Global, SHARED_HIGH, SHARED_RESERVED, Window};
+use crate::memory::{Global, SHARED_HIGH, Window};
 use crate::shadow::{Checks, Clock, Shadow, Who};
 use crate::shape::{self, Engine, Run, Shape};
 use crate::{Config, Outcome};
@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 const SLICE: u32 = 4096;
 const QUANTUM: u64 = 4_000_000;
 
-/// Runs a kernel of a cubin for sm_90. CTAs run in the order of their number, as in [`crate::run_ptx`].
+/// Runs a kernel of a cubin for sm_75, sm_80 to sm_89, or sm_90 (sm_90a). Hazards and registers that were never written are found on sm_90. CTAs run in the order of their number, as in [`crate::run_ptx`].
 ///
 /// # Errors
 /// The first fault, with kernel, CTA, thread and instruction. A hazard names both instructions.
@@ -81,12 +81,12 @@ impl Engine for Grid<'_> {
 
     fn start(&self, n: u64) -> Cluster {
         let ctas: Vec<[u32; 3]> = self.shape.ctas(n).collect();
-        let bytes = (self.image.shared - SHARED_RESERVED + self.shape.launch.shared) as usize;
+        let bytes = (self.image.shared - self.image.reserved + self.shape.launch.shared) as usize;
         let checks = Checks { init: false, races: self.config.check_races, lanes: false };
         let shadow = Shadow::new(ctas.len(), self.shape.warps(), bytes, checks);
         let mut c = Cluster { ctas: Vec::new(), shared: Vec::new(), shadow, objects: FxHashSet::default() };
         for (rank, index) in ctas.into_iter().enumerate() {
-            c.shared.push(Window { start: SHARED_RESERVED, data: vec![0; bytes] });
+            c.shared.push(Window { start: self.image.reserved, data: vec![0; bytes] });
             c.ctas.push(self.cta(index, rank as u32));
         }
         c
@@ -143,8 +143,9 @@ impl Grid<'_> {
         let warps: Vec<Warp> = (0..self.shape.warps())
             .map(|w| {
                 let specials = self.p.specials.iter().map(|&s| self.special(s, index, rank, w)).collect();
-                let hazards = self.config.check_hazards.then(Hazards::new);
-                let init = self.config.check_uninitialized.then(Init::new);
+                // The latencies and the widths of operands that these need are those of sm_90.
+                let hazards = (self.config.check_hazards && self.image.sm == 90).then(Hazards::new);
+                let init = (self.config.check_uninitialized && self.image.sm == 90).then(Init::new);
                 Warp::new(self.shape.lanes(w), specials, hazards, init)
             })
             .collect();

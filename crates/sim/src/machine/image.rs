@@ -1,30 +1,82 @@
 //! A kernel of a cubin in memory: code, constant banks, globals, parameters.
 
 use crate::launch::{Arg, Launch};
-use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED_RESERVED, Window};
+use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, SHARED_RESERVED, Window};
 use cubin::elf::{Elf, Section};
 
 /// Value of R1 when a kernel starts: the end of the local memory of a thread, which grows down.
 pub const STACK_TOP: u32 = 0x10000;
 
-/// First byte of the parameters in bank 0, and other words of it, on sm_90 (read off what the vendor's code loads).
+/// Where the words of bank 0 lie that the driver fills, and what else of a launch differs between chips: read off what the
+/// vendor's code for each chip loads. `None`: no code of that chip reads it.
+struct Layout {
+    /// Generic bases of shared memory and of bank 0.
+    shared_base: Option<usize>,
+    bank_base: Option<usize>,
+    /// End of the parameters, relative to the base of bank 0.
+    param_end_offset: Option<usize>,
+    const_base: usize,
+    /// Size of the shared memory of a CTA together with that of others.
+    aggr_shared: Option<usize>,
+    /// Words of clusters.
+    clusters: bool,
+    /// Addresses of the first and past the last byte of the parameters.
+    param_address: Option<usize>,
+    descriptor: Option<usize>,
+    params: usize,
+    /// Bytes at the start of shared memory that belong to the system.
+    reserved: u32,
+}
+
+const TURING: Layout = Layout {
+    shared_base: Some(0x18),
+    bank_base: Some(0x40),
+    param_end_offset: Some(0x114),
+    const_base: 0x50,
+    aggr_shared: None,
+    clusters: false,
+    param_address: None,
+    descriptor: None,
+    params: 0x160,
+    reserved: 0,
+};
+const AMPERE: Layout = Layout { param_end_offset: Some(0x12c), descriptor: Some(0x118), ..TURING };
+const HOPPER: Layout = Layout {
+    shared_base: None,
+    bank_base: None,
+    param_end_offset: None,
+    const_base: 0xd0,
+    aggr_shared: Some(0x13c),
+    clusters: true,
+    param_address: Some(0x198),
+    descriptor: Some(0x208),
+    params: 0x210,
+    reserved: SHARED_RESERVED,
+};
+
+impl Layout {
+    fn of(sm: u16) -> Option<&'static Layout> {
+        Some(match sm {
+            75 => &TURING,
+            80..=89 => &AMPERE,
+            90 => &HOPPER,
+            _ => return None,
+        })
+    }
+}
+
+/// Words that lie at the same place on all these chips.
 mod bank0 {
     pub const BLOCK: usize = 0x0;
     pub const GRID: usize = 0xc;
     pub const LOCAL_BASE: usize = 0x20;
     pub const STACK: usize = 0x28;
     pub const DYNAMIC_SHARED: usize = 0x2c;
-    pub const CONST_BASE: usize = 0xd0;
-    pub const AGGR_SHARED: usize = 0x13c;
     pub const EXPLICIT_CLUSTER: usize = 0x140;
     pub const CLUSTER: usize = 0x144;
     pub const CLUSTER_RECIPROCAL: usize = 0x150;
     pub const CLUSTERS: usize = 0x15c;
     pub const CLUSTER_RANKS: usize = 0x188;
-    pub const PARAM_ADDRESS: usize = 0x198;
-    pub const PARAM_END: usize = 0x1a0;
-    pub const DESCRIPTOR: usize = 0x208;
-    pub const PARAMS: usize = 0x210;
 }
 
 /// A kernel ready to be decoded.
@@ -39,6 +91,8 @@ pub struct Image {
     pub constant: Window,
     /// Static shared memory with the reserved bytes.
     pub shared: u32,
+    /// Bytes at the start of shared memory that belong to the system.
+    pub reserved: u32,
     /// Addresses of the buffers.
     pub buffers: Vec<u64>,
     /// The SM number of the file.
@@ -75,9 +129,8 @@ impl Image {
         launch.check()?;
         let elf = Elf::read(bytes).map_err(|d| d.message)?;
         let sm = elf.sm();
-        if sm != 90 {
-            return Err(format!("the simulator runs code for sm_90, not sm_{sm}"));
-        }
+        let layout = Layout::of(sm)
+            .ok_or_else(|| format!("the simulator runs code for sm_75, sm_80 to sm_89 and sm_90, not sm_{sm}"))?;
         let name = &launch.kernel;
         let text = section(&elf, &format!(".text.{name}"))
             .ok_or_else(|| format!("there is no kernel '{name}' in the cubin"))?;
@@ -91,7 +144,7 @@ impl Image {
             ));
         }
         let mut bank0 = section(&elf, &format!(".nv.constant0.{name}")).map(|s| s.data.clone()).unwrap_or_default();
-        bank0.resize(bank0.len().max(bank0::PARAMS), 0);
+        bank0.resize(bank0.len().max(layout.params), 0);
         let mut buffers = Vec::new();
         for (i, arg) in launch.args.iter().enumerate() {
             let value = match arg {
@@ -106,14 +159,14 @@ impl Image {
             if size != value.len() {
                 return Err(format!("parameter {i} has {size} bytes, the argument {}", value.len()));
             }
-            let at = bank0::PARAMS + offset;
+            let at = layout.params + offset;
             match bank0.get_mut(at..at + size) {
                 Some(to) => to.copy_from_slice(&value),
                 None => return Err(format!("parameter {i} lies outside of its constant bank")),
             }
         }
-        let param = Window { start: 0, data: bank0[bank0::PARAMS..].to_vec() };
-        system_words(&mut bank0, launch, param.data.len() as u64);
+        let param = Window { start: 0, data: bank0[layout.params..].to_vec() };
+        system_words(&mut bank0, layout, launch, param.data.len() as u64);
 
         // Sections of globals, then the words that hold addresses.
         let mut sections: Vec<Option<u64>> = vec![None; elf.sections.len()];
@@ -154,13 +207,14 @@ impl Image {
         banks[3].data = bank(".nv.constant3");
         banks[4].data = bank(".nv.constant4");
         let shared = section(&elf, &format!(".nv.shared.{name}"))
-            .map_or(SHARED_RESERVED, |s| s.size.min(u32::MAX as u64) as u32);
-        let total = (shared.saturating_sub(SHARED_RESERVED)).saturating_add(launch.shared);
+            .map_or(layout.reserved, |s| s.size.min(u32::MAX as u64) as u32);
+        let total = (shared.saturating_sub(layout.reserved)).saturating_add(launch.shared);
         if total > MAX_SHARED {
             return Err(format!("{total} bytes of shared memory; a CTA has at most {MAX_SHARED}"));
         }
         let constant = banks[3].clone();
-        Ok(Image { code, banks, param, constant, shared: shared.max(SHARED_RESERVED), buffers, sm })
+        let reserved = layout.reserved;
+        Ok(Image { code, banks, param, constant, shared: shared.max(reserved), reserved, buffers, sm })
     }
 }
 
@@ -196,23 +250,33 @@ fn parameters(elf: &Elf, kernel: &str) -> Option<Vec<(usize, usize)>> {
 }
 
 /// The words of bank 0 that the driver fills.
-fn system_words(bank: &mut [u8], launch: &Launch, param_bytes: u64) {
+fn system_words(bank: &mut [u8], layout: &Layout, launch: &Launch, param_bytes: u64) {
     let cluster = launch.cluster.unwrap_or([1; 3]);
     for i in 0..3 {
         put32(bank, bank0::BLOCK + 4 * i, launch.block[i]);
         put32(bank, bank0::GRID + 4 * i, launch.grid[i]);
-        put32(bank, bank0::CLUSTER + 4 * i, cluster[i]);
-        put32(bank, bank0::CLUSTER_RECIPROCAL + 4 * i, (1.0 / cluster[i] as f32).to_bits());
-        put32(bank, bank0::CLUSTERS + 4 * i, launch.grid[i] / cluster[i]);
+        if layout.clusters {
+            put32(bank, bank0::CLUSTER + 4 * i, cluster[i]);
+            put32(bank, bank0::CLUSTER_RECIPROCAL + 4 * i, (1.0 / cluster[i] as f32).to_bits());
+            put32(bank, bank0::CLUSTERS + 4 * i, launch.grid[i] / cluster[i]);
+        }
     }
     put64(bank, bank0::LOCAL_BASE, LOCAL);
     put32(bank, bank0::STACK, STACK_TOP);
     put32(bank, bank0::DYNAMIC_SHARED, launch.shared);
-    put64(bank, bank0::CONST_BASE, CONST);
-    put32(bank, bank0::AGGR_SHARED, 0);
-    put32(bank, bank0::EXPLICIT_CLUSTER, launch.cluster.is_some() as u32);
-    put32(bank, bank0::CLUSTER_RANKS, cluster.iter().product());
-    put64(bank, bank0::PARAM_ADDRESS, PARAM);
-    put64(bank, bank0::PARAM_END, PARAM + param_bytes);
-    put64(bank, bank0::DESCRIPTOR, 0);
+    put64(bank, layout.const_base, CONST);
+    if layout.clusters {
+        put32(bank, bank0::EXPLICIT_CLUSTER, launch.cluster.is_some() as u32);
+        put32(bank, bank0::CLUSTER_RANKS, cluster.iter().product());
+    }
+    let mut wide = |at: Option<usize>, value: u64| at.into_iter().for_each(|at| put64(bank, at, value));
+    wide(layout.shared_base, SHARED);
+    // The parameters begin at the base of the window of parameters.
+    wide(layout.bank_base, PARAM - layout.params as u64);
+    wide(layout.param_address, PARAM);
+    wide(layout.param_address.map(|at| at + 8), PARAM + param_bytes);
+    wide(layout.descriptor, 0);
+    let mut word = |at: Option<usize>, value: u32| at.into_iter().for_each(|at| put32(bank, at, value));
+    word(layout.param_end_offset, layout.params as u32 + param_bytes as u32);
+    word(layout.aggr_shared, 0);
 }

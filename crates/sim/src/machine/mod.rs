@@ -1,6 +1,7 @@
 //! The SASS simulator: machine code as the hardware reads it.
 
 mod alu;
+mod byname;
 mod decode;
 mod grid;
 mod hazard;

@@ -98,8 +98,10 @@ pub struct Addr {
     pub high: Option<Src>,
     /// A uniform register that is added.
     pub uniform: Option<Src>,
-    /// A 64-bit base to which the (32-bit) register is added.
+    /// A 64-bit base to which the register is added.
     pub wide: Option<[Src; 2]>,
+    /// What the register is multiplied by.
+    pub scale: u32,
     /// Added bytes.
     pub offset: i64,
 }
@@ -408,7 +410,7 @@ pub enum Exec {
     BraAny {
         target: u32,
     },
-    /// Taken where the active lanes are not those of the mask; with `converged`, where they are.
+    /// Taken by the group where the lanes with a true guard are not those of the mask; with `converged`, where they are.
     BraDiv {
         converged: bool,
         mask: Src,
@@ -489,6 +491,8 @@ pub struct Ins {
     pub guard: Pred,
     /// What it does.
     pub exec: Exec,
+    /// It does so even where the guard is false for all lanes.
+    pub always: bool,
     /// Registers read.
     pub uses: Box<[Access]>,
     /// Some of them are read late.

@@ -52,6 +52,17 @@ impl<'a> Seen<'a> {
         }
     }
 
+    /// True if the form has a modifier of this name.
+    pub fn has(&self, name: M) -> bool {
+        self.form().mods.iter().any(|m| m.name == name)
+    }
+
+    /// What a modifier prints; `None` if the form does not have it.
+    pub fn text(&self, name: M) -> Option<&'static str> {
+        let field = self.form().mods.iter().find(|m| m.name == name)?;
+        field.values.get(self.modifier(name) as usize).copied().flatten()
+    }
+
     /// The number of a slot.
     pub fn slot(&self, name: SlotName) -> Option<usize> {
         let i = self.inst.slot(name)?;

@@ -155,7 +155,13 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
             Op { fetch: vec![da, db], pin: vec![S::Pp], nd: 0, pout: vec![S::Pu, S::Pv], f }
         }
         "F2FP_PACK" => {
-            let to: &'static Format = if inst.modifier(M::Dst) == 0 { &F16 } else { &BF16 };
+            let to: &'static Format = match inst.text(M::M76) {
+                None if inst.modifier(M::Dst) == 0 => &F16,
+                None => &BF16,
+                Some(".F16") => &F16,
+                Some(".BF16") => &BF16,
+                _ => return None,
+            };
             let (relu, finite) = (inst.modifier(M::Relu) != 0, inst.modifier(M::Satfinite) != 0);
             let mode = if inst.modifier(M::Rnd) == 3 { Round::Rz } else { Round::Rn };
             let conv = move |x: u32| -> u32 {

@@ -23,7 +23,7 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
     let (ma, mb, mc) = (Md::of(inst, S::Ra), Md::of(inst, S::Rb), Md::of(inst, S::Rc));
     let (ra, rb, rc) = (One(S::Ra), One(S::Rb), One(S::Rc));
     let (ha, hb, hc) = (inst.modifier(M::HalfA), inst.modifier(M::HalfB), inst.modifier(M::HalfC));
-    if ha == 1 || hb == 1 || hc == 1 || inst.modifier(M::F32) != 0 || inst.modifier(M::Fz) > 1 {
+    if ha == 1 || hb == 1 || hc == 1 || stem != "HADD2" && inst.modifier(M::F32) != 0 || inst.modifier(M::Fz) > 1 {
         return None;
     }
     let h = Half {
@@ -41,8 +41,9 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
     let bop = inst.modifier(M::Bool);
     let f = h.format();
     let fl = move |x: u16| if h.ftz { f.flush(x as u64) } else { x as u64 };
+    let single = stem == "HADD2" && inst.modifier(M::F32) != 0;
     Some(match stem {
-        "HADD2_F32" => {
+        "HADD2" | "HADD2_F32" if single || stem == "HADD2_F32" => {
             // Half to single: exact; the sum is that of two singles.
             plain(
                 vec![ra, rb],

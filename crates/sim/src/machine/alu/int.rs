@@ -270,6 +270,8 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
         }
         "ISETP" | "ISETPX" => {
             let (cmp, bop, ex) = (inst.modifier(M::Cmp), inst.modifier(M::Bool), stem == "ISETPX");
+            // On some chips one form has both.
+            let ex = ex && (!inst.has(M::Ex) || inst.modifier(M::Ex) != 0);
             let flip = if signed { 0x8000_0000 } else { 0 };
             // With .EX, equal upper words leave the answer to the lower ones; those of "never" and "always" are fixed.
             let (less, greater) = ((cmp & 1) as u32, (cmp >> 2 & 1) as u32);

@@ -27,11 +27,12 @@ impl Warp {
                 self.split(group, *target, Wait::None);
             }
             Exec::BraDiv { converged, mask, inv, target } => {
-                let mask = self.src(env.p, *mask)[m.trailing_zeros() as usize];
+                let group = self.groups[self.current].mask;
+                let mask = self.src(env.p, *mask)[group.trailing_zeros() as usize];
                 let mask = if *inv { !mask } else { mask };
-                // Lanes that have exited do not make a warp divergent.
+                // Lanes that have exited do not make a warp divergent; lanes with a false guard do.
                 if (mask & self.alive == m) == *converged {
-                    self.split(m, *target, Wait::None);
+                    self.split(group, *target, Wait::None);
                 }
             }
             Exec::Jump { p, low, base } => {

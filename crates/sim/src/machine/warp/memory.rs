@@ -174,7 +174,10 @@ impl Warp {
                 std::array::from_fn(|i| (low[i] as u64 | (high[i] as u64) << 32).wrapping_add(a.offset as u64))
             }
             None => {
-                std::array::from_fn(|i| low[i].wrapping_add(u.map_or(0, |u| u[i])).wrapping_add(a.offset as u32) as u64)
+                let add = a.offset as u32;
+                std::array::from_fn(|i| {
+                    low[i].wrapping_mul(a.scale).wrapping_add(u.map_or(0, |u| u[i])).wrapping_add(add) as u64
+                })
             }
         }
     }

@@ -289,7 +289,7 @@ impl Warp {
                 {
                     return Err(stop(FaultKind::Uninitialized, message, missing, pc));
                 }
-                if active != 0 && !self.simple(env, pc, &ins.exec, active)? {
+                if (active != 0 || ins.always) && !self.simple(env, pc, &ins.exec, active)? {
                     self.groups[self.current].pc = pc + 1;
                     self.control(env, pc, &ins.exec, active)?;
                     break;
@@ -482,7 +482,7 @@ impl Warp {
                 let first = a[m.trailing_zeros() as usize];
                 self.put(*d, m, &a);
                 let same = lanes(m).all(|i| a[i] == first);
-                self.put_pred(*p, m, if same { u32::MAX } else { 0 });
+                self.put_pred(*p, m, if same { 0 } else { u32::MAX });
             }
             Exec::PredsOut { d, a, shift, mask, uniform } => {
                 let a = self.src(env.p, *a);
