@@ -127,17 +127,20 @@ pub fn default_tool() -> Tool {
     }
 }
 
-/// Variables that are declared somewhere else: nothing defines them without a linker.
+/// What is declared and defined nowhere: functions, and variables, for which nothing can stand without a linker.
 fn undefined(m: &Module) -> Vec<Diagnostic> {
-    m.vars
-        .iter()
-        .filter(|v| v.linkage == Linkage::Extern && matches!(v.space, Space::Global | Space::Const))
-        .map(|v| {
-            Diagnostic::new(Severity::Fatal, format!("Unresolved extern variable '{}'", v.name))
-                .at(v.span)
-                .note("linking several modules is not supported yet")
-        })
-        .collect()
+    let outside =
+        |v: &&ptx::module::Variable| v.linkage == Linkage::Extern && matches!(v.space, Space::Global | Space::Const);
+    let variables = m.vars.iter().filter(outside).map(|v| {
+        Diagnostic::new(Severity::Fatal, format!("Unresolved extern variable '{}'", v.name))
+            .at(v.span)
+            .note("linking several modules is not supported yet")
+    });
+    let mut out: Vec<Diagnostic> = variables.collect();
+    let others: Vec<Diagnostic> =
+        ptx::unresolved(m).into_iter().filter(|d| out.iter().all(|o| o.message != d.message)).collect();
+    out.extend(others);
+    out
 }
 
 /// One kernel, compiled.

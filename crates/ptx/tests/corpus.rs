@@ -73,16 +73,16 @@ fn prints_and_parses_to_the_same_module() {
 
 #[test]
 fn checks_without_a_message() {
+    let mut wrong = Vec::new();
     for (path, text) in corpus() {
         let (m, _) = ptx::parse(&text);
         let target = arch::Target::parse(&m.target[0]).expect("the corpus names its target");
         let diags = ptx::check(&m, Some(&target));
-        let shown: Vec<String> = diags
-            .iter()
-            .map(|d| format!("{}: {}", d.message, d.span.map_or("", |s| &text[s.start as usize..s.end as usize])))
-            .collect();
-        assert!(diags.is_empty(), "{}: {shown:#?}", path.display());
+        let place = |s: diag::Span| text[s.start as usize..s.end as usize].to_string();
+        let shown = diags.iter().map(|d| format!("{}: {}", d.message, d.span.map_or(String::new(), place)));
+        wrong.extend(shown.map(|d| format!("{}: {d}", path.display())));
     }
+    assert!(wrong.is_empty(), "{} messages:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// The sections of a cubin by name, without those that describe the lines of the PTX text.

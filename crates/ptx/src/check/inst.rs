@@ -676,9 +676,6 @@ impl Checker<'_> {
                     _ => {}
                 }
             }
-            Op::Brx if !matches!(inst.operands.first(), Some(Operand::Reg { .. })) => {
-                self.error(inst.span, "Arguments mismatch for instruction 'brx.idx'");
-            }
             Op::Mov
                 if inst.ty().bits() == 32
                     && matches!(inst.operands.get(1), Some(Operand::Var { var, .. })
@@ -696,6 +693,8 @@ impl Checker<'_> {
                         inst.span,
                         "Label with '.branchtargets' directive expected for argument 1 of instruction 'brx.idx'",
                     );
+                } else if !matches!(inst.operands.first(), Some(Operand::Reg { .. })) {
+                    self.error(inst.span, "Arguments mismatch for instruction 'brx.idx'");
                 }
             }
             _ => {}
