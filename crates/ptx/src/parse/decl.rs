@@ -508,8 +508,8 @@ impl Parser<'_> {
         if self.at(Kind::Ident) && self.bytes(self.tok.span) != b"WARP_SZ" {
             let span = self.tok.span;
             let value = self.init_address(None)?;
-            if ty.is_float() || ty.bits() < 32 {
-                return Err(self.fatal(span, "Initial value type mismatch"));
+            if !matches!(ty, ScalarType::U32 | ScalarType::U64) {
+                return Err(self.misfit(span));
             }
             return Ok(value);
         }
@@ -573,11 +573,10 @@ impl Parser<'_> {
             self.expect_p(b'(')?;
         }
         let (name, span) = self.ident()?;
-        let mut offset = self.offset()?;
         if generic {
             self.expect_p(b')')?;
-            offset = offset.wrapping_add(self.offset()?);
         }
+        let offset = self.offset()?;
         match self.names.meaning(name) {
             Meaning::Var(var) => {
                 let space = self.module.vars.get(var.index()).map_or(Space::Global, |v| v.space);
@@ -598,13 +597,10 @@ impl Parser<'_> {
         }
     }
 
-    /// `+ n` or `- n` behind a name; 0 where there is none.
+    /// `+ n` behind a name; 0 where there is none.
     pub(super) fn offset(&mut self) -> Parsed<i64> {
         if self.eat_p(b'+') {
             return Ok(self.constant()?.bits);
-        }
-        if self.eat_p(b'-') {
-            return Ok(self.constant()?.bits.wrapping_neg());
         }
         Ok(0)
     }
