@@ -27,8 +27,8 @@ const SAMPLE: usize = 16;
 /// Percent of the examples that must agree.
 const AGREE: f64 = 99.8;
 
-/// Percent of the refused examples that must be refused with the same class of message; a sample may have less luck than all.
-const CLASS: f64 = 97.5;
+/// Percent of the refused examples that must be refused with the same class of message; of a sample one less.
+const CLASS: f64 = 98.0;
 
 /// What both say of an example.
 struct Judged {
@@ -290,7 +290,8 @@ fn examples_are_taken_as_the_vendor_takes_them() {
     assert!(sum(1) * 10 > sum(0) && (sum(0) - sum(1)) * 10 > sum(0), "{} of {} are legal", sum(1), sum(0));
     assert!(percent(sum(2), sum(0)) >= AGREE, "{} of {} differ", sum(2), sum(0));
     if full || mode.is_empty() {
-        assert!(percent(sum(4), sum(3)) >= CLASS, "{} messages of {} are of another class", sum(4), sum(3));
+        let least = if full { CLASS } else { CLASS - 1.0 };
+        assert!(percent(sum(4), sum(3)) >= least, "{} messages of {} are of another class", sum(4), sum(3));
     }
     assert!(unknown.is_empty(), "known.txt does not list {} disagreements:\n{}", unknown.len(), unknown.join("\n"));
     let wrong: Vec<String> = known.iter().filter(|_| full).filter_map(Known::wrong).collect();
@@ -308,7 +309,7 @@ fn modules_and_declarations_are_taken_as_the_vendor_takes_them() {
     if !full && !mode.is_empty() {
         return;
     }
-    let sample = if full { 1 } else { SAMPLE };
+    let sample = if full { 1 } else { SAMPLE / 2 };
     let cases: Vec<_> = cases::all().into_iter().step_by(sample).collect();
     let judged = cases::judge(cases, &ptxas);
     let known = known(include_str!("known-cases.txt"));
@@ -353,7 +354,9 @@ fn modules_and_declarations_are_taken_as_the_vendor_takes_them() {
     );
     assert!(unknown.is_empty(), "known-cases.txt does not list:\n{}", unknown.join("\n"));
     assert!(percent(lines, both) == 100.0, "{lines} refusals at another line");
-    assert!(percent(classes, both) >= CASES_CLASS, "{classes} messages of {both} are of another class");
+    // A sample may have less luck than all.
+    let least = if full { CASES_CLASS } else { CASES_CLASS - 5.0 };
+    assert!(percent(classes, both) >= least, "{classes} messages of {both} are of another class");
     let wrong: Vec<String> = known.iter().filter(|_| full).filter_map(Known::wrong).collect();
     assert!(wrong.is_empty(), "known-cases.txt:\n{}", wrong.join("\n"));
 }
