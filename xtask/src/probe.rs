@@ -1,18 +1,39 @@
-//! What ptxas leaves between a result of fixed latency and its reader, beside what our tables say.
+//! What ptxas leaves between dependent instructions, for every target, beside what our tables say.
 //!
-//! Compiles the corpus, and any PTX files that are named, with the newest release, walks through each basic block of the
-//! code, and keeps for each class of producer and consumer the shortest distance in cycles. A table must never say more than
-//! the vendor was seen to leave.
+//! Compiles the kernels of `tests/kernels` and the instructions of `tests/isa` (and any PTX files that are named) with the
+//! newest release, walks through each basic block of the code, and keeps for each pair of classes and each file of registers
+//! the shortest distance in cycles between instructions of which the first sets no scoreboard, and how often the pair was
+//! seen: reads of results, overwriting of results, overwriting of sources. A table must never say more than the vendor was
+//! seen to leave.
 
 use crate::oracle;
-use cubin::elf::Elf;
 use sass::codec::decode;
 use sass::inst::{Inst, Value};
 use sass::latency::{self, Class, Latency};
 use sass::reg::{File, Reg};
 use sass::text::{NoLabels, print};
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use testkit::isa;
+
+/// How the second instruction depends on the first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Read,
+    Overwrite,
+    OverwriteSource,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Read => "read",
+            Kind::Overwrite => "overwrite",
+            Kind::OverwriteSource => "source",
+        }
+    }
+}
 
 /// Of one pair of classes: the shortest distance, how often the pair was seen, the instructions that have it.
 struct Seen {
@@ -21,46 +42,97 @@ struct Seen {
     text: String,
 }
 
-/// File of the register, producer, consumer, whether as its guard, what the table says.
-type Key = (String, Class, Class, bool, u8);
+/// How they depend, file of the register, producer, consumer, whether as its guard, what the table says.
+type Key = (Kind, u8, Class, Class, bool, u8);
+type Table = BTreeMap<Key, Seen>;
 
-/// `cargo xtask probe-latency [FILE.ptx ...]`.
+const FILES: [(File, &str); 4] = [(File::Gpr, "R"), (File::Ugpr, "UR"), (File::Pred, "P"), (File::Upred, "UP")];
+
+/// `cargo xtask probe-latency [--arch sm_75,...] [--quick] [--write] [FILE.ptx ...]`; `--write` keeps what was seen in
+/// `crates/sass/latency/seen.txt`.
 pub fn run(args: &[String]) -> Result<(), String> {
     let ptxas = oracle::tool("ptxas")?;
-    let files: Vec<PathBuf> = testkit::corpus().into_iter().chain(args.iter().map(PathBuf::from)).collect();
-    let mut table: BTreeMap<Key, Seen> = BTreeMap::new();
-    for file in &files {
-        let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-        for level in ["-O1", "-O3"] {
-            let arch = testkit::oracle::arch(&text);
-            let cubin = testkit::oracle::compile(&ptxas, &text, &["-arch", arch, level])
-                .map_err(|m| format!("{}: {m}", file.display()))?;
-            let elf = Elf::read(&cubin).map_err(|d| d.message)?;
-            for s in elf.sections.iter().filter(|s| s.name.starts_with(".text.")) {
-                let words = s.data.chunks_exact(16).filter_map(|c| Some(u128::from_le_bytes(c.try_into().ok()?)));
-                let code: Vec<Option<Inst>> = words.map(|w| decode(w, elf.sm()).known().cloned()).collect();
-                function(&code, elf.sm(), &mut table);
+    let oracle = ptxas.parent().and_then(Path::parent).ok_or("no folder of the oracle")?;
+    let mut targets: Vec<String> = isa::TARGETS.iter().map(|t| t.to_string()).collect();
+    let (mut files, mut quick, mut write) = (Vec::new(), false, false);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--arch" => {
+                let list = args.next().ok_or("--arch needs a value")?;
+                targets = list.split(',').map(|t| t.trim_start_matches("sm_").to_string()).collect();
+            }
+            "--quick" => quick = true,
+            "--write" => write = true,
+            file => files.push(PathBuf::from(file)),
+        }
+    }
+    let mut report = String::from(
+        "# What the vendor's assembler leaves between two instructions of a block, of which the second needs the first:\n\
+         # release 13.5 over tests/kernels and tests/isa at -O1 and -O3 (cargo xtask probe-latency --write).\n\
+         # target; how they depend; register; classes; what the table says; shortest seen; how often the pair was seen.\n",
+    );
+    let mut wrong = Vec::new();
+    for target in &targets {
+        let mut table = Table::new();
+        let sm = isa::number(target);
+        let mut each = |_: &str, cubin: &[u8]| {
+            for text in isa::texts(cubin, "") {
+                let code: Vec<Option<Inst>> = text.words.iter().map(|&w| decode(w, sm).known().cloned()).collect();
+                function(&code, sm, &mut table);
+            }
+        };
+        let every = if quick { 9 } else { 1 };
+        isa::kernels(oracle, target, &[1, 3], every, &mut each);
+        isa::snippets(oracle, target, &[3], every * 3, &mut each);
+        for file in &files {
+            let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+            for level in ["-O1", "-O3"] {
+                let text = isa::retargeted(&text, target);
+                let cubin = testkit::oracle::compile(&ptxas, &text, &[&format!("-arch=sm_{target}"), level])
+                    .map_err(|m| format!("{}: {m}", file.display()))?;
+                each("", &cubin);
             }
         }
-    }
-    println!("file  producer -> consumer                 table  seen  count");
-    let mut wrong = Vec::new();
-    for ((file, first, second, guard, cycles), seen) in &table {
-        let guard = if *guard { " (guard)" } else { "" };
-        let name = format!("{first:?} -> {second:?}{guard}");
-        println!("{file:<5} {name:<36} {cycles:>5} {:>5} {:>6}", seen.shortest, seen.count);
-        if seen.shortest < *cycles as u32 {
-            wrong.push(format!(
-                "{file} {name}: the table says {cycles}, the vendor leaves {}: {}",
-                seen.shortest, seen.text
-            ));
+        for ((kind, file, first, second, guard, cycles), seen) in &table {
+            let name = FILES[*file as usize].1;
+            let guard = if *guard { " (guard)" } else { "" };
+            let _ = writeln!(
+                report,
+                "sm_{target:<5} {:<9} {name:<2} {:<36} {cycles:>2} {:>3} {:>6}",
+                kind.name(),
+                format!("{first:?} -> {second:?}{guard}"),
+                seen.shortest,
+                seen.count
+            );
+            if seen.shortest < *cycles as u32 {
+                wrong.push(format!(
+                    "sm_{target} {} {name} {first:?} -> {second:?}{guard}: the table says {cycles}, the vendor leaves {}: {}",
+                    kind.name(),
+                    seen.shortest,
+                    seen.text
+                ));
+            }
         }
+        println!(
+            "sm_{target}: {} pairs of classes, {} seen",
+            table.len(),
+            table.values().map(|s| s.count).sum::<u32>()
+        );
     }
-    println!("{} pairs of classes in {} files", table.len(), files.len());
+    if write {
+        let path = testkit::root().join("crates/sass/latency/seen.txt");
+        std::fs::write(&path, &report).map_err(|e| format!("{}: {e}", path.display()))?;
+    } else {
+        print!("{report}");
+    }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-fn function(code: &[Option<Inst>], sm: u16, table: &mut BTreeMap<Key, Seen>) {
+/// An access of a register: instruction, slot (None: its guard), word of the slot, time.
+type Access = (usize, Option<u8>, u32, u32);
+
+fn function(code: &[Option<Inst>], sm: u16, table: &mut Table) {
     let mut begins = vec![false; code.len() + 1];
     for (at, inst) in code.iter().enumerate() {
         let Some(inst) = inst else { continue };
@@ -72,43 +144,71 @@ fn function(code: &[Option<Inst>], sm: u16, table: &mut BTreeMap<Key, Seen>) {
             }
         }
     }
-    // Of each register: who wrote it last, into which slot, which word of it, when.
-    let mut written: HashMap<Reg, (usize, u8, u32, u32)> = HashMap::new();
+    // Of each register: who wrote it last, and who has read it since.
+    let mut written: HashMap<Reg, Access> = HashMap::new();
+    let mut read: HashMap<Reg, Vec<Access>> = HashMap::new();
     let mut time = 0;
     for (at, inst) in code.iter().enumerate() {
         let Some(inst) = inst else {
             written.clear();
+            read.clear();
             continue;
         };
-        if begins[at] || inst.ctrl.stall == 0 {
+        if begins[at] {
             written.clear();
+            read.clear();
         }
+        let mut note = |kind: Kind, access: Access, slot: Option<u8>, word: u32, file: File| {
+            let (by, def, i, when) = access;
+            let Some(Some(first)) = code.get(by) else { return };
+            let need = match (kind, def, slot) {
+                (Kind::Read, Some(def), _) => latency::raw_word(first, def, i, inst, slot, word, sm),
+                (Kind::Overwrite, Some(def), Some(again)) => latency::waw(first, def, inst, again, sm),
+                (Kind::OverwriteSource, used, Some(again)) => latency::war(first, used, inst, again, sm),
+                _ => return,
+            };
+            let Latency::Fixed(cycles) = need else { return };
+            let file = FILES.iter().position(|f| f.0 == file).unwrap_or(0) as u8;
+            let guard = slot.is_none();
+            let seen = table
+                .entry((kind, file, first.form().class, inst.form().class, guard, cycles))
+                .or_insert(Seen { shortest: u32::MAX, count: 0, text: String::new() });
+            seen.count += 1;
+            if time - when < seen.shortest {
+                seen.shortest = time - when;
+                let at = |i: &Inst| print(i, 0, &NoLabels);
+                seen.text = format!("`{}` then `{}`", at(first), at(inst));
+            }
+        };
+        let mut now = Vec::new();
         for r in inst.regs().iter().filter(|r| !r.reg.is_const() && r.reg.file() != File::Bar) {
             for word in 0..r.width as u32 {
                 let reg = r.reg.offset(word);
-                if let (true, Some(slot)) = (r.def, r.slot) {
-                    written.insert(reg, (at, slot, word, time));
+                now.push((reg, r.def, (at, r.slot, word, time)));
+                let last = written.get(&reg).copied();
+                if !r.def {
+                    last.into_iter().for_each(|a| note(Kind::Read, a, r.slot, word, reg.file()));
                     continue;
                 }
-                let Some(&(by, slot, i, when)) = written.get(&reg) else { continue };
-                let Some(Some(first)) = code.get(by) else { continue };
-                let Latency::Fixed(cycles) = latency::raw_word(first, slot, i, inst, r.slot, word, sm) else {
-                    continue;
-                };
-                let key =
-                    (format!("{:?}", reg.file()), first.form().class, inst.form().class, r.slot.is_none(), cycles);
-                let seen = table.entry(key).or_insert(Seen { shortest: u32::MAX, count: 0, text: String::new() });
-                seen.count += 1;
-                if time - when < seen.shortest {
-                    seen.shortest = time - when;
-                    let at = |i: &Inst| print(i, 0, &NoLabels);
-                    seen.text = format!("`{}` then `{}`", at(first), at(inst));
+                let readers = read.get(&reg).map_or(&[][..], Vec::as_slice);
+                if readers.is_empty() {
+                    last.into_iter().for_each(|a| note(Kind::Overwrite, a, r.slot, word, reg.file()));
                 }
+                readers.iter().for_each(|&a| note(Kind::OverwriteSource, a, r.slot, word, reg.file()));
+            }
+        }
+        for (reg, def, access) in now {
+            if def {
+                read.remove(&reg);
+                written.insert(reg, access);
+            } else {
+                read.entry(reg).or_default().push(access);
             }
         }
         time += inst.ctrl.stall as u32;
-        if inst.form().effects.flow {
+        if inst.form().effects.flow || inst.ctrl.stall == 0 {
             written.clear();
+            read.clear();
         }
     }
 }

@@ -65,12 +65,12 @@ pub(crate) fn check(args: &[String]) -> u8 {
 /// The hazards in the code of a cubin, a line each.
 ///
 /// # Errors
-/// If the file is no cubin, or for a machine whose latencies are not known.
+/// If the file is no cubin, or for a machine that is not known.
 pub fn hazards(bytes: &[u8]) -> Result<Vec<String>, String> {
     let elf = Elf::read(bytes).map_err(|d| d.message)?;
     let loaded = Loaded::load(&elf).map_err(|d| d.message)?;
-    if loaded.sm != 90 {
-        return Err(format!("the hazard checker does not know sm_{} yet", loaded.sm));
+    if arch::bank0(loaded.sm).is_none() {
+        return Err(format!("the hazard checker does not know sm_{}", loaded.sm));
     }
     let mut found = Vec::new();
     for kernel in &loaded.kernels {
@@ -86,7 +86,7 @@ pub fn hazards(bytes: &[u8]) -> Result<Vec<String>, String> {
         let stated = sass::lint::Stated {
             // A kernel that takes registers from others while it runs states what it begins with.
             registers: Some(kernel.regs).filter(|_| !reconfigures(&elf, &kernel.name)),
-            barriers: Some(kernel.barriers),
+            barriers: Some(barriers(&elf, &kernel.name).max(kernel.barriers)),
         };
         let stated = sass::lint::check_stated(&words, loaded.sm, &stated);
         for hazard in sass::lint::check(&words, loaded.sm, &hints).into_iter().chain(stated) {
@@ -94,6 +94,11 @@ pub fn hazards(bytes: &[u8]) -> Result<Vec<String>, String> {
         }
     }
     Ok(found)
+}
+
+/// The named barriers that the header of a section of code states, as files before sm_90 have it.
+fn barriers(elf: &Elf, kernel: &str) -> u32 {
+    elf.section(&format!(".text.{kernel}")).map_or(0, |(_, s)| (s.flags >> 20 & 0x7f) as u32)
 }
 
 /// True where a kernel changes its number of registers (`setmaxnreg`).

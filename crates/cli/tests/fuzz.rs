@@ -5,9 +5,17 @@ use testkit::{Random, oracle};
 
 /// Everything that reads a cubin.
 fn feed(bytes: &[u8], other: &[u8]) {
-    for options in
-        [&[][..], &["-c", "-hex"], &["-json"], &["-plr"], &["-bbcfg"], &["-cfg"], &["-c", "--control", "--latency"]]
-    {
+    for options in [
+        &[][..],
+        &["-c", "-hex"],
+        &["-json", "-annotate"],
+        &["-plr"],
+        &["-bbcfg"],
+        &["-cfg"],
+        &["-c", "-gi"],
+        &["-c", "-gp"],
+        &["-c", "--control", "--latency"],
+    ] {
         let _ = cli::nvdisasm::print_bytes(bytes, options);
     }
     let _ = cli::tools::hazards(bytes);
@@ -56,14 +64,19 @@ fn damaged_files_do_no_harm() {
     if let Some(ptxas) = oracle::ptxas() {
         for (n, ptx) in testkit::corpus().iter().step_by(9).enumerate() {
             let text = std::fs::read_to_string(ptx).expect("readable");
-            let options = ["-arch", oracle::arch(&text), ["-O3", "-c", "-g"][n % 3]];
+            let options = ["-arch", oracle::arch(&text), ["-lineinfo", "-c", "-g"][n % 3]];
             files.push(oracle::compile(&ptxas, &text, &options).expect("compiles"));
+        }
+    }
+    if let Some(release) = oracle::latest() {
+        for target in ["75", "89", "100a", "120a"] {
+            testkit::isa::kernels(&release, target, &[3], 40, &mut |_, cubin| files.push(cubin.to_vec()));
         }
     }
     let ours = ".kernel k .target sm_90 .params 8\nEXIT\n";
     files.push(cli::asm::assemble(ours).expect("assembles"));
     files.sort_by_key(Vec::len);
-    files.truncate(6);
+    files.truncate(14);
     for f in &files {
         texts.extend(cli::asm::disassemble(f).map(|t| t.0));
     }
@@ -74,7 +87,10 @@ fn damaged_files_do_no_harm() {
         feed(&bytes, whole);
         let noise: Vec<u8> = (0..random.index(600)).map(|_| random.bits() as u8).collect();
         feed(&noise, whole);
-        let _ = cli::nvdisasm::print_bytes(&noise[..noise.len() / 16 * 16], &["-b", "SM90"]);
+        let _ = cli::nvdisasm::print_bytes(
+            &noise[..noise.len() / 16 * 16],
+            &["-b", ["SM75", "SM80", "SM90", "SM100", "SM120"][rounds % 5]],
+        );
         // Text with words left out, doubled or changed.
         let text = &texts[random.index(texts.len())];
         let text = String::from_utf8_lossy(&damaged(&mut random, text.as_bytes())).into_owned();

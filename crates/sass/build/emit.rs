@@ -178,10 +178,22 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
     };
     let width = match slot.width.split_once(':') {
         Some((name, table)) => match isa.widths.get(table) {
-            Some(counts) => format!("Width::By(ModName::{name}, {counts})"),
+            Some(counts) => match name.split_once(',') {
+                Some((first, second)) => format!("Width::ByTwo(ModName::{first}, ModName::{second}, {counts})"),
+                None => format!("Width::By(ModName::{name}, {counts})"),
+            },
             None => bad(at, format!("unknown width table {table}")),
         },
-        None => format!("Width::Fixed({})", slot.width),
+        None => match slot.width.split_at_checked(1) {
+            Some((which @ ("<" | ">"), mask)) => {
+                let (mask, halves) = match mask.split_once(',') {
+                    Some((mask, halves)) => (mask, format!("Some(ModName::{halves})")),
+                    None => (mask, "None".into()),
+                };
+                format!("Width::Named {{ mask: SlotName::{mask}, halves: {halves}, others: {} }}", which == ">")
+            }
+            _ => format!("Width::Fixed({})", slot.width),
+        },
     };
     format!(
         "Slot {{ name: SlotName::{}, kind: {kind}, role: Role::{role}, bits: &{:?}, width: {width}, neg: {}, abs: {}, inv: {}, reuse: {}, default_inv: {}, default_reg: {}, shift: {}, xor: {}, spaced: {} }}",

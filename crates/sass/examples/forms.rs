@@ -60,6 +60,9 @@ fn main() {
                 Width::Fixed(1) => String::new(),
                 Width::Fixed(n) => format!(" x{n}"),
                 Width::By(name, counts) => format!(" x{counts:?} by {}", name.name()),
+                Width::ByTwo(a, b, counts) => format!(" x{counts:?} by {} and {}", a.name(), b.name()),
+                Width::Named { mask, others: false, .. } => format!(" x first of {}", mask.name()),
+                Width::Named { mask, others: true, .. } => format!(" x rest of {}", mask.name()),
             };
             let marks: String = [(slot.neg, '-'), (slot.abs, '|'), (slot.inv, '~')]
                 .iter()

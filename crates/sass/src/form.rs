@@ -156,6 +156,17 @@ pub enum Width {
     Fixed(u8),
     /// By the value of a modifier: `counts[value]`.
     By(ModName, &'static [u8]),
+    /// By the values of two modifiers: `counts[first * 4 + second]`.
+    ByTwo(ModName, ModName, &'static [u8]),
+    /// As many as a mask names.
+    Named {
+        /// The slot of the mask.
+        mask: SlotName,
+        /// A modifier that is not 0 where two results share a register.
+        halves: Option<ModName>,
+        /// Those beyond the first two (beyond the first, where two share a register).
+        others: bool,
+    },
 }
 
 impl Width {
@@ -164,6 +175,21 @@ impl Width {
         match self {
             Width::Fixed(n) => n,
             Width::By(name, counts) => counts.get(inst.modifier(name) as usize).copied().unwrap_or(1),
+            Width::ByTwo(first, second, counts) => {
+                let at = inst.modifier(first) as usize * 4 + inst.modifier(second) as usize;
+                counts.get(at).copied().unwrap_or(1)
+            }
+            Width::Named { mask, halves, others } => {
+                let named = match inst.get(mask).map(|o| o.value) {
+                    Some(Value::Imm(mask)) => mask.count_ones() as u8,
+                    _ => 4,
+                };
+                let (named, first) = match halves {
+                    Some(name) if inst.modifier(name) != 0 => (named.div_ceil(2), 1),
+                    _ => (named, 2),
+                };
+                if others { named.saturating_sub(first) } else { named.min(first) }
+            }
         }
     }
 }

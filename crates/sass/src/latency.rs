@@ -1,110 +1,21 @@
 //! How long results take, what needs a scoreboard, how close instructions may follow each other: tables and questions.
 //!
-//! Where the numbers are from: the distances that the vendor's assembler (releases 13.0 and 13.5, `-O1` to `-O3`) leaves
-//! between dependent instructions of one block, the shortest of some 475,000 instructions for sm_90
-//! (`examples/latency.rs` prints them for any code); pairs that never occurred there take the Mesa project's sm_80 table
-//! (whose pipes sm_90 shares), or the longest of their row where it says nothing. A number must never be below what the
-//! vendor leaves, and `lint` over the vendor's code shows that none is above it.
+//! The numbers are those of `chip.rs`, which says where they are from: the distances that the vendor's assembler leaves
+//! between dependent instructions. A number must never be above what the vendor leaves (`lint` over the vendor's code shows
+//! that none is), and for our own code never below what it was seen to need.
 //!
 //! Distances are counted from issue to issue, so a stall count of 4 is a distance of 4.
+
+mod chip;
+mod class;
+
+pub use class::Class;
 
 use crate::enums;
 use crate::form::{ModName, SlotKind, SlotName};
 use crate::inst::{Inst, Value};
 use crate::reg::{File, Reg};
-
-/// What kind of unit an instruction runs on, as far as timing can tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
-    /// Integer, logic, comparison, selection, float minimum and comparison.
-    Alu,
-    /// 32-bit float add, multiply, multiply-add.
-    Fma,
-    /// Integer multiply-add, VIADD, dot products: timed as [`Class::Fma`], issued half as often.
-    FmaInt,
-    /// Integer multiply-add with a 64-bit sum.
-    FmaWide,
-    /// Packed 16-bit floats.
-    Half,
-    /// Packed 16-bit floats on the matrix pipe (`HFMA2.MMA`).
-    HalfMma,
-    /// 64-bit float.
-    Double,
-    /// CS2R.
-    Cs2r,
-    /// VOTE.
-    Vote,
-    /// The uniform datapath.
-    Uniform,
-    /// UMOV, VOTEU.
-    UniformMove,
-    /// ULDC.
-    UniformConst,
-    /// R2UR.
-    R2Ur,
-    /// ELECT.
-    Elect,
-    /// Transcendentals, conversions, bit counting: a decoupled unit.
-    Xu,
-    /// S2R, S2UR, B2R.
-    SpecialReg,
-    /// Global and generic memory.
-    Global,
-    /// Shared memory.
-    Shared,
-    /// Local memory.
-    Local,
-    /// SYNCS, ARRIVES: barriers in shared memory.
-    Mbarrier,
-    /// LDC.
-    Const,
-    /// SHFL.
-    Shuffle,
-    /// MATCH, REDUX, MOVM.
-    Match,
-    /// Branch, call, return, exit.
-    Branch,
-    /// BSSY, BSYNC, BREAK, WARPSYNC, YIELD.
-    Convergence,
-    /// BMOV.
-    Bmov,
-    /// BAR.
-    Barrier,
-    /// MEMBAR, ERRBAR, CCTL, FENCE, DEPBAR.
-    Fence,
-    /// NOP, NANOSLEEP, LEPC and the like.
-    Control,
-}
-
-impl Class {
-    /// True where results come at a fixed time and need no scoreboard.
-    pub const fn is_fixed(self) -> bool {
-        use Class::*;
-        matches!(
-            self,
-            Alu | Fma
-                | FmaInt
-                | FmaWide
-                | Half
-                | HalfMma
-                | Double
-                | Cs2r
-                | Vote
-                | Uniform
-                | UniformMove
-                | UniformConst
-                | R2Ur
-                | Elect
-                | Control
-        )
-    }
-
-    /// Units behind the queue for addresses: memory, shuffles, barriers.
-    const fn is_queue(self) -> bool {
-        use Class::*;
-        matches!(self, Global | Shared | Local | Shuffle | Barrier | Fence)
-    }
-}
+use chip::{Chip, Consumer, Producer};
 
 /// How an instruction must wait for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,73 +30,55 @@ pub enum Latency {
 /// (Measured: the stall of the setter is at least 2 wherever the next instruction waits for it.)
 pub const SCOREBOARD_SET: u8 = 2;
 
-/// The part of a producer that a number belongs to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Producer {
-    Alu,
-    Fma,
-    WideLow,
-    WideHigh,
-    Half,
-    HalfMma,
-    Double,
-    Cs2r,
+/// The sides of the ALU where they are units of their own (sm_120: 4 cycles within one, 5 from one to another).
+fn side(inst: &Inst) -> Side {
+    match inst.form().mnemonic {
+        "IADD" | "MOV" | "SEL" => Side::Move,
+        "ISETP" | "FSETP" | "FSEL" | "FSET" | "FMNMX" | "FMNMX3" | "IMNMX" | "VIMNMX" | "VIMNMX3" | "VOTE" => {
+            Side::Pick
+        }
+        _ => Side::Plain,
+    }
 }
 
-/// The part of a consumer that a number belongs to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Consumer {
-    Alu,
-    Fma,
-    WideFactor,
-    WideLow,
-    WideHigh,
-    Half,
-    HalfMma,
-    Double,
-    Decoupled,
-    Queue,
+enum Side {
+    Plain,
+    Move,
+    Pick,
 }
 
-/// sm_90, GPR: cycles from writer to reader. Rows are readers (the order of `Consumer`), columns writers (of `Producer`).
-#[rustfmt::skip]
-const GPR_RAW_90: [[u8; 8]; 10] = [
-    // Alu Fma lo hi Half MMA F64 CS2R
-    [4, 5, 3, 5, 5, 10, 10, 6], // Alu
-    [5, 4, 4, 4, 5, 10, 10, 6], // Fma
-    [5, 4, 4, 6, 5, 10, 10, 6], // IMAD.WIDE factors
-    [5, 4, 4, 4, 5, 10, 10, 6], // IMAD.WIDE sum, low word
-    [3, 2, 4, 4, 3,  8,  8, 4], // IMAD.WIDE sum, high word
-    [5, 5, 3, 5, 5, 10, 10, 6], // Half
-    [6, 6, 6, 6, 6,  6, 10, 6], // HFMA2.MMA
-    // HFMA2.MMA before a double: 8, as ptxas 13.5 leaves in three programs made at random; the corpus has no such pair.
-    [6, 6, 6, 6, 6,  8,  8, 6], // Double
-    [4, 4, 4, 4, 4,  6,  6, 4], // decoupled units, branches
-    [5, 5, 5, 5, 5,  7,  7, 5], // memory, shuffles, barriers
-];
-
-/// The tables of a chip. One set so far: sm_90 and, until they are measured, the others.
-fn gpr_raw(_sm: u16) -> &'static [[u8; 8]; 10] {
-    &GPR_RAW_90
-}
-
-fn producer(inst: &Inst, part: u32) -> Producer {
-    match inst.form().class {
+fn producer(inst: &Inst, part: u32, chip: &Chip) -> Producer {
+    let class = inst.form().class;
+    match class {
         Class::Fma | Class::FmaInt => Producer::Fma,
         // IMAD.HI gives the high word alone.
         Class::FmaWide if part == 0 && inst.slot(SlotName::Rd).is_some_and(|s| inst.slot_width(s) == 2) => {
             Producer::WideLow
         }
         Class::FmaWide => Producer::WideHigh,
+        Class::Clmad => Producer::Clmad,
         Class::Half => Producer::Half,
         Class::HalfMma => Producer::HalfMma,
+        Class::Imma if chip.mma_by_type => Producer::Mma1,
+        Class::Hmma if chip.mma_by_type => Producer::Mma4,
+        Class::Hmma | Class::Imma => match inst.slot(SlotName::Ra).map_or(4, |s| inst.slot_width(s)) {
+            1 => Producer::Mma1,
+            2 => Producer::Mma2,
+            _ => Producer::Mma4,
+        },
         Class::Double => Producer::Double,
-        Class::Cs2r => Producer::Cs2r,
-        _ => Producer::Alu,
+        // CS2R.32 is a move.
+        Class::Cs2r if inst.slot(SlotName::Rd).is_none_or(|s| inst.slot_width(s) == 2) => Producer::Cs2r,
+        _ if !chip.split_alu => Producer::Alu,
+        _ => match side(inst) {
+            Side::Plain => Producer::Alu,
+            Side::Move => Producer::AluMove,
+            Side::Pick => Producer::AluPick,
+        },
     }
 }
 
-fn consumer(inst: &Inst, slot: u8, part: u32) -> Consumer {
+fn consumer(inst: &Inst, slot: u8, part: u32, chip: &Chip) -> Consumer {
     match inst.form().class {
         Class::Fma | Class::FmaInt => Consumer::Fma,
         Class::FmaWide if inst.form().slots[slot as usize].name != SlotName::Rc => Consumer::WideFactor,
@@ -193,9 +86,16 @@ fn consumer(inst: &Inst, slot: u8, part: u32) -> Consumer {
         Class::FmaWide => Consumer::WideHigh,
         Class::Half => Consumer::Half,
         Class::HalfMma => Consumer::HalfMma,
+        Class::Hmma | Class::Imma | Class::Dmma | Class::Clmad => Consumer::Mma,
         Class::Double => Consumer::Double,
-        Class::Alu | Class::Vote | Class::Cs2r => Consumer::Alu,
-        c if c.is_queue() || c == Class::R2Ur => Consumer::Queue,
+        Class::Alu | Class::Pack | Class::Vote | Class::Cs2r if !chip.split_alu => Consumer::Alu,
+        Class::Alu | Class::Pack | Class::Vote | Class::Cs2r => match side(inst) {
+            Side::Plain => Consumer::Alu,
+            Side::Move => Consumer::AluMove,
+            Side::Pick => Consumer::AluPick,
+        },
+        Class::R2Ur if chip.r2ur_queue => Consumer::Queue,
+        c if c.is_queue() => Consumer::Queue,
         _ => Consumer::Decoupled,
     }
 }
@@ -246,8 +146,11 @@ pub fn raw(first: &Inst, def: u8, second: &Inst, used: Option<u8>, sm: u16) -> L
 /// As [`raw`], for one register: word `i` of what `first` writes, which is word `j` of what `second` reads.
 pub fn raw_word(first: &Inst, def: u8, i: u32, second: &Inst, used: Option<u8>, j: u32, sm: u16) -> Latency {
     let class = first.form().class;
-    if !class.is_fixed() {
+    if !class.is_fixed(sm) {
         return Latency::Scoreboard;
+    }
+    if class == Class::Gmma {
+        return Latency::Fixed(1);
     }
     let file = match first.form().slots[def as usize].kind {
         SlotKind::Reg(file) => file,
@@ -256,28 +159,32 @@ pub fn raw_word(first: &Inst, def: u8, i: u32, second: &Inst, used: Option<u8>, 
     let reader = second.form().class;
     let cycles = match file {
         File::Gpr => match used {
-            Some(slot) => gpr_raw(sm)[consumer(second, slot, j) as usize][producer(first, i) as usize],
+            Some(slot) => {
+                let chip = chip::of(sm);
+                chip.gpr[consumer(second, slot, j, chip) as usize][producer(first, i, chip) as usize]
+            }
             None => 1,
         },
-        File::Pred => predicate_raw(class, reader, used.is_none()),
+        File::Pred => predicate_raw(first, second, used.is_none(), sm),
         File::Ugpr => match (class, reader) {
             (Class::R2Ur, Class::UniformConst) => 15,
             (Class::R2Ur, _) => 13,
             (Class::UniformMove | Class::UniformConst, Class::UniformConst) => 5,
             (Class::UniformMove | Class::UniformConst, Class::Branch) => 3,
             (Class::UniformMove | Class::UniformConst, _) => 2,
-            (Class::Elect, _) => 3,
+            (Class::Elect, _) => 2,
             (_, Class::Uniform) => 4,
             (_, Class::UniformMove) => 7,
             (_, Class::UniformConst) => 12,
             (_, Class::Branch | Class::Convergence) => 10,
-            (_, r) if !r.is_fixed() => 9,
+            (_, r) if !r.is_fixed(sm) => 9,
             _ => 6,
         },
         File::Upred => match (class, reader) {
-            // VOTEU: the vendor lets PLOP3 read the very next cycle.
+            // VOTEU: the vendor lets PLOP3 read the very next cycle, and a guard of the uniform datapath after five.
             (Class::UniformMove, Class::Uniform | Class::Alu) if used.is_some() => 1,
             (Class::UniformMove, _) if used.is_some() => 2,
+            (Class::UniformMove, _) => 5,
             (_, _) if used.is_none() => 11,
             (_, Class::Uniform) => 4,
             (_, Class::Branch) => 9,
@@ -294,20 +201,24 @@ pub fn raw_word(first: &Inst, def: u8, i: u32, second: &Inst, used: Option<u8>, 
 pub fn ready(inst: &Inst, def: u8, word: u32, sm: u16) -> Option<(u8, u8)> {
     let class = inst.form().class;
     let SlotKind::Reg(file) = inst.form().slots.get(def as usize)?.kind else { return None };
-    if !class.is_fixed() {
+    if !class.is_fixed(sm) {
         return None;
     }
     let range = |list: &[u8]| Some((*list.iter().min()?, *list.iter().max()?));
     match file {
         File::Gpr => {
-            let column = producer(inst, word) as usize;
-            range(&gpr_raw(sm).map(|row| row[column]))
+            let chip = chip::of(sm);
+            let column = producer(inst, word, chip) as usize;
+            range(&chip.gpr.map(|row| row[column]))
         }
-        File::Pred => range(&[predicate_raw(class, Class::Alu, false), predicate_raw(class, Class::Alu, true)]),
+        File::Pred => {
+            let chip = chip::of(sm);
+            range(&[coupled_predicate(inst, None, chip), guard_predicate(class, chip)])
+        }
         File::Ugpr => match class {
             Class::R2Ur => Some((13, 15)),
             Class::UniformMove | Class::UniformConst => Some((2, 5)),
-            Class::Elect => Some((3, 3)),
+            Class::Elect => Some((2, 2)),
             _ => Some((4, 12)),
         },
         File::Upred => match class {
@@ -318,21 +229,46 @@ pub fn ready(inst: &Inst, def: u8, word: u32, sm: u16) -> Option<(u8, u8)> {
     }
 }
 
-fn predicate_raw(class: Class, reader: Class, guard: bool) -> u8 {
-    use Class::*;
-    let coupled = matches!(reader, Alu | Fma | FmaInt | FmaWide | Cs2r);
+/// From a predicate to a guard, or to a reader that is not coupled to the ALU.
+fn guard_predicate(class: Class, chip: &Chip) -> u8 {
     match class {
-        Double if guard => 14,
-        Double if coupled || reader == Double => 6,
-        Double => 14,
-        _ if guard || !(coupled || reader == HalfMma) => 13,
-        // HSETP2: as far as seen.
-        Half => 13,
-        R2Ur | Elect => 8,
-        Fma | FmaInt | FmaWide if reader != Alu => 4,
+        Class::Double => chip.guard + 1,
+        _ => chip.guard,
+    }
+}
+
+/// From a predicate to an operand of a coupled reader; without one, the soonest.
+fn coupled_predicate(first: &Inst, second: Option<&Inst>, chip: &Chip) -> u8 {
+    use Class::*;
+    let reader = second.map_or(Alu, |i| i.form().class);
+    match first.form().class {
+        Double => 6,
+        Half => chip.half_predicate,
+        R2Ur => 8,
+        Elect => chip.elect,
+        Fma | FmaInt | FmaWide if !matches!(reader, Alu | Cs2r) => 4,
         Fma | FmaInt | FmaWide => 5,
+        // Where the ALU has sides, only its plain one hands predicates on in 4 cycles.
+        _ if chip.split_alu => match (side(first), second.map(side)) {
+            (Side::Plain, None | Some(Side::Plain)) => 4,
+            (_, None) => 4,
+            _ => 5,
+        },
         _ if reader == Alu => 4,
         _ => 5,
+    }
+}
+
+fn predicate_raw(first: &Inst, second: &Inst, guard: bool, sm: u16) -> u8 {
+    use Class::*;
+    let chip = chip::of(sm);
+    let (class, reader) = (first.form().class, second.form().class);
+    let coupled = matches!(reader, Alu | Pack | Fma | FmaInt | FmaWide | Cs2r)
+        || chip.half_takes_predicates && matches!(reader, Half);
+    match class {
+        Double if !guard && (coupled || reader == Double) => 6,
+        _ if guard || !(coupled || reader == HalfMma) => guard_predicate(class, chip),
+        _ => coupled_predicate(first, Some(second), chip),
     }
 }
 
@@ -340,22 +276,26 @@ fn predicate_raw(class: Class, reader: Class, guard: bool) -> u8 {
 /// `again`: the later write must be the last.
 pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency {
     let class = first.form().class;
-    if !class.is_fixed() {
+    if !class.is_fixed(sm) {
         return Latency::Scoreboard;
     }
-    let _ = (again, sm);
+    let _ = again;
     let Some((reg, _)) = reg_of(first, Some(def)) else { return Latency::Fixed(1) };
     let later = second.form().class;
     use Class::*;
-    let coupled = later.is_fixed();
+    let chip = chip::of(sm);
+    // Where a double sets a scoreboard, its pipe is still one of the coupled ones on some chips.
+    let coupled = later.is_fixed(sm) || later == Double && !chip.waw_double;
     Latency::Fixed(match reg.file() {
         File::Gpr => match class {
             Double | HalfMma if later == class => 1,
             Double | HalfMma if coupled => 6,
             Double | HalfMma => 10,
+            Gmma => 1,
+            Hmma | Imma => mma_waw(first, later, chip),
             Cs2r if coupled && later != Cs2r => 3,
-            _ if !coupled => 6,
-            Half if later != Half => 2,
+            _ if !coupled => chip.waw_decoupled,
+            Half if later != Half => chip.waw_half,
             Alu | Fma | FmaInt if later == Cs2r => 2,
             _ => 1,
         },
@@ -369,10 +309,10 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             (Uniform, UniformConst | UniformMove) => 7,
             (Uniform, Uniform) => 1,
             (Uniform, R2Ur) => 4,
-            (Uniform, l) if !l.is_fixed() => 6,
+            (Uniform, l) if !l.is_fixed(sm) => 6,
             (R2Ur, R2Ur) => 2,
             (R2Ur, _) => 13,
-            (UniformMove | UniformConst, l) if !l.is_fixed() => 5,
+            (UniformMove | UniformConst, l) if !l.is_fixed(sm) => 5,
             (Elect, _) => 4,
             (UniformConst, UniformConst | UniformMove) => 3,
             _ => 2,
@@ -381,25 +321,36 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
     })
 }
 
+/// From a matrix product to another write of its result: products of one kind stay in order, others come when it is done.
+fn mma_waw(first: &Inst, later: Class, chip: &Chip) -> u8 {
+    let done = chip.gpr[Consumer::Decoupled as usize][producer(first, 0, chip) as usize];
+    if later == first.form().class { 1 } else { done.saturating_sub(4) }
+}
+
 /// From the issue of `first`, which reads in slot `used` (None: its guard), to that of `second`, which overwrites it in
 /// slot `def`. [`Latency::Scoreboard`] where the reads of `first` are only known to be done by its read (or write)
 /// scoreboard.
 pub fn war(first: &Inst, used: Option<u8>, second: &Inst, def: u8, sm: u16) -> Latency {
-    let _ = (def, sm);
+    let _ = def;
     let class = first.form().class;
     // Predicates, guards and branch conditions are read at issue.
     let file = reg_of(first, used).map(|r| r.0.file());
-    if !class.is_fixed() && matches!(file, Some(File::Gpr | File::Ugpr)) && keeps_reading(first, used) {
+    if !class.is_fixed(sm) && matches!(file, Some(File::Gpr | File::Ugpr)) && keeps_reading(first, used) {
         return Latency::Scoreboard;
     }
     let later = second.form().class;
     Latency::Fixed(match (class, later) {
         (Class::Double, Class::Double) => 2,
-        (Class::Double, _) => 1,
+        (Class::Double | Class::Hmma | Class::Imma, _) | (_, Class::Double) => 1,
         (Class::Uniform, Class::UniformConst | Class::UniformMove) => 3,
-        (c, l) if c.is_fixed() && !l.is_fixed() && file == Some(File::Gpr) => 2,
+        (c, l) if c.is_fixed(sm) && !l.is_fixed(sm) && file == Some(File::Gpr) => 2,
         _ => 1,
     })
+}
+
+/// True if `inst` waits until memory instructions before it have read their sources, as barriers do on some chips.
+pub fn drains_reads(inst: &Inst, sm: u16) -> bool {
+    chip::of(sm).barrier_drains && inst.form().mnemonic == "BAR"
 }
 
 /// True where the operand is read after issue, at a time that only a scoreboard tells.
@@ -418,15 +369,13 @@ fn writes_any(inst: &Inst) -> bool {
 
 /// True if the results of `inst` are only known to be there by its write scoreboard.
 pub fn needs_write_sb(inst: &Inst, sm: u16) -> bool {
-    let _ = sm;
-    !inst.form().class.is_fixed() && writes_any(inst)
+    !inst.form().class.is_fixed(sm) && writes_any(inst)
 }
 
 /// True if a register that `inst` reads may still be read after the next instruction has issued, so that overwriting it
 /// needs the read scoreboard (or the write scoreboard, which comes later).
 pub fn may_need_read_sb(inst: &Inst, sm: u16) -> bool {
-    let _ = sm;
-    !inst.form().class.is_fixed()
+    !inst.form().class.is_fixed(sm)
         && inst.regs().iter().any(|r| {
             !r.def && !r.reg.is_const() && r.slot.is_some() && r.reg.file() == File::Gpr && keeps_reading(inst, r.slot)
         })

@@ -13,7 +13,7 @@
 
 use crate::codec::{Decoded, decode};
 use crate::control::Control;
-use crate::form::{Form, FormId, Role, SlotName};
+use crate::form::{Form, Role, SlotKind, SlotName};
 use crate::forms;
 use crate::inst::{Inst, Value};
 use crate::latency::{self, Class, Latency};
@@ -136,7 +136,15 @@ impl std::fmt::Display for Hazard {
 
 const NO_SB: u8 = 7;
 /// Ages beyond this are all the same: no fixed latency is longer.
-const OLD: u8 = 16;
+const OLD: u8 = 32;
+
+/// The age at which every reader may come for a result of fixed latency.
+fn oldest(class: Class) -> u8 {
+    match class {
+        Class::Hmma | Class::Imma => OLD,
+        _ => 16,
+    }
+}
 
 /// Something that is under way at a point of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -178,7 +186,7 @@ fn unit_name(unit: u16) -> String {
 }
 
 /// Units whose results come back in the order of issue.
-fn queue(inst: &Inst) -> u8 {
+fn queue(inst: &Inst, sm: u16) -> u8 {
     match inst.form().class {
         Class::Xu => 1,
         Class::Global => 2,
@@ -187,6 +195,11 @@ fn queue(inst: &Inst) -> u8 {
         Class::Const => 5,
         Class::Match => 6,
         Class::SpecialReg => 7,
+        class @ Class::Double if !class.is_fixed(sm) => 8,
+        Class::Movm => 9,
+        class @ (Class::Hmma | Class::Imma) if !class.is_fixed(sm) => 10,
+        Class::Dmma => 12,
+        Class::Mbarrier if inst.form().mnemonic == "LDTM" => 11,
         _ => 0,
     }
 }
@@ -194,7 +207,7 @@ fn queue(inst: &Inst) -> u8 {
 /// True if `later`, once done, proves that `earlier` is done. The vendor leaves scoreboards out by this rule for the
 /// decoupled arithmetic, for shared memory with shuffles, and for REDUX and MATCH; never for global or local loads.
 fn in_order(earlier: u8, later: u8) -> bool {
-    earlier == later && matches!(earlier, 1 | 3 | 6)
+    earlier == later && matches!(earlier, 1 | 3 | 6 | 8..=12)
 }
 
 /// True if the sources of `earlier` have been read when those of `later` have.
@@ -221,10 +234,6 @@ enum Next {
 }
 
 impl Checker<'_> {
-    fn is(&self, inst: &Inst, list: &[FormId]) -> bool {
-        list.contains(&inst.form)
-    }
-
     fn next(&self, at: usize, inst: &Inst) -> Next {
         let target = || {
             inst.operands.iter().find_map(|op| match op.value {
@@ -232,42 +241,46 @@ impl Checker<'_> {
                 _ => None,
             })
         };
-        let plain = |reg: &crate::inst::Operand| !reg.inv && reg.as_reg().is_some_and(Reg::is_const);
-        let condition = inst.get(SlotName::Pp).is_none_or(plain);
-        let always = plain(&inst.guard) && condition;
+        // Taken by every lane: no guard, no condition, no mask.
+        let plain = |o: &crate::inst::Operand| !o.inv && o.as_reg().is_some_and(Reg::is_const);
+        let condition = |(slot, o): (&crate::form::Slot, &crate::inst::Operand)| match slot.kind {
+            SlotKind::Reg(File::Pred | File::Upred) => plain(o),
+            // A branch that goes by a mask in a uniform register, or by what all lanes do.
+            SlotKind::Reg(File::Ugpr) => inst.form().mnemonic != "BRA",
+            _ => true,
+        };
+        let always = plain(&inst.guard)
+            && inst.form().slots.iter().zip(&inst.operands).all(condition)
+            && !matches!(inst.form, forms::BRA_U_ANY | forms::BRA_DIV | forms::BRA_CONV);
         let with_fall = |mut list: Vec<usize>| {
             if !always {
                 list.push(at + 1);
             }
             Next::To(list)
         };
-        if self.is(inst, &[forms::BRA]) {
-            return with_fall(target().into_iter().collect());
-        }
-        if self.is(inst, &[forms::BRA_U, forms::BRA_DIV, forms::BRA_U_ANY]) {
-            return Next::To(target().into_iter().chain([at + 1]).collect());
-        }
-        if self.is(inst, &[forms::BRX, forms::BRXU]) {
-            let known = self.hints.indirect.iter().find(|(offset, _)| *offset == at as u64 * 16);
-            return with_fall(known.map_or(Vec::new(), |(_, to)| to.iter().map(|t| (t / 16) as usize).collect()));
-        }
-        if self.is(inst, &[forms::EXIT]) {
-            return with_fall(Vec::new());
-        }
-        if self.is(inst, &[forms::RET_REL, forms::RET_ABS]) {
-            return Next::Return { falls: !always };
-        }
-        if let (true, Some(callee)) = (self.is(inst, &[forms::CALL_REL]), target()) {
-            return Next::Call { callee, back: at + 1, falls: !always };
-        }
-        if self.is(inst, &[forms::BSYNC]) {
-            let barrier = inst.operands.iter().filter_map(|o| o.as_reg()).find(|r| r.file() == File::Bar);
-            let targets = barrier.and_then(|b| self.bssy.get(&b.index())).cloned().unwrap_or_default();
-            if !targets.is_empty() && !targets.contains(&(at + 1)) {
-                return with_fall(targets);
+        match inst.form().mnemonic {
+            "BRA" | "JMP" => with_fall(target().into_iter().collect()),
+            "BRX" | "BRXU" | "JMX" | "JMXU" => {
+                let known = self.hints.indirect.iter().find(|(offset, _)| *offset == at as u64 * 16);
+                with_fall(known.map_or(Vec::new(), |(_, to)| to.iter().map(|t| (t / 16) as usize).collect()))
             }
+            "EXIT" | "KILL" => with_fall(Vec::new()),
+            "RET" => Next::Return { falls: !always },
+            // A call through a register goes where nobody knows.
+            "CALL" if inst.get(SlotName::Ra).is_none() => match target() {
+                Some(callee) => Next::Call { callee, back: at + 1, falls: !always },
+                None => Next::Fall,
+            },
+            "BSYNC" => {
+                let barrier = inst.operands.iter().filter_map(|o| o.as_reg()).find(|r| r.file() == File::Bar);
+                let targets = barrier.and_then(|b| self.bssy.get(&b.index())).cloned().unwrap_or_default();
+                if !targets.is_empty() && !targets.contains(&(at + 1)) {
+                    return with_fall(targets);
+                }
+                Next::Fall
+            }
+            _ => Next::Fall,
         }
-        Next::Fall
     }
 
     fn report(&mut self, first: &Fact, second: usize, kind: Kind, detail: String) {
@@ -295,11 +308,14 @@ impl Checker<'_> {
         let form: &'static Form = inst.form();
         // 1. Waits.
         let mut waited = ctrl.wait & 63;
-        if inst.form == forms::DEPBAR_LE && latency::immediate(&inst, SlotName::Pending) == Some(0) {
-            waited |= 1 << (latency::immediate(&inst, SlotName::Sb).unwrap_or(0) & 7);
+        if form.mnemonic == "DEPBAR" {
+            if latency::immediate(&inst, SlotName::Pending) == Some(0) {
+                waited |= 1 << (latency::immediate(&inst, SlotName::Sb).unwrap_or(0) & 7);
+            }
+            waited |= latency::immediate(&inst, SlotName::Waits).unwrap_or(0) as u8 & 63;
         }
         if waited != 0 {
-            for fact in facts.iter().filter(|f| f.own != NO_SB && waited >> f.own & 1 != 0) {
+            for fact in facts.iter().filter(|f| f.own != NO_SB && ctrl.wait >> f.own & 1 != 0) {
                 if fact.age < latency::SCOREBOARD_SET {
                     self.code[at] = Some(inst.clone());
                     self.report(
@@ -339,7 +355,7 @@ impl Checker<'_> {
                 let used = if slot == 255 { None } else { Some(slot) };
                 let first_slot = if fact.slot == 255 { None } else { Some(fact.slot) };
                 // One queue: neither result nor read of the later one overtakes the earlier.
-                let queued = |order: fn(u8, u8) -> bool| order(queue(first), queue(&inst));
+                let queued = |order: fn(u8, u8) -> bool| order(queue(first, self.sm), queue(&inst, self.sm));
                 if def && (if fact.write { queued(in_order) } else { queued(read_in_order) }) {
                     continue;
                 }
@@ -395,14 +411,19 @@ impl Checker<'_> {
                 fact.guard = ALWAYS;
             }
         }
+        if latency::drains_reads(&inst, self.sm) {
+            let code = &self.code;
+            let memory = |f: &Fact| code[f.by as usize].as_ref().is_some_and(|i| (2..=4).contains(&queue(i, self.sm)));
+            facts.retain(|f| f.write || !memory(f));
+        }
         // 4. Results of a queue return in order, and sources are read in order: this one's scoreboards tell of earlier ones.
         let bit = |sb: Option<u8>| sb.map_or(0, |n| 1u8 << n);
         let (write_bit, read_bit) = (bit(ctrl.write_sb), bit(ctrl.read_sb));
-        let mine = queue(&inst);
+        let mine = queue(&inst, self.sm);
         if mine != 0 && write_bit | read_bit != 0 {
             for fact in facts.iter_mut() {
                 let Some(Some(earlier)) = self.code.get(fact.by as usize) else { continue };
-                let theirs = queue(earlier);
+                let theirs = queue(earlier, self.sm);
                 if fact.write && in_order(theirs, mine) {
                     fact.scoreboards |= write_bit;
                 } else if !fact.write && read_in_order(theirs, mine) {
@@ -412,7 +433,7 @@ impl Checker<'_> {
         }
         // 5. What this instruction begins.
         for &(touched, slot, word, def) in touches.iter() {
-            let fixed = form.class.is_fixed();
+            let fixed = form.class.is_fixed(self.sm);
             let mut fact = Fact {
                 unit: touched,
                 by: at as u32,
@@ -458,17 +479,17 @@ impl Checker<'_> {
         for fact in facts.iter_mut() {
             fact.age = (fact.age + ctrl.stall).min(OLD);
         }
-        let code = &self.code;
+        let (code, sm) = (&self.code, self.sm);
         let done = |f: &Fact| {
             let class = match code.get(f.by as usize) {
                 Some(Some(first)) => first.form().class,
                 _ => form.class,
             };
             if f.write {
-                class.is_fixed() && f.age >= OLD
+                class.is_fixed(sm) && f.age >= oldest(class)
             } else {
                 // Reads by a scoreboard last until it; the others are over soon.
-                let lasting = !class.is_fixed()
+                let lasting = !class.is_fixed(sm)
                     && f.unit >> 8 == File::Gpr as u16
                     && !matches!(class, Class::Branch | Class::Convergence);
                 !lasting && f.age >= 3
@@ -521,10 +542,13 @@ pub fn check(words: &[u128], sm: u16, hints: &CfgHints) -> Vec<Hazard> {
         .collect();
     let mut bssy: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
     for (at, inst) in code.iter().enumerate() {
-        let Some(inst) = inst.as_ref().filter(|i| i.form == forms::BSSY) else { continue };
-        let barrier = inst.get(SlotName::Bd).and_then(|o| o.as_reg());
-        let target = inst.get(SlotName::TargetFar).map(|o| o.value);
-        let (Some(barrier), Some(Value::Target(distance))) = (barrier, target) else { continue };
+        let Some(inst) = inst.as_ref().filter(|i| i.form().mnemonic == "BSSY") else { continue };
+        let barrier = inst.operands.iter().filter_map(|o| o.as_reg()).find(|r| r.file() == File::Bar);
+        let target = inst.operands.iter().find_map(|o| match o.value {
+            Value::Target(distance) => Some(distance),
+            _ => None,
+        });
+        let (Some(barrier), Some(distance)) = (barrier, target) else { continue };
         if let Ok(target) = usize::try_from(at as i64 + 1 + distance.div_euclid(16)) {
             bssy.entry(barrier.index()).or_default().push(target);
         }

@@ -248,7 +248,7 @@ fn operand(out: &mut String, inst: &Inst, n: u8, suffix: &str, pc: u64, labels: 
         }
     }
     // `|R2|.H0_H0`, but `|UR2.H0_H0|`, and in conversions `|R2.H1|`.
-    let inside = inst.form().class == Class::Xu || !matches!(slot.kind, SlotKind::Reg(File::Gpr));
+    let inside = matches!(inst.form().class, Class::Xu | Class::Pack) || !matches!(slot.kind, SlotKind::Reg(File::Gpr));
     if op.abs && !inside {
         out.push('|');
     }

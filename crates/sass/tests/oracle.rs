@@ -3,27 +3,13 @@
 
 mod common;
 
-use common::{Text, corpus, random_words};
+use common::{corpus, hints, random_words};
 use sass::codec::{Decoded, decode, encode};
-use sass::lint::{CfgHints, check};
+use sass::lint::check;
 use sass::text::{NoLabels, parse_at, print};
 use std::collections::BTreeMap;
 use testkit::Scratch;
 use testkit::oracle::releases;
-
-fn hints(text: &Text) -> CfgHints {
-    let indirect = |n: usize, word: &u128| match decode(*word, 90) {
-        Decoded::Known(inst) if inst.form == sass::forms::BRX => {
-            let inside = text.table.iter().copied().filter(|t| t % 16 == 0 && *t < text.words.len() as u64 * 16);
-            Some((n as u64 * 16, inside.collect()))
-        }
-        _ => None,
-    };
-    CfgHints {
-        entries: Vec::new(),
-        indirect: text.words.iter().enumerate().filter_map(|(n, w)| indirect(n, w)).collect(),
-    }
-}
 
 #[test]
 fn corpus_decodes_prints_and_parses() {
@@ -94,7 +80,7 @@ fn lint_is_silent_on_the_corpus() {
     let mut found = Vec::new();
     let texts = corpus(&oracles, &dir, &[0, 1, 2, 3]);
     for text in &texts {
-        for hazard in check(&text.words, 90, &hints(text)) {
+        for hazard in check(&text.words, 90, &hints(text, 90)) {
             found.push(format!("{}: {:?} {hazard}", text.name, hazard.kind));
         }
     }

@@ -6,12 +6,12 @@
 
 mod common;
 
-use common::{Text, corpus};
+use common::{Text, corpus, hints};
 use sass::codec::{Decoded, decode, decode_control, encode_control};
 use sass::control::Control;
 use sass::inst::Inst;
 use sass::latency::{self, Class, Latency};
-use sass::lint::{CfgHints, Kind, Stated, check, check_stated};
+use sass::lint::{Kind, Stated, check, check_stated};
 use sass::reg::{File, Reg};
 use std::collections::{BTreeMap, HashMap};
 use testkit::oracle::releases;
@@ -38,8 +38,8 @@ struct Register {
 }
 
 /// Queues in which a later end proves an earlier one, as the checker states them.
-fn queue(class: Class) -> u8 {
-    match class {
+fn queue(inst: &Inst, sm: u16) -> u8 {
+    match inst.form().class {
         Class::Xu => 1,
         Class::Global => 2,
         Class::Shared | Class::Shuffle => 3,
@@ -47,6 +47,11 @@ fn queue(class: Class) -> u8 {
         Class::Const => 5,
         Class::Match => 6,
         Class::SpecialReg => 7,
+        class @ Class::Double if !class.is_fixed(sm) => 8,
+        Class::Movm => 9,
+        class @ (Class::Hmma | Class::Imma) if !class.is_fixed(sm) => 10,
+        Class::Dmma => 12,
+        Class::Mbarrier if inst.form().mnemonic == "LDTM" => 11,
         _ => 0,
     }
 }
@@ -71,6 +76,10 @@ fn violations(code: &[Option<Inst>], sm: u16) -> Vec<(usize, usize)> {
         for r in registers.values_mut() {
             r.writes.iter_mut().for_each(done);
             r.reads.iter_mut().for_each(done);
+        }
+        if latency::drains_reads(inst, sm) {
+            let memory = |a: &Access| (2..=4).contains(&queue(code[a.by].as_ref().expect("noted"), sm));
+            registers.values_mut().for_each(|r| r.reads.retain(|a| !memory(a)));
         }
         let guard = inst.guard.as_reg().filter(|r| !r.is_const()).map(|r| (r, inst.guard.inv));
         let touched = |def: bool| {
@@ -103,9 +112,9 @@ fn violations(code: &[Option<Inst>], sm: u16) -> Vec<(usize, usize)> {
             let Some(r) = registers.get(&reg) else { continue };
             let slot = slot.expect("a result has a slot");
             let ordered = |a: &Access, all: bool| {
-                let (x, y) = (queue(first(a).form().class), queue(inst.form().class));
+                let (x, y) = (queue(first(a), sm), queue(inst, sm));
                 x != 0
-                    && (x == y && (all || matches!(x, 1 | 3 | 6))
+                    && (x == y && (all || matches!(x, 1 | 3 | 6 | 8..=12))
                         || all && (2..=4).contains(&x) && (2..=4).contains(&y))
             };
             for a in r.writes.iter().filter(|a| !apart(a, Some(slot)) && !ordered(a, false)) {
@@ -117,15 +126,15 @@ fn violations(code: &[Option<Inst>], sm: u16) -> Vec<(usize, usize)> {
         }
         // What this one begins. A scoreboard of a later one of the same queue tells of the earlier, too: then nothing is
         // known for sure, and the earlier one is forgotten.
-        let mine = queue(inst.form().class);
+        let mine = queue(inst, sm);
         if mine != 0 && (c.write_sb.is_some() || c.read_sb.is_some()) {
             for r in registers.values_mut() {
-                let same = |a: &Access| queue(code[a.by].as_ref().expect("noted").form().class);
+                let same = |a: &Access| queue(code[a.by].as_ref().expect("noted"), sm);
                 r.writes.retain(|a| same(a) != mine);
                 r.reads.retain(|a| !((2..=4).contains(&mine) && (2..=4).contains(&same(a))) && same(a) != mine);
             }
         }
-        let fixed = inst.form().class.is_fixed();
+        let fixed = inst.form().class.is_fixed(sm);
         let defs = touched(true);
         for (reg, ..) in &defs {
             if guard.is_none() {
@@ -179,32 +188,16 @@ const FAULTS: [(&str, Fault); 5] = [
     ("read scoreboard dropped", |c, _| c.read_sb.map(|_| Control { read_sb: None, ..c })),
 ];
 
-fn known(words: &[u128]) -> Vec<Option<Inst>> {
-    let inst = |w: &u128| match decode(*w, 90) {
+fn known(words: &[u128], sm: u16) -> Vec<Option<Inst>> {
+    let inst = |w: &u128| match decode(*w, sm) {
         Decoded::Known(inst) => Some(inst),
         Decoded::Unknown(_) => None,
     };
     words.iter().map(inst).collect()
 }
 
-/// Where the words alone do not say that control goes: jump tables, and functions that are called through pointers (what
-/// stands behind a return).
-fn hints(text: &Text) -> CfgHints {
-    let code = known(&text.words);
-    let inside = |t: &&u64| (**t).is_multiple_of(16) && **t < text.words.len() as u64 * 16;
-    let mnemonic = |n: usize| code.get(n).and_then(|i| i.as_ref()).map_or("", |i| i.form().mnemonic);
-    let branches = (0..code.len()).filter(|&n| mnemonic(n) == "BRX");
-    CfgHints {
-        entries: (1..code.len())
-            .filter(|&n| matches!(mnemonic(n - 1), "RET" | "EXIT"))
-            .map(|n| n as u64 * 16)
-            .collect(),
-        indirect: branches.map(|n| (n as u64 * 16, text.table.iter().filter(inside).copied().collect())).collect(),
-    }
-}
-
 /// Words with one fault: a broken control field, or a guarded instruction before the one that it follows.
-fn plant(text: &Text, random: &mut Random, kind: usize) -> Option<Vec<u128>> {
+fn plant(text: &Text, sm: u16, random: &mut Random, kind: usize) -> Option<Vec<u128>> {
     let mut words = text.words.clone();
     for _ in 0..20 {
         let n = random.index(words.len());
@@ -215,8 +208,8 @@ fn plant(text: &Text, random: &mut Random, kind: usize) -> Option<Vec<u128>> {
         }
         // The control fields stay where they are.
         let (Some(a), Some(b)) = (words.get(n).copied(), words.get(n + 1).copied()) else { continue };
-        let movable = |w: u128| decode(w, 90).known().is_some_and(|i| !i.form().effects.flow && !i.form().effects.sync);
-        let guarded = decode(b, 90).known().is_some_and(|i| i.guard.as_reg().is_some_and(|r| !r.is_const()));
+        let movable = |w: u128| decode(w, sm).known().is_some_and(|i| !i.form().effects.flow && !i.form().effects.sync);
+        let guarded = decode(b, sm).known().is_some_and(|i| i.guard.as_reg().is_some_and(|r| !r.is_const()));
         if !guarded || !movable(a) || !movable(b) {
             continue;
         }
@@ -228,40 +221,43 @@ fn plant(text: &Text, random: &mut Random, kind: usize) -> Option<Vec<u128>> {
     None
 }
 
-#[test]
-fn every_confirmed_fault_is_found() {
-    let oracles = releases();
-    if oracles.is_empty() {
-        return;
+/// The vendor's code for a target: every kernel and one snippet in three if `all`, else a few kernels.
+fn vendor(oracle: &std::path::Path, target: &str, all: bool) -> Vec<Text> {
+    let mut found = Vec::new();
+    let mut each = |name: &str, cubin: &[u8]| found.extend(testkit::isa::texts(cubin, name));
+    if all {
+        testkit::isa::kernels(oracle, target, &[1, 3], 1, &mut each);
+        testkit::isa::snippets(oracle, target, &[3], 3, &mut each);
+    } else {
+        testkit::isa::kernels(oracle, target, &[3], 9, &mut each);
+        testkit::isa::snippets(oracle, target, &[3], 101, &mut each);
     }
-    let dir = Scratch::new("planted");
-    let texts = corpus(&oracles[..1], &dir, &[3]);
-    // SASSAFRAS_PLANTED=2000 asks for more.
-    let wanted: usize = std::env::var("SASSAFRAS_PLANTED").ok().and_then(|n| n.parse().ok()).unwrap_or(400);
+    found
+}
+
+/// Plants `wanted` confirmed faults into texts that the checker is silent about; gives a line of counts.
+fn faults(target: &str, texts: &[Text], wanted: usize) -> Result<String, String> {
+    let sm = testkit::isa::number(target);
     let mut random = Random(7);
     let mut clean: HashMap<usize, Vec<(usize, usize)>> = HashMap::new();
-    let mut silent: HashMap<usize, bool> = HashMap::new();
     let (mut confirmed, mut missed) = (BTreeMap::new(), Vec::new());
     let mut kinds: BTreeMap<Kind, usize> = BTreeMap::new();
     let mut total = 0;
     for round in 0.. {
-        if total >= wanted || round > wanted * 20 {
+        if total >= wanted || round > wanted * 40 {
             break;
         }
         let (t, kind) = (random.index(texts.len()), round % (FAULTS.len() + 1));
-        let Some(words) = plant(&texts[t], &mut random, kind) else { continue };
-        let old = clean.entry(t).or_insert_with(|| violations(&known(&texts[t].words), 90));
-        let new = violations(&known(&words), 90);
+        let Some(words) = plant(&texts[t], sm, &mut random, kind) else { continue };
+        let old = clean.entry(t).or_insert_with(|| violations(&known(&texts[t].words, sm), sm));
+        let new = violations(&known(&words, sm), sm);
         if new.iter().all(|v| old.contains(v)) {
             continue;
         }
         total += 1;
         let name = FAULTS.get(kind).map_or("guard moved earlier", |f| f.0);
         *confirmed.entry(name).or_insert(0) += 1;
-        let hints = hints(&texts[t]);
-        let before = silent.entry(t).or_insert_with(|| check(&texts[t].words, 90, &hints).is_empty());
-        assert!(*before, "{}", texts[t].name);
-        let hazards = check(&words, 90, &hints);
+        let hazards = check(&words, sm, &hints(&texts[t], sm));
         if hazards.is_empty() {
             missed.push(format!("{name} in {}: {new:x?}", texts[t].name));
         }
@@ -271,13 +267,62 @@ fn every_confirmed_fault_is_found() {
             *kinds.entry(hazard.kind).or_default() += 1;
         }
     }
-    eprintln!("{total} confirmed: {confirmed:?}; {kinds:?}");
-    let noise: usize = clean.values().map(Vec::len).sum();
-    eprintln!("{noise} pairs of the vendor's own code that the simulation calls too soon");
-    assert!(missed.is_empty(), "{} of {total} missed: {:#?}", missed.len(), &missed[..missed.len().min(10)]);
-    assert!(total >= wanted, "only {total} confirmed");
-    assert_eq!(confirmed.len(), FAULTS.len() + 1, "{confirmed:?}");
-    assert_eq!(noise, 0);
+    let noise: Vec<_> = clean.iter().filter(|(_, v)| !v.is_empty()).map(|(&t, v)| (&texts[t].name, v)).collect();
+    if !missed.is_empty() {
+        return Err(format!("{} of {total} missed: {:#?}", missed.len(), &missed[..missed.len().min(10)]));
+    }
+    if !noise.is_empty() {
+        return Err(format!(
+            "the simulation calls the vendor's own code too soon: {:x?}",
+            &noise[..noise.len().min(10)]
+        ));
+    }
+    if total < wanted || confirmed.len() <= FAULTS.len() && wanted >= 400 {
+        return Err(format!("only {total} confirmed: {confirmed:?}"));
+    }
+    Ok(format!("{total} confirmed and found: {confirmed:?}; {kinds:?}"))
+}
+
+/// Silent about the vendor's code for every target, and finds every planted fault. SASSAFRAS_PLANTED=2000 asks for all
+/// the code and so many faults a target; SASSAFRAS_TARGETS=75,90a for these targets.
+#[test]
+fn every_target() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let asked: Option<usize> = std::env::var("SASSAFRAS_PLANTED").ok().and_then(|n| n.parse().ok());
+    let only = std::env::var("SASSAFRAS_TARGETS").ok();
+    let mut wrong = Vec::new();
+    for target in testkit::isa::TARGETS {
+        if only.as_ref().is_some_and(|list| !list.split(',').any(|t| t == target)) {
+            continue;
+        }
+        let sm = testkit::isa::number(target);
+        let texts = vendor(&oracle, target, asked.is_some());
+        assert!(texts.len() >= 10, "sm_{target}: {} functions", texts.len());
+        let count: usize = texts.iter().map(|t| t.words.len()).sum();
+        // What the instruction set does not know yet is not a hazard.
+        let (silent, loud): (Vec<Text>, Vec<Text>) = texts.into_iter().partition(|text| {
+            let hazards = check(&text.words, sm, &hints(text, sm));
+            let stated = check_stated(&text.words, sm, &Stated::default());
+            let all: Vec<_> = hazards.iter().chain(&stated).filter(|h| h.kind != Kind::Unknown).collect();
+            wrong.extend(all.first().map(|h| format!("sm_{target} {}: {h}", text.name)));
+            all.is_empty() && hazards.is_empty()
+        });
+        // Every kernel for sm_87 begins with moves of barriers that the instruction set does not know yet.
+        if target == "87" && silent.is_empty() {
+            eprintln!("sm_87: no function is known whole");
+            continue;
+        }
+        eprintln!(
+            "sm_{target}: {} functions, {count} instructions, {} not known or not silent",
+            silent.len(),
+            loud.len()
+        );
+        match faults(target, &silent, asked.unwrap_or(30)) {
+            Ok(counts) => eprintln!("    {counts}"),
+            Err(reason) => wrong.push(format!("sm_{target}: {reason}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong[..wrong.len().min(20)].join("\n"));
 }
 
 #[test]
@@ -292,7 +337,7 @@ fn what_a_file_states_holds_for_the_corpus() {
         let stated = check_stated(&text.words, 90, &Stated::default());
         assert!(stated.is_empty(), "{}: {}", text.name, stated[0]);
         // The number of registers that the code needs, and one less.
-        let most = known(&text.words)
+        let most = known(&text.words, 90)
             .iter()
             .flatten()
             .flat_map(|i| i.regs())

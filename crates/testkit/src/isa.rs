@@ -94,6 +94,21 @@ pub fn mutate(words: &[u128], count: usize, random: &mut Random) -> Vec<u128> {
 /// If the corpus cannot be read or ptxas cannot be run.
 pub fn words(oracle: &Path, target: &str, levels: &[u8], every: usize) -> Vec<u128> {
     let mut found = BTreeSet::new();
+    let mut each = |_: &str, cubin: &[u8]| found.extend(code(cubin));
+    snippets(oracle, target, levels, every, &mut each);
+    kernels(oracle, target, levels, every, &mut each);
+    found.into_iter().collect()
+}
+
+/// Takes the name of what was compiled and its cubin.
+pub type Each<'a> = &'a mut dyn FnMut(&str, &[u8]);
+
+/// The instructions of `tests/isa` compiled for `target` at these levels, a hundred kernels to a cubin; of one in `every`.
+/// Those that the target lacks are left out.
+///
+/// # Panics
+/// If the corpus cannot be read or ptxas cannot be run.
+pub fn snippets(oracle: &Path, target: &str, levels: &[u8], every: usize, each: Each) {
     let dir = Scratch::new("corpus");
     for path in crate::files("tests/isa", "txt") {
         let text = std::fs::read_to_string(&path).expect("readable");
@@ -104,38 +119,101 @@ pub fn words(oracle: &Path, target: &str, levels: &[u8], every: usize) -> Vec<u1
             .flat_map(|s| [entry(&s, false), entry(&s, true)])
             .step_by(every)
             .collect();
-        for chunk in entries.chunks(100) {
-            batch(oracle, target, levels, chunk, &dir, &mut found);
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        for (n, chunk) in entries.chunks(100).enumerate() {
+            let mut part = 0;
+            batch(oracle, target, levels, chunk, &dir, &mut |level, cubin| {
+                part += 1;
+                each(&format!("{name}-{n}.{part} -O{level}"), cubin);
+            });
         }
     }
+}
+
+/// The kernels of `tests/kernels` compiled for `target` at these levels; one in `every`. Those that the target lacks the
+/// instructions for are left out.
+///
+/// # Panics
+/// If the corpus cannot be read or ptxas cannot be run.
+pub fn kernels(oracle: &Path, target: &str, levels: &[u8], every: usize, each: Each) {
+    let dir = Scratch::new("corpus");
     for path in crate::corpus().into_iter().step_by(every) {
         let text = std::fs::read_to_string(&path).expect("readable");
-        let text =
-            text.lines().map(|l| if l.trim_start().starts_with(".target") { target_line(target) } else { l.into() });
-        let text: String = text.flat_map(|l| [l, "\n".into()]).collect();
+        let text = retargeted(&text, target);
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         for level in levels {
             if let Ok(cubin) = run(oracle, target, *level, &text, &dir) {
-                found.extend(code(&cubin));
+                each(&format!("{name} -O{level}"), &cubin);
             }
         }
     }
-    found.into_iter().collect()
+}
+
+/// A PTX text for another target, in the newest version of PTX that all releases take for it.
+pub fn retargeted(ptx: &str, target: &str) -> String {
+    let line = |l: &str| match l.trim_start() {
+        t if t.starts_with(".target") => target_line(target),
+        // Older versions do not know the newer targets.
+        t if t.starts_with(".version") => ".version 9.0".into(),
+        _ => l.to_string(),
+    };
+    ptx.lines().flat_map(|l| [line(l), "\n".into()]).collect()
 }
 
 fn target_line(target: &str) -> String {
     format!(".target sm_{target}")
 }
 
+fn little(elf: &[u8], at: usize, bytes: usize) -> usize {
+    let mut n = [0; 8];
+    match elf.get(at..at + bytes) {
+        Some(from) => n[..bytes].copy_from_slice(from),
+        None => return 0,
+    }
+    u64::from_le_bytes(n) as usize
+}
+
+/// A `.text` section of a cubin.
+pub struct Text {
+    /// What was compiled, then the function.
+    pub name: String,
+    /// Its words.
+    pub words: Vec<u128>,
+    /// What stands in its constant bank 2: byte offsets that indexed branches go to.
+    pub table: Vec<u64>,
+}
+
+/// The `.text` sections of a cubin; `name` says what was compiled.
+pub fn texts(elf: &[u8], name: &str) -> Vec<Text> {
+    let number = |at, bytes| little(elf, at, bytes);
+    let (table, count, names) = (number(0x28, 8), number(0x3c, 2), number(0x3e, 2));
+    let header = |n: usize| table + 64 * n;
+    let data = |n: usize| {
+        let (from, size) = (number(header(n) + 24, 8), number(header(n) + 32, 8));
+        elf.get(from..from + size).unwrap_or_default()
+    };
+    let title = |n: usize| {
+        let from = number(header(names) + 24, 8) + number(header(n), 4);
+        let text = elf.get(from..).unwrap_or_default().split(|b| *b == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).into_owned()
+    };
+    let mut found = Vec::new();
+    for n in 0..count {
+        let Some(function) = title(n).strip_prefix(".text.").map(String::from) else { continue };
+        let words = data(n).chunks_exact(16).map(|c| c.try_into().map(u128::from_le_bytes).unwrap_or(0)).collect();
+        let table = (0..count)
+            .filter(|&m| title(m) == format!(".nv.constant2.{function}"))
+            .flat_map(|m| data(m).chunks_exact(4))
+            .map(|c| c.try_into().map(u32::from_le_bytes).unwrap_or(0) as u64)
+            .collect();
+        found.push(Text { name: format!("{name} {function}"), words, table });
+    }
+    found
+}
+
 /// The words of all code sections of a cubin.
 pub fn code(elf: &[u8]) -> Vec<u128> {
-    let number = |at: usize, bytes: usize| {
-        let mut n = [0; 8];
-        match elf.get(at..at + bytes) {
-            Some(from) => n[..bytes].copy_from_slice(from),
-            None => return 0,
-        }
-        u64::from_le_bytes(n) as usize
-    };
+    let number = |at, bytes| little(elf, at, bytes);
     let (table, count) = (number(0x28, 8), number(0x3c, 2));
     let mut words = Vec::new();
     for n in 0..count {
@@ -261,7 +339,7 @@ fn run(oracle: &Path, target: &str, level: u8, ptx: &str, dir: &Path) -> Result<
 }
 
 /// Compiles entries in one file; those that the target lacks are dropped, by the lines of the errors, or by halves.
-fn batch(oracle: &Path, target: &str, levels: &[u8], entries: &[String], dir: &Path, found: &mut BTreeSet<u128>) {
+fn batch(oracle: &Path, target: &str, levels: &[u8], entries: &[String], dir: &Path, found: &mut dyn FnMut(u8, &[u8])) {
     let mut live: Vec<&String> = entries.iter().collect();
     while !live.is_empty() {
         let mut ptx = head(target);
@@ -272,10 +350,10 @@ fn batch(oracle: &Path, target: &str, levels: &[u8], entries: &[String], dir: &P
         }
         let errors = match run(oracle, target, levels[0], &ptx, dir) {
             Ok(cubin) => {
-                found.extend(code(&cubin));
+                found(levels[0], &cubin);
                 for level in &levels[1..] {
                     if let Ok(cubin) = run(oracle, target, *level, &ptx, dir) {
-                        found.extend(code(&cubin));
+                        found(*level, &cubin);
                     }
                 }
                 return;

@@ -1,9 +1,9 @@
 //! A cubin's code as the listing wants it.
 
 use cubin::attr;
-use cubin::elf::{ET_REL, Elf, Symbol};
+use cubin::elf::{ET_REL, Elf, Reloc, SHT_REL, Symbol};
 use diag::Diagnostic;
-use sass::text::listing::{Binding, Field, File, Function, Relocation, Section};
+use sass::text::listing::{Binding, Field, File, Function, Relocation, Section, quoted};
 
 /// What the printers share: the file, its symbols, its code.
 pub(crate) struct Input<'a> {
@@ -14,6 +14,30 @@ pub(crate) struct Input<'a> {
     pub texts: Vec<usize>,
     /// For each symbol, its number among the functions of `code`.
     pub numbers: Vec<Option<usize>>,
+}
+
+/// The relocations of a section, in the order of the file; where a table has no addends (`SHT_REL`, before sm_90), they
+/// stand in the section.
+pub(super) fn relocations(elf: &Elf, section: usize) -> Vec<Reloc> {
+    let data = elf.sections.get(section).map_or(&[][..], |s| &s.data);
+    let mut out = Vec::new();
+    for table in elf.sections.iter().filter(|t| t.info as usize == section) {
+        let inside = table.kind == SHT_REL;
+        for mut r in table.relocs() {
+            let size = match r.kind {
+                _ if !inside => 0,
+                1 => 4,
+                2 => 8,
+                _ => 0,
+            };
+            let at = usize::try_from(r.offset).unwrap_or(usize::MAX);
+            if let Some(bytes) = data.get(at..at.saturating_add(size)).filter(|b| !b.is_empty()) {
+                r.addend = bytes.iter().rev().fold(0, |n, b| n << 8 | *b as i64);
+            }
+            out.push(r);
+        }
+    }
+    out
 }
 
 impl<'a> Input<'a> {
@@ -95,12 +119,26 @@ impl<'a> Input<'a> {
         Ok(section)
     }
 
+    /// Takes over what the compiler noted, for JSON.
+    pub fn annotate(&mut self) -> Result<(), Diagnostic> {
+        for (section, &text) in self.code.sections.iter_mut().zip(&self.texts) {
+            for info in self.elf.sections.iter().filter(|i| i.info as usize == text && i.name.starts_with(".nv.info."))
+            {
+                for note in attr::read(&info.data)?.iter().flat_map(super::info::annotations) {
+                    let says = objects(&note.says, note.offset.is_some());
+                    section.annotations.extend(says.into_iter().map(|text| (note.offset, text)));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Places in functions that relocations of other sections name.
     fn name_places(&mut self) {
         let mut named = Vec::new();
         for (target, _) in self.elf.sections.iter().enumerate().filter(|(i, _)| !self.texts.contains(i)) {
-            let relocs = self.elf.sections.iter().filter(|r| r.info as usize == target).flat_map(|r| r.relocs());
-            let mut relocs: Vec<_> = relocs.filter(|r| r.addend != 0).collect();
+            let mut relocs = relocations(self.elf, target);
+            relocs.retain(|r| r.addend != 0);
             relocs.sort_by_key(|r| r.offset);
             for r in relocs {
                 let number = self.numbers.get(r.symbol as usize).copied().flatten();
@@ -113,6 +151,22 @@ impl<'a> Input<'a> {
         }
         self.code.named = named;
     }
+}
+
+/// A note as JSON: `0x80000005 - Not unrolled: ...` of an instruction, `instr/R-regs: 469 instructions, 32 R-regs` of a
+/// function.
+fn objects(says: &str, of_instruction: bool) -> Vec<String> {
+    let counts = says.strip_prefix("instr/R-regs: ").and_then(|s| s.split_once(" instructions, "));
+    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty();
+    let counts = counts.and_then(|(count, rest)| Some((count, rest.strip_suffix(" R-regs")?)));
+    if let Some((count, registers)) = counts.filter(|c| !of_instruction && number(c.0) && number(c.1)) {
+        return vec![
+            format!("{{\"type\":\"instructions\",\"count\":{count}}}"),
+            format!("{{\"type\":\"register\",\"R-regs\":{registers}}}"),
+        ];
+    }
+    let text = says.split_once(" - ").map_or(says, |s| s.1);
+    vec![format!("{{\"type\":\"program-analysis\",\"info\":{}}}", quoted(text))]
 }
 
 /// The offsets that attributes list, in their order.

@@ -104,6 +104,10 @@ fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
 
 /// The offsets of instructions that an attribute lists, in order.
 pub(super) fn offsets(code: u8, bytes: &[u8]) -> Vec<u64> {
+    if code == ANNOTATIONS {
+        let list = annotations(&Attr { code, value: Value::Bytes(bytes.to_vec()) });
+        return list.into_iter().filter_map(|n| n.offset).collect();
+    }
     pieces(code, bytes).iter().filter(|p| p.0 == 'o').map(|p| number(bytes, p.1, 4)).collect()
 }
 
@@ -175,6 +179,10 @@ fn payload(
     if code == attr::INDIRECT_BRANCH_TARGETS {
         return branches(out, bytes, base, label, place);
     }
+    if code == ANNOTATIONS {
+        notes(out, bytes, base, label, place);
+        return Ok(());
+    }
     let list = pieces(code, bytes);
     let mut end = 0;
     let place = |n: u64| place(n).map_or(format!("{n:#010x}"), |l| format!("{l}@srel"));
@@ -211,6 +219,59 @@ fn payload(
     }
     rows_of_bytes(out, (base + end) as u64, &bytes[end..]);
     Ok(())
+}
+
+/// What the compiler noted (`ptxas -annotate`).
+const ANNOTATIONS: u8 = 0x55;
+
+/// A note of the compiler: where it lies in the attribute, the instruction that it is about (none: the function), its text.
+pub(super) struct Note {
+    at: usize,
+    kind: u64,
+    /// Offset of an instruction.
+    pub offset: Option<u64>,
+    text: std::ops::Range<usize>,
+    /// What it says.
+    pub says: String,
+}
+
+/// The notes of an attribute: a kind (2: of an instruction, 3: of the function), for an instruction its offset, the size of
+/// a text and the text, filled up to four bytes.
+pub(super) fn annotations(a: &Attr) -> Vec<Note> {
+    let mut out = Vec::new();
+    let (ANNOTATIONS, Value::Bytes(bytes)) = (a.code, &a.value) else { return out };
+    let mut at = 0;
+    while at + 8 <= bytes.len() {
+        let kind = number(bytes, at, 4);
+        let offset = (kind == 2).then(|| number(bytes, at + 4, 4));
+        let head = at + if offset.is_some() { 12 } else { 8 };
+        let size = number(bytes, head - 4, 4) as usize;
+        let end = head.saturating_add(size).next_multiple_of(4).min(bytes.len());
+        let Some(text) = bytes.get(head..end) else { break };
+        let says = text.split(|b| *b == 0).next().unwrap_or_default();
+        out.push(Note { at, kind, offset, text: head..end, says: String::from_utf8_lossy(says).into_owned() });
+        at = end;
+    }
+    out
+}
+
+fn notes(out: &mut String, bytes: &[u8], base: usize, label: usize, place: &dyn Fn(u64) -> Option<String>) {
+    let _ = write!(out, "\n\n\t//   ....[0]....\n.L_{label}:\n");
+    let mut end = 0;
+    for note in annotations(&Attr { code: ANNOTATIONS, value: Value::Bytes(bytes.to_vec()) }) {
+        let from = base + note.at;
+        let _ = writeln!(out, "        /*{from:04x}*/ \t.word\t{:#010x}", note.kind);
+        if let Some(n) = note.offset {
+            let name = place(n).map_or(format!("{n:#010x}"), |l| format!("{l}@srel"));
+            let _ = writeln!(out, "        /*{:04x}*/ \t.word\t{name}", from + 4);
+        }
+        let size = base + note.text.start - 4;
+        let value = number(bytes, note.text.start - 4, 4);
+        let _ = writeln!(out, "        /*{size:04x}*/ \t.word\t{value:#010x}");
+        end = note.text.end;
+        rows_of_bytes(out, (base + note.text.start) as u64, &bytes[note.text]);
+    }
+    rows_of_bytes(out, (base + end) as u64, &bytes[end..]);
 }
 
 /// Records of an offset, two halves, a count and so many targets.

@@ -9,8 +9,10 @@ use std::fmt::Write as _;
 pub(super) fn file(input: &Input, listing: &Listing, keep: &[usize]) -> String {
     let elf = input.elf;
     let (sm, ident) = (elf.sm() & 0xfff, &elf.header.ident);
+    // Files that hold the code a second time for another assembler (from sm_100 on) are laid out otherwise.
+    let layout = if elf.sections.iter().any(super::sections::is_other_assembler) { 2 } else { 4 };
     let mut out = format!(
-        "[{{\"ELF\":{{\"layout-id\":4,\"ei_osabi\":{},\"ei_abiversion\":{}}},\"SM\":{{\"version\":{{\"major\":{},\"minor\":{}}}}},",
+        "[{{\"ELF\":{{\"layout-id\":{layout},\"ei_osabi\":{},\"ei_abiversion\":{}}},\"SM\":{{\"version\":{{\"major\":{},\"minor\":{}}}}},",
         ident[7],
         ident[8],
         sm / 10,

@@ -4,6 +4,7 @@ pub(crate) mod file;
 mod info;
 mod json;
 mod sections;
+mod source;
 
 use crate::options::{self, Kind, Opt, Parsed};
 use crate::report;
@@ -35,7 +36,7 @@ const MACHINES: &[&str] = &[
 ];
 
 static OPTIONS: [Opt; 26] = [
-    Opt { works: false, ..flag("annotate", "annotate", "Print what the compiler noted; with --emit-json.") },
+    flag("annotate", "annotate", "Print what the compiler noted; with --emit-json."),
     Opt {
         default: "0x0",
         ..with("base-address", "base", Kind::Text, "<value>", "Address of the first word of raw code.")
@@ -81,9 +82,9 @@ static OPTIONS: [Opt; 26] = [
     flag("print-instr-offsets-cfg", "poff", "Print offsets in graphs."),
     flag("print-instruction-encoding", "hex", "Print the words of instructions beside them."),
     flag("print-life-ranges", "plr", "Print which registers live where."),
-    Opt { works: false, ..flag("print-line-info", "g", "Print source lines.") },
-    Opt { works: false, ..flag("print-line-info-inline", "gi", "Print source lines, and what was inlined.") },
-    Opt { works: false, ..flag("print-line-info-ptx", "gp", "Print lines of the PTX text.") },
+    flag("print-line-info", "g", "Print source lines."),
+    flag("print-line-info-inline", "gi", "Print source lines, and what was inlined."),
+    flag("print-line-info-ptx", "gp", "Print lines of the PTX text."),
     flag("print-raw", "raw", "Print without lining up."),
     flag("separate-functions", "sf", "Set functions apart."),
     flag("sort-sections", "sort", "Sort the sections."),
@@ -168,6 +169,9 @@ fn disassemble(elf: &Elf, parsed: &Parsed) -> Result<String, String> {
     let mut input = Input::new(elf).map_err(|d| d.message)?;
     let keep = wanted(&input, parsed)?;
     if parsed.has("emit-json") {
+        if parsed.has("annotate") {
+            input.annotate().map_err(|d| d.message)?;
+        }
         let listing = Listing::new(&input.code);
         return Ok(json::file(&input, &listing, &keep));
     }
@@ -192,6 +196,7 @@ fn disassemble(elf: &Elf, parsed: &Parsed) -> Result<String, String> {
         // Sections that are not shown name nothing.
         input.code.named.clear();
     }
+    source::comments(&mut input, parsed).map_err(|d| d.message)?;
     let listing = Listing::new(&input.code);
     let options = listing::Options {
         hex: parsed.has("print-instruction-encoding"),
@@ -224,7 +229,10 @@ fn disassemble(elf: &Elf, parsed: &Parsed) -> Result<String, String> {
     for (_, text) in shown {
         let _ = write!(out, "\n\n{text}");
     }
-    let _ = write!(out, "\n\n//--------------------- SYMBOLS --------------------------\n\n{}", items.undefined());
+    let undefined = items.undefined();
+    if !undefined.is_empty() {
+        let _ = write!(out, "\n\n//--------------------- SYMBOLS --------------------------\n\n{undefined}");
+    }
     Ok(if options.raw { without_tabs(&out) } else { out })
 }
 

@@ -1,12 +1,15 @@
 //! Sections other than code, as the vendor's tool prints them: data with its symbols and relocations, notes, attributes,
 //! the call graph.
 
-use super::file::Input;
+use super::file::{Input, relocations};
 use super::info;
 use cubin::attr;
 use cubin::elf::{ET_REL, Reloc, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, Section, Symbol};
 use sass::text::listing::Listing;
 use std::fmt::Write as _;
+
+/// The type of `.nv.rel.action`, less [`SHT_LOPROC`].
+const RELOCINFO: u32 = 0xb;
 
 /// What stands for a section's type; by what release 13.5 prints.
 fn type_name(kind: u32) -> String {
@@ -155,6 +158,9 @@ impl<'a> Items<'a> {
             self.next.set(next);
         } else if matches!(s.kind.wrapping_sub(SHT_LOPROC), 1 | 2) {
             self.pairs(&mut out, s)?;
+        } else if s.kind == SHT_LOPROC + RELOCINFO {
+            // Shown without its name.
+            raw_rows(&mut out, 0, &s.data);
         } else {
             self.data(&mut out, n, s);
         }
@@ -234,8 +240,7 @@ impl<'a> Items<'a> {
             }
             return;
         }
-        let mut relocs: Vec<Reloc> =
-            self.input.elf.sections.iter().filter(|r| r.info as usize == n).flat_map(|r| r.relocs()).collect();
+        let mut relocs: Vec<Reloc> = relocations(self.input.elf, n);
         relocs.sort_by_key(|r| r.offset);
         let size = s.size;
         let mut labels: Vec<(u64, usize)> = symbols
@@ -381,7 +386,12 @@ impl<'a> Items<'a> {
 
 /// Sections with names, symbols and relocations are not shown by themselves.
 fn hidden(s: &Section) -> bool {
-    matches!(s.kind, 0 | 2 | 3 | 4 | 9) || s.name.starts_with(".text.") || s.kind == SHT_LOPROC + 0xb
+    matches!(s.kind, 0 | 2 | 3 | 4 | 9) || s.name.starts_with(".text.") || is_other_assembler(s)
+}
+
+/// What files from sm_100 on hold for another assembler: a second table of symbols, attributes and code.
+pub(super) fn is_other_assembler(s: &Section) -> bool {
+    s.name.starts_with(".nv.merc.") || s.name.starts_with(".nv.capmerc")
 }
 
 fn is_object(s: &Symbol) -> bool {

@@ -267,12 +267,13 @@ impl<'a> Boards<'a> {
 }
 
 /// The longest that any reader or later writer of unit `u` may have to wait for this writer of fixed latency.
-fn worst(s: &Sass, u: usize) -> u32 {
-    if !s.form().class.is_fixed() {
+fn worst(s: &Sass, u: usize, sm: u16) -> u32 {
+    if !s.form().class.is_fixed(sm) {
         return 0;
     }
     match (u, s.form().class) {
         (0..256, Class::Double | Class::HalfMma) => 10,
+        (0..256, Class::Hmma | Class::Imma) => 29,
         (0..256, _) => 6,
         (256..512, Class::R2Ur) => 15,
         (256..512, Class::UniformMove | Class::UniformConst) => 5,
@@ -352,7 +353,7 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) {
                 stall = stall.max(latency::min_stall(prev, sm) as u32);
                 stall = stall.max(latency::issue_interval(prev, s, sm) as u32);
                 if drains(prev) {
-                    stall = stall.max(latest(&code[..i], &c, &issue, before));
+                    stall = stall.max(latest(&code[..i], &c, &issue, before, sm));
                 }
                 set_stall(code, i - 1, stall, Some(i), sm);
                 issue[i] = before + stall;
@@ -387,7 +388,7 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) {
             stall = stall.max(2);
         }
         if back || drains(s) {
-            stall = stall.max(latest(code, &c, &issue, before));
+            stall = stall.max(latest(code, &c, &issue, before, sm));
         }
         // The first instruction of the next block may need more than the blocks know: see below.
         let mut carried = vec![0u8; UNITS];
@@ -395,7 +396,7 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) {
             let (w, _) = c.writer[u];
             let done = match w {
                 NONE => c.carried[u] as u32,
-                w => issue[w as usize] + worst(&code[w as usize], u),
+                w => issue[w as usize] + worst(&code[w as usize], u, sm),
             };
             *carried = done.saturating_sub(before + stall) as u8;
         }
@@ -449,12 +450,12 @@ fn pass_on(
 }
 
 /// Cycles after `before` until everything of fixed latency is done.
-fn latest(code: &[Sass], c: &Clock, issue: &[u32], before: u32) -> u32 {
+fn latest(code: &[Sass], c: &Clock, issue: &[u32], before: u32, sm: u16) -> u32 {
     let mut out = 0;
     for u in 0..UNITS {
         let done = match c.writer[u].0 {
             NONE => c.carried[u] as u32,
-            w => issue[w as usize] + worst(&code[w as usize], u),
+            w => issue[w as usize] + worst(&code[w as usize], u, sm),
         };
         out = out.max(done.saturating_sub(before));
     }
@@ -464,7 +465,7 @@ fn latest(code: &[Sass], c: &Clock, issue: &[u32], before: u32) -> u32 {
 fn set_stall(code: &mut [Sass], i: usize, stall: u32, next: Option<usize>, sm: u16) {
     let stall = stall.min(15) as u8;
     let s = &code[i];
-    let alu = s.form().class.is_fixed() && !matches!(s.form().class, Class::Control);
+    let alu = s.form().class.is_fixed(sm) && !matches!(s.form().class, Class::Control);
     let own = next.map_or(1, |n| latency::issue_interval(s, &code[n], sm));
     let ctrl = &mut code[i].ctrl;
     ctrl.stall = stall;

@@ -3,17 +3,26 @@
 
 use sass::codec::{decode, encode};
 use sass::form::FormId;
+use sass::lint::CfgHints;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use testkit::Random;
 
-/// A `.text` section of a compiled kernel.
-pub struct Text {
-    /// Kernel file, release, optimization level, section.
-    pub name: String,
-    pub words: Vec<u128>,
-    /// Branch targets of the tables in constant bank 2, for every BRX.
-    pub table: Vec<u64>,
+pub use testkit::isa::Text;
+
+/// Where the words alone do not say that control goes: jump tables, and functions that are called through pointers (what
+/// stands behind a return).
+pub fn hints(text: &Text, sm: u16) -> CfgHints {
+    let inside = |t: &&u64| (**t).is_multiple_of(16) && **t < text.words.len() as u64 * 16;
+    let mnemonic = |n: usize| decode(text.words[n], sm).known().map_or("", |i| i.form().mnemonic);
+    let branches = (0..text.words.len()).filter(|&n| matches!(mnemonic(n), "BRX" | "BRXU"));
+    CfgHints {
+        entries: (1..text.words.len())
+            .filter(|&n| matches!(mnemonic(n - 1), "RET" | "EXIT"))
+            .map(|n| n as u64 * 16)
+            .collect(),
+        indirect: branches.map(|n| (n as u64 * 16, text.table.iter().filter(inside).copied().collect())).collect(),
+    }
 }
 
 /// Compiles `source` for its target; false if the release cannot (it may be too old for the PTX version).
@@ -37,36 +46,11 @@ pub fn corpus(oracles: &[PathBuf], dir: &Path, levels: &[u8]) -> Vec<Text> {
                 }
                 let name =
                     format!("{} release {n} -O{level}", source.file_name().unwrap_or_default().to_string_lossy());
-                texts.extend(sections(&std::fs::read(&out).expect("readable"), &name));
+                texts.extend(testkit::isa::texts(&std::fs::read(&out).expect("readable"), &name));
             }
         }
     }
     assert!(texts.len() >= 60, "only {} functions", texts.len());
-    texts
-}
-
-fn sections(elf: &[u8], file: &str) -> Vec<Text> {
-    let u16_at = |at: usize| u16::from_le_bytes(elf[at..at + 2].try_into().expect("two bytes")) as usize;
-    let u32_at = |at: usize| u32::from_le_bytes(elf[at..at + 4].try_into().expect("four bytes")) as usize;
-    let u64_at = |at: usize| u64::from_le_bytes(elf[at..at + 8].try_into().expect("eight bytes")) as usize;
-    let (table, count, names) = (u64_at(0x28), u16_at(0x3c), u16_at(0x3e));
-    let header = |n: usize| table + 64 * n;
-    let data = |n: usize| &elf[u64_at(header(n) + 24)..][..u64_at(header(n) + 32)];
-    let name = |n: usize| {
-        let from = u64_at(header(names) + 24) + u32_at(header(n));
-        elf[from..].split(|b| *b == 0).next().map(|s| String::from_utf8_lossy(s).to_string()).unwrap_or_default()
-    };
-    let mut texts = Vec::new();
-    for n in 0..count {
-        let Some(function) = name(n).strip_prefix(".text.").map(String::from) else { continue };
-        let words = data(n).chunks_exact(16).map(|c| u128::from_le_bytes(c.try_into().expect("a word"))).collect();
-        let table = (0..count)
-            .filter(|&m| name(m) == format!(".nv.constant2.{function}"))
-            .flat_map(|m| data(m).chunks_exact(4))
-            .map(|c| u32::from_le_bytes(c.try_into().expect("four bytes")) as u64)
-            .collect();
-        texts.push(Text { name: format!("{file} {function}"), words, table });
-    }
     texts
 }
 

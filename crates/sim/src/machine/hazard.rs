@@ -75,7 +75,7 @@ struct Read {
 }
 
 /// Queues: of memory, of the decoupled unit, and one for each other class.
-const QUEUES: usize = 40;
+const QUEUES: usize = 48;
 
 /// What is under way in a warp.
 pub struct Hazards {

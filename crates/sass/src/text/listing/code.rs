@@ -212,7 +212,8 @@ impl<'a> Listing<'a> {
             text.clear();
             print_untrimmed(&mut text, inst, offset, &names);
             let (guard, body) = match text.split_once(' ') {
-                Some((guard, body)) if guard.starts_with('@') => (guard, body),
+                // A guard of the uniform datapath that never holds stands with the text.
+                Some((guard, body)) if guard.starts_with('@') && guard != "@!UPT" => (guard, body),
                 _ => ("", text.as_str()),
             };
             line.guard.push_str(guard);
@@ -258,7 +259,13 @@ impl<'a> Listing<'a> {
                 }
                 Row::Section => _ = writeln!(out, "{}:", section.name),
                 Row::Label(label) => _ = writeln!(out, "{label}:"),
-                Row::Inst(i) => instruction(&mut out, &lines[i], section.words[i], columns, options),
+                Row::Inst(i) => {
+                    let from = section.comments.partition_point(|c| c.0 < lines[i].offset);
+                    for (_, text) in section.comments[from..].iter().take_while(|c| c.0 == lines[i].offset) {
+                        let _ = writeln!(out, "\t{text}");
+                    }
+                    instruction(&mut out, &lines[i], section.words[i], columns, options);
+                }
             }
         }
         if let Some(label) = self.label(n, lines.len() as u64 * 16) {

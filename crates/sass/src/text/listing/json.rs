@@ -8,6 +8,9 @@ use crate::latency::Class;
 use crate::text::print_untrimmed;
 use std::fmt::Write as _;
 
+/// Chips for which JSON has `[R9]desc[UR6][R6.64]` (seen for 80, 86 and 89, not from 90 on).
+const WITHOUT_COMMA: std::ops::RangeInclusive<u16> = 80..=89;
+
 /// A string with what JSON wants escaped.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -47,10 +50,11 @@ impl Listing<'_> {
     fn function(&self, out: &mut String, function: &Function) {
         let _ = write!(
             out,
-            "{{\"function-name\":{},\"start\":{},\"length\":{},\"other-attributes\":[],\"sass-instructions\":[",
+            "{{\"function-name\":{},\"start\":{},\"length\":{},\"other-attributes\":[]{},\"sass-instructions\":[",
             quoted(&function.name),
             function.offset,
-            function.size
+            function.size,
+            self.noted(function.section, None)
         );
         let Some(code) = self.code.get(function.section) else { return out.push_str("]}") };
         let first = (function.offset / 16) as usize;
@@ -83,7 +87,11 @@ impl Listing<'_> {
             rest = body;
         }
         let (opcode, operands) = rest.split_once(' ').unwrap_or((rest, ""));
-        let mut operands = operands.replace(", ", ",");
+        let mut operands = operands.replace(", ", ",").replace("] [", "][");
+        // The vendor's text for these chips has no comma there; its assembly text has.
+        if inst.form().mnemonic == "LDGSTS" && WITHOUT_COMMA.contains(&self.file.sm) {
+            operands = operands.replace("],desc[", "]desc[");
+        }
         if operands.contains(",PR,") {
             // All predicates at once are shown as if they guarded it.
             operands = operands.replace(",PR,", ",");
@@ -103,7 +111,15 @@ impl Listing<'_> {
             let _ = write!(out, ",\"operands\":{}", quoted(&operands));
         }
         out.push_str(attributes(inst));
+        out.push_str(&self.noted(section, Some(offset)));
         out.push('}');
+    }
+
+    /// What is noted of an instruction, or of the whole section.
+    fn noted(&self, section: usize, place: Option<u64>) -> String {
+        let all = self.file.sections.get(section).map_or(&[][..], |s| &s.annotations);
+        let list: Vec<&str> = all.iter().filter(|a| a.0 == place).map(|a| a.1.as_str()).collect();
+        if list.is_empty() { String::new() } else { format!(",\"annotations\":[{}]", list.join(",")) }
     }
 
     /// What stands for the operand that a relocation fills: symbols by name, places by number.
@@ -152,7 +168,7 @@ fn attributes(inst: &Inst) -> &'static str {
         Class::Barrier => ",\"other-attributes\":{\"inter-warp-barrier\":\"True\"}",
         Class::Convergence if mnemonic == "BREAK" => "",
         Class::Branch | Class::Convergence | Class::Bmov => ",\"other-attributes\":{\"control-flow\":\"True\"}",
-        _ if inst.form().effects.flow || matches!(mnemonic, "BPT" | "ENDCOLLECTIVE") => {
+        _ if inst.form().effects.flow || matches!(mnemonic, "BPT" | "ENDCOLLECTIVE" | "ELECT") => {
             ",\"other-attributes\":{\"control-flow\":\"True\"}"
         }
         _ => "",

@@ -146,6 +146,11 @@ pub struct Section {
     pub branches: Vec<(u64, Vec<u64>)>,
     /// In a relocatable file, the targets in the kernel's jump tables (the objects in `.nv.constant2.kernel`), in order.
     pub tables: Vec<u64>,
+    /// Comments before instructions, by offset: lines without a tab before them. Where one stands for several offsets, all
+    /// are shown, in order.
+    pub comments: Vec<(u64, String)>,
+    /// For JSON, what is noted of an instruction (its offset) or of the whole: objects, as text.
+    pub annotations: Vec<(Option<u64>, String)>,
 }
 
 /// The code of one file.
