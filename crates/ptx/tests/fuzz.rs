@@ -236,4 +236,13 @@ fn a_hundred_messages_are_enough() {
     }
     let text = format!("{head}{}", ".global .u32 x = nothing;\n".repeat(10_000));
     assert_eq!(ptx::parse(&text).1.len(), 100);
+    let variables: String = (0..10_000).map(|i| format!(".shared .texref t{i};\n")).collect();
+    let (module, diags) = ptx::parse(&format!("{head}{variables}"));
+    assert!(diags.is_empty(), "declarations that only the validator refuses");
+    assert_eq!(ptx::check(&module, None).len(), 100);
+    // Warnings do not hide errors.
+    let warned: String = (0..300).map(|i| format!(".entry k{i}() .minnctapersm 2 {{ ret; }}\n")).collect();
+    let (module, _) = ptx::parse(&format!("{head}{warned}.entry k() .maxnreg 0 {{ ret; }}\n"));
+    let diags = ptx::check(&module, None);
+    assert_eq!((diags.len(), diags.iter().filter(|d| d.is_error()).count()), (101, 1));
 }

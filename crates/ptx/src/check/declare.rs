@@ -155,13 +155,9 @@ impl Checker<'_> {
         }
     }
 
-    /// One variable, of any scope.
-    pub(super) fn variable(&mut self, v: &Variable) {
+    /// One variable, of any scope, or a formal parameter.
+    pub(super) fn variable(&mut self, v: &Variable, formal: bool) {
         let local = v.scope.is_some();
-        let formal = v.scope.and_then(|f| self.m.funcs.get(f.index())).is_some_and(|f| {
-            let same = |id: &VarId| std::ptr::eq(&self.m.vars[id.index()], v);
-            f.params.iter().chain(&f.returns).any(same)
-        });
         if v.vector > 1 && u32::from(v.vector) * v.ty.bits() > 128 {
             self.error(v.span, "Vector type too large, exceeds 128 bit limit");
         }

@@ -780,7 +780,7 @@ impl Checker<'_> {
             format!("Unexpected instruction types specified for '{name}'")
         };
         let help = format!("the nearest form is `{}`", spelled(miss.form));
-        self.diags.push(Diagnostic::error(message).at(inst.span).help(help));
+        self.push(Diagnostic::error(message).at(inst.span).help(help));
     }
 }
 

@@ -259,7 +259,7 @@ impl Checker<'_> {
             let message = format!("{} requires PTX ISA .version {a}.{b} or later", subject.version);
             let (c, d) = self.version;
             let help = format!("`{what}` needs PTX {a}.{b}; this module is of version {c}.{d}");
-            self.diags.push(Diagnostic::error(message).at(span).help(help));
+            self.push(Diagnostic::error(message).at(span).help(help));
         }
         if since.has(self.target) {
             return;
@@ -274,6 +274,6 @@ impl Checker<'_> {
             needs.push(format!("sm_{}", since.sm));
         }
         let help = format!("`{what}` needs {}; this module targets {}", needs.join(" or "), self.target);
-        self.diags.push(Diagnostic::error(message).at(span).help(help));
+        self.push(Diagnostic::error(message).at(span).help(help));
     }
 }

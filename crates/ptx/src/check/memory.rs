@@ -129,6 +129,6 @@ impl Checker<'_> {
             "32-Bit compilation is no longer supported"
         };
         let help = "a 32-bit address is conflicting with .address_size 64";
-        self.diags.push(diag::Diagnostic::error(message).at(span).help(help));
+        self.push(diag::Diagnostic::error(message).at(span).help(help));
     }
 }

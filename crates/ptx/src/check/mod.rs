@@ -31,6 +31,8 @@ pub(crate) struct Checker<'a> {
     version: (u16, u16),
     target: Target,
     diags: Vec<Diagnostic>,
+    /// How many of them are warnings, and errors.
+    count: [usize; 2],
     /// The function at hand.
     func: Option<FuncId>,
     /// A version or target that the instruction at hand needs has been reported.
@@ -49,6 +51,7 @@ pub fn check(module: &Module, target: Option<&Target>) -> Vec<Diagnostic> {
         version: module.version,
         target: ptx.unwrap_or(Target { sm: 0, variant: arch::Variant::Plain }),
         diags: Vec::new(),
+        count: [0; 2],
         func: None,
         gated: false,
         cache: forms::Cache::default(),
@@ -68,7 +71,7 @@ pub fn check(module: &Module, target: Option<&Target>) -> Vec<Diagnostic> {
     c.variables(target);
     c.aliases();
     for (i, f) in module.funcs.iter().enumerate() {
-        if c.diags.len() >= MAX_ERRORS {
+        if c.full() {
             break;
         }
         c.function(FuncId(i as u32), f, target);
@@ -77,12 +80,25 @@ pub fn check(module: &Module, target: Option<&Target>) -> Vec<Diagnostic> {
 }
 
 impl Checker<'_> {
+    /// Keeps a message; those behind the hundredth of its kind say nothing that helps.
+    fn push(&mut self, d: Diagnostic) {
+        let kind = usize::from(d.is_error());
+        if self.count[kind] < MAX_ERRORS {
+            self.count[kind] += 1;
+            self.diags.push(d);
+        }
+    }
+
+    fn full(&self) -> bool {
+        self.count[1] >= MAX_ERRORS
+    }
+
     fn error(&mut self, span: Span, message: impl Into<String>) {
-        self.diags.push(Diagnostic::error(message).at(span));
+        self.push(Diagnostic::error(message).at(span));
     }
 
     fn fatal(&mut self, message: impl Into<String>) {
-        self.diags.push(Diagnostic::new(Severity::Fatal, message));
+        self.push(Diagnostic::new(Severity::Fatal, message));
     }
 
     fn targets(&mut self, ptx: Target, gpu: Option<&Target>) {
@@ -104,12 +120,16 @@ impl Checker<'_> {
 
     fn variables(&mut self, gpu: Option<&Target>) {
         let mut constants = 0u64;
-        for v in &self.m.vars {
+        let mut formals = vec![false; self.m.vars.len()];
+        for id in self.m.funcs.iter().flat_map(|f| f.params.iter().chain(&f.returns)) {
+            formals[id.index()] = true;
+        }
+        for (v, formal) in self.m.vars.iter().zip(formals) {
             let memory = v.space != Space::Reg;
             if v.ty == ScalarType::Pred && memory {
                 self.error(v.span, format!("Predicate variable '{}' must be in register state space", v.name));
             }
-            self.variable(v);
+            self.variable(v, formal);
             if v.scope.is_none() && v.space == Space::Const && v.linkage != Linkage::Extern {
                 constants = constants.next_multiple_of(u64::from(v.align.max(1))).saturating_add(v.size());
             }
@@ -119,7 +139,7 @@ impl Checker<'_> {
         {
             let message =
                 format!("File uses too much global constant data (0x{constants:x} bytes, 0x{:x} max)", l.const_bytes);
-            self.diags.push(Diagnostic::error(message));
+            self.push(Diagnostic::error(message));
         }
     }
 
@@ -150,7 +170,7 @@ impl Checker<'_> {
         }
         if min_ctas && !max && !req {
             let message = ".minnctapersm is ignored when neither .maxntid nor .reqntid is specified.";
-            self.diags.push(Diagnostic::new(Severity::Warning, message).at(f.span));
+            self.push(Diagnostic::new(Severity::Warning, message).at(f.span));
         }
         if f.kind == FuncKind::Entry
             && let Some(l) = gpu.and_then(|g| arch::limits(g.sm))
@@ -173,7 +193,7 @@ impl Checker<'_> {
         }
         self.heads.clear();
         for inst in f.body.iter().flat_map(Body::insts) {
-            if self.diags.len() >= MAX_ERRORS {
+            if self.full() {
                 return;
             }
             self.inst(id, f, &inst);

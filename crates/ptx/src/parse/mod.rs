@@ -100,6 +100,8 @@ pub(crate) struct Parser<'a> {
     nesting: u32,
     /// The places that `.loc` directives have named.
     places: rustc_hash::FxHashSet<(u32, u32, u32)>,
+    /// The numbers that `.file` directives have used.
+    file_numbers: rustc_hash::FxHashSet<u32>,
     padding: u64,
 }
 
@@ -131,6 +133,7 @@ pub fn parse_bytes(text: &[u8]) -> (Module, Vec<Diagnostic>) {
         func: None,
         nesting: 0,
         places: Default::default(),
+        file_numbers: Default::default(),
         padding: 0,
     };
     let _ = parser.run();
@@ -525,7 +528,7 @@ impl<'a> Parser<'a> {
             self.expect_p(b',')?;
             stamp = Some((time, self.literal()?.bits as u64));
         }
-        if self.module.files.iter().any(|f| f.index == index) {
+        if !self.file_numbers.insert(index) {
             let at = self.tok.span;
             self.error(at, format!("Duplicate file index #{index}"));
         }
