@@ -28,7 +28,7 @@ usage: cargo xtask <command>
                               every instruction that computes of registers by three witnesses
   conformance --ptx-semantics every PTX instruction up to sm_90a with the tests of its meaning
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
-  probe-latency [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
+  probe-latency [--arch sm_75,..] [--quick] [--from FOLDER] [--write] [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
   bench                       time, memory and code size beside the vendor's ptxas and nvdisasm
 ";
 

@@ -340,7 +340,8 @@ pub fn war(first: &Inst, used: Option<u8>, second: &Inst, def: u8, sm: u16) -> L
     }
     let later = second.form().class;
     Latency::Fixed(match (class, later) {
-        (Class::Double, Class::Double) => 2,
+        // Where doubles set scoreboards, their pipe keeps them in order.
+        (Class::Double, Class::Double) if class.is_fixed(sm) => 2,
         (Class::Double | Class::Hmma | Class::Imma, _) | (_, Class::Double) => 1,
         (Class::Uniform, Class::UniformConst | Class::UniformMove) => 3,
         (c, l) if c.is_fixed(sm) && !l.is_fixed(sm) && file == Some(File::Gpr) => 2,
