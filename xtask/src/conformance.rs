@@ -3,6 +3,9 @@
 //! does not define to the bit may differ by what `tests/kernels/bounds.toml` allows. A second run has contraction on,
 //! which PTX permits and the interpreter does not do: it may differ by a second bound of that table. Then the vendor's
 //! nvdisasm of our files must be our own listing of them.
+//!
+//! The kernels of `tests/kernels/features` have two witnesses so far: the interpreter and the vendor's code for each chip
+//! that they are for; their rows say so.
 
 use crate::compare::{Bound, Bounds, bounds, compare};
 use crate::{oracle, root, test};
@@ -45,6 +48,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let bounds = bounds(&text)?;
     let mut files: Vec<PathBuf> =
         ["cuda", "triton"].iter().flat_map(|f| testkit::files(&format!("tests/kernels/{f}"), "toml")).collect();
+    files.extend(testkit::files("tests/kernels/features", "toml"));
     files.retain(|f| filter.is_none_or(|w| stem(f).contains(w)));
     files.sort();
     let work = Mutex::new(files.into_iter());
@@ -59,7 +63,9 @@ pub fn run(args: &[String]) -> Result<(), String> {
                     let name = stem(&file);
                     let of = |key: &str| bounds.get(key).copied();
                     let bound = of(&name).or_else(|| of(name.split('.').next()?)).unwrap_or_default();
-                    let row = Row { results: launch(&file, tools, bound, n), name };
+                    let two = file.parent().is_some_and(|p| p.ends_with("features"));
+                    let results = if two { two_witnesses(&file, tools, n) } else { launch(&file, tools, bound, n) };
+                    let row = Row { results, name };
                     if let Ok(mut rows) = rows.lock() {
                         rows.push(row);
                     }
@@ -82,6 +88,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let count = |word| rows.iter().filter(|r| r.results.as_ref().is_ok_and(|t| t.contains(word))).count();
     let (left, contracted) = (count("not compared"), count("contracted"));
     println!("{} launches, {bad} disagree; {} also contracted, {left} not compared so", rows.len(), contracted - left);
+    println!("{} of them have two witnesses only", count("two witnesses"));
     if rows.is_empty() || bad > 0 {
         Err(format!("conformance: {bad} of {} launches disagree", rows.len()))
     } else {
@@ -97,6 +104,53 @@ struct Tools {
 
 fn stem(path: &Path) -> String {
     path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The interpreter and the vendor's code for each chip that the first line of a kernel names.
+fn two_witnesses(file: &Path, tools: &Tools, thread: usize) -> Result<String, String> {
+    let name = stem(file);
+    let ptx = file.with_file_name(name.split('.').next().unwrap_or_default()).with_extension("ptx");
+    let read = |file: &Path| std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()));
+    let (text, launch) = (read(&ptx)?, read(file)?);
+    let launch = Launch::parse(&launch, &mut |_| Err("a file is not wanted here".into()))
+        .map_err(|d| d.iter().map(|d| d.message.clone()).collect::<Vec<_>>().join("; "))?;
+    let first = text.lines().next().unwrap_or_default();
+    let chips: Vec<&str> = first.trim_start_matches("// chips:").split_whitespace().collect();
+    let (module, list) = ptx::parse(&text);
+    if let Some(d) = list.iter().find(|d| d.is_error()) {
+        return Err(format!("PTX: {}", d.message));
+    }
+    // Latencies of some of these instructions are not in the tables.
+    let config = Config { check_hazards: false, ..Config::default() };
+    let want = sim::run_ptx(&module, &launch, &config).map_err(|f| format!("PTX interpreter: {f}"))?;
+    let out = std::env::temp_dir().join(format!("sassafras-features-{}-{thread}", std::process::id()));
+    let (source, cubin) = (out.with_extension("ptx"), out.with_extension("cubin"));
+    let (mut agree, mut unknown) = (Vec::new(), Vec::new());
+    for chip in &chips {
+        let of_chip = text.replacen(&format!(".target {}", chips[0]), &format!(".target {chip}"), 1);
+        std::fs::write(&source, of_chip).map_err(|e| e.to_string())?;
+        let mut command = Command::new(&tools.vendor);
+        command.arg(format!("-arch={chip}")).arg("-fmad=false").arg(&source).arg("-o").arg(&cubin);
+        let done = command.output().map_err(|e| e.to_string())?;
+        if !done.status.success() {
+            return Err(format!(
+                "{chip}: {}",
+                String::from_utf8_lossy(&done.stderr).lines().next().unwrap_or("failed")
+            ));
+        }
+        let bytes = std::fs::read(&cubin).map_err(|e| e.to_string())?;
+        match sim::run_sass(&bytes, &launch, &config) {
+            Err(f) if f.kind == sim::FaultKind::Unsupported => unknown.push(*chip),
+            Err(f) => return Err(format!("{chip}: {f}")),
+            Ok(got) if got.buffers != want.buffers => return Err(format!("{chip}: another result")),
+            Ok(_) => agree.push(*chip),
+        }
+    }
+    let left = match unknown.as_slice() {
+        [] => String::new(),
+        list => format!("; code for {} has an instruction that is not modelled", list.join(", ")),
+    };
+    Ok(format!("two witnesses, ours missing: PTX and the vendor's code for {}{left}", agree.join(", ")))
 }
 
 fn launch(file: &Path, tools: &Tools, bounds: Bounds, thread: usize) -> Result<String, String> {

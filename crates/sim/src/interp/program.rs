@@ -284,6 +284,8 @@ pub struct Bulk {
     pub reduce: Option<(AtomFn, u8)>,
     /// The mbarrier that counts the bytes.
     pub done: Option<Addr>,
+    /// The CTAs of the cluster, a bit each, that all get the bytes, at the same offset; and their mbarriers the count.
+    pub multicast: Option<Slot>,
 }
 
 /// `st.async`, `red.async`

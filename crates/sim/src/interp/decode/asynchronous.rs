@@ -61,7 +61,7 @@ impl Decoder<'_> {
     /// `cp.async.bulk` without a tensor map.
     pub(super) fn bulk(&mut self, inst: &Inst) -> Result<Exec> {
         let ops = &inst.operands;
-        if inst.has(Mod::Tensor) || inst.op != Op::Cp || inst.has(Mod::CpMask) || inst.has(Mod::MulticastCluster) {
+        if inst.has(Mod::Tensor) || inst.op != Op::Cp || inst.has(Mod::CpMask) {
             return gap("");
         }
         if inst.has(Mod::Prefetch) || inst.has(Mod::CommitGroup) {
@@ -82,7 +82,12 @@ impl Decoder<'_> {
             true => None,
             false => Some(self.addr(arg(3)?)?),
         };
+        let multicast = match inst.has(Mod::MulticastCluster) {
+            true => Some(self.src(arg(4)?, T::U16)?),
+            false => None,
+        };
         Ok(Exec::Bulk(Box::new(Bulk {
+            multicast,
             to: (to_space, self.addr(arg(0)?)?),
             from: (from_space, self.addr(arg(1)?)?),
             size: self.src(arg(2)?, T::U32)?,

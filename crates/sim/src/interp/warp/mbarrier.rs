@@ -4,6 +4,7 @@ use super::memory::At;
 use super::*;
 use crate::copies::Piece;
 use crate::interp::mbarrier::{MOST, Object};
+use crate::memory::SHARED;
 use crate::shadow::Access;
 
 /// Where an object lies: rank of the CTA, offset in its memory.
@@ -169,16 +170,18 @@ impl Warp {
                     let v = get(bytes, 0, 8);
                     self.store_lane(env, (ts, ta + 8 * k as u64), 8, At { align: 8, ..how }, v).map_err(fault)?;
                 }
-            } else if size > 0 {
-                let (rank, off) = crate::memory::shared(env.shared, ta).map_err(fault)?;
-                let i = env.shared[rank].find(off, size, "shared").map_err(fault)?;
-                env.shared[rank].data[i..i + size as usize].copy_from_slice(&data);
-                let piece = Piece { place: (rank, i), size, who: self.who(env, lane, pc) };
-                env.shadow.start(piece.place, size, piece.who).map_err(fault)?;
-                if let Some(done) = &done {
-                    let (place, _) = self.object(env, done[lane], lane, pc)?;
-                    env.shadow.complete_on(place, piece);
+            } else if let Some(mask) = x.multicast {
+                self.need(env, depth, &[mask], 1 << lane, pc)?;
+                let mask = self.values(env.p, depth, mask)[lane];
+                let object = done.as_ref().map_or(0, |done| resolve(Space::Shared, done[lane]).1);
+                for rank in (0..16u64).filter(|rank| mask >> rank & 1 != 0) {
+                    let of = |a: u64| a & 0xff_ffff | rank << 24;
+                    self.copy_in(env, (of(ta), Some(of(object))), &data, (lane, pc))?;
+                    self.change(env, (SHARED | of(object), lane, pc), |o| transactions(o, -(size as i64)))?;
                 }
+                continue;
+            } else if size > 0 {
+                self.copy_in(env, (ta, done.as_ref().map(|d| d[lane])), &data, (lane, pc))?;
             }
             if let Some(done) = &done {
                 self.change(env, (done[lane], lane, pc), |o| transactions(o, -(size as i64)))?;
@@ -189,6 +192,29 @@ impl Warp {
 }
 
 impl Warp {
+    /// Bytes come to shared memory; they count as under way until the phase of the barrier ends.
+    fn copy_in(
+        &self,
+        env: &mut Env<'_>,
+        (to, done): (u64, Option<u64>),
+        data: &[u8],
+        (lane, pc): (usize, u32),
+    ) -> Res<()> {
+        let fault = |e| memory(e, lane, pc);
+        let size = data.len() as u32;
+        let (rank, off) = crate::memory::shared(env.shared, to).map_err(fault)?;
+        let i = env.shared[rank].find(off, size, "shared").map_err(fault)?;
+        env.shared[rank].data[i..i + data.len()].copy_from_slice(data);
+        let piece = Piece { place: (rank, i), size, who: self.who(env, lane, pc) };
+        env.shadow.start(piece.place, size, piece.who).map_err(fault)?;
+        if let Some(done) = done {
+            let done = if done >> 32 == 0 { SHARED | done } else { done };
+            let (place, _) = self.object(env, done, lane, pc)?;
+            env.shadow.complete_on(place, piece);
+        }
+        Ok(())
+    }
+
     /// `st.async`, `red.async`: a store counts as under way until the phase of its barrier ends.
     pub(super) fn async_store(&mut self, env: &mut Env<'_>, depth: usize, pc: u32, x: &AsyncStore, m: u32) -> Res<()> {
         self.need(env, depth, &x.s, m, pc)?;

@@ -1,0 +1,277 @@
+"""Writes tests/kernels/features: small kernels of one feature each (tensor, asynchronous copies, clusters, atomics, calls,
+warps), for the chips that their first line names. Every thread reads words of `in` and leaves four words in `out`."""
+
+import pathlib
+import random
+
+HERE = pathlib.Path(__file__).resolve().parent.parent / "features"
+OLD = ["sm_75", "sm_80", "sm_89", "sm_90a"]
+AMPERE = OLD[1:]
+ADA = OLD[2:]
+HOPPER = OLD[3:]
+kernels = {}
+
+
+def kernel(name, chips, body, shared="", cluster=0, before="", block=64, grid=2):
+    kernels[name] = (chips, body, shared, cluster, before, block, grid)
+
+
+def word(n):
+    """Word n of the thread's own data into %x<n>."""
+    return f"ld.global.u32 %x{n}, [%a+{512 * n}];"
+
+
+def floats(kind, dst, src, count):
+    """`count` registers %dst<k> of small integers as floats, from the bits of %src<k>."""
+    out = []
+    for k in range(count):
+        s = f"%{src}{k % 4}"
+        if kind in ("f16", "bf16"):
+            cvt = "cvt.rn.f16.u32" if kind == "f16" else "cvt.rn.bf16.f32"
+            for half in (0, 1):
+                out.append(f"bfe.u32 %t0, {s}, {4 * half + k}, 3;")
+                if kind == "bf16":
+                    out.append("cvt.rn.f32.u32 %g0, %t0;")
+                out.append(f"{cvt} %h{half}, {'%t0' if kind == 'f16' else '%g0'};")
+            out.append(f"mov.b32 %{dst}{k}, {{%h0, %h1}};")
+        else:
+            out.append(f"bfe.u32 %t0, {s}, {2 * k}, 3; cvt.rn.f32.u32 %g0, %t0; mov.b32 %{dst}{k}, %g0;")
+    return "\n".join(out)
+
+
+def regs(name, n):
+    return "{" + ", ".join(f"%{name}{k}" for k in range(n)) + "}"
+
+
+LOAD4 = " ".join(word(n) for n in range(4))
+for name, chips, instr, kind, na, nb, nc in [
+    ("mma_f16_k8", OLD, "m16n8k8.row.col.f32.f16.f16.f32", "f16", 2, 1, 4),
+    ("mma_f16_k16", AMPERE, "m16n8k16.row.col.f32.f16.f16.f32", "f16", 4, 2, 4),
+    ("mma_f16_f16", AMPERE, "m16n8k16.row.col.f16.f16.f16.f16", "f16", 4, 2, 2),
+    ("mma_bf16", AMPERE, "m16n8k16.row.col.f32.bf16.bf16.f32", "bf16", 4, 2, 4),
+    ("mma_tf32", AMPERE, "m16n8k8.row.col.f32.tf32.tf32.f32", "tf32", 4, 2, 4),
+]:
+    init = "mov.b32 %c0, 0; mov.b32 %c1, 0; mov.b32 %c2, 0; mov.b32 %c3, 0;"
+    twice = f"mma.sync.aligned.{instr} {regs('c', nc)}, {regs('a', na)}, {regs('b', nb)}, {regs('c', nc)};"
+    kernel(name, chips, "\n".join([LOAD4, floats(kind, "a", "x", na), floats(kind, "b", "x", nb), init, twice, twice] +
+                                  [f"mov.b32 %r{k}, %c{k};" for k in range(nc)]))
+for name, chips, instr, na, nb, nc in [
+    ("mma_s8_k16", OLD, "m8n8k16.row.col.s32.s8.s8.s32", 1, 1, 2),
+    ("mma_u8s8_k32", AMPERE, "m16n8k32.row.col.s32.u8.s8.s32", 4, 2, 4),
+    ("mma_s8_satfinite", AMPERE, "m16n8k32.row.col.satfinite.s32.s8.s8.s32", 4, 2, 4),
+    ("mma_s4", AMPERE, "m16n8k64.row.col.s32.s4.s4.s32", 4, 2, 4),
+    ("mma_u4_k32", OLD, "m8n8k32.row.col.s32.u4.u4.s32", 1, 1, 2),
+]:
+    kernel(name, chips, "\n".join(
+        [LOAD4] + [f"mov.b32 %a{k}, %x{k};" for k in range(na)] + [f"not.b32 %b{k}, %x{k + 1};" for k in range(nb)] +
+        [f"shl.b32 %c{k}, %x{k}, 16;" for k in range(nc)] +
+        [f"mma.sync.aligned.{instr} {regs('r', nc)}, {regs('a', na)}, {regs('b', nb)}, {regs('c', nc)};"]))
+for op in ("xor", "and"):
+    kernel(f"mma_b1_{op}", AMPERE, LOAD4 + "\n" + "\n".join(
+        f"mov.b32 %a{k}, %x{k}; mov.b32 %c{k}, %x{3 - k};" for k in range(4)) +
+        f"\nmma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.{op}.popc {regs('r', 4)}, {regs('a', 4)}, {{%x1, %x2}}, {regs('c', 4)};")
+kernel("mma_f64", AMPERE, LOAD4 + """
+and.b32 %t0, %x0, 255; cvt.rn.f64.u32 %d0, %t0; and.b32 %t1, %x1, 255; cvt.rn.f64.u32 %d1, %t1;
+cvt.rn.f64.u32 %d2, %x2; cvt.rn.f64.u32 %d3, %x3;
+mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d2, %d3}, {%d0}, {%d1}, {%d2, %d3};
+mov.b64 {%r0, %r1}, %d2; mov.b64 {%r2, %r3}, %d3;""")
+
+TILE = "shl.b32 %t0, %me, 4; mov.u32 %t1, tile; add.u32 %s0, %t0, %t1;\n"
+STORE4 = LOAD4 + "\nst.shared.v4.u32 [%s0], {%x0, %x1, %x2, %x3}; bar.sync 0;\n"
+for trans in ("", ".trans"):
+    for n in (1, 2, 4):
+        kernel(f"ldmatrix_x{n}{trans[1:]}", OLD, TILE + STORE4 +
+               f"ldmatrix.sync.aligned.m8n8.x{n}{trans}.shared.b16 {regs('r', n)}, [%s0];",
+               shared=".shared .align 16 .b8 tile[1024];")
+    kernel(f"stmatrix_x4{trans[1:]}", HOPPER, TILE + LOAD4 +
+           f"\nstmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 [%s0], {{%x0, %x1, %x2, %x3}}; bar.sync 0;\n"
+           "ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%s0];", shared=".shared .align 16 .b8 tile[1024];")
+kernel("movmatrix", OLD, LOAD4 + "\nmovmatrix.sync.aligned.m8n8.trans.b16 %r0, %x0;\nmovmatrix.sync.aligned.m8n8.trans.b16 %r1, %r0;")
+
+for size, op in ((4, "ca"), (8, "ca"), (16, "ca"), (16, "cg")):
+    count = size // 4
+    kernel(f"cp_async_{op}{size}", AMPERE, TILE + f"""
+mul.lo.u32 %t2, %i, {size}; cvt.u64.u32 %e0, %t2; add.u64 %e0, %e0, %in;
+cp.async.{op}.shared.global [%s0], [%e0], {size}; cp.async.commit_group; cp.async.wait_group 0; bar.sync 0;
+xor.b32 %s1, %t0, 16; add.u32 %s1, %s1, %t1;
+""" + "\n".join(f"ld.shared.u32 %r{k}, [%s1+{4 * k}];" for k in range(count)), shared=".shared .align 16 .b8 tile[1024];")
+kernel("cp_async_zfill", AMPERE, TILE + """
+and.b32 %t2, %me, 3; shl.b32 %t2, %t2, 2;
+shl.b32 %t3, %i, 4; cvt.u64.u32 %e0, %t3; add.u64 %e0, %e0, %in;
+cp.async.cg.shared.global [%s0], [%e0], 16, %t2; cp.async.wait_all;
+ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%s0];""", shared=".shared .align 16 .b8 tile[1024];")
+kernel("cp_async_pipeline", AMPERE, TILE + """
+shl.b32 %t3, %i, 2; cvt.u64.u32 %e0, %t3; add.u64 %e0, %e0, %in;
+cp.async.ca.shared.global [%s0], [%e0], 4; cp.async.commit_group;
+cp.async.ca.shared.global [%s0+4], [%e0+512], 4; cp.async.commit_group;
+cp.async.ca.shared.global [%s0+8], [%e0+1024], 4; cp.async.commit_group;
+cp.async.wait_group 2; ld.shared.u32 %r0, [%s0]; cp.async.wait_group 1; ld.shared.u32 %r1, [%s0+4];
+cp.async.wait_group 0; ld.shared.u32 %r2, [%s0+8];""", shared=".shared .align 16 .b8 tile[1024];")
+BAR = ".shared .align 16 .b8 tile[1024];\n.shared .align 8 .b64 bar;"
+INIT = """setp.eq.u32 %p0, %me, 0; mov.u32 %s2, bar;
+@%p0 mbarrier.init.shared.b64 [%s2], {count}; bar.sync 0;
+"""
+WAIT = "W{n}: mbarrier.try_wait.parity.shared.b64 %p1, [%s2], {n}; @!%p1 bra W{n};\n"
+kernel("mbarrier_phases", HOPPER, TILE + INIT.format(count=64) + LOAD4 + """
+st.shared.u32 [%s0], %x0; mbarrier.arrive.shared.b64 %e1, [%s2];
+""" + WAIT.format(n=0) + "xor.b32 %s1, %t0, 512; add.u32 %s1, %s1, %t1; ld.shared.u32 %r0, [%s1];\n" +
+       "mbarrier.arrive.shared.b64 %e1, [%s2];\n" + WAIT.format(n=1) + "st.shared.u32 [%s0], %r0; ld.shared.u32 %r1, [%s0];", shared=BAR)
+kernel("mbarrier_expect", HOPPER, TILE + INIT.format(count=1) + """
+@%p0 fence.mbarrier_init.release.cluster;
+@%p0 mbarrier.arrive.expect_tx.shared.b64 %e1, [%s2], 1024;
+@%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%t1], [%in], 1024, [%s2];
+""" + WAIT.format(n=0) + "ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%s0];", shared=BAR)
+kernel("bulk_store", HOPPER, TILE + LOAD4 + """
+setp.eq.u32 %p0, %me, 0; st.shared.v4.u32 [%s0], {%x3, %x2, %x1, %x0}; fence.proxy.async; bar.sync 0;
+mul.lo.u32 %t2, %cta, 1024; cvt.u64.u32 %e0, %t2; add.u64 %e0, %e0, %out;
+@%p0 cp.async.bulk.global.shared::cta.bulk_group [%e0], [%t1], 1024;
+@%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0; bra DONE;""", shared=BAR)
+for op in ("add", "max", "xor"):
+    kernel(f"bulk_reduce_{op}", HOPPER, TILE + LOAD4 + f"""
+setp.eq.u32 %p0, %me, 0; st.shared.v4.u32 [%s0], {{%x3, %x2, %x1, %x0}}; fence.proxy.async; bar.sync 0;
+mul.lo.u32 %t2, %cta, 1024; cvt.u64.u32 %e0, %t2; add.u64 %e0, %e0, %out;
+@%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.{op}.{'b32' if op == 'xor' else 'u32'} [%e0], [%t1], 1024;
+@%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0; bra DONE;""", shared=BAR)
+
+MEET = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n"
+RANK = "mov.u32 %t3, %cluster_ctarank; xor.b32 %t3, %t3, 1; mapa.shared::cluster.u32 %s1, %s0, %t3;\n"
+kernel("cluster_store", HOPPER, TILE + LOAD4 + "\n" + RANK + MEET + """
+st.shared::cluster.v4.u32 [%s1], {%x0, %x1, %x2, %x3};
+""" + MEET + "ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%s0];", shared=BAR, cluster=2)
+kernel("cluster_load", HOPPER, TILE + LOAD4 + "\nst.shared.v4.u32 [%s0], {%x0, %x1, %x2, %x3};\n" + RANK + MEET +
+       "ld.shared::cluster.v4.u32 {%r0, %r1, %r2, %r3}, [%s1];\n" + MEET, shared=BAR, cluster=2)
+kernel("cluster_atomics", HOPPER, TILE + LOAD4 + "\nst.shared.u32 [%s0], %x0;\n" + RANK + MEET +
+       "atom.shared::cluster.add.u32 %r0, [%s1], %x1;\n" + MEET + "ld.shared.u32 %r1, [%s0];", shared=BAR, cluster=2)
+kernel("cluster_numbers", HOPPER, """mov.u32 %r0, %cluster_ctarank; mov.u32 %r1, %cluster_nctarank; mov.u32 %r2, %clusterid.x;
+mov.u32 %r3, %cluster_ctaid.x; mov.u32 %t0, %nclusterid.x; shl.b32 %t0, %t0, 8; or.b32 %r3, %r3, %t0;""", cluster=2, grid=4)
+kernel("cluster_async_store", HOPPER, TILE + INIT.format(count=1) + LOAD4 + "\n" + RANK +
+       "mapa.shared::cluster.u32 %s3, %s2, %t3;\n@%p0 mbarrier.arrive.expect_tx.shared.b64 %e1, [%s2], 1024;\n" + MEET + """
+st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%s1], {%x0, %x1, %x2, %x3}, [%s3];
+""" + WAIT.format(n=0) + "ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%s0];\n" + MEET, shared=BAR, cluster=2)
+kernel("cluster_multicast", HOPPER, TILE + INIT.format(count=1) +
+       "@%p0 mbarrier.arrive.expect_tx.shared.b64 %e1, [%s2], 1024;\n" + MEET + """
+mov.u32 %t2, %cluster_ctarank; setp.eq.and.u32 %p2, %t2, 0, %p0; mov.u16 %h0, 3;
+@%p2 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%t1], [%in], 1024, [%s2], %h0;
+""" + WAIT.format(n=0) + "ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%s0];\n" + MEET, shared=BAR, cluster=2)
+
+APART = "mul.lo.u32 %t0, %me, 24; mov.u32 %t1, tile; add.u32 %s0, %t0, %t1;\n"
+WIDER = ".shared .align 16 .b8 tile[1536];"
+# The places of two neighbours, in the order of lanes for results that depend on it: every thread its own word.
+for op, types in [("add", "u32 u64 f32 f64"), ("min", "u32 s32 u64 s64"), ("max", "u32 s32 u64 s64"), ("and", "b32 b64"),
+                  ("or", "b32"), ("xor", "b32"), ("exch", "b32 b64"), ("inc", "u32"), ("dec", "u32")]:
+    for t in types.split():
+        wide = t.endswith("64")
+        v, old = ("%e1", "%e2") if wide else ("%x1", "%r2")
+        if t[0] == "f":
+            conv = "and.b32 %x1, %x1, 1023; " + ("cvt.rn.f64.u32 %d0, %x1; mov.b64 %e1, %d0;" if wide else "cvt.rn.f32.u32 %g0, %x1; mov.b32 %x1, %g0;")
+            v, old = ("%d0", "%d1") if wide else ("%g0", "%g1")
+        else:
+            conv = "mov.b64 %e1, {%x1, %x2};" if wide else ""
+        back = {"%e2": "mov.b64 {%r2, %r3}, %e2;", "%d1": "mov.b64 {%r2, %r3}, %d1;", "%g1": "mov.b32 %r2, %g1;"}.get(old, "")
+        reload = "ld.shared.v2.u32 {%r0, %r1}, [%s0];"
+        start = "mov.u32 %x0, 0; mov.u32 %x3, 0;" if t[0] == "f" else ""
+        kernel(f"atom_{op}_{t}", OLD, APART + LOAD4 + f"\n{start}\n{conv}\nst.shared.v2.u32 [%s0], {{%x0, %x3}}; bar.sync 0;\n"
+               f"atom.shared.{op}.{t} {old}, [%s0], {v}; bar.sync 0;\n{back}\n{reload}", shared=WIDER)
+kernel("atom_cas_b32", OLD, LOAD4 + "\nst.global.u32 [%o], %x0; and.b32 %t0, %me, 1; add.u32 %t0, %t0, %x0;\natom.global.cas.b32 %r2, [%o], %t0, %x1; ld.global.u32 %r0, [%o];")
+kernel("atom_cas_b64", OLD, LOAD4 + "\nmov.b64 %e0, {%x0, %x1}; st.global.u64 [%o], %e0; and.b32 %t0, %me, 1; cvt.u64.u32 %e1, %t0; add.u64 %e1, %e1, %e0; mov.b64 %e2, {%x2, %x3};\natom.global.cas.b64 %e3, [%o], %e1, %e2; mov.b64 {%r2, %r3}, %e3; ld.global.v2.u32 {%r0, %r1}, [%o];")
+kernel("atom_f16x2", OLD, LOAD4 + "\n" + floats("f16", "a", "x", 2) + "\nst.global.u32 [%o], %a0; atom.global.add.noftz.f16x2 %r2, [%o], %a1; ld.global.u32 %r0, [%o];")
+kernel("atom_bf16x2", HOPPER, LOAD4 + "\n" + floats("bf16", "a", "x", 2) + "\nst.global.u32 [%o], %a0; atom.global.add.noftz.bf16x2 %r2, [%o], %a1; ld.global.u32 %r0, [%o];")
+kernel("red_many", OLD, "mov.u32 %s0, tile;\nsetp.lt.u32 %p0, %me, 4; shl.b32 %t0, %me, 2; add.u32 %s1, %s0, %t0; mov.u32 %t1, 0; @%p0 st.shared.u32 [%s1], %t1; bar.sync 0;\n" + LOAD4 +
+       "\nred.shared.add.u32 [%s0], %x0; red.shared.max.u32 [%s0+4], %x1; red.shared.or.b32 [%s0+8], %x2; red.shared.inc.u32 [%s0+12], 10000; bar.sync 0;\nld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%s0];", shared=BAR)
+
+for mode, c in (("idx", "0x1f"), ("up", "0x0"), ("down", "0x1f"), ("bfly", "0x1f"), ("idx", "0x181f"), ("up", "0x1800"), ("down", "0x181f")):
+    kernel(f"shfl_{mode}_{c[2:]}", OLD, LOAD4 + f"\nand.b32 %t0, %x1, 31; shfl.sync.{mode}.b32 %r0|%p1, %x0, 5, {c}, -1; shfl.sync.{mode}.b32 %r1, %x2, 3, {c}, -1; selp.u32 %r2, 1, 0, %p1;")
+kernel("shfl_variable", OLD, LOAD4 + "\nand.b32 %t0, %x1, 31; shfl.sync.idx.b32 %r0|%p1, %x0, %t0, 0x1f, -1; selp.u32 %r2, 1, 0, %p1;")
+kernel("votes_half", OLD, LOAD4 + """
+and.b32 %t0, %lane, 16; setp.eq.u32 %p0, %t0, 0; and.b32 %t1, %x0, 1; setp.eq.u32 %p1, %t1, 0; @!%p0 bra B;
+vote.sync.ballot.b32 %r0, %p1, 0xffff; vote.sync.any.pred %p2, %p1, 0xffff; selp.u32 %r1, 1, 2, %p2; bra C;
+B: vote.sync.ballot.b32 %r0, %p1, 0xffff0000; vote.sync.all.pred %p2, %p1, 0xffff0000; selp.u32 %r1, 3, 4, %p2;
+C: activemask.b32 %r2; vote.sync.uni.pred %p2, %p0, -1; selp.u32 %r3, 5, 6, %p2; mov.u32 %r2, 0;""")
+kernel("match_any", OLD, LOAD4 + "\nand.b32 %t0, %x0, 3; match.any.sync.b32 %r0, %t0, -1; cvt.u64.u32 %e0, %t0; match.any.sync.b64 %r1, %e0, -1; match.all.sync.b32 %r2|%p1, %t0, -1; selp.u32 %r3, 1, 0, %p1;")
+for op in ("add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32"):
+    kernel(f"redux_{op.replace('.', '_')}", AMPERE, LOAD4 + f"\nor.b32 %x0, %x0, 5; redux.sync.{op} %r0, %x0, -1; and.b32 %t0, %lane, 1; setp.eq.u32 %p0, %t0, 0; @%p0 bra E;\nredux.sync.{op} %r1, %x1, 0xaaaaaaaa; E:")
+kernel("elect", HOPPER, "elect.sync %r0|%p0, -1; selp.u32 %r1, 1, 0, %p0;")
+kernel("warp_exchange", OLD, TILE + LOAD4 + "\nst.shared.u32 [%s0], %x0; bar.warp.sync -1; xor.b32 %s1, %t0, 48; add.u32 %s1, %s1, %t1; ld.shared.u32 %r0, [%s1];", shared=BAR)
+
+CALL = """.func (.param .b32 r) f(.param .b32 a, .param .b32 b) { .reg .b32 %u<4>; ld.param.b32 %u0, [a]; ld.param.b32 %u1, [b];
+  mad.lo.u32 %u2, %u0, %u1, 77; st.param.b32 [r], %u2; ret; }
+.func (.param .b32 r) g(.param .b32 a, .param .b32 b) { .reg .b32 %u<4>; ld.param.b32 %u0, [a]; ld.param.b32 %u1, [b];
+  sub.u32 %u2, %u0, %u1; st.param.b32 [r], %u2; ret; }
+.func (.param .b32 r) fact(.param .b32 a) { .reg .b32 %u<6>; .reg .pred %q; ld.param.b32 %u0, [a]; mov.u32 %u1, 1;
+  setp.lt.u32 %q, %u0, 2; @%q bra D; sub.u32 %u2, %u0, 1;
+  { .param .b32 pa; .param .b32 pr; st.param.b32 [pa], %u2; call (pr), fact, (pa); ld.param.b32 %u3, [pr]; } mul.lo.u32 %u1, %u3, %u0;
+  D: st.param.b32 [r], %u1; ret; }
+.func (.param .align 8 .b8 r[16]) swap(.param .align 8 .b8 a[16]) { .reg .b64 %u<2>; ld.param.b64 %u0, [a]; ld.param.b64 %u1, [a+8];
+  st.param.b64 [r], %u1; st.param.b64 [r+8], %u0; ret; }
+.const .u64 table[2] = {f, g};
+"""
+
+
+def call2(target, proto=""):
+    return ("{ .param .b32 pa; .param .b32 pb; .param .b32 pr; st.param.b32 [pa], %x0; st.param.b32 [pb], %x1; "
+            f"{proto} call (pr), {target}, (pa, pb){', P' if proto else ''}; ld.param.b32 %r0, [pr]; }}")
+
+
+PROTO = "P: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b32 _);"
+kernel("call_direct", OLD, LOAD4 + "\n" + call2("f"), before=CALL)
+kernel("call_indirect", OLD, LOAD4 + "\nand.b32 %t0, %me, 1; shl.b32 %t0, %t0, 3; cvt.u64.u32 %e0, %t0; mov.u64 %e1, table; add.u64 %e0, %e0, %e1; ld.const.u64 %e2, [%e0];\n" + call2("%e2", PROTO), before=CALL)
+kernel("call_recursive", OLD, LOAD4 + "\nand.b32 %t0, %x0, 7;\n{ .param .b32 pa; .param .b32 pr; st.param.b32 [pa], %t0; call (pr), fact, (pa); ld.param.b32 %r0, [pr]; }", before=CALL)
+kernel("call_struct", OLD, LOAD4 + "\nmov.b64 %e0, {%x0, %x1}; mov.b64 %e1, {%x2, %x3};\n{ .param .align 8 .b8 pa[16]; .param .align 8 .b8 pr[16]; st.param.b64 [pa], %e0; st.param.b64 [pa+8], %e1; call (pr), swap, (pa); ld.param.b64 %e2, [pr]; ld.param.b64 %e3, [pr+8]; }\nmov.b64 {%r0, %r1}, %e2; mov.b64 {%r2, %r3}, %e3;", before=CALL)
+
+for op in ("vadd.u32.u32.s32.sat %r0, %x0.b1, %x1.h0;", "vabsdiff.s32.u32.u32 %r0, %x0.b2, %x1.b3, %x2;", "vmad.s32.s32.u32.shr7 %r0, %x0.h1, %x1.b0, %x2;",
+           "vset.s32.u32.lt %r0, %x0.b0, %x1.b1;", "vadd4.u32.u32.u32.add %r0, %x0, %x1, %x2;", "vavrg2.s32.s32.s32 %r0, %x0, %x1, %x2;", "vshl.u32.u32.u32.wrap %r0, %x0, %x1, %x2;"):
+    kernel("video_" + op.split(".")[0], OLD, LOAD4 + "\n" + op)
+
+
+def text(name, chips, body, shared, before, cluster):
+    return f"""// chips: {' '.join(chips)}
+.version 8.7
+.target {chips[0]}
+.address_size 64
+{before}
+.visible .entry {name}(.param .u64 p0, .param .u64 p1)
+{{
+.reg .b64 %in, %out, %a, %o, %e<8>;
+.reg .b32 %me, %cta, %i, %lane, %x<4>, %r<4>, %t<4>, %s<4>, %a<4>, %b<4>, %c<4>;
+.reg .b16 %h<2>;
+.reg .f32 %g<2>;
+.reg .f64 %d<4>;
+.reg .pred %p<3>;
+{shared}
+ld.param.u64 %in, [p0];
+ld.param.u64 %out, [p1];
+mov.u32 %me, %tid.x;
+mov.u32 %cta, %ctaid.x;
+mov.u32 %lane, %laneid;
+mad.lo.u32 %i, %cta, 64, %me;
+mul.wide.u32 %a, %i, 4;
+add.u64 %a, %a, %in;
+mul.wide.u32 %o, %i, 16;
+add.u64 %o, %o, %out;
+mov.u32 %r0, 0;
+mov.u32 %r1, 0;
+mov.u32 %r2, 0;
+mov.u32 %r3, 0;
+{body}
+st.global.v4.u32 [%o], {{%r0, %r1, %r2, %r3}};
+DONE:
+ret;
+}}
+"""
+
+
+def main():
+    HERE.mkdir(exist_ok=True)
+    for name, (chips, body, shared, cluster, before, block, grid) in kernels.items():
+        (HERE / f"{name}.ptx").write_text(text(name, chips, body, shared, before, cluster))
+        data = random.Random(name).randbytes(2048 + 1024 * (grid - 2)).hex()
+        launch = f'kernel = "{name}"\ngrid = [{grid}]\nblock = [{block}]\n'
+        if cluster:
+            launch += f"cluster = [{cluster}]\n"
+        launch += f'[[arg]]\nbuffer = {{ hex = "{data}" }}\n[[arg]]\nbuffer = {{ bytes = {1024 * grid}, fill = 0 }}\nout = "out"\n'
+        (HERE / f"{name}.basic.toml").write_text(launch)
+    print(len(kernels), "kernels")
+
+
+if __name__ == "__main__":
+    main()
