@@ -22,10 +22,20 @@ const COMBINATIONS: usize = 128;
 /// Kernels that the vendor's tool gets at a time.
 const BATCH: usize = 40;
 
-/// Instructions whose results say something of the machine rather than of their operands; the fragments of `wmma` have
-/// no stated layout.
-const OPAQUE: [Op; 8] =
-    [Op::Createpolicy, Op::Stacksave, Op::Alloca, Op::Mbarrier, Op::Cvta, Op::Istypep, Op::Activemask, Op::Wmma];
+/// Instructions whose results say something of the machine rather than of their operands, or that are defined for
+/// certain addresses only; the fragments of `wmma` have no stated layout.
+const OPAQUE: [Op; 10] = [
+    Op::Createpolicy,
+    Op::Stacksave,
+    Op::Alloca,
+    Op::Mbarrier,
+    Op::Cvta,
+    Op::Mapa,
+    Op::Getctarank,
+    Op::Istypep,
+    Op::Activemask,
+    Op::Wmma,
+];
 
 /// A register of an instruction.
 #[derive(Clone, Debug)]
