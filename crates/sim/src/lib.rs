@@ -36,7 +36,7 @@ pub struct Config {
     pub check_uninitialized: bool,
     /// Stop at data races in shared memory.
     pub check_races: bool,
-    /// SASS for sm_90: stop where a result is read before its latency has passed.
+    /// SASS, from sm_80 on: stop where a result is read before its latency has passed.
     pub check_hazards: bool,
     /// Threads of this machine that run clusters; 0 for as many as it has processors.
     pub threads: usize,
