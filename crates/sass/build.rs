@@ -62,6 +62,8 @@ struct FormDef {
     /// Suffix of the register of an address, by slot.
     variants: Vec<FormDef>,
     uniform: bool,
+    /// Forms of a lower rank are asked first: 0 with `first`, 2 from a file `X.more.isa`, else 1.
+    rank: u8,
     /// Guarded by UP although its registers are not all uniform.
     upguard: bool,
     class: String,
@@ -146,10 +148,11 @@ fn main() {
     let mut isa = Isa::default();
     let mut files: Vec<_> = fs::read_dir("isa").expect("isa/").map(|f| f.expect("isa/").path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "isa"));
-    // common.isa first: it defines what the others use. `X.other.isa` after all: it says how other chips differ.
+    // common.isa first: it defines what the others use. `X.other.isa` after them: it says how other chips differ; `X.more.isa` last.
     let rank = |f: &std::path::PathBuf| match f.file_stem().and_then(|s| s.to_str()) {
         Some("common") => 0,
         Some(stem) if stem.ends_with(".other") => 2,
+        Some(stem) if stem.ends_with(".more") => 3,
         _ => 1,
     };
     files.sort_by_key(|f| (rank(f), f.clone()));

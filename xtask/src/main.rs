@@ -21,7 +21,8 @@ usage: cargo xtask <command>
   test                        formatting, lints, oracle, all tests, conformance
   conformance [--filter NAME] run every launch of tests/kernels on three engines and compare
   conformance --sass [--arch sm_XX,..] [--words N] [--quick]
-                              the description of SASS against nvdisasm: words of ptxas and N mutated ones a target
+                              the description of SASS against nvdisasm: words of ptxas and N mutated ones a target;
+                              --save DIR keeps the words, --from DIR takes them, --every N takes one kernel in N
   mine-isa [--arch sm_XX,..]  the same, with everything that the description lacks or says otherwise
   conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
   conformance --instructions [OPCODE,..]

@@ -163,6 +163,8 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         "f32" => imm(false, "F32"),
         "f64" => imm(false, "F64High"),
         "f16" => imm(false, "F16x2"),
+        "h16" => imm(false, "F16"),
+        "bh16" => imm(false, "Bf16"),
         "sr100" => imm(false, "SpecialReg100"),
         "sr" => imm(false, "SpecialReg"),
         "swz" => imm(false, "Swizzle"),
@@ -273,14 +275,78 @@ fn apart(isa: &Isa, fa: &FormDef, fb: &FormDef) -> bool {
     disjoint || excluded(fa, fb) || excluded(fb, fa)
 }
 
+/// A run of bits that lies in one half of the word: first bit, number of bits; no bits where it does not.
+fn run(bits: &[(u8, u8)]) -> (u8, u8) {
+    match *bits {
+        [(from, count)] if count < 64 && (from >= 64 || from + count <= 64) => (from, count),
+        _ => (0, 0),
+    }
+}
+
+/// What decoding needs of a form on chips whose fields of uniform registers are wide or not: a `form::Candidate`.
+fn candidate(isa: &Isa, n: usize, v: usize, form: &FormDef, wide: bool) -> String {
+    let need = OPCODE | 1 << 91 | form.explicit;
+    let free = form.fixed_mask & !need;
+    let (need, free) = if wide { (need & !form.wide, free & !form.wide) } else { (need, free) };
+    let none = |o: Option<u8>| o.unwrap_or(0);
+    let slots = form.slots.iter().map(|slot| {
+        let (from, mut count) = run(&slot.bits);
+        let how = match slot.kind.as_str() {
+            _ if count == 0 => "Other",
+            "r" | "u" | "p" | "up" | "b" => "Reg",
+            "shex" if slot.shift == 0 => "Signed",
+            "const" | "target" => "Other",
+            _ if slot.shift == 0 => "Unsigned",
+            _ => "Other",
+        };
+        if slot.kind == "u" && wide && count == 6 {
+            count = 8;
+        }
+        let file = ["r", "u", "p", "up", "b"].iter().position(|k| *k == slot.kind).unwrap_or(0);
+        // Of uniform registers the highest number is URZ, which we know as 255.
+        let top = if slot.kind == "u" && count > 0 { ((1u32 << count) - 1) as i16 } else { -1 };
+        let marks = [slot.neg, slot.abs, slot.inv].iter().enumerate().map(|(i, m)| u8::from(m.is_some()) << i).sum::<u8>();
+        format!(
+            "SlotRead {{ how: How::{how}, file: {file}, from: {from}, count: {count}, xor: {}, top: {top}, marks: {marks}, neg: {}, abs: {}, inv: {} }}",
+            slot.xor,
+            none(slot.neg),
+            none(slot.abs),
+            none(slot.inv)
+        )
+    });
+    let slots: Vec<String> = slots.collect();
+    let mods: Vec<(u8, u8)> = form.mods.iter().map(|m| run(&m.bits)).collect();
+    // Modifiers that lack values: `u64::MAX` in place of a set of values asks the description.
+    let checks = form.mods.iter().enumerate().filter_map(|(i, m)| {
+        let count: u32 = m.bits.iter().map(|b| b.1 as u32).sum();
+        let Some(def) = isa.enums.get(m.values.trim_end_matches("::VALUES")) else { return None };
+        let full = def.values.len() == 1 << count && def.values.iter().all(|v| v.is_some());
+        if full {
+            return None;
+        }
+        let set = def.values.iter().take(64).enumerate().fold(0u64, |s, (n, v)| s | (u64::from(v.is_some()) << n));
+        Some((i as u8, if count <= 6 && run(&m.bits).1 != 0 { set } else { u64::MAX }))
+    });
+    let checks: Vec<(u8, u64)> = checks.collect();
+    format!(
+        "Candidate {{ need: {:?}, fixed: {:?}, free: {free:#x}, rest: {:#x}, form: {n}, variant: {v}, uniform_guard: {}, slots: &[{}], mods: &{mods:?}, checks: &{checks:?} }}",
+        [need as u64, (need >> 64) as u64],
+        [(form.fixed & need) as u64, ((form.fixed & need) >> 64) as u64],
+        form.fixed & free,
+        form.uniform || form.upguard,
+        slots.join(", ")
+    )
+}
+
 /// The decode index: for each chip, opcode bits 11:0 and bit 91 -> a run of forms, those that need more bits first.
 fn index(isa: &Isa, out: &mut String) {
     let chips = [75u16, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];
     let mut tables: Vec<Vec<(u16, u16)>> = Vec::new();
-    let mut list: Vec<(usize, usize)> = Vec::new();
+    let mut list: Vec<String> = Vec::new();
     let mut by_chip = Vec::new();
-    let mut known: BTreeMap<Vec<(usize, usize)>, u16> = BTreeMap::new();
+    let mut known: BTreeMap<(bool, Vec<(usize, usize)>), u16> = BTreeMap::new();
     for chip in chips {
+        let wide = chip >= 100;
         let mut by_opcode: BTreeMap<usize, Vec<(usize, usize, &FormDef)>> = BTreeMap::new();
         for (n, base) in isa.forms.iter().enumerate() {
             for (v, form) in std::iter::once(base).chain(&base.variants).enumerate() {
@@ -292,18 +358,22 @@ fn index(isa: &Isa, out: &mut String) {
         }
         let mut table = vec![(0u16, 0u16); 8192];
         for (key, mut forms) in by_opcode {
-            forms.sort_by_key(|f| (std::cmp::Reverse(f.2.explicit.count_ones()), f.0, f.1));
+            forms.sort_by_key(|f| (f.2.rank, std::cmp::Reverse(f.2.explicit.count_ones()), f.0, f.1));
             for (i, a) in forms.iter().enumerate() {
                 for b in &forms[i + 1..] {
                     let both = a.2.fixed_mask & b.2.fixed_mask;
-                    if a.2.fixed & both == b.2.fixed & both && a.2.explicit == b.2.explicit && !apart(isa, a.2, b.2) {
+                    if a.2.rank == b.2.rank
+                        && a.2.fixed & both == b.2.fixed & both
+                        && a.2.explicit == b.2.explicit
+                        && !apart(isa, a.2, b.2)
+                    {
                         bad(&a.2.at, format!("{} and {} can be the same word on sm_{chip}", a.2.name, b.2.name));
                     }
                 }
             }
-            let forms: Vec<(usize, usize)> = forms.iter().map(|f| (f.0, f.1)).collect();
-            let start = *known.entry(forms.clone()).or_insert_with(|| {
-                list.extend(&forms);
+            let names: Vec<(usize, usize)> = forms.iter().map(|f| (f.0, f.1)).collect();
+            let start = *known.entry((wide, names)).or_insert_with(|| {
+                list.extend(forms.iter().map(|f| candidate(isa, f.0, f.1, f.2, wide)));
                 (list.len() - forms.len()) as u16
             });
             table[key] = (start, forms.len() as u16);
@@ -314,9 +384,12 @@ fn index(isa: &Isa, out: &mut String) {
         });
         by_chip.push((chip, n as u8));
     }
+    // By number, each chip as the last known before it.
+    let of = |sm: u16| by_chip.iter().rev().find(|c| c.0 <= sm).map_or(0, |c| c.1);
+    let by_number: Vec<u8> = (0..=255).map(of).collect();
     let _ = writeln!(
         out,
-        "/// The chips, and which table of [`DECODE_INDEX`] is theirs.\npub static DECODE_CHIPS: &[(u16, u8)] = &{by_chip:?};"
+        "/// Which table of [`DECODE_INDEX`] is that of a chip, by its number.\npub static DECODE_CHIP: [u8; 256] = {by_number:?};"
     );
     let _ = writeln!(
         out,
@@ -327,7 +400,8 @@ fn index(isa: &Isa, out: &mut String) {
     }
     let _ = writeln!(
         out,
-        "];\n/// Forms and their variants, grouped by opcode.\npub static DECODE_LIST: &[(u16, u8)] = &{list:?};"
+        "];\n/// Forms and their variants, grouped by opcode.\npub static DECODE_LIST: &[Candidate] = &[\n    {},\n];",
+        list.join(",\n    ")
     );
 }
 

@@ -1,6 +1,8 @@
 //! Reads the `.isa` files.
 
 use super::shapes::shapes;
+use std::collections::BTreeMap;
+
 use super::{CONTROL, EnumDef, FormDef, GUARD, Isa, ModDef, OPCODE, SlotDef, bad, bits, mask, number};
 
 /// Attributes of a slot: `def use usedef r u p up b imm.. const target`, bits, `-63 |62 ~90 xN x:NAME reuse=1 inv shift=2`.
@@ -9,8 +11,8 @@ fn slot_attributes(at: &str, slot: &mut SlotDef, words: &[&str]) {
         let (head, rest) = word.split_at(1);
         match *word {
             "def" | "use" | "usedef" => slot.role = word.to_string(),
-            "r" | "u" | "p" | "up" | "b" | "const" | "target" | "hex" | "shex" | "f32" | "f64" | "f16" | "dec"
-            | "sr" | "swz" | "sb" | "gsb" | "set" | "sr100" => {
+            "r" | "u" | "p" | "up" | "b" | "const" | "target" | "hex" | "shex" | "f32" | "f64" | "f16" | "h16"
+            | "bh16" | "dec" | "sr" | "swz" | "sb" | "gsb" | "set" | "sr100" => {
                 slot.kind = word.to_string();
             }
             "inv" => slot.default_inv = true,
@@ -148,6 +150,7 @@ impl Isa {
             name: raw.head[0].clone(),
             sms: vec![(75, 999)],
             class: class.into(),
+            rank: if at.contains(".more.isa") { 2 } else { 1 },
             ..Default::default()
         };
         let mut shape_kind = None;
@@ -175,6 +178,8 @@ impl Isa {
                 }
             } else if word == "upguard" {
                 base.upguard = true;
+            } else if word == "first" {
+                base.rank = 0;
             } else if word == "uniform" {
                 base.uniform = true;
             } else if ["load", "store", "sync", "flow", "cross_lane"].contains(&word.as_str()) {
@@ -222,8 +227,15 @@ impl Isa {
                 }
             }
         }
+        // `Name@85=enum%90..`: other chips lack the modifier.
+        let mut mod_chips: Vec<(String, Vec<(u16, u16)>)> = Vec::new();
         for spec in &mods {
-            base.mods.push(self.modifier(at, spec));
+            let (spec, only) = spec.split_once('%').unwrap_or((spec, ""));
+            let field = self.modifier(at, spec);
+            if !only.is_empty() {
+                mod_chips.push((field.name.clone(), chips(at, only)));
+            }
+            base.mods.push(field);
         }
         // Which slots: those named in the text, in its order, then the hidden ones.
         let mut order: Vec<String> = Vec::new();
@@ -318,7 +330,9 @@ impl Isa {
                 }
                 form.slots.push(slot);
             }
-            self.finish(form);
+            for variant in lacking(&form, &mod_chips) {
+                self.finish(variant);
+            }
         }
     }
 
@@ -395,6 +409,34 @@ impl Isa {
         self.forms.push(form);
     }
 }
+
+/// The form, and a variant for each set of chips that lack some of its modifiers.
+fn lacking(form: &FormDef, mod_chips: &[(String, Vec<(u16, u16)>)]) -> Vec<FormDef> {
+    let has = |sms: &[(u16, u16)], chip: u16| sms.iter().any(|&(a, b)| a <= chip && chip <= b);
+    let mut sets: BTreeMap<Vec<&str>, Vec<(u16, u16)>> = BTreeMap::new();
+    for chip in (75..=LAST_CHIP).filter(|&c| has(&form.sms, c)) {
+        let lacks = mod_chips.iter().filter(|m| !has(&m.1, chip)).map(|m| m.0.as_str()).collect();
+        let sms = sets.entry(lacks).or_default();
+        let end = if chip == LAST_CHIP { 999 } else { chip };
+        match sms.last_mut() {
+            Some(last) if last.1 + 1 == chip => last.1 = end,
+            _ => sms.push((chip, end)),
+        }
+    }
+    let mut out = vec![form.clone()];
+    for (lacks, sms) in sets.into_iter().filter(|(lacks, _)| !lacks.is_empty()) {
+        let mut variant = FormDef { sms, ..form.clone() };
+        variant.mods.retain(|m| !lacks.contains(&m.name.as_str()));
+        for name in lacks {
+            variant.text = variant.text.replace(&format!("{{{name}}}"), "").replace(&format!("{{.{name}}}"), "");
+        }
+        out.push(variant);
+    }
+    out
+}
+
+/// Chips of later numbers are as this one.
+const LAST_CHIP: u16 = 130;
 
 /// The same slot in the uniform file.
 fn uniform_slot(slot: &mut SlotDef) {

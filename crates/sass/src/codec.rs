@@ -1,10 +1,11 @@
 //! Instruction <-> 128-bit word, by the tables.
 
 use crate::control::Control;
-use crate::form::{Bits, Form, FormId, ModField, Slot, SlotKind};
+use crate::form::{Bits, Candidate, Form, FormId, How, ModField, Slot, SlotKind, SlotRead};
 use crate::inst::{Inst, Operand, Value};
 use crate::reg::{File, Reg};
-use crate::tables::{DECODE_CHIPS, DECODE_INDEX, DECODE_LIST, FORMS};
+use crate::tables::{DECODE_CHIP, DECODE_INDEX, DECODE_LIST, FORMS};
+use smallvec::SmallVec;
 
 /// Why an instruction has no word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,47 +192,95 @@ fn legal(field: &ModField, value: u8) -> bool {
     matches!(field.values.get(value as usize), Some(Some(_)))
 }
 
+/// The half of the word in which bit `at` lies, shifted so that this bit is the lowest.
+#[inline]
+fn from_bit(halves: [u64; 2], at: u8) -> u64 {
+    (if at < 64 { halves[0] } else { halves[1] }) >> (at & 63)
+}
+
+/// The forms that a word may be on chip `sm`, by its opcode, those that need most bits first.
+#[inline]
+fn candidates(halves: [u64; 2], sm: u16) -> &'static [Candidate] {
+    let chip = DECODE_CHIP[sm.min(255) as usize];
+    let key = (halves[0] & 0xfff) as usize | ((halves[1] >> (91 - 64) & 1) as usize) << 12;
+    let (start, count) = DECODE_INDEX[chip as usize][key];
+    &DECODE_LIST[start as usize..start as usize + count as usize]
+}
+
+/// The candidate that a word is: forms of the same bits differ in the values that their modifiers have.
+#[inline(always)]
+fn find(word: u128, halves: [u64; 2], sm: u16) -> Option<&'static Candidate> {
+    candidates(halves, sm).iter().find(|c| {
+        (halves[0] & c.need[0] ^ c.fixed[0]) | (halves[1] & c.need[1] ^ c.fixed[1]) == 0
+            && c.checks.iter().all(|&(n, set)| {
+                if set == u64::MAX {
+                    let field = &FORMS[c.form as usize].variant(c.variant).mods[n as usize];
+                    return legal(field, extract(word, field.bits) as u8);
+                }
+                let (from, count) = c.mods[n as usize];
+                set >> (from_bit(halves, from) & ones(count)) & 1 != 0
+            })
+    })
+}
+
 /// The form of a word on chip `sm`, and which variant of it, found by its opcode bits.
 pub fn find_form(word: u128, sm: u16) -> Option<(FormId, u8)> {
-    let chip = DECODE_CHIPS.iter().rev().find(|c| c.0 <= sm).unwrap_or(&DECODE_CHIPS[0]);
-    let key = (word & 0xfff) as usize | ((word >> 91 & 1) as usize) << 12;
-    let (start, count) = DECODE_INDEX[chip.1 as usize][key];
-    let list = &DECODE_LIST[start as usize..start as usize + count as usize];
-    let wide = wide(sm);
-    // The forms that need more bits come first; forms of the same bits differ in the values that their modifiers have.
-    let matches = |form: &Form| {
-        let need = if wide { form.need & !form.wide } else { form.need };
-        word & need == form.fixed & need
+    find(word, [word as u64, (word >> 64) as u64], sm).map(|c| (FormId(c.form), c.variant))
+}
+
+#[inline]
+fn read_slot(word: u128, halves: [u64; 2], c: &Candidate, n: usize, read: &SlotRead, wide: bool) -> Operand {
+    let raw = from_bit(halves, read.from) & ones(read.count);
+    let value = match read.how {
+        How::Reg => {
+            let index = if raw as i16 == read.top { 255 } else { raw as u8 ^ read.xor };
+            Value::Reg(Reg::numbered(read.file, index))
+        }
+        How::Signed => Value::Imm(sign_extend(raw, read.count)),
+        How::Unsigned => Value::Imm(raw as i64),
+        How::Other => return decode_operand(word, &FORMS[c.form as usize].variant(c.variant).slots[n], wide),
     };
-    let legal = |form: &Form| form.mods.iter().all(|f| legal(f, extract(word, f.bits) as u8));
-    let found = list.iter().find(|&&(n, v)| {
-        let form = FORMS[n as usize].variant(v);
-        matches(form) && legal(form)
-    });
-    found.map(|&(n, v)| (FormId(n), v))
+    let mut operand = Operand { value, neg: false, abs: false, inv: false };
+    if read.marks != 0 {
+        let bit = |at: u8, mark: u8| from_bit(halves, at) as u8 & read.marks >> mark & 1 != 0;
+        (operand.neg, operand.abs, operand.inv) = (bit(read.neg, 0), bit(read.abs, 1), bit(read.inv, 2));
+    }
+    operand
 }
 
 /// What `word` says on chip `sm` (`90` for sm_90).
 pub fn decode(word: u128, sm: u16) -> Decoded {
-    let Some((id, variant)) = find_form(word, sm) else { return Decoded::Unknown(word) };
-    let form = id.get().variant(variant);
+    let halves = [word as u64, (word >> 64) as u64];
+    let Some(c) = find(word, halves, sm) else { return Decoded::Unknown(word) };
     let wide = wide(sm);
-    let file = if form.uniform_guard { File::Upred } else { File::Pred };
+    let file = if c.uniform_guard { File::Upred } else { File::Pred };
     let guard = Operand {
         value: Value::Reg(Reg::phys(file, (word >> 12 & 7) as u8)),
         neg: false,
         abs: false,
         inv: word >> 15 & 1 != 0,
     };
-    let free = if wide { form.free & !form.wide } else { form.free };
+    let mut operands = SmallVec::new();
+    for (n, read) in c.slots.iter().enumerate() {
+        operands.push(read_slot(word, halves, c, n, read, wide));
+    }
+    let mut mods = SmallVec::new();
+    for (n, &(from, count)) in c.mods.iter().enumerate() {
+        mods.push(if count != 0 {
+            (from_bit(halves, from) & ones(count)) as u8
+        } else {
+            extract(word, FORMS[c.form as usize].variant(c.variant).mods[n].bits) as u8
+        });
+    }
+    let extra = (word ^ c.rest) & c.free;
     Decoded::Known(Inst {
-        form: id,
-        variant,
+        form: FormId(c.form),
+        variant: c.variant,
         guard,
-        operands: form.slots.iter().map(|slot| decode_operand(word, slot, wide)).collect(),
-        mods: form.mods.iter().map(|field| extract(word, field.bits) as u8).collect(),
+        operands,
+        mods,
         ctrl: decode_control(word),
-        extra: Some((word ^ form.fixed) & free).filter(|&bits| bits != 0).map(Box::new),
+        extra: if extra == 0 { None } else { Some(Box::new(extra)) },
     })
 }
 

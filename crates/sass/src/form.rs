@@ -124,6 +124,10 @@ pub enum ImmPrint {
     F64High,
     /// Two 16-bit floats.
     F16x2,
+    /// One 16-bit float.
+    F16,
+    /// One 16-bit float with the exponent of 32 bits.
+    Bf16,
     /// Special-register name.
     SpecialReg,
     /// As [`ImmPrint::SpecialReg`], with the names that sm_100 added.
@@ -331,3 +335,67 @@ pub enum Alias {
 
 /// No effect beyond the operands.
 pub const NO_EFFECTS: Effects = Effects { load: false, store: false, sync: false, flow: false, cross_lane: false };
+
+/// What decoding needs of a form or variant, in few bytes. The build step makes it from the same description; anything
+/// unusual is left to that ([`How::Other`], runs without bits).
+#[derive(Debug)]
+pub struct Candidate {
+    /// Bits that tell the form from others: low and high half of the word.
+    pub need: [u64; 2],
+    /// Their values.
+    pub fixed: [u64; 2],
+    /// Bits that mean nothing.
+    pub free: u128,
+    /// What they are in words that we make.
+    pub rest: u128,
+    /// Number of the form.
+    pub form: u16,
+    /// Number of the variant.
+    pub variant: u8,
+    /// Guarded by a uniform predicate.
+    pub uniform_guard: bool,
+    /// One for each slot.
+    pub slots: &'static [SlotRead],
+    /// First bit and number of bits of each modifier.
+    pub mods: &'static [(u8, u8)],
+    /// Modifiers that lack some values: number of the modifier and the set of its values; all ones ask the description.
+    pub checks: &'static [(u8, u64)],
+}
+
+/// How a slot is read.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotRead {
+    /// As what.
+    pub how: How,
+    /// The register file as its number.
+    pub file: u8,
+    /// First bit.
+    pub from: u8,
+    /// Number of bits, all in one half of the word.
+    pub count: u8,
+    /// Bits of a predicate's number that are stored complemented.
+    pub xor: u8,
+    /// The number that is URZ; -1 for none.
+    pub top: i16,
+    /// Which of the next three there are, lowest bit first.
+    pub marks: u8,
+    /// Bit of arithmetic negation.
+    pub neg: u8,
+    /// Bit of absolute value.
+    pub abs: u8,
+    /// Bit of complement.
+    pub inv: u8,
+}
+
+/// The kinds of slots that are read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// A register.
+    Reg,
+    /// A number in two's complement.
+    Signed,
+    /// A number.
+    Unsigned,
+    /// By the description.
+    Other,
+}

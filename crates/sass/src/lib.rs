@@ -17,7 +17,8 @@ pub mod text;
 /// The tables that the build step makes from `isa/*.isa`.
 pub mod tables {
     use crate::form::{
-        Alias, Effects, Form, HideZero, ImmPrint, ModField, NO_EFFECTS, Piece, Role, Slot, SlotKind, Suffix, Width,
+        Alias, Candidate, Effects, Form, HideZero, How, ImmPrint, ModField, NO_EFFECTS, Piece, Role, Slot, SlotKind,
+        SlotRead, Suffix, Width,
     };
     use crate::latency::Class;
     use crate::reg::File;

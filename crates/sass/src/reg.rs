@@ -43,6 +43,11 @@ impl Reg {
         Reg((file as u32) << 28 | index as u32)
     }
 
+    /// Physical register `index` of the file of this number.
+    pub(crate) const fn numbered(file: u8, index: u8) -> Reg {
+        Reg((file as u32) << 28 | index as u32)
+    }
+
     /// Virtual register (or vector-pool entry) `id` of `file`; `id` below 2^28.
     pub const fn virt(file: File, id: u32) -> Reg {
         Reg(1 << 31 | (file as u32) << 28 | (id & 0x0fff_ffff))

@@ -162,7 +162,7 @@ fn indexed(out: &mut String, inst: &Inst, c: u8, r: u8, labels: &dyn Labels) {
         return;
     }
     // LDCU leaves URZ out, ULDC does not.
-    if (reg == Reg::RZ && offset != 0) || (reg == Reg::URZ && inst.form().mnemonic == "LDCU") {
+    if offset != 0 && (reg == Reg::RZ || (reg == Reg::URZ && inst.form().mnemonic == "LDCU")) {
         return constant(out, bank, offset, false);
     }
     let _ = write!(out, "c[{bank:#x}][{reg}");
@@ -179,10 +179,12 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
     let (base, last) = (register(slots[0]), slots[slots.len() - 1]);
     let uniform = if slots.len() == 3 { Some(register(slots[1])) } else { None };
     let Value::Imm(distance) = inst.operands[last as usize].value else { return };
+    // RZ times four is not shown.
+    let suffix = if base == Reg::RZ && uniform.is_none() && suffix.starts_with(".X") { "" } else { suffix };
     match uniform {
-        None if base == Reg::RZ && distance != 0 && suffix.is_empty() => {
+        None if (base == Reg::RZ || base == Reg::URZ) && distance != 0 && suffix.is_empty() => {
             // Without a register it is an address; some forms still show it signed.
-            let signed = matches!(inst.form().mnemonic, "LDGSTS" | "LDSM" | "STSM");
+            let signed = matches!(inst.form().mnemonic, "LDGSTS" | "LDSM" | "STSM" | "LDCU");
             let bits: u8 = inst.form().slots[last as usize].bits.iter().map(|b| b.1).sum();
             return hex(out, if signed { distance } else { distance & ((1i64 << bits) - 1) });
         }
@@ -273,9 +275,11 @@ fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
         }
         ImmPrint::F32 => float(out, single(value as u32)),
         ImmPrint::F64High => float(out, f64::from_bits((value as u64) << 32)),
+        ImmPrint::F16 if says_bf16(inst) => float(out, single((value as u32) << 16)),
+        ImmPrint::F16 => float(out, half(value as u16)),
+        ImmPrint::Bf16 => float(out, single((value as u32) << 16)),
         ImmPrint::F16x2 => {
-            use crate::form::ModName as M;
-            let bf16 = inst.modifier(M::Fmt) == crate::enums::bf16::BF16_V2;
+            let bf16 = says_bf16(inst);
             let convert = |bits: u16| if bf16 { single((bits as u32) << 16) } else { half(bits) };
             float(out, convert((value >> 16) as u16));
             out.push_str(", ");
@@ -312,6 +316,12 @@ fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
             let _ = write!(out, "gsb{value}");
         }
     }
+}
+
+/// True if a modifier of the instruction says that its 16-bit floats have the exponent of 32 bits.
+fn says_bf16(inst: &Inst) -> bool {
+    let mut texts = inst.form().mods.iter().zip(&inst.mods).map(|(m, &v)| m.values.get(v as usize));
+    texts.any(|t| matches!(t, Some(Some(".BF16" | ".BF16_V2"))))
 }
 
 /// The name of a special register that sm_100 added.

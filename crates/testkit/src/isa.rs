@@ -60,6 +60,73 @@ pub fn disassemble(oracle: &Path, dir: &Path, target: &str, words: &[u128]) -> V
     }
 }
 
+/// The words that are known not to print as nvdisasm prints them: `tests/isa/known.list`, a line for each opcode (bits 11:0, bit
+/// 91 above them, in hexadecimal), mnemonic and list of chips (`*` for all), with the reason after ` -- `.
+pub struct Known(Vec<(u16, String, Vec<u16>)>);
+
+impl Known {
+    /// Reads the list.
+    ///
+    /// # Panics
+    /// If it cannot be read, or a line has no reason.
+    pub fn read() -> Known {
+        let path = crate::root().join("tests/isa/known.list");
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let lines = text.lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#'));
+        let entry = |line: &str| {
+            let (what, _) = line.split_once(" -- ").unwrap_or_else(|| panic!("known.list: no reason in {line}"));
+            let mut words = what.split_whitespace();
+            let mut word = || words.next().unwrap_or_else(|| panic!("known.list: {line}"));
+            let opcode = u16::from_str_radix(word(), 16).expect("an opcode");
+            let (mnemonic, chips) = (word().to_string(), word());
+            let chips = chips.split(',').filter(|c| *c != "*").map(number).collect();
+            (opcode, mnemonic, chips)
+        };
+        Known(lines.map(entry).collect())
+    }
+
+    /// True if words of this opcode and mnemonic are known to differ on the chip.
+    pub fn has(&self, word: u128, mnemonic: &str, sm: u16) -> bool {
+        let opcode = (word & 0xfff | (word >> 91 & 1) << 12) as u16;
+        self.0.iter().any(|(o, m, chips)| *o == opcode && m == mnemonic && (chips.is_empty() || chips.contains(&sm)))
+    }
+}
+
+/// What comes first in a text after the guard: `FADD` of `@P0 FADD.FTZ R0, R1, R2`.
+pub fn mnemonic(text: &str) -> &str {
+    text.split([' ', '.']).find(|w| !w.starts_with('@')).unwrap_or("")
+}
+
+/// A statement as the examples of the PTX table have them, with the register names of the corpus: there `%d` is any register of
+/// 64 bits, `%g` one for doubles.
+pub fn snippet(statement: &str) -> String {
+    const NAMES: [(&str, char); 10] = [
+        ("rd", 'd'),
+        ("ud", 'd'),
+        ("sd", 'd'),
+        ("uc", 'c'),
+        ("sc", 'c'),
+        ("uh", 'h'),
+        ("sh", 'h'),
+        ("u", 'r'),
+        ("s", 'r'),
+        ("d", 'g'),
+    ];
+    let mut parts = statement.split('%');
+    let mut out = parts.next().unwrap_or("").to_string();
+    for part in parts {
+        out.push('%');
+        let letters = part.bytes().take_while(u8::is_ascii_lowercase).count();
+        let (name, rest) = part.split_at(letters);
+        match NAMES.iter().find(|n| n.0 == name && rest.starts_with(|c: char| c.is_ascii_digit())) {
+            Some(&(_, letter)) => out.push(letter),
+            None => out.push_str(name),
+        }
+        out.push_str(rest);
+    }
+    out
+}
+
 /// `count` words that differ from one of `words` in one to three bits outside of the control field, distinct.
 pub fn mutate(words: &[u128], count: usize, random: &mut Random) -> Vec<u128> {
     if words.is_empty() {
@@ -88,11 +155,11 @@ pub fn mutate(words: &[u128], count: usize, random: &mut Random) -> Vec<u128> {
 }
 
 /// The distinct words of the corpus (`tests/isa` and `tests/kernels`) compiled for `target` at these levels; of one kernel in
-/// `every` (1 for all).
+/// `every` (1 for all). `statements` are more lines of PTX, each for a kernel of its own.
 ///
 /// # Panics
 /// If the corpus cannot be read or ptxas cannot be run.
-pub fn words(oracle: &Path, target: &str, levels: &[u8], every: usize) -> Vec<u128> {
+pub fn words(oracle: &Path, target: &str, levels: &[u8], every: usize, statements: &[String]) -> Vec<u128> {
     let mut found = BTreeSet::new();
     let mut each = |_: &str, cubin: &[u8]| found.extend(code(cubin));
     snippets(oracle, target, levels, every, &mut each);
@@ -110,6 +177,11 @@ pub type Each<'a> = &'a mut dyn FnMut(&str, &[u8]);
 /// If the corpus cannot be read or ptxas cannot be run.
 pub fn snippets(oracle: &Path, target: &str, levels: &[u8], every: usize, each: Each) {
     let dir = Scratch::new("corpus");
+    let entries: Vec<String> =
+        statements.iter().flat_map(|s| [entry(&snippet(s), false), entry(&snippet(s), true)]).step_by(every).collect();
+    for chunk in entries.chunks(100) {
+        batch(oracle, target, levels, chunk, &dir, &mut found);
+    }
     for path in crate::files("tests/isa", "txt") {
         let text = std::fs::read_to_string(&path).expect("readable");
         let entries: Vec<String> = text
@@ -256,7 +328,8 @@ fn expand(line: &str) -> Vec<String> {
 }
 
 /// Registers of a snippet: letter, PTX type, bytes.
-const REGISTERS: [(char, &str, usize); 7] = [
+const REGISTERS: [(char, &str, usize); 8] = [
+    ('c', "b8", 1),
     ('r', "b32", 4),
     ('d', "b64", 8),
     ('h', "b16", 2),
@@ -289,7 +362,7 @@ fn entry(snippet: &str, uniform: bool) -> String {
     for (kind, of, _) in REGISTERS {
         // Older targets lack 128-bit registers.
         if of != "b128" || named.iter().any(|n| n.0 == 'q') {
-            let _ = writeln!(out, ".reg .{of} %{kind}<40>;");
+            let _ = writeln!(out, ".reg .{of} %{kind}<300>;");
         }
     }
     out.push_str("ld.param.u64 %bs, [ptr]; mov.u32 %tx, %tid.x; mul.wide.u32 %of, %tx, 1024; add.s64 %bs, %bs, %of;\n");
@@ -312,13 +385,14 @@ fn entry(snippet: &str, uniform: bool) -> String {
     out.push_str(snippet);
     out.push('\n');
     out.push_str(&stores);
-    out.push_str("ret; }\n");
+    out.push_str("L: ret; }\n");
     out
 }
 
 fn head(target: &str) -> String {
     format!(
-        ".version 9.3\n{}\n.address_size 64\n.shared .align 128 .b8 smem[1024];\n.global .texref tex0;\n.global .surfref surf0;\n\
+        ".version 9.3\n{}\n.address_size 64\n.shared .align 128 .b8 smem[1024];\n.global .align 64 .b8 gmem[1024];\n\
+         .global .texref tex0;\n.global .surfref surf0;\n\
          .visible .func (.param .b32 o) helper(.param .b32 i) {{ .reg .b32 %t; ld.param.b32 %t, [i]; add.s32 %t, %t, 3; \
          st.param.b32 [o], %t; ret; }}\n",
         target_line(target)

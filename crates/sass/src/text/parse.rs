@@ -3,7 +3,7 @@
 //! The same table of pieces that prints a form reads it back: the pieces are matched from left to right, with
 //! backtracking where something may be left out, and the result counts only if it prints as the text says.
 
-use super::{Labels, NoLabels, print};
+use super::{Labels, NoLabels, print, says_bf16};
 use crate::control::Control;
 use crate::form::{Alias, FormId, ImmPrint, ModName, Piece, Slot, SlotKind, SlotName, Suffix};
 use crate::inst::{Inst, Operand, Value};
@@ -221,7 +221,9 @@ fn float(text: &str) -> Option<(f64, &str)> {
     let bytes = text.as_bytes();
     while let Some(&b) = bytes.get(end) {
         let sign = (b == b'-' || b == b'+') && (end == 0 || bytes[end - 1] == b'e');
-        if !(b.is_ascii_digit() || b == b'.' || sign || (b == b'e' && end > 0)) {
+        // `4.5e-41.H0`: a point needs a digit.
+        let point = b == b'.' && bytes.get(end + 1).is_some_and(u8::is_ascii_digit);
+        if !(b.is_ascii_digit() || point || sign || (b == b'e' && end > 0)) {
             break;
         }
         end += 1;
@@ -328,7 +330,9 @@ impl<'a> Matcher<'a> {
             }
             Piece::Address(slots, Suffix::Mod(m), _) => {
                 let values = self.inst.form().mods[m as usize].values;
-                values.iter().enumerate().rev().any(|(value, name)| {
+                // A bare distance shows no suffix.
+                let bare = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+                values.iter().enumerate().rev().filter(|(_, name)| !bare || **name == Some("")).any(|(value, name)| {
                     self.inst.mods[m as usize] = value as u8;
                     name.is_some_and(|name| self.address(slots, name, text).is_some_and(|after| self.run(rest, after)))
                 })
@@ -452,8 +456,12 @@ impl<'a> Matcher<'a> {
                 let (value, rest) = float(text)?;
                 ((value.to_bits() >> 32) as i64, rest)
             }
+            ImmPrint::F16 | ImmPrint::Bf16 => {
+                let (value, rest) = float(text)?;
+                (half_bits(value, print == ImmPrint::Bf16 || says_bf16(&self.inst))? as i64, rest)
+            }
             ImmPrint::F16x2 => {
-                let bf16 = self.inst.modifier(ModName::Fmt) == crate::enums::bf16::BF16_V2;
+                let bf16 = says_bf16(&self.inst);
                 let (high, rest) = float(text)?;
                 let (low, rest) = float(rest.strip_prefix(", ")?)?;
                 ((half_bits(high, bf16)? as i64) << 16 | half_bits(low, bf16)? as i64, rest)
