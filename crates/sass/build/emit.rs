@@ -319,7 +319,7 @@ fn candidate(isa: &Isa, n: usize, v: usize, form: &FormDef, wide: bool) -> Strin
     // Modifiers that lack values: `u64::MAX` in place of a set of values asks the description.
     let checks = form.mods.iter().enumerate().filter_map(|(i, m)| {
         let count: u32 = m.bits.iter().map(|b| b.1 as u32).sum();
-        let Some(def) = isa.enums.get(m.values.trim_end_matches("::VALUES")) else { return None };
+        let def = isa.enums.get(m.values.trim_end_matches("::VALUES"))?;
         let full = def.values.len() == 1 << count && def.values.iter().all(|v| v.is_some());
         if full {
             return None;

@@ -182,7 +182,10 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
     // RZ times four is not shown.
     let suffix = if base == Reg::RZ && uniform.is_none() && suffix.starts_with(".X") { "" } else { suffix };
     match uniform {
-        None if (base == Reg::RZ || base == Reg::URZ) && distance != 0 && suffix.is_empty() => {
+        None if (base == Reg::RZ || base == Reg::URZ && hide == HideZero::Always)
+            && distance != 0
+            && suffix.is_empty() =>
+        {
             // Without a register it is an address; some forms still show it signed.
             let signed = matches!(inst.form().mnemonic, "LDGSTS" | "LDSM" | "STSM" | "LDCU");
             let bits: u8 = inst.form().slots[last as usize].bits.iter().map(|b| b.1).sum();
@@ -318,10 +321,12 @@ fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
     }
 }
 
-/// True if a modifier of the instruction says that its 16-bit floats have the exponent of 32 bits.
+/// True if the text of the instruction says that its 16-bit floats have the exponent of 32 bits.
 fn says_bf16(inst: &Inst) -> bool {
-    let mut texts = inst.form().mods.iter().zip(&inst.mods).map(|(m, &v)| m.values.get(v as usize));
-    texts.any(|t| matches!(t, Some(Some(".BF16" | ".BF16_V2"))))
+    let form = inst.form();
+    let mods = form.mods.iter().zip(&inst.mods).filter_map(|(m, &v)| m.values.get(v as usize).copied().flatten());
+    let texts = form.syntax.iter().filter_map(|p| if let Piece::Text(text) = p { Some(*text) } else { None });
+    mods.chain(texts).any(|text| text.contains(".BF16"))
 }
 
 /// The name of a special register that sm_100 added.

@@ -64,10 +64,10 @@ pub fn random_words(count: usize, seed: u64) -> Vec<(FormId, u128)> {
             continue;
         }
         let mut done = 0;
-        for _ in 0..count * 1000 {
+        for tries in 0..count * 1000 {
             let control = 0x1f_ffffu128 << 105;
-            // Bits that mean nothing in this form can be what tells it from one that is asked before it.
-            let plain = if random.bits() & 1 == 0 { form.free } else { 0 };
+            // Bits that mean nothing in this form can be what tells it from one that is asked before it: then they are needed.
+            let plain = if tries < count * 500 || done > 0 { form.free } else { 0 };
             let mut word = random.word() & !(form.need | plain) & !control | form.fixed & (form.need | plain);
             word |= 0x7f2u128 << 105;
             if random.bits() & 1 == 0 {
