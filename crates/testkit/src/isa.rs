@@ -161,6 +161,12 @@ pub fn mutate(words: &[u128], count: usize, random: &mut Random) -> Vec<u128> {
 /// If the corpus cannot be read or ptxas cannot be run.
 pub fn words(oracle: &Path, target: &str, levels: &[u8], every: usize, statements: &[String]) -> Vec<u128> {
     let mut found = BTreeSet::new();
+    let dir = Scratch::new("statements");
+    let entries: Vec<String> =
+        statements.iter().flat_map(|s| [entry(&snippet(s), false), entry(&snippet(s), true)]).step_by(every).collect();
+    for chunk in entries.chunks(100) {
+        batch(oracle, target, levels, chunk, &dir, &mut |_, cubin| found.extend(code(cubin)));
+    }
     let mut each = |_: &str, cubin: &[u8]| found.extend(code(cubin));
     snippets(oracle, target, levels, every, &mut each);
     kernels(oracle, target, levels, every, &mut each);
@@ -177,11 +183,6 @@ pub type Each<'a> = &'a mut dyn FnMut(&str, &[u8]);
 /// If the corpus cannot be read or ptxas cannot be run.
 pub fn snippets(oracle: &Path, target: &str, levels: &[u8], every: usize, each: Each) {
     let dir = Scratch::new("corpus");
-    let entries: Vec<String> =
-        statements.iter().flat_map(|s| [entry(&snippet(s), false), entry(&snippet(s), true)]).step_by(every).collect();
-    for chunk in entries.chunks(100) {
-        batch(oracle, target, levels, chunk, &dir, &mut found);
-    }
     for path in crate::files("tests/isa", "txt") {
         let text = std::fs::read_to_string(&path).expect("readable");
         let entries: Vec<String> = text
