@@ -72,7 +72,19 @@ impl Decoder<'_> {
             Piece::Address(slots, suffix, _) => Some((slots, suffix)),
             _ => None,
         });
-        let Some((slots, suffix)) = all.nth(n) else { return gap("no address") };
+        let Some((slots, suffix)) = all.nth(n) else {
+            // `[UR4+0x8]`: a uniform pair alone.
+            if n > 0
+                || !wide
+                || !form.slots.iter().any(|s| s.name == S::URc)
+                || form.slots.iter().any(|s| s.name == S::Ra)
+            {
+                return gap("no address");
+            }
+            let pair = [self.src(inst, S::URc)?, self.word(inst, S::URc, 1)?];
+            let offset = Self::imm(inst, S::Imm).unwrap_or(0);
+            return Ok(Addr { low: self.k(0), high: None, uniform: None, wide: Some(pair), scale: 1, offset });
+        };
         let suffix = match suffix {
             Suffix::Text(t) => t,
             Suffix::Mod(m) => {
