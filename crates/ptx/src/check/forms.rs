@@ -93,18 +93,8 @@ fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
                 }
             }
             // These may be written twice.
-            None if matches!(
-                m,
-                Mod::Sync
-                    | Mod::Sat
-                    | Mod::Satfinite
-                    | Mod::NaN
-                    | Mod::Approx
-                    | Mod::Relu
-                    | Mod::Cc
-                    | Mod::Uni
-                    | Mod::Shiftamt
-            ) && all.iter().filter(|&&o| o == m).count() > 1
+            None if super::repeat::MAY_REPEAT.contains(&m)
+                && all.iter().filter(|&&o| o == m).count() > 1
                 && (form.name.contains(&m) || form.groups.iter().any(|g| g.words.iter().any(|w| w.word == m))) => {}
             None => {
                 wrong_type |= ScalarType::from_mod(m).is_some();

@@ -4,6 +4,10 @@ use crate::access::{AtomOp, CacheOp, CmpOp, Rounding, Scope};
 use crate::isa::{Mod, Op};
 use crate::module::Inst;
 
+/// Modifiers that may be written twice.
+pub(super) const MAY_REPEAT: [Mod; 9] =
+    [Mod::Sync, Mod::Sat, Mod::Satfinite, Mod::NaN, Mod::Approx, Mod::Relu, Mod::Cc, Mod::Uni, Mod::Shiftamt];
+
 /// Of what there may be one: `None` where the words are told apart otherwise.
 fn kind(op: Op, word: Mod) -> Option<&'static str> {
     let name = word.name();
@@ -146,15 +150,7 @@ pub(super) fn repeated(inst: &Inst) -> Option<String> {
             | Mod::Weak
             | Mod::Noftz
             | Mod::Mmio => Some(format!("Duplicate .{} modifier", word.name())),
-            Mod::Sync
-            | Mod::Sat
-            | Mod::Satfinite
-            | Mod::NaN
-            | Mod::Approx
-            | Mod::Relu
-            | Mod::Cc
-            | Mod::Uni
-            | Mod::Shiftamt => None,
+            word if MAY_REPEAT.contains(&word) => None,
             _ if crate::types::Space::from_mod(word).is_some() => None,
             Mod::Lo | Mod::Hi | Mod::Wide | Mod::Full | Mod::Row | Mod::Col => None,
             _ => Some(format!("Multiple .{} modifiers specified", word.name())),
