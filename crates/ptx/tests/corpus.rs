@@ -1,6 +1,8 @@
 //! Every PTX file of the repository: parses without a message, prints, and parses to the same module again.
 
-use ptx::module::{Body, Item, Module};
+mod common;
+
+use common::bare;
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
@@ -34,22 +36,6 @@ fn corpus() -> Vec<(PathBuf, String)> {
     assert!(files.len() > 20, "the corpus is there");
     let read = |p: PathBuf| (p.clone(), std::fs::read_to_string(&p).expect("corpus files are readable"));
     files.into_iter().map(read).collect()
-}
-
-/// The module without its places.
-fn bare(mut m: Module) -> Module {
-    m.vars.iter_mut().for_each(|v| v.span = Default::default());
-    for item in &mut m.items {
-        if let Item::Alias { span, .. } = item {
-            *span = Default::default();
-        }
-    }
-    for f in &mut m.funcs {
-        f.span = Default::default();
-        f.labels.iter_mut().for_each(|l| l.span = Default::default());
-        f.body = f.body.take().map(Body::without_places);
-    }
-    m
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //!
 //! The other tests run it for a second; `SASSAFRAS_FUZZ_SECONDS=600 SASSAFRAS_FUZZ_SEED=7` for ten minutes from another start.
 
-use ptx::module::{Body, Item, Module};
+mod common;
+
+use common::bare;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use testkit::Random;
@@ -142,22 +144,6 @@ impl Maker {
             }
         }
     }
-}
-
-/// The module without its places.
-fn bare(mut m: Module) -> Module {
-    m.vars.iter_mut().for_each(|v| v.span = Default::default());
-    for item in &mut m.items {
-        if let Item::Alias { span, .. } = item {
-            *span = Default::default();
-        }
-    }
-    for f in &mut m.funcs {
-        f.span = Default::default();
-        f.labels.iter_mut().for_each(|l| l.span = Default::default());
-        f.body = f.body.take().map(Body::without_places);
-    }
-    m
 }
 
 /// What goes wrong with an input, if anything does.
