@@ -6,7 +6,7 @@ use crate::tools::{only, read, take};
 use arch::Target;
 use diag::Diagnostic;
 use diag::render::Source;
-use sim::{Arg, Config, Launch};
+use sim::{Config, Launch};
 use std::path::{Path, PathBuf};
 
 /// Runs the command; 1 on any mistake or fault.
@@ -92,11 +92,7 @@ fn run(args: &[String]) -> Result<u8, String> {
         }
     };
 
-    let buffers = launch.args.iter().filter_map(|a| match a {
-        Arg::Buffer { out, .. } => Some(out),
-        Arg::Value(_) => None,
-    });
-    for (name, bytes) in buffers.zip(&outcome.buffers) {
+    for (name, bytes) in launch.outputs().into_iter().zip(&outcome.buffers) {
         let Some(name) = name else { continue };
         report::out(&format!("{name}: {}\n", summary(bytes)));
         if let Some(folder) = &out {

@@ -91,6 +91,7 @@ fn differences(
             buffer(vec![0; data.len()]),
             Arg::Value((pairs.len() as u32).to_le_bytes().to_vec()),
         ],
+        ..Launch::default()
     };
     let out = sim::run_ptx(&m, &launch, &Config::default()).unwrap_or_else(|f| panic!("{f:?}\n{text}"));
     let result = &out.buffers[1];

@@ -16,9 +16,13 @@
 //!
 //! Integers may be written in any base of TOML; a float is a number, `nan`, `inf`, or its bits as a hexadecimal integer
 //! (`f32 = 0x7fc00000`, or the same as a string). Paths are kept as written: whoever calls [`Launch::parse`] gives the
-//! function that reads them, so nothing here touches a file.
+//! function that reads them, so nothing here touches a file. `tests/kernels/README.md` lists all keys.
+
+mod objects;
 
 use crate::num::soft::{BF16, F16, Round, from_f64};
+use crate::tensormap::TensorMap;
+use crate::texture::{Array, Object};
 use diag::{Diagnostic, Span};
 use std::ops::Range;
 use toml::Spanned;
@@ -42,6 +46,10 @@ pub struct Launch {
     pub shared: u32,
     /// Arguments, one a parameter, in order.
     pub args: Vec<Arg>,
+    /// Arrays of texels, for textures and surfaces.
+    pub arrays: Vec<Array>,
+    /// Texture, surface and sampler references of the module, by name.
+    pub binds: Vec<(String, Object)>,
 }
 
 /// An argument.
@@ -55,6 +63,15 @@ pub enum Arg {
         data: Vec<u8>,
         /// Where the content after the launch shall be written, as the launch file says.
         out: Option<String>,
+    },
+    /// A texture, surface or sampler; the parameter is its 64-bit handle.
+    Object(Object),
+    /// A tensor map: the parameter is the object of 128 bytes, or the 64-bit address of one in global memory.
+    TensorMap {
+        /// The map; its address is an offset in the buffer.
+        map: TensorMap,
+        /// Number of the argument that is the buffer.
+        buffer: usize,
     },
 }
 
@@ -75,7 +92,7 @@ impl Launch {
                 }]);
             }
         };
-        let mut reader = Reader { errors: Vec::new(), read };
+        let mut reader = Reader { errors: Vec::new(), wanted: Vec::new(), read };
         let launch = reader.launch(&table, text.len());
         if reader.errors.is_empty() { Ok(launch) } else { Err(reader.errors) }
     }
@@ -99,6 +116,16 @@ impl Launch {
         Ok(())
     }
 
+    /// Where the final contents go that a run gives: names of the launch file, buffers in the order of the arguments and
+    /// then arrays.
+    pub fn outputs(&self) -> Vec<Option<&str>> {
+        let buffers = self.args.iter().filter_map(|a| match a {
+            Arg::Buffer { out, .. } => Some(out.as_deref()),
+            _ => None,
+        });
+        buffers.chain(self.arrays.iter().map(|a| a.out.as_deref())).collect()
+    }
+
     /// Threads of one CTA.
     pub fn threads(&self) -> u64 {
         self.block.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64))
@@ -118,6 +145,8 @@ type Entry<'a, 'i> = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValu
 
 struct Reader<'r> {
     errors: Vec<Diagnostic>,
+    /// Names of arrays that objects want, with where the object is: an argument or a reference.
+    wanted: Vec<(String, Range<usize>, Result<usize, usize>)>,
     read: &'r mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
 }
 
@@ -158,19 +187,67 @@ impl Reader<'_> {
                     Some(list) => {
                         for item in list.iter() {
                             match item.get_ref().as_table() {
-                                Some(t) => launch.args.extend(self.arg(t, item.span())),
+                                Some(t) => {
+                                    let wanted = self.wanted.len();
+                                    launch.args.extend(self.arg(t, item.span()));
+                                    for w in &mut self.wanted[wanted..] {
+                                        w.2 = Ok(launch.args.len().wrapping_sub(1));
+                                    }
+                                }
                                 None => self.error(item.span(), "an argument is a table: [[arg]]"),
                             }
                         }
                     }
                     None => self.error(value.span(), "arguments are written as [[arg]], one a parameter"),
                 },
+                "array" => match value.get_ref().as_array() {
+                    Some(list) => list.iter().for_each(|item| launch.arrays.extend(self.array(item))),
+                    None => self.error(value.span(), "arrays are written as [[array]]"),
+                },
+                "bind" => match value.get_ref().as_array() {
+                    Some(list) => {
+                        for item in list.iter() {
+                            if let Some((name, object, array)) = self.bind(item) {
+                                if let Some((array, at)) = array {
+                                    self.wanted.push((array, at, Err(launch.binds.len())));
+                                }
+                                launch.binds.push((name, object));
+                            }
+                        }
+                    }
+                    None => self.error(value.span(), "references are written as [[bind]]"),
+                },
                 other => {
                     let d = Diagnostic::error(format!("unknown key '{other}' in a launch file"))
                         .at(span(key.span()))
-                        .help("known are kernel, grid, block, cluster, shared and [[arg]]");
+                        .help("known are kernel, grid, block, cluster, shared, [[arg]], [[array]] and [[bind]]");
                     self.errors.push(d);
                 }
+            }
+        }
+        for (name, at, place) in std::mem::take(&mut self.wanted) {
+            let Some(n) = launch.arrays.iter().position(|a| a.name == name) else {
+                self.error(at, format!("there is no array '{name}'"));
+                continue;
+            };
+            let object = match place {
+                Ok(i) => launch.args.get_mut(i).and_then(|a| match a {
+                    Arg::Object(o) => Some(o),
+                    _ => None,
+                }),
+                Err(i) => launch.binds.get_mut(i).map(|b| &mut b.1),
+            };
+            if let Some(Object::Texture(a, _) | Object::Surface(a)) = object {
+                *a = n;
+            }
+        }
+        let maps = launch.args.iter().filter_map(|a| match a {
+            Arg::TensorMap { buffer, .. } => Some(*buffer),
+            _ => None,
+        });
+        for n in maps {
+            if !matches!(launch.args.get(n), Some(Arg::Buffer { .. })) && self.errors.is_empty() {
+                self.error(end..end, format!("argument {n} is no buffer, and a tensor map names it"));
             }
         }
         for (name, seen) in ["kernel", "grid", "block"].iter().zip(seen) {
@@ -262,9 +339,16 @@ impl Reader<'_> {
             }
             "bytes" => return self.hex(v).map(Arg::Value),
             "buffer" => return self.buffer(v),
+            "tensormap" => return self.tensormap(v),
+            "texture" | "surface" | "sampler" => {
+                let (object, array) = self.object(name, v)?;
+                // Which argument it is, the caller knows.
+                self.wanted.extend(array.map(|(array, at)| (array, at, Ok(0))));
+                return Some(Arg::Object(object));
+            }
             _ => {
                 let d = Diagnostic::error(format!("unknown kind of argument '{name}'")).at(span(key.span())).help(
-                    "known are u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64, bytes = \"hex\" and buffer = { ... }",
+                    "known are u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64, bytes = \"hex\", and buffer, texture, surface, sampler, tensormap = { ... }",
                 );
                 self.errors.push(d);
                 return None;

@@ -15,12 +15,17 @@ pub mod fault;
 pub mod launch;
 pub mod memory;
 pub mod num;
+#[allow(dead_code)] // the engines learn to use it
+pub mod tensormap;
 
 mod interp;
 mod machine;
 pub mod shadow;
 mod shape;
+#[allow(dead_code)] // the engines learn to use it
+pub mod texture;
 mod view;
+mod world;
 
 pub use fault::{Fault, FaultKind, Other, Place, SourceLine};
 pub use interp::run_ptx;
@@ -68,7 +73,8 @@ pub struct Stats {
 /// What a launch left.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Final content of every buffer argument, in the order of the arguments.
+    /// Final content of every buffer argument, in the order of the arguments, and then of every array: see
+    /// [`Launch::outputs`].
     pub buffers: Vec<Vec<u8>>,
     /// Counts.
     pub stats: Stats,

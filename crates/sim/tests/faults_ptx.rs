@@ -146,7 +146,7 @@ fn launches_that_do_not_fit() {
         ([3, 1, 1], [1, 1, 1], Some([0, 1, 1]), 0),
         ([1, 1, 1], [1, 1, 1], None, 300_000),
     ] {
-        let launch = Launch { kernel: "k".into(), grid, block, cluster, shared, args: arg() };
+        let launch = Launch { kernel: "k".into(), grid, block, cluster, shared, args: arg(), ..Launch::default() };
         assert_eq!(
             sim::run_ptx(&module, &launch, &Config::default()).unwrap_err().kind,
             FaultKind::Launch,

@@ -124,6 +124,7 @@ impl Case {
             cluster: (self.cluster > 1).then_some([self.cluster, 1, 1]),
             shared: self.shared,
             args: vec![Arg::Buffer { data: vec![1; 1024], out: None }],
+            ..Launch::default()
         }
     }
 }

@@ -6,10 +6,11 @@ use super::layout::layout;
 use super::program::{Lanes, Program, Special};
 use super::warp::{Env, Stop, Wait, Warp};
 use crate::fault::{Fault, FaultKind, Other, Place, SourceLine};
-use crate::launch::{Arg, Launch};
+use crate::launch::Launch;
 use crate::memory::{Global, LOCAL_SIZE, MAX_SHARED, SHARED_RESERVED, Window};
 use crate::shadow::{Checks, Shadow, Who};
 use crate::shape::{self, Engine, Run, Shape};
+use crate::world::World;
 use crate::{Config, Outcome};
 use ptx::module::{Directive, FuncKind, Module};
 use ptx::types::{Dim, SpecialReg as S};
@@ -59,18 +60,8 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
         return Err(bad(format!("the variable '{}' has {} bytes", v.name, v.size())));
     }
     let mut global = Global::new();
-    let mut buffers = Vec::new();
-    let mut values = Vec::new();
-    for (i, arg) in launch.args.iter().enumerate() {
-        match arg {
-            Arg::Value(bytes) => values.push(bytes.clone()),
-            Arg::Buffer { data, .. } => {
-                let at = global.alloc(data.clone(), 256, format!("argument {i}"));
-                buffers.push(at);
-                values.push(at.to_le_bytes().to_vec());
-            }
-        }
-    }
+    let sizes: Vec<usize> = f.params.iter().map(|v| m.vars[v.index()].size() as usize).collect();
+    let world = World::place(launch, &sizes, &mut global).map_err(bad)?;
     let l = layout(m, ptx::module::FuncId(entry as u32), &mut global);
     if l.frames.iter().any(|&n| n > LOCAL_SIZE) {
         return Err(bad(format!("a function needs more than {LOCAL_SIZE} bytes of local memory")));
@@ -80,7 +71,7 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
         return Err(bad(format!("{shared} bytes of shared memory; a CTA has at most {MAX_SHARED}")));
     }
     let mut param = Window { start: 0, data: vec![0; l.param_size as usize] };
-    for ((i, &v), value) in f.params.iter().enumerate().zip(&values) {
+    for ((i, &v), value) in f.params.iter().enumerate().zip(&world.values) {
         let var = &m.vars[v.index()];
         if var.size() as usize != value.len() {
             let message =
@@ -96,8 +87,7 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
     let p = decode(m, &l, ptx::module::FuncId(entry as u32), clustered);
     let grid = Grid { constant: Window { start: 0, data: p.constant.clone() }, p, shape, config, param };
     let stats = shape::run(&grid, shape.total(), &mut global, config).map_err(named)?;
-    let content = |at: u64| global.at(at).map(|a| a.data.clone()).unwrap_or_default();
-    Ok(Outcome { buffers: buffers.into_iter().map(content).collect(), stats })
+    Ok(Outcome { buffers: world.contents(&global), stats })
 }
 
 struct Grid<'a> {

@@ -995,7 +995,7 @@ mod tests {
             constant: Window::default(),
             shared: 0x400,
             reserved: 0x400,
-            buffers: vec![],
+            world: Default::default(),
             sm: 90,
         };
         let mut gaps = Vec::new();

@@ -30,12 +30,10 @@ pub fn run_sass(cubin: &[u8], launch: &Launch, config: &Config) -> Result<Outcom
     let image =
         Image::load(cubin, launch, &mut global).map_err(|e| named(Box::new(Fault::new(FaultKind::Launch, e))))?;
     let p = decode(&image);
-    let buffers = image.buffers.clone();
     let shape = Shape { launch, cluster: launch.cluster.unwrap_or([1; 3]) };
     let grid = Grid { p, image, shape, config };
     let stats = shape::run(&grid, shape.total(), &mut global, config).map_err(named)?;
-    let content = |at: u64| global.at(at).map(|a| a.data.clone()).unwrap_or_default();
-    Ok(Outcome { buffers: buffers.into_iter().map(content).collect(), stats })
+    Ok(Outcome { buffers: grid.image.world.contents(&global), stats })
 }
 
 struct Grid<'a> {

@@ -1,7 +1,8 @@
 //! A kernel of a cubin in memory: code, constant banks, globals, parameters.
 
-use crate::launch::{Arg, Launch};
+use crate::launch::Launch;
 use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, SHARED_RESERVED, Window};
+use crate::world::World;
 use cubin::elf::{Elf, Section};
 
 /// Value of R1 when a kernel starts: the end of the local memory of a thread, which grows down.
@@ -93,8 +94,8 @@ pub struct Image {
     pub shared: u32,
     /// Bytes at the start of shared memory that belong to the system.
     pub reserved: u32,
-    /// Addresses of the buffers.
-    pub buffers: Vec<u64>,
+    /// Buffers, arrays and objects of the launch.
+    pub world: World,
     /// The SM number of the file.
     pub sm: u16,
 }
@@ -145,23 +146,16 @@ impl Image {
         }
         let mut bank0 = section(&elf, &format!(".nv.constant0.{name}")).map(|s| s.data.clone()).unwrap_or_default();
         bank0.resize(bank0.len().max(layout.params), 0);
-        let mut buffers = Vec::new();
-        for (i, arg) in launch.args.iter().enumerate() {
-            let value = match arg {
-                Arg::Value(bytes) => bytes.clone(),
-                Arg::Buffer { data, .. } => {
-                    let at = global.alloc(data.clone(), 256, format!("argument {i}"));
-                    buffers.push(at);
-                    at.to_le_bytes().to_vec()
-                }
-            };
+        let sizes: Vec<usize> = params.iter().map(|p| p.1).collect();
+        let world = World::place(launch, &sizes, global)?;
+        for (i, value) in world.values.iter().enumerate() {
             let (offset, size) = params[i];
             if size != value.len() {
                 return Err(format!("parameter {i} has {size} bytes, the argument {}", value.len()));
             }
             let at = layout.params + offset;
             match bank0.get_mut(at..at + size) {
-                Some(to) => to.copy_from_slice(&value),
+                Some(to) => to.copy_from_slice(value),
                 None => return Err(format!("parameter {i} lies outside of its constant bank")),
             }
         }
@@ -214,7 +208,7 @@ impl Image {
         }
         let constant = banks[3].clone();
         let reserved = layout.reserved;
-        Ok(Image { code, banks, param, constant, shared: shared.max(reserved), reserved, buffers, sm })
+        Ok(Image { code, banks, param, constant, shared: shared.max(reserved), reserved, world, sm })
     }
 }
 

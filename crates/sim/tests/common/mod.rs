@@ -54,7 +54,7 @@ fn case(path: &Path, name: &str) -> Case {
                 out.as_ref()
                     .and_then(|out| std::fs::read(corpus().join("expected").join(format!("{name}.{out}"))).ok()),
             ),
-            Arg::Value(_) => None,
+            _ => None,
         })
         .collect();
     Case { name: name.to_string(), ptx: dir.join(format!("{kernel}.ptx")), launch, expected }

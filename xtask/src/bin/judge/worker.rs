@@ -49,6 +49,9 @@ fn one(root: &Path, item: &Item, driver: &Driver, device: i32, times: Times, out
                 args.push(at.to_le_bytes().to_vec());
                 buffers.push((at, data));
             }
+            Arg::Object(_) | Arg::TensorMap { .. } => {
+                return Err("textures and tensor maps are not launched on a GPU yet".into());
+            }
         }
     }
     let run = |args: &mut [Vec<u8>]| -> Result<Vec<Vec<u8>>, String> {
