@@ -39,6 +39,7 @@ fn launch() -> Launch {
             Arg::Buffer { data: vec![0; THREADS * OUT_BYTES], out: None },
             Arg::Value(n.to_le_bytes().to_vec()),
         ],
+        ..Launch::default()
     }
 }
 
