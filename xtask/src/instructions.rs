@@ -477,6 +477,7 @@ fn launch(n: usize, case: &Case) -> Launch {
             Arg::Buffer { data: values(case), out: None },
             Arg::Buffer { data: vec![0; bytes], out: Some("out".into()) },
         ],
+        ..Launch::default()
     }
 }
 
