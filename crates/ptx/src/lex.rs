@@ -44,10 +44,14 @@ pub(crate) struct Token {
     pub span: Span,
 }
 
-const WORD: u8 = 1;
-const START: u8 = 2;
+/// A byte within a name.
+pub(crate) const WORD: u8 = 1;
+/// The first byte of a name.
+pub(crate) const START: u8 = 2;
 const SPACE: u8 = 4;
 const HEX: u8 = 8;
+/// A byte within an opcode and its modifiers.
+pub(crate) const HEAD: u8 = 16;
 
 /// What a byte may be part of.
 static CLASS: [u8; 256] = {
@@ -64,6 +68,9 @@ static CLASS: [u8; 256] = {
         if b == b' ' || b == b'\t' || b == b'\n' || b == b'\r' || b == 0x0c || b == 0x0b {
             t[i] |= SPACE;
         }
+        if t[i] & WORD != 0 || b == b'.' || b == b':' {
+            t[i] |= HEAD;
+        }
         if b.is_ascii_hexdigit() {
             t[i] |= HEX;
         }
@@ -72,7 +79,7 @@ static CLASS: [u8; 256] = {
     t
 };
 
-fn is(b: u8, class: u8) -> bool {
+pub(crate) fn is(b: u8, class: u8) -> bool {
     CLASS[b as usize] & class != 0
 }
 
@@ -111,7 +118,7 @@ impl<'a> Lexer<'a> {
             match (self.at(self.pos), self.at(self.pos + 1)) {
                 (b'/', b'/') => {
                     let rest = &self.src[self.pos..];
-                    self.pos += rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+                    self.pos += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
                 }
                 (b'/', b'*') => {
                     let rest = &self.src[self.pos + 2..];

@@ -49,6 +49,18 @@ id!(
     InstId
 );
 id!(
+    /// A `.reg` of one function: see [`Body::regs`].
+    RegsId
+);
+id!(
+    /// A `.loc` of one function: see [`Body::loc`].
+    LocId
+);
+id!(
+    /// A `.pragma` of one function: see [`Body::pragma`].
+    PragmaId
+);
+id!(
     /// A `.callprototype`, `.calltargets` or `.branchtargets` table of one function: index into [`Function::tables`].
     TableId
 );
@@ -226,7 +238,7 @@ pub struct Function {
     /// Registers, of all scopes.
     pub regs: Vec<Register>,
     /// What the names of registers are made of, see [`Function::reg_name`].
-    pub(crate) reg_names: Vec<String>,
+    pub(crate) reg_names: Vec<RegName>,
     /// Labels, of all scopes.
     pub labels: Vec<Label>,
     /// Branch, call-target and prototype tables.
@@ -238,9 +250,9 @@ pub struct Function {
 impl Function {
     /// The name of a register as written (`%r1`), with the number of a `%r<10>` range filled in.
     pub fn reg_name(&self, reg: RegId) -> String {
-        let r = &self.regs[reg.index()];
-        let base = &self.reg_names[r.name as usize];
-        r.number.map_or_else(|| base.clone(), |n| format!("{base}{n}"))
+        let at = self.reg_names.partition_point(|n| n.first <= reg.0);
+        let Some(n) = at.checked_sub(1).map(|i| &self.reg_names[i]) else { return String::new() };
+        if n.range { format!("{}{}", n.base, reg.0 - n.first) } else { n.base.clone() }
     }
 }
 
@@ -274,15 +286,23 @@ pub enum Directive {
 }
 
 /// A register; its name is [`Function::reg_name`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Register {
     /// Type.
     pub ty: ScalarType,
     /// Vector length: 1, 2 or 4.
     pub vector: u8,
-    /// Index into [`Function::reg_names`], and the number behind it.
-    pub(crate) name: u32,
-    pub(crate) number: Option<u32>,
+}
+
+/// The name of a register, or what the names of the registers up to the next entry are made of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RegName {
+    /// The (first) register.
+    pub first: u32,
+    /// The name, or what stands before the number.
+    pub base: String,
+    /// True for `%r<10>`: the registers are numbered from 0 on.
+    pub range: bool,
 }
 
 /// A label.
@@ -334,6 +354,9 @@ pub struct Body {
     insts: Vec<Packed>,
     heads: Vec<Head>,
     operands: Vec<Operand>,
+    regs: Vec<Regs>,
+    locs: Vec<Loc>,
+    pragmas: Vec<Vec<String>>,
 }
 
 /// An opcode with its modifiers.
@@ -387,14 +410,10 @@ impl Body {
         id.index().checked_sub(1).map_or(0, |i| self.insts[i].operands as usize)
     }
 
-    /// The number of a head: [`Inst::head`] of the instructions that have it.
-    pub(crate) fn head(&mut self, op: Op, mods: &[Mod]) -> u32 {
-        let known = self.heads.iter().position(|h| h.op == op && h.mods.as_slice() == mods);
-        let at = known.unwrap_or_else(|| {
-            self.heads.push(Head { op, mods: mods.into() });
-            self.heads.len() - 1
-        });
-        at as u32
+    /// Adds a head that is not there yet: its number, [`Inst::head`] of the instructions that have it.
+    pub(crate) fn add_head(&mut self, head: Head) -> u32 {
+        self.heads.push(head);
+        self.heads.len() as u32 - 1
     }
 
     /// Adds an operand of the instruction that [`Body::push_inst`] is going to add.
@@ -426,13 +445,68 @@ impl Body {
         &mut self.operands[from..self.insts[id.index()].operands as usize]
     }
 
-    /// Gives back the memory that growing took in advance.
-    pub(crate) fn shrink(&mut self) {
-        self.stmts.shrink_to_fit();
-        self.insts.shrink_to_fit();
-        self.heads.shrink_to_fit();
-        self.operands.shrink_to_fit();
+    /// Moves everything out, into lists without room to grow, and keeps the room for the next body.
+    pub(crate) fn take(&mut self) -> Body {
+        Body {
+            stmts: exact(&mut self.stmts),
+            insts: exact(&mut self.insts),
+            heads: exact(&mut self.heads),
+            operands: exact(&mut self.operands),
+            regs: exact(&mut self.regs),
+            locs: exact(&mut self.locs),
+            pragmas: exact(&mut self.pragmas),
+        }
     }
+
+    /// Forgets everything but the room.
+    pub(crate) fn clear(&mut self) {
+        let Body { stmts, insts, heads, operands, regs, locs, pragmas } = self;
+        stmts.clear();
+        insts.clear();
+        heads.clear();
+        operands.clear();
+        regs.clear();
+        locs.clear();
+        pragmas.clear();
+    }
+
+    /// What a [`Stmt::Regs`] declares.
+    ///
+    /// # Panics
+    /// If the id is of another function; so do the next two.
+    pub fn regs(&self, id: RegsId) -> &Regs {
+        &self.regs[id.index()]
+    }
+
+    /// What a [`Stmt::Loc`] says.
+    pub fn loc(&self, id: LocId) -> &Loc {
+        &self.locs[id.index()]
+    }
+
+    /// The strings of a [`Stmt::Pragma`].
+    pub fn pragma(&self, id: PragmaId) -> &[String] {
+        &self.pragmas[id.index()]
+    }
+
+    pub(crate) fn push_regs(&mut self, regs: Regs) {
+        self.stmts.push(Stmt::Regs(RegsId(self.regs.len() as u32)));
+        self.regs.push(regs);
+    }
+
+    pub(crate) fn push_loc(&mut self, loc: Loc) {
+        self.stmts.push(Stmt::Loc(LocId(self.locs.len() as u32)));
+        self.locs.push(loc);
+    }
+
+    pub(crate) fn push_pragma(&mut self, words: Vec<String>) {
+        self.stmts.push(Stmt::Pragma(PragmaId(self.pragmas.len() as u32)));
+        self.pragmas.push(words);
+    }
+}
+
+/// Moves all elements into a list without room to grow.
+pub(crate) fn exact<T>(list: &mut Vec<T>) -> Vec<T> {
+    list.drain(..).collect()
 }
 
 impl std::ops::Deref for Body {
@@ -453,7 +527,7 @@ impl<'a> IntoIterator for &'a Body {
 }
 
 /// A statement of a function body.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stmt {
     /// An instruction: [`Body::inst`] gives it.
     Inst(InstId),
@@ -463,14 +537,15 @@ pub enum Stmt {
     Open,
     /// `}`
     Close,
-    /// `.reg`
-    Regs(Box<Regs>),
+    /// `.reg`: [`Body::regs`] gives it.
+    Regs(RegsId),
     /// A variable of function scope.
     Var(VarId),
     /// `.loc file line column [, function_name label [+ offset], inlined_at file line column]`.
-    Loc(Box<Loc>),
-    /// `.pragma`
-    Pragma(ThinVec<String>),
+    /// [`Body::loc`] gives it.
+    Loc(LocId),
+    /// `.pragma`: [`Body::pragma`] gives it.
+    Pragma(PragmaId),
     /// A table.
     Table(TableId),
 }
@@ -496,7 +571,7 @@ pub struct Loc {
     /// Column, from 1; 0 where unknown.
     pub column: u32,
     /// `function_name` label text and offset, and `inlined_at` file, line, column.
-    pub inlined: Option<(String, i64, u32, u32, u32)>,
+    pub inlined: Option<Box<(String, i64, u32, u32, u32)>>,
 }
 
 /// An instruction as written.
@@ -621,13 +696,51 @@ impl Select {
     }
 }
 
-/// What stands between `[` and `]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What stands between `[` and `]`: a base and bytes added to it. Texts have millions of them: it is kept in 12 bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Address {
+    /// The id of the base; the two highest bits tell what it is.
+    base: u32,
+    /// The low and the high half.
+    offset: [u32; 2],
+}
+
+const BASE_VAR: u32 = 1 << 30;
+const BASE_NONE: u32 = 2 << 30;
+
+impl Address {
+    /// An address of a base and the bytes added to it; none where the id is 2^30 or more, which no text has.
+    pub fn new(base: AddressBase, offset: i64) -> Option<Address> {
+        let base = match base {
+            AddressBase::Reg(RegId(n)) if n < BASE_VAR => n,
+            AddressBase::Var(VarId(n)) if n < BASE_VAR => n | BASE_VAR,
+            AddressBase::None => BASE_NONE,
+            _ => return None,
+        };
+        Some(Address { base, offset: [offset as u32, (offset >> 32) as u32] })
+    }
+
     /// Register, variable, or nothing (an absolute address).
-    pub base: AddressBase,
+    #[inline]
+    pub fn base(self) -> AddressBase {
+        match self.base & (BASE_VAR | BASE_NONE) {
+            0 => AddressBase::Reg(RegId(self.base)),
+            BASE_VAR => AddressBase::Var(VarId(self.base ^ BASE_VAR)),
+            _ => AddressBase::None,
+        }
+    }
+
     /// Bytes added.
-    pub offset: i64,
+    #[inline]
+    pub fn offset(self) -> i64 {
+        i64::from(self.offset[1] as i32) << 32 | i64::from(self.offset[0])
+    }
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Address").field("base", &self.base()).field("offset", &self.offset()).finish()
+    }
 }
 
 /// The base of an address.
@@ -647,9 +760,9 @@ mod tests {
 
     #[test]
     fn what_a_text_is_made_of_is_small() {
-        assert!(size_of::<Operand>() <= 24, "{}", size_of::<Operand>());
-        assert!(size_of::<Stmt>() <= 16, "{}", size_of::<Stmt>());
+        assert!(size_of::<Operand>() <= 16, "{}", size_of::<Operand>());
+        assert!(size_of::<Stmt>() <= 8, "{}", size_of::<Stmt>());
         assert!(size_of::<Packed>() <= 24, "{}", size_of::<Packed>());
-        assert!(size_of::<Register>() <= 16, "{}", size_of::<Register>());
+        assert!(size_of::<Register>() <= 2, "{}", size_of::<Register>());
     }
 }

@@ -262,7 +262,8 @@ impl Printer<'_> {
             Stmt::Open => self.out.push_str("\t{\n"),
             Stmt::Close => self.out.push_str("\t}\n"),
             Stmt::Regs(declared) => {
-                let Regs { first, count, range } = &**declared;
+                let Some(body) = &f.body else { return };
+                let Regs { first, count, range } = body.regs(*declared);
                 let Some(r) = f.regs.get(first.index()) else {
                     // `%r<0>` declares nothing: any type will do.
                     if let Some(base) = range {
@@ -289,8 +290,9 @@ impl Printer<'_> {
                 self.var(*id);
             }
             Stmt::Loc(l) => {
+                let Some(l) = f.body.as_ref().map(|b| b.loc(*l)) else { return };
                 put!(self, "\t.loc {} {} {}", l.file, l.line, l.column);
-                if let Some((name, offset, file, line, column)) = &l.inlined {
+                if let Some((name, offset, file, line, column)) = l.inlined.as_deref() {
                     put!(self, ", function_name {name}");
                     if *offset != 0 {
                         put!(self, "+{offset}");
@@ -301,7 +303,7 @@ impl Printer<'_> {
             }
             Stmt::Pragma(words) => {
                 self.out.push('\t');
-                self.pragma(words);
+                f.body.iter().for_each(|b| self.pragma(b.pragma(*words)));
             }
             Stmt::Table(t) => self.table(f, &f.tables[t.index()]),
         }
@@ -427,13 +429,13 @@ impl Printer<'_> {
             }
             Operand::Mem(a) => {
                 self.out.push('[');
-                match a.base {
+                match a.base() {
                     AddressBase::Reg(r) => self.reg(r),
                     AddressBase::Var(v) => self.out.push_str(&self.m.vars[v.index()].name),
-                    AddressBase::None => put!(self, "{}", a.offset),
+                    AddressBase::None => put!(self, "{}", a.offset()),
                 }
-                if a.offset != 0 && a.base != AddressBase::None {
-                    put!(self, "+{}", a.offset);
+                if a.offset() != 0 && a.base() != AddressBase::None {
+                    put!(self, "+{}", a.offset());
                 }
                 self.out.push(']');
             }

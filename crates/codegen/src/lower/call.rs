@@ -104,7 +104,7 @@ fn visit_vars(o: &Operand, f: &mut impl FnMut(VarId)) {
     match o {
         Operand::Var { var, .. } => f(*var),
         Operand::Mem(a) => {
-            if let AddressBase::Var(v) = a.base {
+            if let AddressBase::Var(v) = a.base() {
                 f(v);
             }
         }

@@ -278,7 +278,7 @@ impl Lower<'_, '_> {
             P::Red => {}
             P::St => {
                 if let Some(Operand::Mem(a)) = first
-                    && let ptx::module::AddressBase::Var(v) = a.base
+                    && let ptx::module::AddressBase::Var(v) = a.base()
                     && let Some(&(first, n)) = self.param_words.get(&v)
                 {
                     out.extend(first..first + n);

@@ -57,7 +57,7 @@ impl Lower<'_, '_> {
     /// Space, base value and offset of an address operand. The base has the width that the space wants.
     fn address(&mut self, x: &Inst, a: Address, space: Space) -> Res<(MemSpace, Value, i64)> {
         let mut space = space;
-        if let AddressBase::Var(v) = a.base {
+        if let AddressBase::Var(v) = a.base() {
             // A variable says its space itself; in a generic access it stands for its address in that space.
             space = self.m.vars[v.index()].space;
         }
@@ -72,27 +72,27 @@ impl Lower<'_, '_> {
         };
         let wide = matches!(mem, MemSpace::Generic | MemSpace::Global);
         let ty = if wide { Ty::B64 } else { Ty::B32 };
-        let (base, offset) = match a.base {
+        let (base, offset) = match a.base() {
             AddressBase::Reg(r) => {
                 let v = self.read_reg(r, None);
                 if self.f.ty(v) < ty {
                     return unsupported("a 32-bit address of global memory", x.span);
                 }
-                (self.b().resize(v, ty, false), a.offset)
+                (self.b().resize(v, ty, false), a.offset())
             }
-            AddressBase::None => (self.konst(ty, 0), a.offset),
+            AddressBase::None => (self.konst(ty, 0), a.offset()),
             AddressBase::Var(v) => match mem {
-                MemSpace::Global => (self.with_imm(Op::GlobalAddr, v.0 as i64, Ty::B64), a.offset),
-                MemSpace::Shared => (self.shared_address(v, a.offset, x.span)?, 0),
+                MemSpace::Global => (self.with_imm(Op::GlobalAddr, v.0 as i64, Ty::B64), a.offset()),
+                MemSpace::Shared => (self.shared_address(v, a.offset(), x.span)?, 0),
                 MemSpace::Local => {
                     let at = self.local_offset(v, x.span)?;
-                    (self.with_imm(Op::LocalAddr, at + a.offset, Ty::B32), 0)
+                    (self.with_imm(Op::LocalAddr, at + a.offset(), Ty::B32), 0)
                 }
                 MemSpace::Const => {
                     let at = self.const_offset(v, x.span)?;
-                    (self.with_imm(Op::ConstAddr, at + a.offset, Ty::B32), 0)
+                    (self.with_imm(Op::ConstAddr, at + a.offset(), Ty::B32), 0)
                 }
-                _ => (self.konst(Ty::B32, 0), self.kernel_param(v) + a.offset),
+                _ => (self.konst(Ty::B32, 0), self.kernel_param(v) + a.offset()),
             },
         };
         Ok((mem, base, offset))
@@ -120,11 +120,11 @@ impl Lower<'_, '_> {
         let dsts = self.vector_operands(&x.operands[0]);
         let (ty, bytes) = self.element(x, t)?;
         let space = x.space();
-        if let AddressBase::Var(v) = a.base
+        if let AddressBase::Var(v) = a.base()
             && matches!(space, Space::Param | Space::ParamFunc)
             && (self.pf.kind == FuncKind::Func || !self.pf.params.contains(&v))
         {
-            return self.load_call_param(x, v, a.offset, &dsts, t);
+            return self.load_call_param(x, v, a.offset(), &dsts, t);
         }
         let signed = t.is_signed();
         let (mem_space, base, offset) = self.address(x, a, space)?;
@@ -189,10 +189,10 @@ impl Lower<'_, '_> {
             values.push(self.stored(s, t, ty, x)?);
         }
         let space = x.space();
-        if let AddressBase::Var(v) = a.base
+        if let AddressBase::Var(v) = a.base()
             && matches!(space, Space::Param | Space::ParamFunc)
         {
-            return self.store_call_param(x, v, a.offset, &values, bytes);
+            return self.store_call_param(x, v, a.offset(), &values, bytes);
         }
         let (mem_space, base, offset) = self.address(x, a, space)?;
         let mut mem = self.mem(x, mem_space, bytes);

@@ -162,7 +162,7 @@ impl Lower<'_, '_> {
         }
         let load = x.op == P::Ldmatrix;
         let Some(Operand::Mem(a)) = x.operands.get(load as usize).cloned() else { return self.unsupported(x) };
-        let base = match a.base {
+        let base = match a.base() {
             AddressBase::Reg(r) => {
                 let v = self.read_reg(r, None);
                 self.b().resize(v, Ty::B32, false)
@@ -175,7 +175,7 @@ impl Lower<'_, '_> {
         let regs = self.vector_operands(&x.operands[!load as usize]);
         if load {
             let types = vec![Ty::B32; regs.len()];
-            let id = self.b().push(Op::LdMatrix, attr, mem, a.offset, &[base], &types);
+            let id = self.b().push(Op::LdMatrix, attr, mem, a.offset(), &[base], &types);
             for (d, v) in regs.iter().zip(self.f.inst(id).results.clone()) {
                 self.write(d, v, false)?;
             }
@@ -184,7 +184,7 @@ impl Lower<'_, '_> {
             for r in &regs {
                 args.push(self.src(r, Ty::B32, x.span)?);
             }
-            self.b().push(Op::StMatrix, attr, mem, a.offset, &args, &[]);
+            self.b().push(Op::StMatrix, attr, mem, a.offset(), &args, &[]);
         }
         Ok(())
     }

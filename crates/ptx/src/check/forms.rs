@@ -6,9 +6,8 @@ use crate::isa::{Count, Form, Mod, Op, OperandForm, Slot};
 use crate::module::{Inst, Operand};
 use crate::types::ScalarType;
 use diag::Diagnostic;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 /// The types that a form's slots have in an instruction.
@@ -25,11 +24,15 @@ pub(super) struct Fit {
 /// The forms that a head fits.
 pub(super) type Fits = Rc<[Fit]>;
 
-type Known = (Op, SmallVec<[Mod; 6]>, Fits);
-
-/// Fits of the modifier lists seen so far.
+/// Fits of the modifier lists seen so far, by their number, and what has passed of each.
 #[derive(Default)]
-pub(super) struct Cache(FxHashMap<u64, Vec<Known>>);
+pub(super) struct Cache {
+    numbers: FxHashMap<(Op, SmallVec<[Mod; 6]>), u32>,
+    pub(super) known: Vec<(Fits, super::shape::Passed)>,
+}
+
+/// A head of a function that has not been looked up.
+const UNKNOWN: u32 = u32::MAX;
 
 /// How far modifiers are from a form.
 struct Miss {
@@ -355,34 +358,13 @@ impl Checker<'_> {
     /// The forms that the modifiers of an instruction fit; reports and gives none where there is none.
     pub(super) fn fits(&mut self, inst: &Inst) -> Fits {
         self.gated = false;
-        let head = inst.head as usize;
-        if let Some(Some(known)) = self.heads.get(head) {
-            return known.clone();
-        }
-        let (fits, keep) = self.fits_of_head(inst);
-        if keep {
-            if self.heads.len() <= head {
-                self.heads.resize(head + 1, None);
-            }
-            self.heads[head] = Some(fits.clone());
-        }
-        fits
-    }
-
-    /// The same, asking the module's other functions first; and false where an error is due each time.
-    fn fits_of_head(&mut self, inst: &Inst) -> (Fits, bool) {
-        let mut hasher = FxHasher::default();
-        (inst.op, inst.mods).hash(&mut hasher);
-        let key = hasher.finish();
-        if let Some(list) = self.cache.0.get(&key)
-            && let Some(known) = list.iter().find(|k| k.0 == inst.op && k.1.as_slice() == inst.mods)
-        {
-            return (known.2.clone(), true);
+        if let Some(number) = self.number(inst) {
+            return self.cache.known[number].0.clone();
         }
         let forms = inst.op.forms();
         if forms.is_empty() {
             self.error(inst.span, format!("instruction '{}' is not supported yet", name(inst)));
-            return (Rc::new([]), false);
+            return Rc::new([]);
         }
         let mut fits = Vec::new();
         let mut nearest: Option<Miss> = None;
@@ -399,15 +381,33 @@ impl Checker<'_> {
             if let Some(miss) = nearest {
                 self.report(inst, &miss);
             }
-            return (Rc::new([]), false);
+            return Rc::new([]);
         }
         let fits: Fits = fits.into();
-        let gated = self.gates(inst, &fits);
-        self.gated = gated;
-        if !gated {
-            self.cache.0.entry(key).or_default().push((inst.op, inst.mods.into(), fits.clone()));
+        self.gated = self.gates(inst, &fits);
+        // An error is due each time.
+        if !self.gated {
+            self.cache.numbers.insert((inst.op, inst.mods.into()), self.cache.known.len() as u32);
+            self.cache.known.push((fits.clone(), Default::default()));
         }
-        (fits, !gated)
+        fits
+    }
+
+    /// The number in the cache of what an instruction stands for, if it is known.
+    #[inline]
+    pub(super) fn number(&mut self, inst: &Inst) -> Option<usize> {
+        let head = inst.head as usize;
+        match self.heads.get(head) {
+            Some(&n) if n != UNKNOWN => Some(n as usize),
+            _ => {
+                let n = *self.cache.numbers.get(&(inst.op, inst.mods.into()))?;
+                if self.heads.len() <= head {
+                    self.heads.resize(head + 1, UNKNOWN);
+                }
+                self.heads[head] = n;
+                Some(n as usize)
+            }
+        }
     }
 
     /// Do the operands not even fit the nearest form?

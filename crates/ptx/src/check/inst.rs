@@ -53,9 +53,8 @@ pub(super) fn because(text: impl Into<String>) -> Checked {
 }
 
 impl Checker<'_> {
-    pub(super) fn inst(&mut self, func: FuncId, f: &Function, inst: &Inst) {
-        self.func = Some(func);
-        let fits = self.fits(inst);
+    /// Checks an instruction whose modifiers fit these forms; none: that has been reported.
+    pub(super) fn inst(&mut self, func: FuncId, f: &Function, inst: &Inst, fits: &[Fit]) {
         if fits.is_empty() {
             return;
         }
@@ -242,7 +241,7 @@ impl Checker<'_> {
                 Operand::Var { .. } => {
                     return because(format!("Argument {i} of instruction '{}': must be register", name()));
                 }
-                Operand::Mem(a) if number && matches!(a.base, AddressBase::Reg(_)) => {
+                Operand::Mem(a) if number && matches!(a.base(), AddressBase::Reg(_)) => {
                     return because(format!("Argument {i} of instruction '{}': must be register", name()));
                 }
                 _ => {}
@@ -379,7 +378,7 @@ impl Checker<'_> {
                     OperandType::Space(s) => s,
                     _ => inst.space(),
                 };
-                match a.base {
+                match a.base() {
                     AddressBase::Reg(reg) => {
                         let t = self.reg(f, reg, None)?;
                         let sizes: &[u32] = if form.ty == OperandType::TensorMemory { &[32] } else { &[32, 64] };

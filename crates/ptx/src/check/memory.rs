@@ -81,7 +81,7 @@ impl Checker<'_> {
         }) else {
             return;
         };
-        match address.base {
+        match address.base() {
             AddressBase::None => {
                 if space != Space::Local {
                     self.error(inst.span, "Immediate addresses allowed only for .local state space");

@@ -11,6 +11,7 @@ mod inst;
 mod linkage;
 mod memory;
 mod repeat;
+mod shape;
 mod texel;
 mod vector;
 
@@ -38,8 +39,8 @@ pub(crate) struct Checker<'a> {
     /// A version or target that the instruction at hand needs has been reported.
     gated: bool,
     cache: forms::Cache,
-    /// What the heads of the function at hand fit, by their number.
-    heads: Vec<Option<forms::Fits>>,
+    /// The numbers in the cache of the heads of the function at hand, by theirs.
+    heads: Vec<u32>,
 }
 
 /// Checks a module that parsed without an error; with a target also whether it may be compiled for it and fits its limits.
@@ -192,11 +193,21 @@ impl Checker<'_> {
             }
         }
         self.heads.clear();
+        self.func = Some(id);
         for inst in f.body.iter().flat_map(Body::insts) {
             if self.full() {
                 return;
             }
-            self.inst(id, f, &inst);
+            let shape = self.shape(f, &inst);
+            if shape.is_some_and(|s| self.has_passed(&inst, s)) {
+                continue;
+            }
+            let before = self.diags.len();
+            let fits = self.fits(&inst);
+            self.inst(id, f, &inst, &fits);
+            if let Some(shape) = shape.filter(|_| self.diags.len() == before) {
+                self.pass(&inst, shape);
+            }
         }
     }
 }

@@ -34,7 +34,10 @@ impl Checker<'_> {
                 // With offsets, what could be a texture is told by its missing coordinates.
                 Operand::Int(_) | Operand::Reg { .. } | Operand::Mem(_) if inst.op == Op::Tex && offsets => {
                     let reg = match o {
-                        Operand::Mem(Address { base: AddressBase::Reg(reg), .. }) => Some(*reg),
+                        Operand::Mem(a) => match a.base() {
+                            AddressBase::Reg(reg) => Some(reg),
+                            _ => None,
+                        },
                         Operand::Reg { reg, elem: None } => Some(*reg),
                         _ => None,
                     };
@@ -275,9 +278,9 @@ impl Checker<'_> {
             }
             OperandKind::Handle => {
                 let Operand::Mem(a) = o else { return Err(Bad::Mismatch) };
-                let operand = match a.base {
+                let operand = match a.base() {
                     AddressBase::Reg(reg) => Operand::Reg { reg, elem: None },
-                    AddressBase::Var(var) => Operand::Var { var, offset: a.offset },
+                    AddressBase::Var(var) => Operand::Var { var, offset: a.offset() },
                     AddressBase::None => return Err(Bad::Mismatch),
                 };
                 let surface = inst.op == Op::Suq;

@@ -1,6 +1,6 @@
 //! Functions: headers, directives, bodies and their scopes.
 
-use super::{Body, MAX_REGS, PENDING, Parsed, Parser, Pending, Site};
+use super::{MAX_REGS, PENDING, Parsed, Parser, Pending, Site};
 use crate::lex::{Kind, p1};
 use crate::module::*;
 use crate::names::{Meaning, NameId};
@@ -14,7 +14,7 @@ impl Parser<'_> {
         if kind == FuncKind::Func && self.eat_dot("attribute") {
             self.attributes(false, &mut attributes)?;
         }
-        self.body = Body::default();
+        self.body.clear();
         self.names.open();
         // The id that the function will have: parameters carry it.
         let next = FuncId(self.module.funcs.len() as u32);
@@ -175,15 +175,13 @@ impl Parser<'_> {
         self.bump();
         let done = self.statements();
         self.settle_all();
-        let mut body = std::mem::take(&mut self.body);
-        body.code.shrink();
-        body.regs.shrink_to_fit();
+        let body = &mut self.body;
         let f = &mut self.module.funcs[id.index()];
-        f.regs = body.regs;
-        f.reg_names = body.reg_names;
-        f.labels = body.labels;
-        f.tables = body.tables;
-        f.body = Some(body.code);
+        f.regs = exact(&mut body.regs);
+        f.reg_names = exact(&mut body.reg_names);
+        f.labels = exact(&mut body.labels);
+        f.tables = exact(&mut body.tables);
+        f.body = Some(body.code.take());
         done
     }
 
@@ -389,19 +387,25 @@ impl Parser<'_> {
                 }
                 Some(count) => {
                     self.end_run(&mut run, first);
-                    let mut text = base.clone();
-                    let prefix = self.body.reg_names.len() as u32;
-                    self.body.reg_names.push(base.clone());
-                    for i in 0..count {
-                        text.truncate(base.len());
-                        push_number(&mut text, i);
-                        let name = self.names.intern(text.as_bytes());
-                        let (ty, vector) = (kin.ty, kin.vector);
-                        self.body.regs.push(Register { ty, vector, name: prefix, number: Some(i) });
-                        self.bind_new("variable", name, span, Meaning::Reg(RegId(first + i)));
+                    self.body.reg_names.push(RegName { first, base: base.clone(), range: true });
+                    let register = Register { ty: kin.ty, vector: kin.vector };
+                    self.body.regs.resize(self.body.regs.len() + count as usize, register);
+                    match self.names.bind_range(name, RegId(first), count) {
+                        Some(taken) => {
+                            for i in taken {
+                                let name = self.names.intern(format!("{base}{i}").as_bytes());
+                                self.duplicate("variable", name, span);
+                            }
+                        }
+                        None => {
+                            for i in 0..count {
+                                let name = self.names.intern(format!("{base}{i}").as_bytes());
+                                self.bind_new("variable", name, span, Meaning::Reg(RegId(first + i)));
+                            }
+                        }
                     }
                     let declared = Regs { first: RegId(first), count, range: Some(base) };
-                    self.body.code.stmts.push(Stmt::Regs(Box::new(declared)));
+                    self.body.code.push_regs(declared);
                 }
             }
             if !self.eat_p(b',') {
@@ -416,7 +420,7 @@ impl Parser<'_> {
     fn end_run(&mut self, run: &mut Option<u32>, end: u32) {
         if let Some(first) = run.take() {
             let declared = Regs { first: RegId(first), count: end - first, range: None };
-            self.body.code.stmts.push(Stmt::Regs(Box::new(declared)));
+            self.body.code.push_regs(declared);
         }
     }
 
@@ -493,19 +497,4 @@ impl Parser<'_> {
         self.bind_new("label", label, span, Meaning::Table(id));
         Ok(())
     }
-}
-
-fn push_number(text: &mut String, n: u32) {
-    let mut digits = [0u8; 10];
-    let mut at = digits.len();
-    let mut n = n;
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (n % 10) as u8;
-        n /= 10;
-        if n == 0 {
-            break;
-        }
-    }
-    text.extend(digits[at..].iter().map(|&b| b as char));
 }

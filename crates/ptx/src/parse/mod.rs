@@ -6,14 +6,15 @@
 mod decl;
 mod expr;
 mod func;
+mod heads;
 mod operand;
+mod quick;
 mod stmt;
 
 use crate::lex::{Kind, Lexer, Token, p1};
 use crate::module::*;
 use crate::names::{Meaning, NameId, Names};
 use diag::{Diagnostic, Severity, Span};
-use rustc_hash::FxHashMap;
 
 /// An error has been reported; the statement at hand is given up.
 pub(crate) struct Stop;
@@ -57,7 +58,7 @@ const PENDING: u32 = 1 << 31;
 #[derive(Default)]
 struct Body {
     regs: Vec<Register>,
-    reg_names: Vec<String>,
+    reg_names: Vec<RegName>,
     labels: Vec<Label>,
     tables: Vec<Table>,
     code: crate::module::Body,
@@ -68,19 +69,24 @@ struct Body {
 }
 
 impl Body {
+    /// Forgets everything but the room for the next function.
+    fn clear(&mut self) {
+        let Body { regs, reg_names, labels, tables, code, pending, open, marks } = self;
+        regs.clear();
+        reg_names.clear();
+        labels.clear();
+        tables.clear();
+        code.clear();
+        pending.clear();
+        open.clear();
+        marks.clear();
+    }
+
     /// A register that is no part of a range.
     fn register(&mut self, name: String, ty: crate::types::ScalarType, vector: u8) {
-        self.regs.push(Register { ty, vector, name: self.reg_names.len() as u32, number: None });
-        self.reg_names.push(name);
+        self.reg_names.push(RegName { first: self.regs.len() as u32, base: name, range: false });
+        self.regs.push(Register { ty, vector });
     }
-}
-
-/// A head that was seen: `add.s32`, as it stands in the text.
-struct KnownHead {
-    head: Head,
-    /// The body (counted from 1) in which it has `number`.
-    function: u32,
-    number: u32,
 }
 
 /// The state of parsing one text.
@@ -92,7 +98,7 @@ pub(crate) struct Parser<'a> {
     module: Module,
     diags: Vec<Diagnostic>,
     names: Names,
-    heads: FxHashMap<&'a [u8], KnownHead>,
+    heads: heads::Heads,
     body: Body,
     /// Bodies begun.
     bodies: u32,
@@ -127,7 +133,7 @@ pub fn parse_bytes(text: &[u8]) -> (Module, Vec<Diagnostic>) {
         module: Module { address_size: 64, ..Module::default() },
         diags: Vec::new(),
         names: Names::new(),
-        heads: FxHashMap::default(),
+        heads: heads::Heads::new(),
         body: Body::default(),
         bodies: 0,
         func: None,

@@ -216,6 +216,7 @@ impl Parser<'_> {
             return Ok(Operand::TexMem(parts));
         }
         self.expect_p(b']')?;
-        Ok(Operand::Mem(Address { base, offset }))
+        // No text is long enough for so many names.
+        Address::new(base, offset).map(Operand::Mem).ok_or(super::Stop)
     }
 }

@@ -1,6 +1,6 @@
 //! Statements of a body.
 
-use super::{KnownHead, MAX_ERRORS, Parsed, Parser, Site, Stop};
+use super::{MAX_ERRORS, Parsed, Parser, Site, Stop};
 use crate::isa::{Mod, Op};
 use crate::lex::Kind;
 use crate::module::*;
@@ -16,6 +16,9 @@ impl Parser<'_> {
         match self.tok.kind {
             Kind::Dot => self.directive(),
             Kind::Ident => {
+                if self.quick(None, self.tok.span.start) {
+                    return Ok(());
+                }
                 let word = self.bump().span;
                 if self.at_p(b':') {
                     self.bump();
@@ -34,6 +37,9 @@ impl Parser<'_> {
                 };
                 if !self.at(Kind::Ident) {
                     return Err(self.syntax());
+                }
+                if self.quick(Some(guard), start) {
+                    return Ok(());
                 }
                 let word = self.bump().span;
                 self.instruction(word, Some(guard), start)
@@ -70,7 +76,7 @@ impl Parser<'_> {
         }
         if self.eat_dot("pragma") {
             let words = self.pragma()?;
-            self.body.code.stmts.push(Stmt::Pragma(words.into()));
+            self.body.code.push_pragma(words);
             return Ok(());
         }
         Err(self.syntax())
@@ -102,10 +108,10 @@ impl Parser<'_> {
                 );
                 self.error(place, message);
             }
-            inlined = Some((self.names.text(name), offset, at.0, at.1, at.2));
+            inlined = Some(Box::new((self.names.text(name), offset, at.0, at.1, at.2)));
         }
         self.places.insert((file, line, column));
-        self.body.code.stmts.push(Stmt::Loc(Box::new(Loc { file, line, column, inlined })));
+        self.body.code.push_loc(Loc { file, line, column, inlined });
         Ok(())
     }
 
@@ -125,26 +131,6 @@ impl Parser<'_> {
     /// What stands before the operands: the opcode and the number of it with its modifiers; none after an unknown modifier.
     fn head(&mut self, word: Span) -> Parsed<Option<(Op, u32)>> {
         let end = self.lex.end_of_head(word.end);
-        let text = self.bytes(Span::new(word.start, end));
-        let function = self.bodies;
-        if let Some(known) = self.heads.get_mut(text) {
-            if known.function != function {
-                known.function = function;
-                known.number = self.body.code.head(known.head.op, &known.head.mods);
-            }
-            let found = (known.head.op, known.number);
-            if end != word.end {
-                self.lex.seek(end as usize);
-                self.prev_end = end;
-                self.tok = self.lex.next();
-            }
-            if !self.at(Kind::Dot) {
-                return Ok(Some(found));
-            }
-            // Blanks within: word by word.
-            self.lex.seek(word.end as usize);
-            self.tok = self.lex.next();
-        }
         let name = std::str::from_utf8(self.bytes(word)).unwrap_or("");
         let Some(op) = Op::from_name(name) else {
             // A name alone is a syntax error, as `ret}` is: only what looks like an instruction is named as one.
@@ -176,12 +162,16 @@ impl Parser<'_> {
         if failed {
             return Ok(None);
         }
-        let number = self.body.code.head(op, &mods);
-        if self.prev_end == end {
-            let head = Head { op, mods };
-            self.heads.insert(text, KnownHead { head, function, number });
+        let head = self.heads.head(op, mods);
+        let (hash, whole) = super::heads::spelling(self.src, word.start as usize);
+        // Without blanks between them.
+        if self.prev_end == end && whole == end as usize && !self.at_p(b':') {
+            let start = word.start as usize;
+            if self.heads.find(self.src, hash, start, whole).is_none() {
+                self.heads.keep(hash, start, whole, head);
+            }
         }
-        Ok(Some((op, number)))
+        Ok(Some(self.heads.number(head, self.bodies, &mut self.body.code)))
     }
 
     fn operands(&mut self, op: Option<Op>, site: Site) -> Parsed<()> {

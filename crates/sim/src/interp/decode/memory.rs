@@ -4,17 +4,18 @@ use super::*;
 
 impl Decoder<'_> {
     pub(super) fn addr(&mut self, op: &Operand) -> Result<Addr> {
-        let Operand::Mem(Address { base, offset }) = op else { return gap("this kind of address") };
+        let Operand::Mem(address) = op else { return gap("this kind of address") };
+        let offset = address.offset();
         let zero = self.constant(0);
-        let plain = Addr { base: zero, offset: *offset, frame: false, mask: u64::MAX };
-        Ok(match base {
-            AddressBase::Reg(r) if !self.is_value(*r, None) => return gap("this kind of address"),
-            AddressBase::Reg(r) => Addr { base: self.reg(*r, None), mask: mask(self.regs[r.index()].1), ..plain },
+        let plain = Addr { base: zero, offset, frame: false, mask: u64::MAX };
+        Ok(match address.base() {
+            AddressBase::Reg(r) if !self.is_value(r, None) => return gap("this kind of address"),
+            AddressBase::Reg(r) => Addr { base: self.reg(r, None), mask: mask(self.regs[r.index()].1), ..plain },
             AddressBase::None => plain,
             AddressBase::Var(v) => match self.l.places[v.index()] {
                 Place::Frame(off) => Addr { offset: offset + off as i64, frame: true, ..plain },
                 Place::None => return gap("an address of this variable"),
-                _ => Addr { base: self.src(&Operand::Var { var: *v, offset: 0 }, T::U64)?, ..plain },
+                _ => Addr { base: self.src(&Operand::Var { var: v, offset: 0 }, T::U64)?, ..plain },
             },
         })
     }
@@ -22,9 +23,10 @@ impl Decoder<'_> {
     /// The state space of an access, with what the address tells about parameters.
     pub(super) fn space(&self, inst: &Inst, addr: &Operand) -> Result<Space> {
         let in_frame = || match addr {
-            Operand::Mem(Address { base: AddressBase::Var(v), .. }) => {
-                matches!(self.l.places[v.index()], Place::Frame(_))
-            }
+            Operand::Mem(a) => match a.base() {
+                AddressBase::Var(v) => matches!(self.l.places[v.index()], Place::Frame(_)),
+                _ => self.func.0 != self.p.entry,
+            },
             _ => self.func.0 != self.p.entry,
         };
         Ok(match inst.space() {

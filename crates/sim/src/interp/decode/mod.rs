@@ -21,7 +21,7 @@ use crate::num::soft::Round;
 use memory::{element, order};
 use ptx::access::{AtomOp, BoolOp, MulMode, ShiftMode};
 use ptx::isa::{Mod, Op};
-use ptx::module::{Address, AddressBase, FuncId, FuncKind, Function, Inst, Module, Operand, RegId, Stmt, Table};
+use ptx::module::{AddressBase, FuncId, FuncKind, Function, Inst, Module, Operand, RegId, Stmt, Table};
 use ptx::types::{ScalarType as T, Space as PSpace, SpecialReg};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
@@ -143,6 +143,7 @@ impl<'a> Decoder<'a> {
                     self.inst(&inst);
                 }
                 Stmt::Loc(l) => {
+                    let l = body.loc(*l);
                     let file = self.m.files.iter().position(|f| f.index == l.file);
                     self.line = file.map_or((0, 0), |f| (f as u32, l.line));
                 }

@@ -1,0 +1,111 @@
+//! What checking sees of operands: of registers their types, of constants of most instructions nothing. An instruction
+//! whose head and shape have passed before passes again, and nearly all are such.
+
+use super::Checker;
+use crate::isa::{Op, OperandKind};
+use crate::module::*;
+use crate::types::{ScalarType, Space};
+
+/// The operands of an instruction, a byte each; a vector has one for its length and one for each element.
+pub(super) type Shape = u128;
+
+/// Shapes of one head that are kept.
+const KEPT: usize = 8;
+
+// Registers are their types, from 1 on: all types are fewer than 64.
+const INT: u8 = 0x40;
+const F32: u8 = 0x41;
+const F64: u8 = 0x42;
+const LABEL: u8 = 0x43;
+const NOT: u8 = 0x44;
+/// `[variable]`, by the space of that.
+const VARIABLE: u8 = 0x50;
+/// `[register]`, by the type of that.
+const ADDRESS: u8 = 0x80;
+/// `{...}`, by the length.
+const VECTOR: u8 = 0xc0;
+
+const _: () = assert!((ScalarType::Pred as u8) < INT - 1 && (Space::Generic as u8) < ADDRESS - VARIABLE);
+
+/// What has passed of the instructions with one head.
+#[derive(Default)]
+pub(super) struct Passed {
+    shapes: smallvec::SmallVec<[Shape; 2]>,
+    /// Constants of it must be checked each.
+    by_value: bool,
+}
+
+impl Checker<'_> {
+    /// The shape of the operands; none where there is more to them than a shape tells.
+    pub(super) fn shape(&self, f: &Function, inst: &Inst) -> Option<Shape> {
+        let mut shape = 0;
+        let mut left = 16u32;
+        let mut add = |byte: u8| {
+            left = left.checked_sub(1)?;
+            shape = shape << 8 | Shape::from(byte);
+            Some(())
+        };
+        for o in inst.operands {
+            match o {
+                Operand::Vector(parts) if parts.len() < 16 => {
+                    add(VECTOR + parts.len() as u8)?;
+                    for p in parts {
+                        add(self.scalar(f, p)?)?;
+                    }
+                }
+                Operand::Mem(a) => match a.base() {
+                    AddressBase::Var(v) => {
+                        let v = &self.m.vars[v.index()];
+                        // Parameters of the function at hand may not be written.
+                        if v.ty.is_opaque() || v.space == Space::Param && inst.op != Op::Ld {
+                            return None;
+                        }
+                        add(VARIABLE + v.space as u8)?;
+                    }
+                    _ => add(self.scalar(f, o)?)?,
+                },
+                _ => add(self.scalar(f, o)?)?,
+            }
+        }
+        Some(shape)
+    }
+
+    fn scalar(&self, f: &Function, o: &Operand) -> Option<u8> {
+        let ty = |reg: RegId| f.regs.get(reg.index()).filter(|r| r.vector == 1).map(|r| r.ty as u8 + 1);
+        match o {
+            Operand::Reg { reg, elem: None } => ty(*reg),
+            Operand::Mem(a) => match a.base() {
+                AddressBase::Reg(reg) => ty(reg).map(|t| ADDRESS + t),
+                _ => None,
+            },
+            Operand::Int(_) => Some(INT),
+            Operand::F32(_) => Some(F32),
+            Operand::F64(_) => Some(F64),
+            Operand::Label(_) => Some(LABEL),
+            Operand::NotReg(reg) => ty(*reg).filter(|&t| t == ScalarType::Pred as u8 + 1).map(|_| NOT),
+            _ => None,
+        }
+    }
+
+    /// Has an instruction with this head and shape passed before?
+    #[inline]
+    pub(super) fn has_passed(&mut self, inst: &Inst, shape: Shape) -> bool {
+        let Some(number) = self.number(inst) else { return false };
+        let passed = &self.cache.known[number].1;
+        passed.shapes.contains(&shape)
+            && !(passed.by_value && inst.operands.iter().any(|o| matches!(o, Operand::Int(_))))
+    }
+
+    /// The instruction has passed without a message.
+    pub(super) fn pass(&mut self, inst: &Inst, shape: Shape) {
+        let Some(number) = self.number(inst) else { return };
+        let (fits, passed) = &mut self.cache.known[number];
+        passed.by_value = matches!(inst.op, Op::Bar | Op::Barrier | Op::Wgmma)
+            || fits.iter().flat_map(|f| &f.operands).any(|o| {
+                matches!(o.kind, OperandKind::Constant(_) | OperandKind::Multiple(_) | OperandKind::ConstantVec(_))
+            });
+        if passed.shapes.len() < KEPT && !passed.shapes.contains(&shape) {
+            passed.shapes.push(shape);
+        }
+    }
+}
