@@ -441,7 +441,7 @@ fn narrow_source(inst: &Inst) -> bool {
     match form.mnemonic {
         "F2I" | "F2F" => matches!(inst.modifier(M::Src), 1 | 4),
         "FRND" => matches!(inst.modifier(M::Fmt), 9 | 36),
-        "MUFU" => inst.modifier(M::Fmt) != 0,
+        "MUFU" => matches!(inst.modifier(M::Fmt), 1 | 2),
         "I2F" => inst.modifier(M::Src) < 4,
         _ => false,
     }
