@@ -111,13 +111,7 @@ fn misuse() {
     check("bar.sync 16;", FaultKind::BarrierMisuse, 0, "bar.sync", "only 0 to 15");
     check("bar.warp.sync 1;", FaultKind::BarrierMisuse, 1, "bar.warp.sync", "does not name the lane itself");
     check("trap;", FaultKind::Trap, 0, "trap", "");
-    check(
-        "wgmma.fence.sync.aligned;",
-        FaultKind::Unsupported,
-        0,
-        "wgmma",
-        "'wgmma.fence.sync.aligned' is not modelled",
-    );
+    check("wgmma.fence.sync.aligned;", FaultKind::BarrierMisuse, 0, "wgmma", "needs a warpgroup of four warps");
     let (f, _) = fault(
         ".func f(.param .b32 n)\n{\n.reg .b32 %r<2>;\nld.param.u32 %r1, [n];\n{\n.param .b32 a;\nst.param.b32 [a], %r1;\ncall f, (a);\n}\nret;\n}",
         "{\n.param .b32 a;\nst.param.b32 [a], %r1;\ncall f, (a);\n}",

@@ -5,6 +5,8 @@
 //! double precision, beginning with C, in ascending order of k, and rounded once to the type of D, to nearest even. In
 //! double precision each step is a fused multiply-add, in the rounding that the instruction names.
 
+use super::program::Lanes;
+use super::sparse::Sparse;
 use crate::num::fp;
 use crate::num::soft::{BF16, E4M3, E5M2, F16, Format, Round, TF32, from_f64, to_f64};
 use ptx::types::ScalarType as T;
@@ -42,7 +44,7 @@ impl Element {
     }
 
     /// Elements in a register.
-    fn packed(self) -> u32 {
+    pub fn packed(self) -> u32 {
         match self {
             Element::Float(_, bits) | Element::Int(bits, _) => 32 / bits,
             Element::F64 => 1,
@@ -67,10 +69,14 @@ pub struct Mma {
     /// `.and.popc` instead of `.xor.popc`
     pub and: bool,
     pub round: Round,
+    /// A is sparse, and stored in half as many registers.
+    pub sparse: Option<Sparse>,
+    /// `m8n8k4` of f16, a product in each of four pairs of quads: A and B are column-major.
+    pub quads: Option<(bool, bool)>,
 }
 
 /// Row (of A: of m; of B: of k) and column of element `j` of register `r` of a lane.
-fn place_a(m: u32, packed: u32, lane: u32, r: u32, j: u32) -> (u32, u32) {
+pub fn place_a(m: u32, packed: u32, lane: u32, r: u32, j: u32) -> (u32, u32) {
     let (group, thread) = (lane / 4, lane % 4);
     let (half, step) = if m == 16 { (r % 2, r / 2) } else { (0, r) };
     (group + 8 * half, step * 4 * packed + thread * packed + j)
@@ -83,6 +89,31 @@ fn place_b(packed: u32, lane: u32, r: u32, j: u32) -> (u32, u32) {
 /// Row and column of element `i` of a lane's part of C or D.
 fn place_c(lane: u32, i: u32) -> (u32, u32) {
     (lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2)
+}
+
+/// Row and column of element `i` of a lane in `m8n8k4` of f16: of A (rows of 8, columns of 4), and of C or D in f16 and f32.
+/// B lies as A does, with rows and columns exchanged.
+fn quad_a(by_columns: bool, lane: u32, i: u32) -> (u32, u32) {
+    let high = lane / 16 * 4;
+    if by_columns { (i + high, lane % 4) } else { (lane % 4 + high, i) }
+}
+
+fn quad_c(single: bool, lane: u32, i: u32) -> (u32, u32) {
+    let high = lane / 16 * 4;
+    match single {
+        true => ((lane & 1) + (i & 2) + high, (i & 4) + (lane & 2) + (i & 1)),
+        false => (lane % 4 + high, i),
+    }
+}
+
+/// The bits of element `j` of a register.
+pub fn unpack(e: Element, word: u64, j: u32) -> u64 {
+    match e {
+        Element::Float(_, 32) => word >> 13 & 0x7ffff,
+        Element::Float(_, bits) | Element::Int(bits, _) => word >> (bits * j) & ((1 << bits) - 1),
+        Element::F64 => word,
+        Element::Bit => word >> j & 1,
+    }
 }
 
 /// How the elements of a `wmma` matrix lie in memory and in registers. PTX keeps the latter to itself; here element
@@ -124,22 +155,36 @@ impl Fragment {
 impl Mma {
     /// Registers of a lane for D, A, B, C.
     pub fn registers(&self) -> [usize; 4] {
+        if self.quads.is_some() {
+            let sums = |t: T| if t == T::F16 { 4 } else { 8 };
+            return [sums(self.d), 2, 2, sums(self.c)];
+        }
         let sums = |t: T| self.m * self.n / 32 / if t == T::F16 { 2 } else { 1 };
-        let a = self.m * self.k / 32 / self.a.packed();
+        let a = self.m * self.k / 32 / self.a.packed() / if self.sparse.is_some() { 2 } else { 1 };
         let b = self.n * self.k / 32 / self.b.packed();
         [sums(self.d), a, b, sums(self.c)].map(|n| n as usize)
     }
 
-    /// Computes D from the lanes' registers.
-    pub fn compute(&self, a: &[[u64; 32]], b: &[[u64; 32]], c: &[[u64; 32]]) -> Vec<[u64; 32]> {
+    /// Computes D from the lanes' registers; `meta` is the metadata of a sparse A.
+    ///
+    /// # Errors
+    /// Metadata that means nothing: the lane, and why.
+    pub fn compute(
+        &self,
+        a: &[Lanes],
+        b: &[Lanes],
+        c: &[Lanes],
+        meta: Option<&Lanes>,
+    ) -> Result<Vec<Lanes>, (usize, String)> {
+        if let Some(columns) = self.quads {
+            return Ok(self.quads(columns, a, b, c));
+        }
         let (k, n) = (self.k as usize, self.n as usize);
         let mut left = vec![0u64; self.m as usize * k];
         let mut right = vec![0u64; k * n];
-        let unpack = |e: Element, word: u64, j: u32| match e {
-            Element::Float(_, 32) => word >> 13 & 0x7ffff,
-            Element::Float(_, bits) | Element::Int(bits, _) => word >> (bits * j) & ((1 << bits) - 1),
-            Element::F64 => word,
-            Element::Bit => word >> j & 1,
+        let columns = match (self.sparse, meta) {
+            (Some(s), Some(meta)) => (0..self.m).map(|row| s.columns(meta, row)).collect::<Result<Vec<_>, _>>()?,
+            _ => Vec::new(),
         };
         let whole = |columns: u32, each: u32, packed: u32, lane: u32, r: u32, j: u32| {
             // Registers beyond the matrix repeat it.
@@ -154,6 +199,7 @@ impl Mma {
                         true => whole(self.k, self.m * self.k / 32, self.a.packed(), lane, r as u32, j),
                         false => place_a(self.m, self.a.packed(), lane, r as u32, j),
                     };
+                    let col = columns.get(row as usize).map_or(col, |c| c[col as usize]);
                     left[row as usize * k + col as usize] = unpack(self.a, regs[lane as usize], j);
                 }
             }
@@ -186,10 +232,53 @@ impl Mma {
                 }
             }
         }
+        Ok(out)
+    }
+
+    /// Four products, each of lanes `4 q` to `4 q + 3` and `4 q + 16` to `4 q + 19`.
+    fn quads(&self, (a_columns, b_columns): (bool, bool), a: &[Lanes], b: &[Lanes], c: &[Lanes]) -> Vec<Lanes> {
+        let mut out = vec![[0u64; 32]; self.registers()[0]];
+        let half = |regs: &[Lanes], lane: u32, i: u32| unpack(self.a, regs[i as usize / 2][lane as usize], i % 2);
+        for q in 0..4u32 {
+            let lanes = || (0..4).flat_map(|t| [4 * q + t, 4 * q + t + 16]);
+            let (mut left, mut right) = ([[0u64; 4]; 8], [[0u64; 4]; 8]);
+            for lane in lanes() {
+                for i in 0..4 {
+                    let (row, k) = quad_a(a_columns, lane, i);
+                    left[row as usize][k as usize] = half(a, lane, i);
+                    let (col, k) = quad_a(!b_columns, lane, i);
+                    right[col as usize][k as usize] = half(b, lane, i);
+                }
+            }
+            for lane in lanes() {
+                for i in 0..8u32 {
+                    let (l, n) = (lane as usize, i as usize);
+                    // C of f16 beside D of f32 lies in its own way.
+                    let (row, col) = quad_c(self.d != T::F16, lane, i);
+                    let start = match (self.c, self.d) {
+                        (T::F16, T::F16) => c[n / 2][l] >> (16 * (i % 2)) & 0xffff,
+                        (T::F16, _) => {
+                            let from = lanes()
+                                .flat_map(|lane| (0..8).map(move |i| (lane, i)))
+                                .find(|&(lane, i)| quad_c(false, lane, i) == (row, col));
+                            from.map_or(0, |(lane, i)| c[i as usize / 2][lane as usize] >> (16 * (i % 2)) & 0xffff)
+                        }
+                        _ => c[n][l],
+                    };
+                    let pairs = (0..4).map(|k| (left[row as usize][k], right[col as usize][k]));
+                    let sum = self.sum(pairs, start);
+                    match self.d {
+                        T::F16 => out[n / 2][l] |= sum << (16 * (i % 2)),
+                        _ => out[n][l] = sum,
+                    }
+                }
+            }
+        }
         out
     }
 
-    fn sum(&self, pairs: impl Iterator<Item = (u64, u64)>, c: u64) -> u64 {
+    /// C and the products of pairs.
+    pub fn sum(&self, pairs: impl Iterator<Item = (u64, u64)>, c: u64) -> u64 {
         match (self.a, self.b) {
             (Element::Float(fa, _), Element::Float(fb, _)) => {
                 let start = if self.c == T::F16 { to_f64(&F16, c) } else { f32::from_bits(c as u32) as f64 };

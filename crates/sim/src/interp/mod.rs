@@ -12,6 +12,8 @@ mod layout;
 mod matrix;
 mod mbarrier;
 mod program;
+mod sparse;
 mod warp;
+mod wgmma;
 
 pub use grid::run_ptx;

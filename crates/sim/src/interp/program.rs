@@ -137,6 +137,8 @@ pub enum Collective {
     Fragment(Box<FragmentOp>),
     /// `movmatrix`
     MovMatrix { d: Slot, a: Slot },
+    /// `wgmma`
+    Wgmma(Box<WgmmaOp>),
     /// `ldmatrix` (`load`) and `stmatrix` of 8x8 matrices of 16-bit elements, one register a matrix.
     Matrix { load: bool, trans: bool, space: Space, addr: Addr, r: SmallVec<[Slot; 4]> },
 }
@@ -330,6 +332,44 @@ pub struct MmaOp {
     pub b: SmallVec<[Slot; 8]>,
     /// Of C.
     pub c: SmallVec<[Slot; 8]>,
+    /// Metadata of a sparse A, or [`Slot::NONE`].
+    pub meta: Slot,
+}
+
+/// Where A of a `wgmma` is.
+pub enum MatrixA {
+    /// In registers.
+    Held(SmallVec<[Slot; 4]>),
+    /// In shared memory: its descriptor.
+    Shared(Slot),
+}
+
+/// `wgmma.mma_async` with its operands.
+pub struct WgmmaProduct {
+    /// The product.
+    pub x: super::wgmma::Wgmma,
+    /// Registers of D.
+    pub d: Vec<Slot>,
+    /// A.
+    pub a: MatrixA,
+    /// Descriptor of B.
+    pub b: Slot,
+    /// True if D is added.
+    pub scale: PRef,
+    /// Metadata of a sparse A, or [`Slot::NONE`].
+    pub meta: Slot,
+}
+
+/// `wgmma`
+pub enum WgmmaOp {
+    /// `.fence`
+    Fence,
+    /// `.commit_group`
+    Commit,
+    /// `.wait_group`
+    Wait(u32),
+    /// `.mma_async`
+    Product(WgmmaProduct),
 }
 
 /// Groups of asynchronous copies.
@@ -501,4 +541,6 @@ pub struct Program {
     pub constant: Vec<u8>,
     /// The kernel's function number.
     pub entry: u32,
+    /// It has `wgmma`.
+    pub warpgroups: bool,
 }

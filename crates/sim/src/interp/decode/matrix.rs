@@ -2,18 +2,19 @@
 
 use super::*;
 use crate::interp::matrix::{Element, Fragment, Mma};
+use crate::interp::sparse::Sparse;
 
 impl Decoder<'_> {
     pub(super) fn mma(&mut self, inst: &Inst) -> Result<Exec> {
         let word = |m: &Mod| m.name().strip_prefix('m').and_then(shape);
         let Some([m, n, k]) = inst.mods.iter().find_map(word) else { return gap("no shape") };
-        let special = [Mod::Sp, Mod::SpOrderedMetadata, Mod::BlockScale];
         let types = inst.types();
         let [dt, at, bt, ct] = types.as_slice() else { return gap("these types") };
-        if special.iter().any(|&s| inst.has(s)) || inst.mods.iter().any(|m| m.name().starts_with("kind::")) {
+        let sparse = inst.has(Mod::Sp) || inst.has(Mod::SpOrderedMetadata);
+        if inst.has(Mod::BlockScale) || inst.mods.iter().any(|m| m.name().starts_with("kind::")) {
             return gap("");
         }
-        if n != 8 || ![8, 16].contains(&m) || (m, k, *at) == (8, 4, T::F16) {
+        if n != 8 || ![8, 16].contains(&m) {
             return gap("this shape");
         }
         let element = |t: T| Element::of(t).ok_or_else(|| "this type".to_string());
@@ -29,6 +30,23 @@ impl Decoder<'_> {
             satfinite: inst.has(Mod::Satfinite),
             and: inst.has(Mod::And),
             round: float::round(inst),
+            sparse: match (sparse, inst.operands.get(5)) {
+                (true, Some(Operand::Int(selector))) => {
+                    let bits = 32 / element(*at)?.packed();
+                    Some(Sparse::new(bits, k, *selector as u32, inst.has(Mod::SpOrderedMetadata))?)
+                }
+                (true, _) => return gap("the sparsity selector"),
+                _ => None,
+            },
+            quads: ((m, k, *at) == (8, 4, T::F16)).then(|| {
+                let mut layouts = inst.mods.iter().filter(|m| matches!(m, Mod::Row | Mod::Col));
+                let a = layouts.next() == Some(&Mod::Col);
+                (a, layouts.next() == Some(&Mod::Col))
+            }),
+        };
+        let meta = match inst.operands.get(4) {
+            Some(m) if sparse => self.src(m, T::B32)?,
+            _ => Slot::NONE,
         };
         let [d, a, b, c, ..] = inst.operands else { return gap("operands are missing") };
         let d: SmallVec<[Slot; 8]> = elements(d).iter().map(|o| self.dst(o)).collect::<Result<_>>()?;
@@ -41,7 +59,7 @@ impl Decoder<'_> {
         if [d.len(), a.len(), b.len(), c.len()] != counts {
             return gap("the fragments do not fit the shape");
         }
-        self.matrix_op(inst, Collective::Mma(Box::new(MmaOp { mma, d, a, b, c })))
+        self.matrix_op(inst, Collective::Mma(Box::new(MmaOp { mma, d, a, b, c, meta })))
     }
 
     /// `wmma.load`, `.store` and `.mma`.
@@ -108,6 +126,8 @@ impl Decoder<'_> {
             satfinite: inst.has(Mod::Satfinite),
             and: inst.has(Mod::And),
             round: float::round(inst),
+            sparse: None,
+            quads: None,
         };
         let (d, a) = (regs(self, arg(0)?, true)?, regs(self, arg(1)?, false)?);
         let (b, c) = (regs(self, arg(2)?, false)?, regs(self, arg(3)?, false)?);
@@ -115,7 +135,7 @@ impl Decoder<'_> {
         if d.len() != nd || c.len() != nc || a.len() < na.max(1) || b.len() < nb.max(1) {
             return gap("the fragments do not fit the shape");
         }
-        self.matrix_op(inst, Collective::Mma(Box::new(MmaOp { mma, d, a, b, c })))
+        self.matrix_op(inst, Collective::Mma(Box::new(MmaOp { mma, d, a, b, c, meta: Slot::NONE })))
     }
 
     pub(super) fn movmatrix(&mut self, inst: &Inst) -> Result<Exec> {
@@ -124,7 +144,7 @@ impl Decoder<'_> {
         self.matrix_op(inst, op)
     }
 
-    fn matrix_op(&mut self, inst: &Inst, op: Collective) -> Result<Exec> {
+    pub(super) fn matrix_op(&mut self, inst: &Inst, op: Collective) -> Result<Exec> {
         let mask = self.constant(0xffff_ffff);
         let key = self.key(inst);
         Ok(Exec::Collective { mask, key, op })
@@ -132,7 +152,7 @@ impl Decoder<'_> {
 }
 
 /// `16n8k16` as three numbers.
-fn shape(text: &str) -> Option<[u32; 3]> {
+pub(super) fn shape(text: &str) -> Option<[u32; 3]> {
     let (m, rest) = text.split_once('n')?;
     let (n, k) = rest.split_once('k')?;
     Some([m.parse().ok()?, n.parse().ok()?, k.parse().ok()?])

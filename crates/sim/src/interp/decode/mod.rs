@@ -9,6 +9,7 @@ mod control;
 mod matrix;
 mod memory;
 mod video;
+mod wgmma;
 
 use super::float;
 use super::lanes::{c2, l1, l3, mask, sx};
@@ -485,6 +486,7 @@ impl<'a> Decoder<'a> {
             Op::Stackrestore => Ok(Exec::Stack { d: Slot::NONE, how: Stack::Restore(self.src(arg(0)?, t)?) }),
             Op::Wmma => self.wmma(inst),
             Op::Mma => self.mma(inst),
+            Op::Wgmma => self.wgmma(inst),
             Op::Movmatrix => self.movmatrix(inst),
             Op::Fence if inst.has(Mod::Proxy) && inst.has(Mod::Async) => Ok(Exec::ProxyFence),
             Op::Membar | Op::Fence if !inst.has(Mod::Proxy) && !inst.has(Mod::MbarrierInit) => Ok(Exec::Fence),

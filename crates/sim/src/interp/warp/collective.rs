@@ -68,6 +68,7 @@ impl Warp {
                 | Collective::Matrix { .. }
                 | Collective::Mma(_)
                 | Collective::Fragment(_)
+                | Collective::Wgmma(_)
                 | Collective::MovMatrix { .. } => {}
             }
         }
@@ -78,6 +79,7 @@ impl Warp {
         match op(self, first) {
             Collective::Mma(x) => return self.mma(env, first, x),
             Collective::Fragment(x) => return self.fragment(env, first, x),
+            Collective::Wgmma(x) => return self.wgmma(env, first, x),
             Collective::MovMatrix { d, a } => return self.movmatrix(env, first, *d, *a),
             _ => {}
         }
@@ -125,6 +127,7 @@ impl Warp {
                 Collective::Matrix { .. }
                 | Collective::Mma(_)
                 | Collective::Fragment(_)
+                | Collective::Wgmma(_)
                 | Collective::MovMatrix { .. } => {}
             }
         }
@@ -132,7 +135,7 @@ impl Warp {
     }
 
     /// Depth and place of an instruction that all 32 lanes must execute together.
-    fn together(&self, first: usize) -> Res<(usize, u32)> {
+    pub(super) fn together(&self, first: usize) -> Res<(usize, u32)> {
         let (depth, pc) = (self.depth[first] as usize, self.pc[first]);
         if self.pc.iter().any(|&p| p != pc) || self.alive != u32::MAX {
             let message = "not all threads of the warp execute the instruction together";
@@ -148,7 +151,12 @@ impl Warp {
             Ok(slots.iter().map(|&s| *w.values(env.p, depth, s)).collect())
         };
         let (a, b, c) = (read(self, &x.a)?, read(self, &x.b)?, read(self, &x.c)?);
-        for (slot, out) in x.d.iter().zip(x.mma.compute(&a, &b, &c)) {
+        let meta = match x.meta {
+            Slot::NONE => None,
+            s => Some(read(self, &[s])?[0]),
+        };
+        let d = x.mma.compute(&a, &b, &c, meta.as_ref()).map_err(|(i, m)| stop(FaultKind::BarrierMisuse, m, i, pc))?;
+        for (slot, out) in x.d.iter().zip(d) {
             self.put(depth, *slot, u32::MAX, &out);
         }
         Ok(())

@@ -16,6 +16,7 @@ mod collective;
 mod control;
 mod mbarrier;
 mod memory;
+mod wgmma;
 
 use super::cta::Barriers;
 use super::lanes::{each, mask as bits_mask, sx};
@@ -27,6 +28,7 @@ use crate::memory::{LOCAL_SIZE, Window, check_aligned, get, put};
 use crate::shadow::{Shadow, Who};
 use crate::view::Memory;
 use memory::{At, resolve};
+use smallvec::{SmallVec, smallvec};
 
 /// Instructions that a group of lanes may issue while another group of the warp could run.
 const TURN: u32 = 20_000;
@@ -67,6 +69,8 @@ struct Frame {
     init: Vec<u32>,
     preds: Vec<u32>,
     pinit: Vec<u32>,
+    /// In a kernel with `wgmma`, lanes that wrote a register since the last `wgmma.fence`.
+    dirty: Vec<u32>,
     carry: u32,
     /// Start and end of the frame in local memory.
     base: [u32; 32],
@@ -130,6 +134,7 @@ pub struct Warp {
     specials: Vec<Lanes>,
     local: Vec<Window>,
     copies: Vec<Copies>,
+    products: wgmma::Products,
     /// Instructions issued.
     pub issued: u64,
     /// When each lane last ran beside others, and for how long lanes have run since the last turn was given away.
@@ -156,6 +161,7 @@ impl Warp {
             specials,
             local: vec![Window::default(); 32],
             copies: vec![Copies::default(); 32],
+            products: wgmma::Products::default(),
             issued: 0,
             last_run: [0; 32],
             ran: 0,
@@ -175,6 +181,7 @@ impl Warp {
             self.frames.push(Frame {
                 regs: vec![[0; 32]; p.slots],
                 init: vec![0; p.slots],
+                dirty: vec![0; if p.warpgroups { p.slots } else { 0 }],
                 preds: std::iter::once(u32::MAX).chain(vec![0; p.preds - 1]).collect(),
                 pinit: std::iter::once(u32::MAX).chain(vec![0; p.preds - 1]).collect(),
                 ..Frame::default()
@@ -218,6 +225,9 @@ impl Warp {
         }
         let init = &mut f.init[slot.0 as usize];
         *init = (*init & !m) | (valid & m);
+        if let Some(dirty) = f.dirty.get_mut(slot.0 as usize) {
+            *dirty |= m;
+        }
     }
 
     fn put_pred(&mut self, depth: usize, p: Option<u32>, m: u32, value: u32) {
@@ -241,6 +251,10 @@ impl Warp {
         for &s in slots {
             let missing = m & !self.written(depth, s);
             if missing != 0 {
+                if self.under_way(depth, s) {
+                    let message = "a register of a wgmma under way is read before wgmma.wait_group";
+                    return Err(stop(FaultKind::BarrierMisuse, message, missing.trailing_zeros() as usize, pc));
+                }
                 return Err(unwritten(missing, pc));
             }
         }
@@ -310,6 +324,9 @@ impl Warp {
                     each(group, |i| self.pc[i] = pc + 1);
                     self.control(env, depth, pc, &ins.exec, active)?;
                     break;
+                }
+                if active != 0 && !self.products.is_empty() {
+                    self.touched(depth, pc, &ins.exec, active)?;
                 }
                 pc += 1;
                 if pc >= next || left == 0 || (!alone && self.ran + (start - left) >= TURN) {
