@@ -12,6 +12,7 @@ use crate::isa::{Mod, Op};
 use crate::types::{ScalarType, Space, SpecialReg};
 use diag::Span;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use thin_vec::ThinVec;
 
 macro_rules! id {
@@ -347,12 +348,13 @@ pub enum Table {
 /// The statements of a function (it can be read as a slice of them) and its instructions.
 ///
 /// Texts have millions of instructions, but few different ones: what stands before the operands (the *head*) is kept once
-/// for a function, the operands of all instructions are one list.
+/// for a module, the operands of all instructions are one list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
     pub(crate) stmts: Vec<Stmt>,
     insts: Vec<Packed>,
-    heads: Vec<Head>,
+    /// Those of the whole module.
+    pub(crate) heads: Arc<[Head]>,
     operands: Vec<Operand>,
     regs: Vec<Regs>,
     locs: Vec<Loc>,
@@ -367,14 +369,26 @@ pub(crate) struct Head {
 }
 
 /// An instruction without its lists.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Packed {
-    guard: Option<Guard>,
-    span: Span,
+    /// Where it begins and ends in the text.
+    start: u32,
+    end: u32,
+    /// 0 for none, otherwise the register plus one, and the highest bit for `@!p`.
+    guard: u32,
     /// Index into the heads.
     head: u32,
     /// Where its operands end; they begin where those of the instruction before end.
     operands: u32,
+}
+
+const NEGATED: u32 = 1 << 31;
+
+impl Packed {
+    fn guard(&self) -> Option<Guard> {
+        let reg = (self.guard & !NEGATED).checked_sub(1)?;
+        Some(Guard { reg: RegId(reg), negated: self.guard & NEGATED != 0 })
+    }
 }
 
 impl Body {
@@ -386,11 +400,11 @@ impl Body {
         let p = &self.insts[id.index()];
         let head = &self.heads[p.head as usize];
         Inst {
-            guard: p.guard,
+            guard: p.guard(),
             op: head.op,
             mods: &head.mods,
             operands: &self.operands[self.operands_start(id)..p.operands as usize],
-            span: p.span,
+            span: Span::new(p.start, p.end),
             head: p.head,
         }
     }
@@ -400,9 +414,19 @@ impl Body {
         (0..self.insts.len()).map(|i| self.inst(InstId(i as u32)))
     }
 
+    /// The opcode, the number of the head and the operands of all instructions, in the order of the text.
+    pub(crate) fn shapes(&self) -> impl Iterator<Item = (Op, u32, &[Operand])> {
+        let mut from = 0;
+        self.insts.iter().map(move |p| {
+            let operands = &self.operands[from..p.operands as usize];
+            from = p.operands as usize;
+            (self.heads[p.head as usize].op, p.head, operands)
+        })
+    }
+
     /// The same body as if it stood nowhere: two texts that differ in blanks only give the same.
     pub fn without_places(mut self) -> Body {
-        self.insts.iter_mut().for_each(|p| p.span = Span::default());
+        self.insts.iter_mut().for_each(|p| (p.start, p.end) = (0, 0));
         self
     }
 
@@ -410,13 +434,8 @@ impl Body {
         id.index().checked_sub(1).map_or(0, |i| self.insts[i].operands as usize)
     }
 
-    /// Adds a head that is not there yet: its number, [`Inst::head`] of the instructions that have it.
-    pub(crate) fn add_head(&mut self, head: Head) -> u32 {
-        self.heads.push(head);
-        self.heads.len() as u32 - 1
-    }
-
     /// Adds an operand of the instruction that [`Body::push_inst`] is going to add.
+    #[inline(always)]
     pub(crate) fn push_operand(&mut self, operand: Operand) {
         self.operands.push(operand);
     }
@@ -435,7 +454,9 @@ impl Body {
     /// Adds an instruction as the last statement, with the operands added since the one before.
     pub(crate) fn push_inst(&mut self, guard: Option<Guard>, head: u32, span: Span) {
         let id = InstId(self.insts.len() as u32);
-        self.insts.push(Packed { guard, span, head, operands: self.operands.len() as u32 });
+        let guard = guard.map_or(0, |g| g.reg.0 + 1 | if g.negated { NEGATED } else { 0 });
+        let operands = self.operands.len() as u32;
+        self.insts.push(Packed { start: span.start, end: span.end, guard, head, operands });
         self.stmts.push(Stmt::Inst(id));
     }
 
@@ -450,7 +471,7 @@ impl Body {
         Body {
             stmts: exact(&mut self.stmts),
             insts: exact(&mut self.insts),
-            heads: exact(&mut self.heads),
+            heads: Arc::default(),
             operands: exact(&mut self.operands),
             regs: exact(&mut self.regs),
             locs: exact(&mut self.locs),
@@ -460,10 +481,9 @@ impl Body {
 
     /// Forgets everything but the room.
     pub(crate) fn clear(&mut self) {
-        let Body { stmts, insts, heads, operands, regs, locs, pragmas } = self;
+        let Body { stmts, insts, heads: _, operands, regs, locs, pragmas } = self;
         stmts.clear();
         insts.clear();
-        heads.clear();
         operands.clear();
         regs.clear();
         locs.clear();
@@ -506,7 +526,9 @@ impl Body {
 
 /// Moves all elements into a list without room to grow.
 pub(crate) fn exact<T>(list: &mut Vec<T>) -> Vec<T> {
-    list.drain(..).collect()
+    let mut out = Vec::with_capacity(list.len());
+    out.append(list);
+    out
 }
 
 impl std::ops::Deref for Body {
@@ -587,7 +609,7 @@ pub struct Inst<'a> {
     pub operands: &'a [Operand],
     /// The whole statement, without the semicolon.
     pub span: Span,
-    /// Instructions of a function with the same opcode and modifiers have the same number, from 0 on.
+    /// Instructions of a module with the same opcode and modifiers have the same number, from 0 on.
     pub(crate) head: u32,
 }
 
@@ -762,7 +784,7 @@ mod tests {
     fn what_a_text_is_made_of_is_small() {
         assert!(size_of::<Operand>() <= 16, "{}", size_of::<Operand>());
         assert!(size_of::<Stmt>() <= 8, "{}", size_of::<Stmt>());
-        assert!(size_of::<Packed>() <= 24, "{}", size_of::<Packed>());
+        assert!(size_of::<Packed>() <= 20, "{}", size_of::<Packed>());
         assert!(size_of::<Register>() <= 2, "{}", size_of::<Register>());
     }
 }

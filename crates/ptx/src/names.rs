@@ -85,7 +85,9 @@ fn split(name: &[u8]) -> Option<(usize, u32)> {
     Some((at, name[at..].iter().fold(0, |n, b| n * 10 + u32::from(b - b'0'))))
 }
 
-fn hash(name: &[u8]) -> u32 {
+/// A hash of a short text.
+#[inline]
+pub(crate) fn hash(name: &[u8]) -> u32 {
     let mut h: u64 = name.len() as u64;
     let mut chunks = name.chunks_exact(8);
     let mut mix = |v: u64| h = (h.rotate_left(5) ^ v).wrapping_mul(0x517c_c1b7_2722_0a95);
@@ -156,9 +158,9 @@ impl Names {
         NameId(id)
     }
 
-    /// The register that a name means whose base (of at most 8 bytes, as a big-endian number) and number are these, where
+    /// The register that a name means whose base (of at most 8 bytes, as a little-endian number) and number are these, where
     /// the innermost range of the base holds it and nothing hides it. None says nothing: [`Names::intern`] knows the rest.
-    #[inline]
+    #[inline(always)]
     pub fn in_range(&mut self, base: u64, number: u32) -> Option<RegId> {
         let at = (base.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize % RECENT;
         if self.recent[at].base != base {
@@ -170,12 +172,17 @@ impl Names {
 
     #[cold]
     fn innermost(&mut self, key: u64) -> Recent {
-        let bytes = key.to_be_bytes();
-        let base = self.intern(&bytes[(key.leading_zeros() / 8) as usize..]);
+        let none = Recent { base: key, first: 0, count: 0 };
+        let bytes = key.to_le_bytes();
+        let name = &bytes[..8 - (key.leading_zeros() / 8) as usize];
+        if !name[1..].iter().all(|&b| crate::lex::is(b, crate::lex::WORD)) {
+            return none;
+        }
+        let base = self.intern(name);
         let e = self.entries[base.0 as usize];
         match (e.range as usize).checked_sub(1).filter(|_| !e.mixed) {
             Some(i) => Recent { base: key, first: self.ranges[i].first, count: self.ranges[i].count },
-            None => Recent { base: key, first: 0, count: 0 },
+            None => none,
         }
     }
 
@@ -312,6 +319,28 @@ impl Names {
         }
     }
 
+    /// How many names there are: [`Names::shrink`] goes back to them.
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Forgets the names that came after the first `count`; none of them may have a meaning.
+    pub fn shrink(&mut self, count: usize) {
+        let mask = self.slots.len() - 1;
+        while self.entries.len() > count {
+            // The last one in is the last of its chain: no other is found through its slot.
+            let Some(e) = self.entries.pop() else { return };
+            let id = self.entries.len() as u32 + 1;
+            let mut at = e.hash as usize & mask;
+            while self.slots[at] != id {
+                at = (at + 1) & mask;
+            }
+            self.slots[at] = 0;
+            self.bytes.truncate(e.start as usize);
+        }
+        self.forget();
+    }
+
     /// Opens a scope.
     pub fn open(&mut self) {
         self.marks.push((self.log.len(), self.ranges.len()));
@@ -365,7 +394,7 @@ mod tests {
 
     #[test]
     fn ranges_hold_what_they_would_spell_out() {
-        const R: u64 = 0x2572;
+        const R: u64 = 0x7225;
         let mut n = Names::new();
         let base = n.intern(b"%r");
         n.open();
@@ -399,6 +428,27 @@ mod tests {
         assert_eq!(n.meaning(three), Meaning::Reg(RegId(13)));
         n.close();
         assert_eq!(n.meaning(three), Meaning::Nothing);
+    }
+
+    #[test]
+    fn names_that_are_forgotten() {
+        let mut n = Names::new();
+        let kept: Vec<_> = (0..300).map(|i| n.intern(format!("kept_{i}x").as_bytes())).collect();
+        for round in 0..3 {
+            let count = n.count();
+            // More than the table has room for: it grows between.
+            for i in 0..2000 {
+                n.intern(format!("gone_{round}_{i}").as_bytes());
+            }
+            n.shrink(count);
+            assert_eq!(n.count(), count);
+            for (i, id) in kept.iter().enumerate() {
+                assert_eq!(n.intern(format!("kept_{i}x").as_bytes()), *id);
+            }
+            let again = n.intern(b"gone_0_7");
+            assert_eq!((again.0 as usize, n.text(again)), (count, "gone_0_7".to_string()));
+            n.shrink(count);
+        }
     }
 
     #[test]

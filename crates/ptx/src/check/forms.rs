@@ -6,7 +6,6 @@ use crate::isa::{Count, Form, Mod, Op, OperandForm, Slot};
 use crate::module::{Inst, Operand};
 use crate::types::ScalarType;
 use diag::Diagnostic;
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::rc::Rc;
 
@@ -24,15 +23,10 @@ pub(super) struct Fit {
 /// The forms that a head fits.
 pub(super) type Fits = Rc<[Fit]>;
 
-/// Fits of the modifier lists seen so far, by their number, and what has passed of each.
+/// Fits of the heads of the module by their number, and what has passed of each; nothing for one without fits and for one
+/// that is reported each time.
 #[derive(Default)]
-pub(super) struct Cache {
-    numbers: FxHashMap<(Op, SmallVec<[Mod; 6]>), u32>,
-    pub(super) known: Vec<(Fits, super::shape::Passed)>,
-}
-
-/// A head of a function that has not been looked up.
-const UNKNOWN: u32 = u32::MAX;
+pub(super) struct Cache(pub(super) Vec<Option<(Fits, super::shape::Passed)>>);
 
 /// How far modifiers are from a form.
 struct Miss {
@@ -358,8 +352,8 @@ impl Checker<'_> {
     /// The forms that the modifiers of an instruction fit; reports and gives none where there is none.
     pub(super) fn fits(&mut self, inst: &Inst) -> Fits {
         self.gated = false;
-        if let Some(number) = self.number(inst) {
-            return self.cache.known[number].0.clone();
+        if let Some(Some((fits, _))) = self.cache.0.get(inst.head as usize) {
+            return fits.clone();
         }
         let forms = inst.op.forms();
         if forms.is_empty() {
@@ -387,27 +381,13 @@ impl Checker<'_> {
         self.gated = self.gates(inst, &fits);
         // An error is due each time.
         if !self.gated {
-            self.cache.numbers.insert((inst.op, inst.mods.into()), self.cache.known.len() as u32);
-            self.cache.known.push((fits.clone(), Default::default()));
+            let head = inst.head as usize;
+            if self.cache.0.len() <= head {
+                self.cache.0.resize_with(head + 1, || None);
+            }
+            self.cache.0[head] = Some((fits.clone(), Default::default()));
         }
         fits
-    }
-
-    /// The number in the cache of what an instruction stands for, if it is known.
-    #[inline]
-    pub(super) fn number(&mut self, inst: &Inst) -> Option<usize> {
-        let head = inst.head as usize;
-        match self.heads.get(head) {
-            Some(&n) if n != UNKNOWN => Some(n as usize),
-            _ => {
-                let n = *self.cache.numbers.get(&(inst.op, inst.mods.into()))?;
-                if self.heads.len() <= head {
-                    self.heads.resize(head + 1, UNKNOWN);
-                }
-                self.heads[head] = n;
-                Some(n as usize)
-            }
-        }
     }
 
     /// Do the operands not even fit the nearest form?

@@ -39,8 +39,6 @@ pub(crate) struct Checker<'a> {
     /// A version or target that the instruction at hand needs has been reported.
     gated: bool,
     cache: forms::Cache,
-    /// The numbers in the cache of the heads of the function at hand, by theirs.
-    heads: Vec<u32>,
 }
 
 /// Checks a module that parsed without an error; with a target also whether it may be compiled for it and fits its limits.
@@ -56,7 +54,6 @@ pub fn check(module: &Module, target: Option<&Target>) -> Vec<Diagnostic> {
         func: None,
         gated: false,
         cache: forms::Cache::default(),
-        heads: Vec::new(),
     };
     if let Some(ptx) = ptx {
         c.targets(ptx, target);
@@ -192,16 +189,17 @@ impl Checker<'_> {
                 self.error(f.span, message);
             }
         }
-        self.heads.clear();
         self.func = Some(id);
-        for inst in f.body.iter().flat_map(Body::insts) {
+        let Some(body) = &f.body else { return };
+        for (i, (op, head, operands)) in body.shapes().enumerate() {
+            let shape = self.shape(f, op, operands);
+            if shape.is_some_and(|s| self.has_passed(head, s)) {
+                continue;
+            }
             if self.full() {
                 return;
             }
-            let shape = self.shape(f, &inst);
-            if shape.is_some_and(|s| self.has_passed(&inst, s)) {
-                continue;
-            }
+            let inst = body.inst(InstId(i as u32));
             let before = self.diags.len();
             let fits = self.fits(&inst);
             self.inst(id, f, &inst, &fits);

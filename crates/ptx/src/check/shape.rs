@@ -31,13 +31,11 @@ const _: () = assert!((ScalarType::Pred as u8) < INT - 1 && (Space::Generic as u
 #[derive(Default)]
 pub(super) struct Passed {
     shapes: smallvec::SmallVec<[Shape; 2]>,
-    /// Constants of it must be checked each.
-    by_value: bool,
 }
 
 impl Checker<'_> {
     /// The shape of the operands; none where there is more to them than a shape tells.
-    pub(super) fn shape(&self, f: &Function, inst: &Inst) -> Option<Shape> {
+    pub(super) fn shape(&self, f: &Function, op: Op, operands: &[Operand]) -> Option<Shape> {
         let mut shape = 0;
         let mut left = 16u32;
         let mut add = |byte: u8| {
@@ -45,7 +43,7 @@ impl Checker<'_> {
             shape = shape << 8 | Shape::from(byte);
             Some(())
         };
-        for o in inst.operands {
+        for o in operands {
             match o {
                 Operand::Vector(parts) if parts.len() < 16 => {
                     add(VECTOR + parts.len() as u8)?;
@@ -57,7 +55,7 @@ impl Checker<'_> {
                     AddressBase::Var(v) => {
                         let v = &self.m.vars[v.index()];
                         // Parameters of the function at hand may not be written.
-                        if v.ty.is_opaque() || v.space == Space::Param && inst.op != Op::Ld {
+                        if v.ty.is_opaque() || v.space == Space::Param && op != Op::Ld {
                             return None;
                         }
                         add(VARIABLE + v.space as u8)?;
@@ -89,22 +87,27 @@ impl Checker<'_> {
 
     /// Has an instruction with this head and shape passed before?
     #[inline]
-    pub(super) fn has_passed(&mut self, inst: &Inst, shape: Shape) -> bool {
-        let Some(number) = self.number(inst) else { return false };
-        let passed = &self.cache.known[number].1;
-        passed.shapes.contains(&shape)
-            && !(passed.by_value && inst.operands.iter().any(|o| matches!(o, Operand::Int(_))))
+    pub(super) fn has_passed(&self, head: u32, shape: Shape) -> bool {
+        matches!(self.cache.0.get(head as usize), Some(Some((_, passed))) if passed.shapes.contains(&shape))
     }
 
     /// The instruction has passed without a message.
     pub(super) fn pass(&mut self, inst: &Inst, shape: Shape) {
-        let Some(number) = self.number(inst) else { return };
-        let (fits, passed) = &mut self.cache.known[number];
-        passed.by_value = matches!(inst.op, Op::Bar | Op::Barrier | Op::Wgmma)
+        let Some(Some((fits, passed))) = self.cache.0.get_mut(inst.head as usize) else { return };
+        // Constants of these must be looked at each.
+        let by_value = matches!(inst.op, Op::Bar | Op::Barrier | Op::Wgmma)
             || fits.iter().flat_map(|f| &f.operands).any(|o| {
                 matches!(o.kind, OperandKind::Constant(_) | OperandKind::Multiple(_) | OperandKind::ConstantVec(_))
             });
-        if passed.shapes.len() < KEPT && !passed.shapes.contains(&shape) {
+        let constant = |o: &Operand| match o {
+            Operand::Int(_) => true,
+            Operand::Vector(parts) => parts.iter().any(|p| matches!(p, Operand::Int(_))),
+            _ => false,
+        };
+        if passed.shapes.len() < KEPT
+            && !passed.shapes.contains(&shape)
+            && !(by_value && inst.operands.iter().any(constant))
+        {
             passed.shapes.push(shape);
         }
     }

@@ -22,6 +22,9 @@ impl Parser<'_> {
         let done = self.function_rest(kind, linkage, next, attributes);
         // However many scopes an error left open, the module's is the one that goes on.
         self.names.close_all();
+        if let Some(count) = self.local_names.take() {
+            self.names.shrink(count);
+        }
         self.func = None;
         done
     }
@@ -45,6 +48,8 @@ impl Parser<'_> {
     fn function_rest(&mut self, kind: FuncKind, linkage: Linkage, next: FuncId, attributes: Vec<String>) -> Parsed<()> {
         let returns = if kind == FuncKind::Func && self.at_p(b'(') { self.params()? } else { Vec::new() };
         let (name, span) = self.ident()?;
+        // From here on only names of the function come: it has its own meaning from the outermost scope.
+        self.local_names = Some(self.names.count());
         let params = if self.at_p(b'(') { self.params()? } else { Vec::new() };
         let directives = self.directives(kind)?;
         let define = self.at_p(b'{');
@@ -171,7 +176,6 @@ impl Parser<'_> {
     }
 
     fn body(&mut self, id: FuncId) -> Parsed<()> {
-        self.bodies += 1;
         self.bump();
         let done = self.statements();
         self.settle_all();

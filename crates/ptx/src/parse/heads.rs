@@ -5,14 +5,6 @@ use crate::module::Head;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// A head, and its number in the function that used it last.
-struct Known {
-    head: Head,
-    /// That function: bodies are counted from 1.
-    body: u32,
-    number: u32,
-}
-
 /// A spelling: what it hashes to, where it stands in the text, and the head.
 #[derive(Clone, Copy)]
 struct Spelling {
@@ -24,7 +16,7 @@ struct Spelling {
 
 /// The heads of a text.
 pub(super) struct Heads {
-    known: Vec<Known>,
+    known: Vec<Head>,
     by_words: FxHashMap<(Op, SmallVec<[Mod; 6]>), u32>,
     spellings: Vec<Spelling>,
     /// One more than an index into the spellings, or 0; twice as many as those at least.
@@ -38,17 +30,9 @@ const MASK: usize = KEPT * 2 - 1;
 
 /// Hashes the text that begins at `start` while its bytes may be of a head (names, dots and colons): that and its end.
 pub(super) fn spelling(src: &[u8], start: usize) -> (u32, usize) {
-    let mut hash = 0u64;
     let rest = src.get(start..).unwrap_or_default();
-    let mut len = 0;
-    for &b in rest {
-        if !crate::lex::is(b, crate::lex::HEAD) {
-            break;
-        }
-        hash = (hash.rotate_left(5) ^ u64::from(b)).wrapping_mul(0x517c_c1b7_2722_0a95);
-        len += 1;
-    }
-    ((hash >> 32) as u32, start + len)
+    let len = rest.iter().position(|&b| !crate::lex::is(b, crate::lex::HEAD)).unwrap_or(rest.len());
+    (crate::names::hash(&rest[..len]), start + len)
 }
 
 impl Heads {
@@ -57,6 +41,7 @@ impl Heads {
     }
 
     /// The head of a spelling that has been [kept](Heads::keep).
+    #[inline]
     pub fn find(&self, src: &[u8], hash: u32, start: usize, end: usize) -> Option<u32> {
         let mut at = hash as usize & MASK;
         loop {
@@ -86,19 +71,19 @@ impl Heads {
         let next = self.known.len() as u32;
         let head = *self.by_words.entry((op, mods.clone())).or_insert(next);
         if head == next {
-            self.known.push(Known { head: Head { op, mods }, body: 0, number: 0 });
+            self.known.push(Head { op, mods });
         }
         head
     }
 
-    /// The opcode of a head, and the number of it in the `body`th body, whose code this is.
+    /// The opcode of a head.
     #[inline]
-    pub fn number(&mut self, head: u32, body: u32, code: &mut crate::module::Body) -> (Op, u32) {
-        let k = &mut self.known[head as usize];
-        if k.body != body {
-            k.body = body;
-            k.number = code.add_head(k.head.clone());
-        }
-        (k.head.op, k.number)
+    pub fn op(&self, head: u32) -> Op {
+        self.known[head as usize].op
+    }
+
+    /// All heads, each at its number.
+    pub fn all(&mut self) -> Vec<Head> {
+        std::mem::take(&mut self.known)
     }
 }

@@ -15,6 +15,7 @@ use crate::lex::{Kind, Lexer, Token, p1};
 use crate::module::*;
 use crate::names::{Meaning, NameId, Names};
 use diag::{Diagnostic, Severity, Span};
+use std::sync::Arc;
 
 /// An error has been reported; the statement at hand is given up.
 pub(crate) struct Stop;
@@ -99,10 +100,11 @@ pub(crate) struct Parser<'a> {
     diags: Vec<Diagnostic>,
     names: Names,
     heads: heads::Heads,
+    quickly: bool,
     body: Body,
-    /// Bodies begun.
-    bodies: u32,
     func: Option<FuncId>,
+    /// How many names there were before those that only the function at hand has.
+    local_names: Option<usize>,
     nesting: u32,
     /// The places that `.loc` directives have named.
     places: rustc_hash::FxHashSet<(u32, u32, u32)>,
@@ -119,6 +121,11 @@ pub fn parse(text: &str) -> (Module, Vec<Diagnostic>) {
 
 /// Parses PTX that may hold any bytes; only comments and strings may hold other than ASCII.
 pub fn parse_bytes(text: &[u8]) -> (Module, Vec<Diagnostic>) {
+    parse_with(text, true)
+}
+
+/// The same; where `quickly` is false without the short way for plain instructions.
+fn parse_with(text: &[u8], quickly: bool) -> (Module, Vec<Diagnostic>) {
     if text.len() >= u32::MAX as usize {
         let module = Module { address_size: 64, ..Module::default() };
         return (module, vec![Diagnostic::new(Severity::Fatal, "PTX text of 4 GB or more is not supported")]);
@@ -134,15 +141,20 @@ pub fn parse_bytes(text: &[u8]) -> (Module, Vec<Diagnostic>) {
         diags: Vec::new(),
         names: Names::new(),
         heads: heads::Heads::new(),
+        quickly,
         body: Body::default(),
-        bodies: 0,
         func: None,
+        local_names: None,
         nesting: 0,
         places: Default::default(),
         file_numbers: Default::default(),
         padding: 0,
     };
     let _ = parser.run();
+    let heads: Arc<[Head]> = parser.heads.all().into();
+    for body in parser.module.funcs.iter_mut().filter_map(|f| f.body.as_mut()) {
+        body.heads = heads.clone();
+    }
     (parser.module, parser.diags)
 }
 

@@ -9,16 +9,59 @@ use crate::isa::Op;
 use crate::lex::{START, WORD, is};
 use crate::module::*;
 use crate::names::Meaning;
-use crate::types::SpecialReg;
+use crate::types::{ScalarType, SpecialReg};
 use diag::Span;
 use thin_vec::ThinVec;
 
+/// The byte at a place; 0 behind the end, which is no byte of a token.
+#[inline(always)]
+fn byte(src: &[u8], at: usize) -> u8 {
+    src.get(at).copied().unwrap_or(0)
+}
+
 /// Where the blanks end that begin at a byte.
+#[inline(always)]
 fn blanks(src: &[u8], mut at: usize) -> usize {
-    while matches!(src.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+    while matches!(byte(src, at), b' ' | b'\t' | b'\n' | b'\r') {
         at += 1;
     }
     at
+}
+
+/// A name like `%rd12` of at most seven bytes that begins at a byte: its base, as the bytes of a little-endian number, its
+/// number, and where it ends. None for any other, and near the end of the text. The base may hold bytes of no name: then
+/// it is none that anybody knows.
+#[inline(always)]
+fn numbered(src: &[u8], at: usize) -> Option<(u64, u32, usize)> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let word = u64::from_le_bytes(*src.get(at..)?.first_chunk::<8>()?);
+    if !is(word as u8, START) {
+        return None;
+    }
+    // The high bit of each byte that is no digit: 0 to 9 are the bytes that are below 10 once '0' is taken away by
+    // exclusive or, and those from 0x80 on keep their own high bit.
+    let low = word ^ ONES * 0x30;
+    let other = ((low & ONES * 0x7f) + ONES * (0x80 - 10) | low) & ONES * 0x80;
+    let base = (!other & ONES * 0x80).trailing_zeros() / 8;
+    if base == 0 || base == 8 {
+        return None;
+    }
+    let behind = other >> (8 * base);
+    let digits = behind.trailing_zeros() / 8;
+    // All eight bytes are of the name: it may go on.
+    if behind == 0 || digits > 1 && low >> (8 * base) & 0xff == 0 {
+        return None;
+    }
+    let end = at + (base + digits) as usize;
+    if is(byte(src, end), WORD) {
+        return None;
+    }
+    // The digits as eight, with zeros in front: then pairs, fours and the whole.
+    let eight = (low >> (8 * base)) << (64 - 8 * digits);
+    let pairs = (eight * 10 + (eight >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    let number = fours * 10_000 + (fours >> 32);
+    Some((word & ((1 << (8 * base)) - 1), number as u32, end))
 }
 
 /// A decimal integer of at most 18 digits, and where it ends; none for what may be more than that.
@@ -38,48 +81,75 @@ fn integer(src: &[u8], at: usize) -> Option<(i64, usize)> {
 }
 
 impl Parser<'_> {
-    /// Reads the instruction whose opcode is at hand, if it is a plain one: then it is added, and the token behind its `;`
-    /// is at hand. Otherwise nothing has happened.
-    pub(super) fn quick(&mut self, guard: Option<Guard>, start: u32) -> bool {
-        let word = self.tok.span.start as usize;
-        let (hash, end) = heads::spelling(self.src, word);
-        let Some(head) = self.heads.find(self.src, hash, word, end) else { return false };
-        let (op, head) = self.heads.number(head, self.bodies, &mut self.body.code);
-        // Its lists have a rule of their own.
-        if op == Op::Call {
+    /// Reads the plain instructions that begin at the token at hand, an opcode or `@`; the token behind the `;` of the last
+    /// is at hand then. False where the first is none: then nothing has happened.
+    pub(super) fn quick(&mut self) -> bool {
+        let src = self.src;
+        let first = self.tok.span.start as usize;
+        let mut at = first;
+        if !self.quickly {
             return false;
         }
-        let pending = self.body.pending.len();
-        let open = self.body.open.len();
-        match self.quick_operands(op, end) {
-            Some((last, behind)) => {
-                self.body.code.push_inst(guard, head, Span::new(start, last as u32));
-                self.prev_end = behind as u32;
-                self.lex.seek(behind);
-                self.tok = self.lex.next();
-                true
+        while let Some(behind) = self.quick_instruction(at) {
+            self.prev_end = behind as u32;
+            at = blanks(src, behind);
+        }
+        if at == first {
+            return false;
+        }
+        self.lex.seek(at);
+        self.tok = self.lex.next();
+        true
+    }
+
+    /// Adds the instruction that begins at a byte: where it ends, behind its `;`. If it is no plain one, nothing happens.
+    #[inline]
+    fn quick_instruction(&mut self, start: usize) -> Option<usize> {
+        let src = self.src;
+        let mut at = start;
+        let mut guard = None;
+        if byte(src, at) == b'@' {
+            let negated = byte(src, at + 1) == b'!';
+            let (reg, end) = self.quick_register(at + 1 + usize::from(negated))?;
+            if self.body.regs[reg.index()].ty != ScalarType::Pred {
+                return None;
             }
-            None => {
-                self.body.pending.truncate(pending);
-                self.body.open.truncate(open);
-                self.body.code.drop_operands();
-                false
+            guard = Some(Guard { reg, negated });
+            at = blanks(src, end);
+            if at == end {
+                return None;
             }
         }
+        let (hash, end) = heads::spelling(src, at);
+        let head = self.heads.find(src, hash, at, end)?;
+        let op = self.heads.op(head);
+        // Its lists have a rule of their own.
+        if op == Op::Call {
+            return None;
+        }
+        let (pending, open) = (self.body.pending.len(), self.body.open.len());
+        let Some((last, behind)) = self.quick_operands(op, end) else {
+            self.body.pending.truncate(pending);
+            self.body.open.truncate(open);
+            self.body.code.drop_operands();
+            return None;
+        };
+        self.body.code.push_inst(guard, head, Span::new(start as u32, last as u32));
+        Some(behind)
     }
 
     /// Operands up to the `;`: the ends of the last of them and of that.
+    #[inline]
     fn quick_operands(&mut self, op: Op, from: usize) -> Option<(usize, usize)> {
         let src = self.src;
         let mut at = blanks(src, from);
-        if src.get(at) == Some(&b';') {
+        if byte(src, at) == b';' {
             return Some((from, at + 1));
         }
         loop {
-            let (operand, end) = self.quick_operand(op, at)?;
-            self.body.code.push_operand(operand);
+            let end = self.quick_operand(op, at)?;
             at = blanks(src, end);
-            match src.get(at)? {
+            match byte(src, at) {
                 b',' => at = blanks(src, at + 1),
                 b';' => return Some((end, at + 1)),
                 _ => return None,
@@ -87,23 +157,19 @@ impl Parser<'_> {
         }
     }
 
-    fn quick_operand(&mut self, op: Op, at: usize) -> Option<(Operand, usize)> {
+    /// Adds the operand that begins at a byte: where it ends.
+    fn quick_operand(&mut self, op: Op, at: usize) -> Option<usize> {
         let src = self.src;
+        let reg = |reg| Operand::Reg { reg, elem: None };
+        // Most are registers.
+        if let Some((base, number, end)) = numbered(src, at)
+            && !matches!(byte(src, end), b'.' | b'|')
+            && let Some(register) = self.names.in_range(base, number)
+        {
+            self.body.code.push_operand(reg(register));
+            return Some(end);
+        }
         match *src.get(at)? {
-            b'%' => {
-                if let Some((reg, end)) = self.quick_register(at) {
-                    return match src.get(end)? {
-                        b'.' => None,
-                        b'|' => {
-                            let (second, end) = self.quick_register(end + 1).filter(|s| src.get(s.1) != Some(&b'.'))?;
-                            let operand = |reg| Operand::Reg { reg, elem: None };
-                            Some((Operand::Pair(Box::new((operand(reg), operand(second)))), end))
-                        }
-                        _ => Some((Operand::Reg { reg, elem: None }, end)),
-                    };
-                }
-                self.quick_name(at)
-            }
             b'[' => {
                 let (base, mut end) = match self.quick_register(at + 1) {
                     Some((reg, end)) => (AddressBase::Reg(reg), end),
@@ -120,14 +186,15 @@ impl Parser<'_> {
                     (offset, end) = (if negative { -n } else { n }, after);
                 }
                 let whole = src.get(end) == Some(&b']');
-                Some((Operand::Mem(Address::new(base, offset).filter(|_| whole)?), end + 1))
+                self.body.code.push_operand(Operand::Mem(Address::new(base, offset).filter(|_| whole)?));
+                Some(end + 1)
             }
             b'{' => {
                 let mut parts = ThinVec::new();
                 let mut at = blanks(src, at + 1);
                 loop {
-                    let (reg, end) = self.quick_register(at)?;
-                    parts.push(Operand::Reg { reg, elem: None });
+                    let (register, end) = self.quick_register(at)?;
+                    parts.push(reg(register));
                     at = blanks(src, end);
                     match src.get(at)? {
                         b',' => at = blanks(src, at + 1),
@@ -139,22 +206,45 @@ impl Parser<'_> {
                 if parts.len() == 1 && matches!(op, Op::Ld | Op::St | Op::Ldu) {
                     return None;
                 }
-                Some((Operand::Vector(parts), at + 1))
+                self.body.code.push_operand(Operand::Vector(parts));
+                Some(at + 1)
             }
-            b'-' => integer(src, at + 1).map(|(n, end)| (Operand::Int(-n), end)),
+            b'-' => {
+                let (n, end) = integer(src, at + 1)?;
+                self.body.code.push_operand(Operand::Int(-n));
+                Some(end)
+            }
             b'0' if matches!(src.get(at + 1), Some(b'f' | b'F')) => {
-                bits(src, at + 2, 8).map(|bits| (Operand::F32(bits as u32), at + 10))
+                self.body.code.push_operand(Operand::F32(bits(src, at + 2, 8)? as u32));
+                Some(at + 10)
             }
             b'0' if matches!(src.get(at + 1), Some(b'd' | b'D')) => {
-                bits(src, at + 2, 16).map(|bits| (Operand::F64(bits), at + 18))
+                self.body.code.push_operand(Operand::F64(bits(src, at + 2, 16)?));
+                Some(at + 18)
             }
-            b'0'..=b'9' => integer(src, at).map(|(n, end)| (Operand::Int(n), end)),
+            b'0'..=b'9' => {
+                let (n, end) = integer(src, at)?;
+                self.body.code.push_operand(Operand::Int(n));
+                Some(end)
+            }
             _ => match self.quick_register(at) {
-                Some((reg, end)) if !matches!(src.get(end), Some(b'.' | b'|')) => {
-                    Some((Operand::Reg { reg, elem: None }, end))
+                Some((first, end)) => match src.get(end)? {
+                    b'.' => None,
+                    b'|' => {
+                        let (second, end) = self.quick_register(end + 1).filter(|s| src.get(s.1) != Some(&b'.'))?;
+                        self.body.code.push_operand(Operand::Pair(Box::new((reg(first), reg(second)))));
+                        Some(end)
+                    }
+                    _ => {
+                        self.body.code.push_operand(reg(first));
+                        Some(end)
+                    }
+                },
+                None => {
+                    let (operand, end) = self.quick_name(at)?;
+                    self.body.code.push_operand(operand);
+                    Some(end)
                 }
-                Some(_) => None,
-                None => self.quick_name(at),
             },
         }
     }
@@ -162,31 +252,24 @@ impl Parser<'_> {
     /// The register of a range whose name begins at a byte, and where it ends.
     #[inline]
     fn quick_register(&mut self, at: usize) -> Option<(RegId, usize)> {
+        let (base, number, end) = match numbered(self.src, at) {
+            Some(found) => found,
+            None => self.long_numbered(at)?,
+        };
+        self.names.in_range(base, number).map(|reg| (reg, end))
+    }
+
+    /// The same as [`numbered`] for a longer name.
+    fn long_numbered(&self, at: usize) -> Option<(u64, u32, usize)> {
         let rest = self.src.get(at..)?;
-        let mut base = 0u64;
-        let mut len = 0;
-        let mut bytes = rest.iter();
-        let mut next = *bytes.next()?;
-        if !is(next, START) {
+        let len = 1 + rest.get(1..)?.iter().position(|&b| !is(b, WORD) || b.is_ascii_digit())?;
+        let digits = rest[len..].iter().position(|b| !b.is_ascii_digit())?;
+        let more = is(rest[len + digits], WORD);
+        if len > 8 || digits == 0 || digits > 9 || digits > 1 && rest[len] == b'0' || more || !is(rest[0], START) {
             return None;
         }
-        while is(next, WORD) && !next.is_ascii_digit() || len == 0 {
-            base = base << 8 | u64::from(next);
-            len += 1;
-            next = *bytes.next()?;
-        }
-        let first = next;
-        let mut number = 0u32;
-        let mut digits = 0;
-        while next.is_ascii_digit() {
-            number = number.wrapping_mul(10).wrapping_add(u32::from(next - b'0'));
-            digits += 1;
-            next = *bytes.next()?;
-        }
-        if len > 8 || digits == 0 || digits > 9 || digits > 1 && first == b'0' || is(next, WORD) {
-            return None;
-        }
-        self.names.in_range(base, number).map(|reg| (reg, at + len + digits))
+        let number = rest[len..len + digits].iter().fold(0, |n, b| n * 10 + u32::from(b - b'0'));
+        Some((rest[..len].iter().rev().fold(0, |k, &b| k << 8 | u64::from(b)), number, at + len + digits))
     }
 
     /// The operand that is a name which begins at a byte, with nothing behind it that belongs to it, and where it ends.
@@ -233,4 +316,109 @@ fn bits(src: &[u8], at: usize, digits: usize) -> Option<u64> {
         bits = bits << 4 | u64::from((b as char).to_digit(16)?);
     }
     src.get(at + digits).is_none_or(|&b| !is(b, WORD)).then_some(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::parse_with;
+
+    #[test]
+    fn numbered_names() {
+        let of = |text: &str| {
+            let text = format!("{text}, and more");
+            numbered(text.as_bytes(), 0).map(|(base, number, end)| {
+                let base = base.to_le_bytes();
+                let len = base.iter().position(|&b| b == 0).unwrap_or(8);
+                (String::from_utf8_lossy(&base[..len]).into_owned(), number, end)
+            })
+        };
+        for (text, base, number) in [("%r1", "%r", 1), ("%rd1234", "%rd", 1234), ("a0", "a", 0), ("_$1020", "_$", 1020)]
+        {
+            assert_eq!(of(text), Some((base.to_string(), number, text.len())), "{text}");
+        }
+        for text in ["%r", "%r01", "%r1a", "%r1_", "12", "%rd12345", "%longer1", "%r99999a"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+        // Bytes that are no ASCII are no digits, whatever their low bits are.
+        assert_eq!(numbered(b"%r\xb1, and more", 0), None);
+        assert_eq!(numbered(b"%r1", 0), None);
+        // Every number of up to five digits, and every byte behind it.
+        for n in (0..100_000u32).step_by(37).chain(0..2000) {
+            assert_eq!(of(&format!("%r{n}")), Some(("%r".to_string(), n, 2 + n.to_string().len())));
+        }
+        for b in 0..=255u8 {
+            let text = [b'%', b'r', b'7', b, b' ', b' ', b' ', b' ', b' ', b' ', b' '];
+            let number = if b.is_ascii_digit() { 70 + u32::from(b - b'0') } else { 7 };
+            let word = b.is_ascii_alphabetic() || b == b'_' || b == b'$';
+            assert_eq!(numbered(&text, 0).map(|f| f.1), (!word).then_some(number), "{b}");
+        }
+    }
+
+    /// What is behind an operand, an offset, a name: everything that the short way has to look at.
+    const PIECES: [&str; 34] = [
+        "0",
+        "1",
+        "x",
+        "%r1",
+        "%r",
+        ".x",
+        "|",
+        ",",
+        ";",
+        ":",
+        " ",
+        "\n",
+        "//",
+        "/*",
+        "[",
+        "]",
+        "{",
+        "}",
+        "+",
+        "-",
+        "!",
+        "@",
+        "_",
+        "0f3F800000",
+        "0d3FF0000000000000",
+        "WARP_SZ",
+        "%tid.x",
+        "U",
+        "ret",
+        "mov.u32",
+        ".",
+        "\\\n",
+        "\x7f",
+        "é",
+    ];
+
+    #[test]
+    fn the_short_way_and_the_rules_say_the_same() {
+        let mut random = testkit::Random(4);
+        let mut plain = 0;
+        for file in testkit::corpus() {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let same = |text: &str| {
+                let (quick, rules) = (parse_with(text.as_bytes(), true), parse_with(text.as_bytes(), false));
+                assert!(quick == rules, "{}:\n{text}", file.display());
+                quick.0.funcs.iter().filter_map(|f| f.body.as_ref()).map(|b| b.insts().count()).sum::<usize>()
+            };
+            plain += same(&text);
+            let starts: Vec<usize> = text.char_indices().map(|(i, _)| i).collect();
+            for _ in 0..40 {
+                let mut changed = text.clone();
+                let at = starts[random.index(starts.len())];
+                match random.index(3) {
+                    0 => changed.insert_str(at, PIECES[random.index(PIECES.len())]),
+                    1 => drop(changed.remove(at)),
+                    _ => drop(
+                        changed.drain(at..starts.get(starts.partition_point(|&s| s < at) + 3).copied().unwrap_or(at)),
+                    ),
+                }
+                same(&changed);
+            }
+        }
+        assert!(plain > 1000, "{plain}");
+    }
 }

@@ -16,7 +16,7 @@ impl Parser<'_> {
         match self.tok.kind {
             Kind::Dot => self.directive(),
             Kind::Ident => {
-                if self.quick(None, self.tok.span.start) {
+                if self.quick() {
                     return Ok(());
                 }
                 let word = self.bump().span;
@@ -27,6 +27,9 @@ impl Parser<'_> {
                 self.instruction(word, None, word.start)
             }
             _ if self.at_p(b'@') => {
+                if self.quick() {
+                    return Ok(());
+                }
                 let start = self.bump().span.start;
                 let negated = self.eat_p(b'!');
                 let (name, span) = self.ident()?;
@@ -37,9 +40,6 @@ impl Parser<'_> {
                 };
                 if !self.at(Kind::Ident) {
                     return Err(self.syntax());
-                }
-                if self.quick(Some(guard), start) {
-                    return Ok(());
                 }
                 let word = self.bump().span;
                 self.instruction(word, Some(guard), start)
@@ -171,7 +171,7 @@ impl Parser<'_> {
                 self.heads.keep(hash, start, whole, head);
             }
         }
-        Ok(Some(self.heads.number(head, self.bodies, &mut self.body.code)))
+        Ok(Some((op, head)))
     }
 
     fn operands(&mut self, op: Option<Op>, site: Site) -> Parsed<()> {
