@@ -2,7 +2,7 @@
 //! write, in groups.
 
 use crate::fault::MemFault;
-use crate::shadow::{Access, Shadow, Who};
+use crate::shadow::{Shadow, Who};
 use std::collections::VecDeque;
 
 /// Bytes of shared memory that a copy writes: CTA rank, offset, size, who asked for it.
@@ -70,6 +70,5 @@ impl Copies {
 
 /// The bytes count as written now.
 pub fn land(shadow: &mut Shadow, piece: Piece) -> Result<(), MemFault> {
-    shadow.landed(piece.place, piece.size);
-    shadow.access(piece.place, piece.size, Access::WRITE, true, piece.who)
+    shadow.landed(piece.place, piece.size, piece.who)
 }

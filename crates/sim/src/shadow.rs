@@ -116,6 +116,8 @@ struct Bytes {
     words: Vec<Word>,
     /// By word: bytes that hold a value (low half) and bytes that a copy is to write (high half).
     state: Vec<u8>,
+    /// By word: bytes that an asynchronous copy in bulk wrote last.
+    by_proxy: Vec<u8>,
 }
 
 struct WarpTime {
@@ -133,6 +135,8 @@ struct Meeting {
     ended: Clock,
     /// Copies that complete in this phase.
     pieces: Vec<Piece>,
+    /// Copies of phases that have ended, which nobody has waited for.
+    ended_pieces: Vec<Piece>,
 }
 
 /// The shadow of the shared memory of a cluster.
@@ -159,6 +163,7 @@ impl Shadow {
         let one = || Bytes {
             words: if checks.races { vec![Word::default(); words] } else { Vec::new() },
             state: vec![0; words],
+            by_proxy: vec![0; words],
         };
         Shadow {
             // More threads than a record can hold: no cluster has them.
@@ -226,6 +231,9 @@ impl Shadow {
             if how.write {
                 *state |= mask;
             }
+        }
+        if how.write {
+            m.by_proxy[word] &= !mask;
         }
         if !self.checks.races {
             return Ok(());
@@ -366,33 +374,31 @@ impl Shadow {
         self.meetings.entry(place).or_default().pieces.push(piece);
     }
 
-    /// The phase of a barrier ends: its copies have landed, and who waits for it will know of them.
+    /// The phase of a barrier ends: its copies are done for whoever waits for it.
+    pub fn phase_ends(&mut self, place: (usize, usize)) {
+        let m = self.meetings.entry(place).or_default();
+        m.ended_pieces.append(&mut m.pieces);
+        m.ended = std::mem::take(&mut m.arrived);
+    }
+
+    /// A warp has found a phase ended: the copies have landed, and it knows of them.
     ///
     /// # Errors
     /// A race of what landed with an access in between.
-    pub fn phase_ends(&mut self, place: (usize, usize)) -> Result<(), MemFault> {
-        let mut m = self.meetings.remove(&place).unwrap_or_default();
-        let pieces = std::mem::take(&mut m.pieces);
+    pub fn pass(&mut self, place: (usize, usize), warp: u32) -> Result<(), MemFault> {
+        let Some(m) = self.meetings.get_mut(&place) else { return Ok(()) };
+        let (mut clock, pieces) = (std::mem::take(&mut m.ended), std::mem::take(&mut m.ended_pieces));
         for &piece in &pieces {
             land(self, piece)?;
         }
-        let now = self.moment();
-        m.arrived.resize(self.seen.len(), 0);
-        for p in &pieces {
-            m.arrived[p.who.warp as usize] = now;
+        if !pieces.is_empty() {
+            let now = self.moment();
+            clock.resize(self.seen.len(), 0);
+            pieces.iter().for_each(|p| clock[p.who.warp as usize] = now);
         }
-        m.ended = std::mem::take(&mut m.arrived);
-        self.meetings.insert(place, m);
+        self.acquire(warp, &clock);
+        self.meetings.entry(place).or_default().ended = clock;
         Ok(())
-    }
-
-    /// A warp has found a phase ended.
-    pub fn pass(&mut self, place: (usize, usize), warp: u32) {
-        if let Some(m) = self.meetings.get_mut(&place) {
-            let clock = std::mem::take(&mut m.ended);
-            self.acquire(warp, &clock);
-            self.meetings.entry(place).or_default().ended = clock;
-        }
     }
 
     /// `fence.proxy.async`: what was written so far may be read by asynchronous copies.
@@ -409,7 +415,7 @@ impl Shadow {
         for (n, w) in words.iter().enumerate() {
             let late = |r: &&Record| {
                 let fence = self.proxied[r.who().warp as usize].max(self.proxied[warp as usize]);
-                r.mask() != 0 && r.time() > fence
+                r.mask() & !self.memory[rank].by_proxy[at / 4 + n] != 0 && r.time() > fence
             };
             if let Some(r) = w.last[WRITES].iter().chain(&w.last[STRONG + WRITES]).find(late) {
                 let message = format!(
@@ -433,9 +439,24 @@ impl Shadow {
         Ok(())
     }
 
-    /// The copy to these bytes is done.
-    pub fn landed(&mut self, place: (usize, usize), size: u32) {
-        self.mark(place, size, |state, mask| *state &= !(mask << 4));
+    /// The copy that started to these bytes is one in bulk: others of the kind may read them without a fence in between.
+    pub fn started_by_proxy(&mut self, (rank, at): (usize, usize), size: u32) {
+        for byte in at..at + size as usize {
+            self.memory[rank].by_proxy[byte / 4] |= 1 << (byte % 4);
+        }
+    }
+
+    /// The copy to these bytes is done: they count as written now.
+    ///
+    /// # Errors
+    /// A race with an access in between.
+    pub fn landed(&mut self, (rank, at): (usize, usize), size: u32, who: Who) -> Result<(), MemFault> {
+        self.mark((rank, at), size, |state, mask| *state &= !(mask << 4));
+        let words = at / 4..(at + size as usize).div_ceil(4);
+        let kind = self.memory[rank].by_proxy[words.clone()].to_vec();
+        self.access((rank, at), size, Access::WRITE, true, who)?;
+        self.memory[rank].by_proxy[words].copy_from_slice(&kind);
+        Ok(())
     }
 
     fn mark(&mut self, (rank, at): (usize, usize), size: u32, f: impl Fn(&mut u8, u8)) {
@@ -559,7 +580,7 @@ mod tests {
         let mut s = Shadow::new(1, 1, 64, ALL);
         s.start((0, 16), 16, who(0, 0)).unwrap();
         assert!(s.access((0, 20), 4, Access::READ, false, who(0, 0)).is_err());
-        s.landed((0, 16), 16);
+        s.landed((0, 16), 16, who(0, 0)).unwrap();
         assert!(s.access((0, 20), 4, Access::READ, false, who(0, 0)).is_ok());
     }
 }

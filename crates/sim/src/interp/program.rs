@@ -139,6 +139,8 @@ pub enum Collective {
     MovMatrix { d: Slot, a: Slot },
     /// `wgmma`
     Wgmma(Box<WgmmaOp>),
+    /// `tensormap.cp_fenceproxy`
+    MapCopy { to: Addr, from: Addr },
     /// `ldmatrix` (`load`) and `stmatrix` of 8x8 matrices of 16-bit elements, one register a matrix.
     Matrix { load: bool, trans: bool, space: Space, addr: Addr, r: SmallVec<[Slot; 4]> },
 }
@@ -290,6 +292,40 @@ pub struct Bulk {
     pub multicast: Option<Slot>,
 }
 
+/// `cp.async.bulk.tensor` and what belongs to it.
+pub struct TensorCopy {
+    /// Generic address of the tensor map.
+    pub map: Slot,
+    /// Coordinates, innermost first.
+    pub coordinates: SmallVec<[Slot; 5]>,
+    /// Offsets of im2col; none given for a store. `None` for tiles.
+    pub offsets: Option<SmallVec<[Slot; 3]>>,
+    /// What is done.
+    pub what: TensorMove,
+}
+
+/// Direction of a tensor copy.
+pub enum TensorMove {
+    /// Into shared memory, counted by an mbarrier; into those of the CTAs of a mask.
+    Load { to: Addr, done: Addr, multicast: Option<Slot> },
+    /// From shared memory; combined with what is there by a function for each type of elements.
+    Store { from: Addr, reduce: Option<Vec<Option<AtomFn>>> },
+    /// Nothing is moved.
+    Prefetch,
+}
+
+/// `tensormap.replace`
+pub struct MapReplace {
+    /// Space of the object.
+    pub space: Space,
+    /// The object.
+    pub addr: Addr,
+    /// Which field.
+    pub field: crate::tensormap::Field,
+    /// Its new value.
+    pub value: Slot,
+}
+
 /// `st.async`, `red.async`
 pub struct AsyncStore {
     /// Where to.
@@ -429,6 +465,10 @@ pub enum Exec {
     Mbarrier(Box<Mbarrier>),
     /// `cp.async.bulk`
     Bulk(Box<Bulk>),
+    /// `cp.async.bulk.tensor`
+    TensorCopy(Box<TensorCopy>),
+    /// `tensormap.replace`
+    MapReplace(Box<MapReplace>),
     /// `st.async`, `red.async`
     AsyncStore(Box<AsyncStore>),
     /// Branch.

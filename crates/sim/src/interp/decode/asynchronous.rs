@@ -61,7 +61,10 @@ impl Decoder<'_> {
     /// `cp.async.bulk` without a tensor map.
     pub(super) fn bulk(&mut self, inst: &Inst) -> Result<Exec> {
         let ops = &inst.operands;
-        if inst.has(Mod::Tensor) || inst.op != Op::Cp || inst.has(Mod::CpMask) {
+        if inst.has(Mod::Tensor) {
+            return self.tensor_copy(inst);
+        }
+        if inst.op != Op::Cp || inst.has(Mod::CpMask) {
             return gap("");
         }
         if inst.has(Mod::Prefetch) || inst.has(Mod::CommitGroup) {

@@ -8,6 +8,7 @@ mod compare;
 mod control;
 mod matrix;
 mod memory;
+mod tensormap;
 mod video;
 mod wgmma;
 
@@ -487,6 +488,7 @@ impl<'a> Decoder<'a> {
             Op::Wmma => self.wmma(inst),
             Op::Mma => self.mma(inst),
             Op::Wgmma => self.wgmma(inst),
+            Op::Tensormap => self.tensormap(inst),
             Op::Movmatrix => self.movmatrix(inst),
             Op::Fence if inst.has(Mod::Proxy) && inst.has(Mod::Async) => Ok(Exec::ProxyFence),
             Op::Membar | Op::Fence if !inst.has(Mod::Proxy) && !inst.has(Mod::MbarrierInit) => Ok(Exec::Fence),

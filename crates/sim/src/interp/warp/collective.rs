@@ -69,6 +69,7 @@ impl Warp {
                 | Collective::Mma(_)
                 | Collective::Fragment(_)
                 | Collective::Wgmma(_)
+                | Collective::MapCopy { .. }
                 | Collective::MovMatrix { .. } => {}
             }
         }
@@ -80,6 +81,7 @@ impl Warp {
             Collective::Mma(x) => return self.mma(env, first, x),
             Collective::Fragment(x) => return self.fragment(env, first, x),
             Collective::Wgmma(x) => return self.wgmma(env, first, x),
+            Collective::MapCopy { to, from } => return self.map_copy(env, first, to, from),
             Collective::MovMatrix { d, a } => return self.movmatrix(env, first, *d, *a),
             _ => {}
         }
@@ -128,6 +130,7 @@ impl Warp {
                 | Collective::Mma(_)
                 | Collective::Fragment(_)
                 | Collective::Wgmma(_)
+                | Collective::MapCopy { .. }
                 | Collective::MovMatrix { .. } => {}
             }
         }

@@ -26,7 +26,7 @@ impl Warp {
     }
 
     /// Changes an object; gives its word before. A phase that ends makes what completed on it known to those who wait.
-    fn change(
+    pub(super) fn change(
         &self,
         env: &mut Env<'_>,
         (at, lane, pc): (u64, usize, u32),
@@ -39,7 +39,7 @@ impl Warp {
         let before = o.word();
         f(&mut o).map_err(|m| misuse(m, lane, pc))?;
         if o.settle() {
-            env.shadow.phase_ends(place).map_err(|e| memory(e, lane, pc))?;
+            env.shadow.phase_ends(place);
         }
         put(&mut env.shared[place.0].data, place.1, 8, o.word());
         Ok(before)
@@ -103,9 +103,7 @@ impl Warp {
                     let waited_for = if parity { n & 1 != 0 } else { a[lane] >> 63 != 0 };
                     if o.phase != waited_for {
                         yes |= 1 << lane;
-                        if x.order.acquire {
-                            env.shadow.pass(place, self.id(env));
-                        }
+                        env.shadow.pass(place, self.id(env)).map_err(|e| memory(e, lane, pc))?;
                     }
                 }
                 MbarrierOp::CopyArrive { noinc } => {
@@ -193,7 +191,7 @@ impl Warp {
 
 impl Warp {
     /// Bytes come to shared memory; they count as under way until the phase of the barrier ends.
-    fn copy_in(
+    pub(super) fn copy_in(
         &self,
         env: &mut Env<'_>,
         (to, done): (u64, Option<u64>),
@@ -207,6 +205,7 @@ impl Warp {
         env.shared[rank].data[i..i + data.len()].copy_from_slice(data);
         let piece = Piece { place: (rank, i), size, who: self.who(env, lane, pc) };
         env.shadow.start(piece.place, size, piece.who).map_err(fault)?;
+        env.shadow.started_by_proxy(piece.place, size);
         if let Some(done) = done {
             let done = if done >> 32 == 0 { SHARED | done } else { done };
             let (place, _) = self.object(env, done, lane, pc)?;
@@ -242,6 +241,7 @@ impl Warp {
             if x.f.is_none() {
                 let piece = Piece { place: (rank, i), size: whole, who };
                 env.shadow.start(piece.place, whole, who).map_err(fault)?;
+                env.shadow.started_by_proxy(piece.place, whole);
                 let (place, _) = self.object(env, done[lane], lane, pc)?;
                 env.shadow.complete_on(place, piece);
             }
@@ -251,7 +251,7 @@ impl Warp {
     }
 }
 
-fn transactions(o: &mut Object, bytes: i64) -> Result<(), String> {
+pub(super) fn transactions(o: &mut Object, bytes: i64) -> Result<(), String> {
     let sum = o.bytes as i64 + bytes;
     if sum.abs() > MOST as i64 {
         return Err(format!("{sum} bytes pending at an mbarrier, which holds {MOST} at most"));

@@ -16,6 +16,7 @@ mod collective;
 mod control;
 mod mbarrier;
 mod memory;
+mod tensormap;
 mod wgmma;
 
 use super::cta::Barriers;
@@ -458,6 +459,8 @@ impl Warp {
             Exec::CopyGroup(what) => self.copy_group(env, pc, *what, m)?,
             Exec::Mbarrier(x) => self.mbarrier(env, depth, pc, x, m)?,
             Exec::Bulk(x) => self.bulk(env, depth, pc, x, m)?,
+            Exec::TensorCopy(x) => self.tensor_copy(env, depth, pc, x, m)?,
+            Exec::MapReplace(x) => self.map_replace(env, depth, pc, x, m)?,
             Exec::AsyncStore(x) => self.async_store(env, depth, pc, x, m)?,
             Exec::ProxyFence => env.shadow.proxy_fence(self.id(env)),
             Exec::Fence => env.shadow.fence(self.id(env)),

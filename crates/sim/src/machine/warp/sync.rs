@@ -100,7 +100,7 @@ impl Warp {
         let mut o = Object::read(before);
         f(&mut o).map_err(misuse)?;
         if o.settle() {
-            env.shadow.phase_ends(place).map_err(fault)?;
+            env.shadow.phase_ends(place);
         }
         put(&mut env.shared[place.0].data, place.1, 8, o.word());
         Ok(before)
@@ -166,7 +166,7 @@ impl Warp {
                     let phase = get(&env.shared[place.0].data, place.1, 8);
                     if phase >> 63 != (low[i] >> 31) as u64 {
                         yes |= 1 << i;
-                        env.shadow.pass(place, env.id);
+                        env.shadow.pass(place, env.id).map_err(fault)?;
                     }
                     phase
                 }
@@ -250,6 +250,7 @@ impl Warp {
             } else {
                 target.copy_from_slice(&data);
                 env.shadow.start(place, size, who).map_err(fault)?;
+                env.shadow.started_by_proxy(place, size);
                 env.shadow.complete_on(object, Piece { place, size, who });
             }
             self.change(env, (done as u64, i, pc), |o| o.expect(-(size as i64)))?;
@@ -277,6 +278,7 @@ impl Warp {
             } else {
                 env.shared[place.0].data[target].copy_from_slice(data);
                 env.shadow.start(place, size, who).map_err(fault)?;
+                env.shadow.started_by_proxy(place, size);
                 let object = self.here(env, done[i] as u64, 8).map_err(fault)?;
                 env.shadow.complete_on(object, Piece { place, size, who });
             }
