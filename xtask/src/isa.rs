@@ -211,7 +211,7 @@ fn compare(
                 continue;
             }
             let back = parse_on(&ours, pc, &NoLabels, Some(sm)).ok().and_then(|mut back| {
-                (back.ctrl, back.extra) = (inst.ctrl, inst.extra.clone());
+                back.take_unprinted(&inst);
                 encode(&back, sm).ok()
             });
             if back == Some(word) {

@@ -1,7 +1,7 @@
 //! The instruction value: a form, its operands, its modifiers, its control field.
 
 use crate::control::Control;
-use crate::form::{Form, FormId, ModName, Role, SlotName};
+use crate::form::{Form, FormId, ModName, Piece, Role, SlotName};
 use crate::reg::Reg;
 use smallvec::SmallVec;
 
@@ -177,6 +177,26 @@ impl Inst {
     /// How many registers the operand in slot `slot` covers (from the modifiers where it depends on them).
     pub fn slot_width(&self, slot: usize) -> u8 {
         self.form().slots[slot].width.of(self)
+    }
+
+    /// Takes over from `read`, an instruction of the same form, what the assembly text does not show: the control field,
+    /// bits that mean nothing, operands without a place in the text (the descriptor of `LDG.E R0, [R2.64]` on sm_80).
+    pub fn take_unprinted(&mut self, read: &Inst) {
+        (self.ctrl, self.extra) = (read.ctrl, read.extra.clone());
+        if self.form != read.form || self.variant != read.variant {
+            return;
+        }
+        let form = self.form();
+        for (i, operand) in self.operands.iter_mut().enumerate() {
+            let shown = form.syntax.iter().any(|piece| match piece {
+                Piece::Slot(n) | Piece::SlotSuffix(n, _) | Piece::SlotMod(n, _) | Piece::If(n) => *n as usize == i,
+                Piece::Alias(_, slots) | Piece::Address(slots, ..) => slots.contains(&(i as u8)),
+                Piece::Text(_) | Piece::Mod(_) | Piece::End => false,
+            });
+            if !shown && let Some(other) = read.operands.get(i) {
+                *operand = *other;
+            }
+        }
     }
 
     /// Every register read or written, guard included, constants (RZ, PT, ...) included; uses before definitions.

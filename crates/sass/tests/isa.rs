@@ -37,7 +37,7 @@ fn every_target_prints_as_the_vendor_prints() {
                 continue;
             }
             let back = parse_on(&ours, pc, &NoLabels, Some(sm)).ok().and_then(|mut back| {
-                (back.ctrl, back.extra) = (inst.ctrl, inst.extra.clone());
+                back.take_unprinted(&inst);
                 encode(&back, sm).ok()
             });
             lost += usize::from(back != Some(word));

@@ -234,7 +234,7 @@ impl Listing<'_> {
 }
 
 /// Which instructions control can reach from instruction `at`, without those of called functions.
-fn reachable(flows: &[Flow], count: usize, at: usize) -> Vec<bool> {
+pub(super) fn reachable(flows: &[Flow], count: usize, at: usize) -> Vec<bool> {
     let mut out = vec![false; count];
     let mut work = vec![at];
     while let Some(i) = work.pop() {

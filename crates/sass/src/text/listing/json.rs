@@ -3,6 +3,7 @@
 use super::labels::{function_at, reaches_functions};
 use super::{Function, Listing};
 use crate::codec::Decoded;
+use crate::form::SlotName;
 use crate::inst::Inst;
 use crate::latency::Class;
 use crate::text::print_untrimmed;
@@ -37,17 +38,18 @@ impl Listing<'_> {
         let functions = self.file.functions.iter().enumerate().filter(|f| f.1.offset == 0 && keep(f.0));
         let mut functions: Vec<&Function> = functions.map(|f| f.1).collect();
         functions.sort_by_key(|f| f.section);
+        let mut descriptors = false;
         for function in functions {
             if out.len() > 1 {
                 out.push(',');
             }
-            self.function(&mut out, function);
+            self.function(&mut out, function, &mut descriptors);
         }
         out.push(']');
         out
     }
 
-    fn function(&self, out: &mut String, function: &Function) {
+    fn function(&self, out: &mut String, function: &Function, descriptors: &mut bool) {
         let _ = write!(
             out,
             "{{\"function-name\":{},\"start\":{},\"length\":{},\"other-attributes\":[]{},\"sass-instructions\":[",
@@ -63,12 +65,14 @@ impl Listing<'_> {
             if at > first {
                 out.push(',');
             }
-            self.instruction(out, function.section, at, decoded);
+            self.instruction(out, function.section, at, decoded, descriptors);
         }
         out.push_str("]}");
     }
 
-    fn instruction(&self, out: &mut String, section: usize, at: usize, decoded: &Decoded) {
+    /// `descriptors`: an instruction before has shown its descriptor; from there on the vendor's tool shows those, too, that
+    /// stand in the word and not in the assembly text.
+    fn instruction(&self, out: &mut String, section: usize, at: usize, decoded: &Decoded, descriptors: &mut bool) {
         let offset = at as u64 * 16;
         let Decoded::Known(inst) = decoded else {
             let word = self.file.sections[section].words[at];
@@ -88,6 +92,12 @@ impl Listing<'_> {
         }
         let (opcode, operands) = rest.split_once(' ').unwrap_or((rest, ""));
         let mut operands = operands.replace(", ", ",").replace("] [", "][");
+        *descriptors |= operands.contains("desc[");
+        if let (true, Some(reg)) = (*descriptors, inst.get(SlotName::Desc).and_then(|o| o.as_reg()))
+            && let Some(at) = operands.rfind('[')
+        {
+            operands.insert_str(at, &format!("desc[{reg}]"));
+        }
         // The vendor's text for these chips has no comma there; its assembly text has.
         if inst.form().mnemonic == "LDGSTS" && WITHOUT_COMMA.contains(&self.file.sm) {
             operands = operands.replace("],desc[", "]desc[");

@@ -3,9 +3,10 @@
 //! A register is in use at an instruction if it lives before it, or the instruction reads or writes it.
 
 use super::code::{Columns, Options, Row, columns, head, pad, statement};
+use super::graph::reachable;
 use super::{Function, Listing};
 use crate::codec::Decoded;
-use crate::inst::{Inst, Value};
+use crate::inst::{Inst, Operand, Value};
 use crate::latency;
 use crate::reg::{File, Reg};
 use std::fmt::Write as _;
@@ -23,11 +24,12 @@ pub enum Ranges {
     Count,
 }
 
-/// The register files with their titles and first bit in [`Set`].
+/// The register files with their titles, first bit in [`Set`] and how many are shown: the vendor's tool has no uniform
+/// registers beyond UR62 in its tables, which sm_100 and later do have.
 const FILES: [(File, &str, usize, usize); 4] = [
     (File::Gpr, "GPR", 0, 255),
     (File::Pred, "PRED", 256, 7),
-    (File::Ugpr, "UGPR", 264, 127),
+    (File::Ugpr, "UGPR", 264, 63),
     (File::Upred, "UPRED", 392, 7),
 ];
 
@@ -133,9 +135,10 @@ impl Effect {
             if r.reg.is_const() {
                 continue;
             }
-            // Reading all predicates at once does not count.
+            // Reading all predicates at once does not count, nor writing all uniform ones.
             let implied = r.slot.is_some_and(|s| inst.form().slots[s as usize].bits.is_empty());
-            for n in 0..if implied && !r.def { 0 } else { r.width as u32 } {
+            let counted = !implied || r.def && r.reg.file() == File::Pred;
+            for n in 0..if counted { r.width as u32 } else { 0 } {
                 let Some(bit) = bit(r.reg).map(|b| b + n as usize) else { continue };
                 if bit >= 7 * 64 {
                     continue;
@@ -248,7 +251,9 @@ impl Listing<'_> {
                 e.kills = e.kills.or(&clobbered);
             }
         }
-        effects.into_iter().zip(flows).map(|((list, kept), flows)| (lives(flows, &list, &kept), list)).collect()
+        let starts = |n: usize| leaders(&flows[n], flows[n].len(), |i| self.label(n, i as u64 * 16).is_some());
+        let all = effects.into_iter().zip(flows).enumerate();
+        all.map(|(n, ((list, kept), flows))| (lives(flows, &list, &kept, &starts(n)), list)).collect()
     }
 
     /// Every section of code with its table of life ranges.
@@ -373,35 +378,80 @@ impl Listing<'_> {
     }
 }
 
-/// What lives before each instruction.
-fn lives(flows: &[Flow], effects: &[Effect], kept: &Set) -> Vec<Set> {
+/// What lives before each instruction, as the vendor's tool has it: between basic blocks a register that is written
+/// anywhere in a block, under whatever guard, needs no value from before, unless it is read there first; within a block
+/// only an unguarded write ends what lives before. In functions that are called (blocks that the begin of the section
+/// does not lead to), a guarded write ends nothing.
+fn lives(flows: &[Flow], effects: &[Effect], kept: &Set, starts: &[bool]) -> Vec<Set> {
     // The stack pointer always lives.
     let stack = Set::of(&[(File::Gpr, 1..=1)]);
-    let mut live = vec![Set::default(); flows.len() + 1];
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for at in (0..flows.len()).rev() {
-            let f = &flows[at];
-            let mut after = stack;
-            if f.next {
-                after = after.or(&live[at + 1]);
-            }
-            for &t in &f.to {
-                after = after.or(&live[t]);
-            }
-            if f.returns {
-                after = after.or(kept);
-            }
-            let before = after.without(&effects[at].kills).or(&effects[at].uses);
-            if before != live[at] {
-                live[at] = before;
-                changed = true;
+    let own = reachable(flows, flows.len(), 0);
+    let mut blocks: Vec<Run> = Vec::new();
+    let mut block_of = vec![0; flows.len() + 1];
+    for (at, effect) in effects.iter().enumerate() {
+        if starts[at] || blocks.is_empty() {
+            blocks.push(Run { from: at, to: at, ..Run::default() });
+        }
+        block_of[at] = blocks.len() - 1;
+        let Some(block) = blocks.last_mut() else { continue };
+        block.to = at + 1;
+        block.reads = block.reads.or(&effect.uses.without(&block.kills));
+        block.kills = block.kills.or(&effect.kills);
+        block.writes = block.writes.or(if own[at] { &effect.defs } else { &effect.kills });
+    }
+    let after = |blocks: &[Run], at: usize| {
+        let f = &flows[at];
+        let next = (f.next && at + 1 < flows.len()).then_some(at + 1);
+        let mut out = if f.returns { stack.or(kept) } else { stack };
+        for &t in f.to.iter().chain(&next) {
+            out = out.or(&blocks[block_of[t]].live);
+        }
+        out
+    };
+    let mut from: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
+    for (n, block) in blocks.iter().enumerate() {
+        let f = &flows[block.to - 1];
+        let next = (f.next && block.to < flows.len()).then_some(block.to);
+        for &t in f.to.iter().chain(&next) {
+            from[block_of[t]].push(n);
+        }
+    }
+    let mut waiting = vec![true; blocks.len()];
+    let mut work: Vec<usize> = (0..blocks.len()).collect();
+    while let Some(n) = work.pop() {
+        waiting[n] = false;
+        let before = after(&blocks, blocks[n].to - 1).without(&blocks[n].writes).or(&blocks[n].reads);
+        if before != blocks[n].live {
+            blocks[n].live = before;
+            for &p in &from[n] {
+                if !std::mem::replace(&mut waiting[p], true) {
+                    work.push(p);
+                }
             }
         }
     }
-    live.pop();
+    let mut live = vec![Set::default(); flows.len()];
+    for block in &blocks {
+        let mut now = after(&blocks, block.to - 1);
+        for at in (block.from..block.to).rev() {
+            now = now.without(&effects[at].kills).or(&effects[at].uses);
+            live[at] = now;
+        }
+    }
     live
+}
+
+/// A basic block for [`lives`].
+#[derive(Default)]
+struct Run {
+    from: usize,
+    to: usize,
+    /// Read before it is certainly written in the block.
+    reads: Set,
+    kills: Set,
+    writes: Set,
+    /// Lives at its begin, for those before it.
+    live: Set,
 }
 
 const LEGEND: [&str; 7] = [
@@ -425,8 +475,8 @@ fn unconditional(inst: &Inst) -> bool {
         _ => false,
     });
     // `BRA.DIV UR4`: where the lanes of the mask are not together.
-    let masked = |r: Reg| r.file() == File::Ugpr && !r.is_const();
-    let asked = mnemonic.starts_with("BRA") && inst.operands.iter().any(|o| o.as_reg().is_some_and(masked));
+    let masked = |o: &Operand| o.as_reg().is_some_and(|r| r.file() == File::Ugpr && (!r.is_const() || o.inv));
+    let asked = mnemonic.starts_with("BRA") && inst.operands.iter().any(masked);
     free && !conditional && !asked
 }
 
