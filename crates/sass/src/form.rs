@@ -160,7 +160,8 @@ pub enum Width {
     Fixed(u8),
     /// By the value of a modifier: `counts[value]`.
     By(ModName, &'static [u8]),
-    /// By the values of two modifiers: `counts[first * 4 + second]`.
+    /// By the values of two modifiers: `counts[first * line + second]`, with lines of 4 counts, of 8 in tables
+    /// of more than 32, of 64 in those of more than 64.
     ByTwo(ModName, ModName, &'static [u8]),
     /// As many as a mask names.
     Named {
@@ -180,7 +181,12 @@ impl Width {
             Width::Fixed(n) => n,
             Width::By(name, counts) => counts.get(inst.modifier(name) as usize).copied().unwrap_or(1),
             Width::ByTwo(first, second, counts) => {
-                let at = inst.modifier(first) as usize * 4 + inst.modifier(second) as usize;
+                let line = match counts.len() {
+                    0..=32 => 4,
+                    33..=64 => 8,
+                    _ => 64,
+                };
+                let at = inst.modifier(first) as usize * line + inst.modifier(second) as usize;
                 counts.get(at).copied().unwrap_or(1)
             }
             Width::Named { mask, halves, others } => {

@@ -9,7 +9,7 @@ use crate::latency::Class;
 use crate::text::print_untrimmed;
 use std::fmt::Write as _;
 
-/// Chips for which JSON has `[R9]desc[UR6][R6.64]` (seen for 80, 86 and 89, not from 90 on).
+/// Chips for which JSON has `[R9]desc[UR6][R6.64]` and `R9desc,[UR6][R6.64]` (seen for 80, 86 and 89, not from 90 on).
 const WITHOUT_COMMA: std::ops::RangeInclusive<u16> = 80..=89;
 
 /// A string with what JSON wants escaped.
@@ -98,9 +98,9 @@ impl Listing<'_> {
         {
             operands.insert_str(at, &format!("desc[{reg}]"));
         }
-        // The vendor's text for these chips has no comma there; its assembly text has.
-        if inst.form().mnemonic == "LDGSTS" && WITHOUT_COMMA.contains(&self.file.sm) {
-            operands = operands.replace("],desc[", "]desc[");
+        // The vendor's text for these chips misplaces a comma there; its assembly text does not.
+        if WITHOUT_COMMA.contains(&self.file.sm) {
+            operands = operands.replace("],desc[", "]desc[").replace(",desc[", "desc,[");
         }
         if operands.contains(",PR,") {
             // All predicates at once are shown as if they guarded it.

@@ -150,6 +150,11 @@ impl Effect {
                             out.kills.insert(bit);
                         }
                     }
+                    // The vendor's tool takes the predicate of LDGSTS for one of its results, too.
+                    false if r.reg.file() == File::Pred && r.slot.is_some() && inst.form().mnemonic == "LDGSTS" => {
+                        out.uses.insert(bit);
+                        out.defs.insert(bit);
+                    }
                     false => out.uses.insert(bit),
                 }
             }
@@ -241,9 +246,9 @@ impl Listing<'_> {
         let clobbered = seen.upto(CLOBBERED);
         for (n, ((list, _), flows)) in effects.iter_mut().zip(flows).enumerate() {
             let mut clobbered = clobbered;
-            if let count @ 3.. = self.file.sections[n].registers as usize {
+            if let Some(last) = self.file.sections[n].last_register {
                 // Of general registers only those that the function itself has.
-                let beyond = Set::of(&[(File::Gpr, count.min(255) - 2..=254)]);
+                let beyond = Set::of(&[(File::Gpr, last as usize + 1..=254)]);
                 clobbered = clobbered.without(&beyond);
             }
             for (_, e) in flows.iter().zip(list).filter(|(f, _)| f.call) {

@@ -135,6 +135,8 @@ pub struct Section {
     pub words: Vec<u128>,
     /// How many registers the file says its functions have (`REGCOUNT`); 0 where it does not.
     pub registers: u32,
+    /// The last general register that the file leaves to the code, if it says so.
+    pub last_register: Option<u32>,
     /// Its relocations, in any order.
     pub relocations: Vec<Relocation>,
     /// The offsets of instructions in the attributes of `.nv.info.kernel` that list such (`EXIT_INSTR_OFFSETS`,
