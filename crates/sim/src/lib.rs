@@ -15,14 +15,12 @@ pub mod fault;
 pub mod launch;
 pub mod memory;
 pub mod num;
-#[allow(dead_code)] // the engines learn to use it
 pub mod tensormap;
 
 mod interp;
 mod machine;
 pub mod shadow;
 mod shape;
-#[allow(dead_code)] // the engines learn to use it
 pub mod texture;
 mod view;
 mod world;

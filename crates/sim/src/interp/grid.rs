@@ -7,9 +7,10 @@ use super::program::{Lanes, Program, Special};
 use super::warp::{Env, Stop, Wait, Warp};
 use crate::fault::{Fault, FaultKind, Other, Place, SourceLine};
 use crate::launch::Launch;
-use crate::memory::{Global, LOCAL_SIZE, MAX_SHARED, SHARED_RESERVED, Window};
+use crate::memory::{Global, LOCAL_SIZE, MAX_SHARED, SHARED_RESERVED, Window, get};
 use crate::shadow::{Checks, Shadow, Who};
 use crate::shape::{self, Engine, Run, Shape};
+use crate::texture::Textures;
 use crate::world::World;
 use crate::{Config, Outcome};
 use ptx::module::{Directive, FuncKind, Module};
@@ -84,8 +85,21 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
     }
     let shape = Shape { launch, cluster: launch.cluster.unwrap_or([1; 3]) };
     let clustered = shape.cluster.iter().any(|&n| n > 1);
-    let p = decode(m, &l, ptx::module::FuncId(entry as u32), clustered);
-    let grid = Grid { constant: Window { start: 0, data: p.constant.clone() }, p, shape, config, param };
+    let handles = |v: ptx::module::VarId| -> Option<u64> {
+        match l.places[v.index()] {
+            super::layout::Place::Param(off) => Some(get(&param.data, off as usize, 8)),
+            _ => world.binds.iter().find(|b| b.0 == m.vars[v.index()].name).map(|b| b.1),
+        }
+    };
+    let p = decode(m, &l, ptx::module::FuncId(entry as u32), clustered, &handles);
+    let grid = Grid {
+        constant: Window { start: 0, data: p.constant.clone() },
+        p,
+        shape,
+        config,
+        param,
+        textures: &world.textures,
+    };
     let stats = shape::run(&grid, shape.total(), &mut global, config).map_err(named)?;
     Ok(Outcome { buffers: world.contents(&global), stats })
 }
@@ -96,6 +110,7 @@ struct Grid<'a> {
     config: &'a Config,
     constant: Window,
     param: Window,
+    textures: &'a Textures,
 }
 
 struct Cta {
@@ -243,6 +258,7 @@ impl Grid<'_> {
                 shared,
                 constant: &self.constant,
                 param: &self.param,
+                textures: self.textures,
                 barriers: &mut cta.barriers,
                 budget: &mut run.budget,
                 check_init: self.config.check_uninitialized,

@@ -212,6 +212,22 @@ pub struct Atomic {
     pub order: Order,
 }
 
+/// `atom.b128`: exchange, or compare and swap if `c` is given. Low halves first.
+pub struct WideAtomic {
+    /// Space.
+    pub space: Space,
+    /// Where.
+    pub addr: Addr,
+    /// Old value.
+    pub d: [Slot; 2],
+    /// New value, or what is compared.
+    pub b: [Slot; 2],
+    /// New value of a compare and swap.
+    pub c: Option<[Slot; 2]>,
+    /// Ordering.
+    pub order: Order,
+}
+
 /// `cp.async`
 pub struct AsyncCopy {
     /// Where to in shared memory.
@@ -290,6 +306,85 @@ pub struct Bulk {
     pub done: Option<Addr>,
     /// The CTAs of the cluster, a bit each, that all get the bytes, at the same offset; and their mbarriers the count.
     pub multicast: Option<Slot>,
+}
+
+/// What a texture or surface instruction says of its coordinates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Coordinates: 1 to 3.
+    pub dims: usize,
+    /// The number of a layer stands in front.
+    pub layers: bool,
+    /// The coordinates are a direction.
+    pub cube: bool,
+    /// The number of a sample stands first.
+    pub samples: bool,
+}
+
+/// `[object, sampler, coordinates]`
+pub struct TexelAddress {
+    /// See there.
+    pub geometry: Geometry,
+    /// Handle of the texture or surface.
+    pub object: Slot,
+    /// Handle of the sampler, in independent mode.
+    pub sampler: Option<Slot>,
+    /// Sample, layer, coordinates.
+    pub coordinates: SmallVec<[Slot; 4]>,
+}
+
+/// Where the level of detail comes from.
+pub enum LodFrom {
+    /// The first.
+    Base,
+    /// A value; true for a float.
+    Level(Slot, bool),
+    /// Two gradients.
+    Grad(SmallVec<[Slot; 4]>, SmallVec<[Slot; 4]>),
+}
+
+/// `tex`, `tld4`
+pub struct TextureOp {
+    /// Where.
+    pub at: TexelAddress,
+    /// Components.
+    pub d: SmallVec<[Slot; 4]>,
+    /// Whether the texels are there.
+    pub p: Option<u32>,
+    /// Their type.
+    pub ty: ptx::types::ScalarType,
+    /// Coordinates are integers.
+    pub whole: bool,
+    /// Level.
+    pub lod: LodFrom,
+    /// Texels added.
+    pub offset: SmallVec<[Slot; 4]>,
+    /// `tld4`: the component.
+    pub gather: Option<usize>,
+}
+
+/// What is done to a surface.
+pub enum SurfaceMove {
+    /// Load.
+    Load(SmallVec<[Slot; 4]>),
+    /// Store.
+    Store(SmallVec<[Slot; 4]>),
+    /// Reduction, for unsigned and signed texels.
+    Reduce(SmallVec<[Slot; 4]>, [AtomFn; 2]),
+}
+
+/// `suld`, `sust`, `sured`
+pub struct SurfaceOp {
+    /// Where.
+    pub at: TexelAddress,
+    /// Bytes of an element.
+    pub size: u8,
+    /// Beyond the edges.
+    pub beyond: crate::texture::Beyond,
+    /// `.p`: in the format of the surface.
+    pub formatted: bool,
+    /// What is done.
+    pub what: SurfaceMove,
 }
 
 /// `cp.async.bulk.tensor` and what belongs to it.
@@ -429,6 +524,8 @@ pub enum Exec {
     Carry { d: Slot, s: [Slot; 4], n: u8, f: CarryFn, reads: bool, writes: bool },
     /// A move: an unwritten source makes the destination unwritten.
     Mov { d: Slot, s: Slot },
+    /// Several moves at once.
+    MovList { d: SmallVec<[Slot; 4]>, s: SmallVec<[Slot; 4]> },
     /// Selection by predicate.
     Select { d: Slot, a: Slot, b: Slot, p: PRef },
     /// Several registers into one, low part first.
@@ -439,6 +536,8 @@ pub enum Exec {
     Compare { p: Option<u32>, q: Option<u32>, s: [Slot; 2], f: CmpFn, with: Option<(PRef, Combine)> },
     /// Comparison into a register: `yes` or 0.
     CompareTo { d: Slot, s: [Slot; 2], f: CmpFn, with: Option<(PRef, Combine)>, yes: u64 },
+    /// The same of two halves of a register, one after the other.
+    ComparePair { d: Slot, s: [Slot; 2], f: [CmpFn; 2], with: Option<(PRef, Combine)>, yes: u64 },
     /// Predicates combined.
     Pred { d: u32, a: PRef, b: PRef, op: Combine },
     /// `lop3.BoolOp`: `d = f(s)`, `p = (d != 0) op c`.
@@ -451,6 +550,8 @@ pub enum Exec {
     Store { order: Order, space: Space, addr: Addr, size: u8, s: SmallVec<[Slot; 4]> },
     /// Atomic: one for each element.
     Atom(Box<[Atomic]>),
+    /// Atomic of 128 bits.
+    AtomWide(Box<WideAtomic>),
     /// `cp.async`
     Copy(Box<AsyncCopy>),
     /// `cp.async.commit_group` and waits.
@@ -469,6 +570,12 @@ pub enum Exec {
     TensorCopy(Box<TensorCopy>),
     /// `tensormap.replace`
     MapReplace(Box<MapReplace>),
+    /// `tex`, `tld4`
+    Texture(Box<TextureOp>),
+    /// `suld`, `sust`, `sured`
+    Surface(Box<SurfaceOp>),
+    /// `txq`, `suq`
+    TextureQuery { d: Slot, object: Slot, level: Slot, query: crate::texture::Query },
     /// `st.async`, `red.async`
     AsyncStore(Box<AsyncStore>),
     /// Branch.

@@ -64,7 +64,7 @@ impl Decoder<'_> {
         if inst.has(Mod::Tensor) {
             return self.tensor_copy(inst);
         }
-        if inst.op != Op::Cp || inst.has(Mod::CpMask) {
+        if inst.has(Mod::CpMask) {
             return gap("");
         }
         if inst.has(Mod::Prefetch) || inst.has(Mod::CommitGroup) {

@@ -56,15 +56,16 @@ impl Decoder<'_> {
             T::U32 | T::S32 | T::B32 => 0xffff_ffff,
             T::U16 | T::S16 => 0xffff,
             T::F32 => 0x3f80_0000,
-            T::F16 => 0x3c00,
-            T::BF16 => 0x3f80,
+            T::F16 | T::F16x2 => 0x3c00,
+            T::BF16 | T::BF16x2 => 0x3f80,
             _ => return gap("this type"),
         };
-        if matches!(st, T::F16x2 | T::BF16x2) {
-            return gap("this type");
-        }
         let s = [self.src(inst.operands.get(1).ok_or("")?, st)?, self.src(inst.operands.get(2).ok_or("")?, st)?];
         let with = self.with(inst, 3)?;
+        if matches!(st, T::F16x2 | T::BF16x2) {
+            let f = [self.relation(inst, st, 0)?, self.relation(inst, st, 16)?];
+            return Ok(Exec::ComparePair { d: self.dst(&inst.operands[0])?, s, f, with, yes: yes & 0xffff });
+        }
         Ok(Exec::CompareTo { d: self.dst(&inst.operands[0])?, s, f: self.relation(inst, st, 0)?, with, yes })
     }
 

@@ -50,7 +50,10 @@ impl Decoder<'_> {
 
     pub(super) fn atom(&mut self, inst: &Inst) -> Result<Exec> {
         let t = inst.ty();
-        let red = inst.op == Op::Red;
+        let red = inst.op != Op::Atom;
+        if t.bits() == 128 {
+            return self.atom_wide(inst);
+        }
         if inst.has(Mod::Async) {
             return self.async_store(inst);
         }

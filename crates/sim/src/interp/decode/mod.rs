@@ -9,8 +9,10 @@ mod control;
 mod matrix;
 mod memory;
 mod tensormap;
+mod texture;
 mod video;
 mod wgmma;
+mod wide;
 
 use super::float;
 use super::lanes::{c2, l1, l3, mask, sx};
@@ -33,7 +35,9 @@ type Gap = String;
 type Result<X> = std::result::Result<X, Gap>;
 
 /// Decodes everything that `entry` can reach.
-pub fn decode(m: &Module, l: &Layout, entry: FuncId, clusters: bool) -> Program {
+///
+/// `handles` gives the handle of a texture, surface or sampler reference.
+pub fn decode(m: &Module, l: &Layout, entry: FuncId, clusters: bool, handles: &Handles<'_>) -> Program {
     let mut d = Decoder {
         m,
         l,
@@ -47,6 +51,7 @@ pub fn decode(m: &Module, l: &Layout, entry: FuncId, clusters: bool) -> Program 
         work: vec![entry],
         seen: vec![false; m.funcs.len()],
         clusters,
+        handles,
         line: (0, 0),
         results: Vec::new(),
     };
@@ -68,6 +73,9 @@ pub fn decode(m: &Module, l: &Layout, entry: FuncId, clusters: bool) -> Program 
     d.p
 }
 
+/// See [`decode`].
+pub type Handles<'a> = dyn Fn(ptx::module::VarId) -> Option<u64> + 'a;
+
 struct Decoder<'a> {
     m: &'a Module,
     l: &'a Layout,
@@ -83,6 +91,7 @@ struct Decoder<'a> {
     work: Vec<FuncId>,
     seen: Vec<bool>,
     clusters: bool,
+    handles: &'a Handles<'a>,
     /// Results of the function in registers: where they go when it returns, their bytes, and the register.
     results: Vec<(Addr, u8, Slot)>,
     /// Source file and line of the instruction at hand.
@@ -126,7 +135,7 @@ impl<'a> Decoder<'a> {
                 preds += n;
             } else {
                 self.regs.push((slots, r.ty.bits()));
-                slots += n;
+                slots += n * r.ty.bits().div_ceil(64);
             }
         }
         self.p.slots = self.p.slots.max(slots as usize);
@@ -296,6 +305,7 @@ impl<'a> Decoder<'a> {
             Operand::F32(b) => self.constant(*b as u64),
             Operand::F64(b) if bits == 64 => self.constant(*b),
             Operand::F64(b) => self.constant((f64::from_bits(*b) as f32).to_bits() as u64),
+            Operand::Var { var, offset: 0 } if self.m.vars[var.index()].ty.is_opaque() => self.handle(*var)?,
             Operand::Var { var, offset } => match self.l.places[var.index()] {
                 Place::Global(a) => self.constant(a.wrapping_add(*offset as u64)),
                 Place::Const(off) | Place::Param(off) => self.constant((off as u64).wrapping_add(*offset as u64)),
@@ -443,6 +453,9 @@ impl<'a> Decoder<'a> {
                 let f = l1(|a| a >> 24 & 0xff);
                 self.alu(inst, (1, f))
             }
+            Op::Ld | Op::Ldu if t.bits() == 128 => self.load_wide(inst, arg(0)?, arg(1)?),
+            Op::St if t.bits() == 128 => self.store_wide(inst, arg(0)?, arg(1)?),
+            Op::Multimem => self.multimem(inst),
             Op::Ld | Op::Ldu => {
                 let (space, addr) = (self.space(inst, arg(1)?)?, self.addr(arg(1)?)?);
                 let list = elements(arg(0)?);
@@ -489,6 +502,9 @@ impl<'a> Decoder<'a> {
             Op::Mma => self.mma(inst),
             Op::Wgmma => self.wgmma(inst),
             Op::Tensormap => self.tensormap(inst),
+            Op::Tex | Op::Tld4 => self.tex(inst),
+            Op::Suld | Op::Sust | Op::Sured => self.surface(inst),
+            Op::Txq | Op::Suq => self.texture_query(inst),
             Op::Movmatrix => self.movmatrix(inst),
             Op::Fence if inst.has(Mod::Proxy) && inst.has(Mod::Async) => Ok(Exec::ProxyFence),
             Op::Membar | Op::Fence if !inst.has(Mod::Proxy) && !inst.has(Mod::MbarrierInit) => Ok(Exec::Fence),
@@ -557,6 +573,12 @@ impl<'a> Decoder<'a> {
             T::B64 => T::B32,
             _ => T::B64,
         };
+        if t.bits() == 128 {
+            return self.mov_wide(to, from);
+        }
+        if inst.vector() > 1 {
+            return self.mov_vector(to, from, inst.vector(), t);
+        }
         match (to, from) {
             (Operand::Vector(list), _) if t.bits() <= 64 => {
                 let d: SmallVec<[Slot; 4]> = list.iter().map(|o| self.dst(o)).collect::<Result<_>>()?;
@@ -580,7 +602,6 @@ impl<'a> Decoder<'a> {
                 SpecialReg::ClockHi | SpecialReg::GlobaltimerHi => Ok(Exec::Clock { d: self.dst(to)?, high: true }),
                 _ => Ok(Exec::Mov { d: self.dst(to)?, s: self.src(from, t)? }),
             },
-            _ if t.bits() > 64 => gap("128-bit values"),
             _ => Ok(Exec::Mov { d: self.dst(to)?, s: self.src(from, t)? }),
         }
     }

@@ -117,6 +117,42 @@ impl Warp {
         Ok(())
     }
 
+    /// `atom.exch.b128`, `atom.cas.b128`
+    pub(super) fn atom_wide(&mut self, env: &mut Env<'_>, depth: usize, pc: u32, x: &WideAtomic, m: u32) -> Res<()> {
+        self.need(env, depth, &x.b, m, pc)?;
+        self.need(env, depth, x.c.as_ref().map_or(&[], |c| &c[..]), m, pc)?;
+        let at = self.address(env, depth, pc, &x.addr, m)?;
+        if x.order.release {
+            env.shadow.fence(self.id(env));
+        }
+        let mut out = [[0; 32]; 2];
+        for lane in lanes(m) {
+            let (sp, a) = resolve(x.space, at[lane]);
+            let fault = |e| memory(e, lane, pc);
+            let how = At { depth, lane, pc, align: 8, strong: true };
+            check_aligned(a, 16, name(sp)).map_err(fault)?;
+            for (i, out) in out.iter_mut().enumerate() {
+                out[lane] = self.load_lane(env, (sp, a + 8 * i as u64), 8, how).map_err(fault)?;
+            }
+            let value = |w: &Warp, s: [Slot; 2]| s.map(|s| w.values(env.p, depth, s)[lane]);
+            let old = [out[0][lane], out[1][lane]];
+            let b = value(self, x.b);
+            let new = match x.c {
+                None => b,
+                Some(c) if old == b => value(self, c),
+                Some(_) => old,
+            };
+            for (i, v) in new.into_iter().enumerate() {
+                self.store_lane(env, (sp, a + 8 * i as u64), 8, how, v).map_err(fault)?;
+            }
+        }
+        (0..2).for_each(|i| self.put(depth, x.d[i], m, &out[i]));
+        if x.order.acquire {
+            env.shadow.take(self.id(env));
+        }
+        Ok(())
+    }
+
     /// `cp.async`: the bytes are copied at once, but count as under way until they are waited for.
     pub(super) fn copy(&mut self, env: &mut Env<'_>, depth: usize, pc: u32, x: &AsyncCopy, m: u32) -> Res<()> {
         self.need_pred(env, depth, x.ignore, m, pc)?;

@@ -17,6 +17,7 @@ mod control;
 mod mbarrier;
 mod memory;
 mod tensormap;
+mod texture;
 mod wgmma;
 
 use super::cta::Barriers;
@@ -27,6 +28,7 @@ use crate::copies::Copies;
 use crate::fault::{FaultKind, MemFault};
 use crate::memory::{LOCAL_SIZE, Window, check_aligned, get, put};
 use crate::shadow::{Shadow, Who};
+use crate::texture::Textures;
 use crate::view::Memory;
 use memory::{At, resolve};
 use smallvec::{SmallVec, smallvec};
@@ -93,6 +95,8 @@ pub struct Env<'a> {
     pub constant: &'a Window,
     /// Kernel parameters.
     pub param: &'a Window,
+    /// Textures and surfaces.
+    pub textures: &'a Textures,
     /// Barriers of the CTA.
     pub barriers: &'a mut Barriers,
     /// Instructions that may still be issued by the launch.
@@ -360,6 +364,27 @@ impl Warp {
                 let out = *self.values(env.p, depth, *s);
                 self.put_partly(depth, *d, m, self.written(depth, *s), &out);
             }
+            Exec::MovList { d, s } => {
+                let values: SmallVec<[(Lanes, u32); 4]> =
+                    s.iter().map(|&s| (*self.values(env.p, depth, s), self.written(depth, s))).collect();
+                for (&d, (out, valid)) in d.iter().zip(&values) {
+                    self.put_partly(depth, d, m, *valid, out);
+                }
+            }
+            Exec::ComparePair { d, s, f, with, yes } => {
+                self.need(env, depth, s, m, pc)?;
+                let mut out = [0; 32];
+                for (k, f) in f.iter().enumerate() {
+                    let mut r = f(s.map(|x| self.values(env.p, depth, x)));
+                    if let Some((c, op)) = with {
+                        self.need_pred(env, depth, *c, m, pc)?;
+                        r = op.of(r, self.pred(depth, *c));
+                    }
+                    each(r, |i| out[i] |= yes << (16 * k));
+                }
+                self.put(depth, *d, m, &out);
+            }
+            Exec::AtomWide(x) => self.atom_wide(env, depth, pc, x, m)?,
             Exec::Compare { p, q, s, f, with } => {
                 self.need(env, depth, s, m, pc)?;
                 let mut r = f(s.map(|x| self.values(env.p, depth, x)));
@@ -461,6 +486,11 @@ impl Warp {
             Exec::Bulk(x) => self.bulk(env, depth, pc, x, m)?,
             Exec::TensorCopy(x) => self.tensor_copy(env, depth, pc, x, m)?,
             Exec::MapReplace(x) => self.map_replace(env, depth, pc, x, m)?,
+            Exec::Texture(x) => self.texture(env, depth, pc, x, m)?,
+            Exec::Surface(x) => self.surface(env, depth, pc, x, m)?,
+            Exec::TextureQuery { d, object, level, query } => {
+                self.texture_query(env, (depth, pc), (*d, *object, *level, *query), m)?;
+            }
             Exec::AsyncStore(x) => self.async_store(env, depth, pc, x, m)?,
             Exec::ProxyFence => env.shadow.proxy_fence(self.id(env)),
             Exec::Fence => env.shadow.fence(self.id(env)),

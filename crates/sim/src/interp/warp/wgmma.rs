@@ -235,7 +235,7 @@ impl Warp {
         };
         let read: SmallVec<[Slot; 4]> = match exec {
             Exec::Mov { s, .. } | Exec::Unpack { s, .. } => smallvec![*s],
-            Exec::Pack { s, .. } => s.clone(),
+            Exec::Pack { s, .. } | Exec::MovList { s, .. } => s.clone(),
             Exec::Select { a, b, .. } => smallvec![*a, *b],
             _ => SmallVec::new(),
         };
