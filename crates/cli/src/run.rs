@@ -92,6 +92,7 @@ fn run(args: &[String]) -> Result<u8, String> {
         }
     };
 
+    report::out(&String::from_utf8_lossy(&outcome.printed));
     for (name, bytes) in launch.outputs().into_iter().zip(&outcome.buffers) {
         let Some(name) = name else { continue };
         report::out(&format!("{name}: {}\n", summary(bytes)));

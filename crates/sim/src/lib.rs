@@ -19,6 +19,7 @@ pub mod tensormap;
 
 mod interp;
 mod machine;
+mod printf;
 pub mod shadow;
 mod shape;
 pub mod texture;
@@ -74,6 +75,8 @@ pub struct Outcome {
     /// Final content of every buffer argument, in the order of the arguments, and then of every array: see
     /// [`Launch::outputs`].
     pub buffers: Vec<Vec<u8>>,
+    /// What `printf` wrote, in the order of the clusters.
+    pub printed: Vec<u8>,
     /// Counts.
     pub stats: Stats,
 }

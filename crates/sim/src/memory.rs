@@ -42,6 +42,8 @@ pub struct Alloc {
 pub struct Global {
     allocs: Vec<Alloc>,
     next: u64,
+    /// What the launch printed.
+    pub(crate) printed: Vec<u8>,
 }
 
 /// Checks the alignment of an access of `size` bytes.
@@ -79,7 +81,7 @@ pub fn put(data: &mut [u8], at: usize, size: u32, value: u64) {
 impl Global {
     /// Empty memory.
     pub fn new() -> Global {
-        Global { allocs: Vec::new(), next: GLOBAL }
+        Global { next: GLOBAL, ..Global::default() }
     }
 
     /// Adds an allocation and gives its address.
@@ -88,6 +90,17 @@ impl Global {
         self.next = base + data.len() as u64 + GAP;
         self.allocs.push(Alloc { base, data, name: name.into() });
         base
+    }
+
+    /// Gives an allocation of that name back: its bytes are gone. False if there is none at the address.
+    pub fn free(&mut self, base: u64, name: &str) -> bool {
+        match self.allocs.binary_search_by_key(&base, |a| a.base) {
+            Ok(i) if self.allocs[i].name == name => {
+                (self.allocs[i].data, self.allocs[i].name) = (Vec::new(), format!("freed memory of {name}"));
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The allocation that starts at `base`.

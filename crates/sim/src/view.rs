@@ -40,6 +40,7 @@ pub struct View {
     pages: Vec<(Place, Box<Page>)>,
     last: (Place, usize),
     alone: bool,
+    printed: Vec<u8>,
 }
 
 /// The traces that a view leaves.
@@ -47,6 +48,8 @@ pub struct Trace {
     pages: Vec<(Place, Box<Page>)>,
     /// The cluster did what only one that runs alone can do.
     pub alone: bool,
+    /// What it printed.
+    printed: Vec<u8>,
 }
 
 /// Bytes written by clusters whose traces were applied.
@@ -66,12 +69,20 @@ fn range(bits: &mut Bits, at: usize, len: usize, mut f: impl FnMut(&mut u64, u64
 impl View {
     /// A view on memory.
     pub fn new(below: Arc<Global>) -> View {
-        View { below, found: 0, index: FxHashMap::default(), pages: Vec::new(), last: ((u32::MAX, 0), 0), alone: false }
+        View {
+            below,
+            found: 0,
+            index: FxHashMap::default(),
+            pages: Vec::new(),
+            last: ((u32::MAX, 0), 0),
+            alone: false,
+            printed: Vec::new(),
+        }
     }
 
     /// What it leaves.
     pub fn trace(self) -> Trace {
-        Trace { pages: self.pages, alone: self.alone }
+        Trace { pages: self.pages, alone: self.alone, printed: self.printed }
     }
 
     #[inline]
@@ -194,6 +205,28 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Gives memory of [`Memory::alloc`] back; false if there is none of that name. In a view this only notes that the cluster
+    /// must run alone.
+    pub fn free(&mut self, base: u64, name: &str) -> bool {
+        match self {
+            Memory::Whole(g, _) => g.free(base, name),
+            Memory::View(v) => {
+                v.alone = true;
+                true
+            }
+        }
+    }
+
+    /// Adds to what the launch prints.
+    pub fn print(&mut self, text: &[u8]) {
+        match self {
+            Memory::Whole(g, _) => g.printed.extend_from_slice(text),
+            Memory::View(v) => v.printed.extend_from_slice(text),
+        }
+    }
+}
+
 impl Written {
     /// True if a cluster that ran beside those written here took a byte from below that they have changed since.
     pub fn disturbs(&self, t: &Trace) -> bool {
@@ -204,6 +237,7 @@ impl Written {
 
     /// Puts what a cluster wrote into memory.
     pub fn apply(&mut self, t: Trace, to: &mut Global) {
+        to.printed.extend_from_slice(&t.printed);
         for (place, page) in t.pages {
             if page.written == [0; PAGE / 64] {
                 continue;

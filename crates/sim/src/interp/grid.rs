@@ -101,7 +101,7 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
         textures: &world.textures,
     };
     let stats = shape::run(&grid, shape.total(), &mut global, config).map_err(named)?;
-    Ok(Outcome { buffers: world.contents(&global), stats })
+    Ok(Outcome { buffers: world.contents(&global), printed: global.printed, stats })
 }
 
 struct Grid<'a> {

@@ -33,7 +33,7 @@ pub fn run_sass(cubin: &[u8], launch: &Launch, config: &Config) -> Result<Outcom
     let shape = Shape { launch, cluster: launch.cluster.unwrap_or([1; 3]) };
     let grid = Grid { p, image, shape, config };
     let stats = shape::run(&grid, shape.total(), &mut global, config).map_err(named)?;
-    Ok(Outcome { buffers: grid.image.world.contents(&global), stats })
+    Ok(Outcome { buffers: grid.image.world.contents(&global), printed: global.printed, stats })
 }
 
 struct Grid<'a> {

@@ -1,6 +1,12 @@
 //! Calls, returns, and functions that the system provides.
 
+use super::memory::At;
 use super::*;
+
+/// Bytes that malloc gives at most at once.
+const HEAP: u64 = 1 << 28;
+/// What its memory is called.
+const MALLOC: &str = "malloc";
 
 impl Warp {
     pub(super) fn call(
@@ -108,6 +114,20 @@ impl Warp {
         }
     }
 
+    /// The string at a generic address, without the zero behind it.
+    fn text(&self, env: &mut Env<'_>, depth: usize, a: u64, lane: usize, pc: u32) -> Res<Vec<u8>> {
+        let mut out = Vec::new();
+        let how = At { depth, lane, pc, align: 1, strong: false };
+        while out.len() < crate::printf::LONGEST {
+            let place = resolve(Space::Generic, a.wrapping_add(out.len() as u64));
+            match self.load_lane(env, place, 1, how).map_err(|e| memory(e, lane, pc))? {
+                0 => break,
+                c => out.push(c as u8),
+            }
+        }
+        Ok(out)
+    }
+
     /// A function that the system provides.
     fn system(
         &mut self,
@@ -134,36 +154,47 @@ impl Warp {
             let result = match system {
                 System::Malloc => {
                     let size = value(self, 0)?;
-                    if size > 1 << 28 { 0 } else { env.global.alloc(vec![0; size as usize], 16, "malloc") }
+                    if size > HEAP { 0 } else { env.global.alloc(vec![0; size as usize], 16, MALLOC) }
                 }
-                System::Free => 0,
+                System::Free => {
+                    let a = value(self, 0)?;
+                    if a != 0 && !env.global.free(a, MALLOC) {
+                        let message = format!("free of {a:#x}, where malloc has given nothing");
+                        return Err(stop(FaultKind::OutOfBounds, message, i, pc));
+                    }
+                    0
+                }
                 System::AssertFail => {
-                    let mut text = |a: u64| -> String {
-                        let bytes: Vec<u8> = (0..512)
-                            .map_while(|k| match resolve(Space::Generic, a + k) {
-                                (Space::Const, o) => env.constant.load(o, 1, "constant").ok(),
-                                (_, a) => env.global.load(a, 1).ok(),
-                            })
-                            .map(|b| b as u8)
-                            .take_while(|&b| b != 0)
-                            .collect();
-                        String::from_utf8_lossy(&bytes).into_owned()
+                    let mut text = |a: u64| -> Res<String> {
+                        let bytes = self.text(env, depth, a, i, pc)?;
+                        Ok(String::from_utf8_lossy(&bytes).into_owned())
                     };
-                    let message = format!(
-                        "{}:{}: assertion failed: {}",
-                        text(value(self, 1)?),
-                        value(self, 2)? as u32,
-                        text(value(self, 0)?)
-                    );
+                    let (what, file, function) =
+                        (text(value(self, 0)?)?, text(value(self, 1)?)?, text(value(self, 3)?)?);
+                    let line = value(self, 2)? as u32;
+                    let message = format!("{file}:{line}: {function}: assertion failed: {what}");
                     return Err(stop(FaultKind::Trap, message, i, pc));
                 }
                 System::Vprintf => {
-                    return Err(stop(
-                        FaultKind::Unsupported,
-                        "'vprintf' is not modelled by the PTX interpreter",
-                        i,
-                        pc,
-                    ));
+                    let (format, mut next) = (value(self, 0)?, value(self, 1)?);
+                    let format = self.text(env, depth, format, i, pc)?;
+                    // Two readers of memory: each has it in turn.
+                    let env = std::cell::RefCell::new(&mut *env);
+                    let (w, how) = (&*self, At { depth, lane: i, pc, align: 4, strong: false });
+                    let done = crate::printf::format(
+                        &format,
+                        &mut |size| {
+                            let a = next.checked_next_multiple_of(size as u64).unwrap_or(u64::MAX);
+                            next = a.wrapping_add(size as u64);
+                            let place = resolve(Space::Generic, a);
+                            w.load_lane(&mut env.borrow_mut(), place, size, how).map_err(|e| memory(e, i, pc))
+                        },
+                        &mut |a| w.text(&mut env.borrow_mut(), depth, a, i, pc),
+                        &|m| stop(FaultKind::Unsupported, m, i, pc),
+                    );
+                    let (text, used) = done?;
+                    env.into_inner().global.print(&text);
+                    used as u64
                 }
             };
             if let Some(&(to, size)) = rets.first() {
