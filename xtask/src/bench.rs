@@ -20,26 +20,46 @@ const LIVE: [usize; 2] = [40, 300];
 
 /// What one run of a compiler took.
 #[derive(Clone, Copy, Default)]
-struct Cost {
-    cpu: f64,
-    kib: i64,
+pub struct Cost {
+    /// Seconds of user and system time.
+    pub cpu: f64,
+    /// Peak memory.
+    pub kib: i64,
 }
 
 /// Runs the benchmark and prints its tables.
 pub fn run(args: &[String]) -> Result<(), String> {
-    if !args.is_empty() {
-        return Err("usage: cargo xtask bench".into());
+    const PARTS: [&str; 4] = ["compiling", "reading", "listing", "simulating"];
+    if args.iter().any(|a| !PARTS.contains(&a.as_str())) {
+        return Err(format!("usage: cargo xtask bench [{}]", PARTS.join("] [")));
     }
+    let wanted = |part: &str| args.is_empty() || args.iter().any(|a| a == part);
     let (vendor, disassembler) = (oracle::tool("ptxas")?, oracle::tool("nvdisasm")?);
     test::cargo(&["build", "--release", "--quiet", "-p", "sassafras"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let ours = target.join("release/ptxas");
     let work = target.join("bench");
     std::fs::create_dir_all(&work).map_err(|e| e.to_string())?;
-    let unexplained = corpus(&vendor, &ours, &disassembler, &work)?;
-    generated(&vendor, &ours, &work)?;
-    listings(&disassembler, &target.join("release/nvdisasm"), &work)?;
-    simulators(&vendor, &target.join("release"), &work)?;
+    let mut unexplained = Vec::new();
+    if wanted("compiling") {
+        unexplained = corpus(&vendor, &ours, &disassembler, &work)?;
+        generated(&vendor, &ours, &work)?;
+    }
+    if wanted("reading") {
+        crate::reading::run(&target.join("release"), &work)?;
+    }
+    if wanted("listing") {
+        let largest = work.join(LARGEST);
+        if !largest.is_file() {
+            let file = work.join("largest.ptx");
+            std::fs::write(&file, program(SIZES[SIZES.len() - 1], LIVE[LIVE.len() - 1])).map_err(|e| e.to_string())?;
+            compile(&vendor, &file, "sm_90", &largest)?;
+        }
+        listings(&disassembler, &target.join("release/nvdisasm"), &work)?;
+    }
+    if wanted("simulating") {
+        simulators(&vendor, &target.join("release"), &work)?;
+    }
     match unexplained.as_slice() {
         [] => Ok(()),
         list => Err(format!("more than {MOST} times the vendor's code, without a reason: {}", list.join(", "))),
@@ -227,7 +247,7 @@ fn compile(tool: &Path, file: &Path, arch: &str, out: &Path) -> Result<(Cost, St
 }
 
 /// Waits for a child and asks the system what it took.
-fn wait(pid: i32) -> Result<(i32, Cost), String> {
+pub fn wait(pid: i32) -> Result<(i32, Cost), String> {
     let mut status = 0;
     // SAFETY: both pointers are to live values of the right types; the child is ours and is waited for once.
     let usage = unsafe {

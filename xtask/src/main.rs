@@ -8,6 +8,7 @@ mod instructions;
 mod isa;
 mod oracle;
 mod probe;
+mod reading;
 mod semantics;
 mod test;
 
@@ -30,7 +31,7 @@ usage: cargo xtask <command>
   conformance --ptx-semantics every PTX instruction up to sm_90a with the tests of its meaning
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   probe-latency [--arch sm_75,..] [--quick] [--from FOLDER] [--write] [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
-  bench                       time, memory and code size beside the vendor's ptxas and nvdisasm
+  bench [PART ..]             (compiling, reading, listing, simulating) time, memory and code size beside the vendor's ptxas and nvdisasm
 ";
 
 /// The root of the repository.

@@ -454,7 +454,7 @@ impl Body {
     /// Adds an instruction as the last statement, with the operands added since the one before.
     pub(crate) fn push_inst(&mut self, guard: Option<Guard>, head: u32, span: Span) {
         let id = InstId(self.insts.len() as u32);
-        let guard = guard.map_or(0, |g| g.reg.0 + 1 | if g.negated { NEGATED } else { 0 });
+        let guard = guard.map_or(0, |g| (g.reg.0 + 1) | if g.negated { NEGATED } else { 0 });
         let operands = self.operands.len() as u32;
         self.insts.push(Packed { start: span.start, end: span.end, guard, head, operands });
         self.stmts.push(Stmt::Inst(id));
@@ -592,8 +592,19 @@ pub struct Loc {
     pub line: u32,
     /// Column, from 1; 0 where unknown.
     pub column: u32,
-    /// `function_name` label text and offset, and `inlined_at` file, line, column.
-    pub inlined: Option<Box<(String, i64, u32, u32, u32)>>,
+    /// Where the code was inlined from and to.
+    pub inlined: Option<Box<Inlined>>,
+}
+
+/// `function_name label [+ offset], inlined_at file line column` of a `.loc`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inlined {
+    /// The label of the function's name in a debugging section, as written.
+    pub function: String,
+    /// Bytes added to it.
+    pub offset: i64,
+    /// File index, line and column of the call.
+    pub at: (u32, u32, u32),
 }
 
 /// An instruction as written.
@@ -755,7 +766,7 @@ impl Address {
     /// Bytes added.
     #[inline]
     pub fn offset(self) -> i64 {
-        i64::from(self.offset[1] as i32) << 32 | i64::from(self.offset[0])
+        (i64::from(self.offset[1] as i32) << 32) | i64::from(self.offset[0])
     }
 }
 

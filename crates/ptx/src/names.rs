@@ -259,7 +259,7 @@ impl Names {
     /// The text of a name.
     pub fn text(&self, id: NameId) -> String {
         let e = &self.entries[id.0 as usize];
-        String::from_utf8_lossy(&self.bytes[e.start as usize..(e.start + e.len) as usize]).into_owned()
+        crate::parse::text(&self.bytes[e.start as usize..(e.start + e.len) as usize]).into_owned()
     }
 
     /// What the name means now.

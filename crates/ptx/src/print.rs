@@ -292,8 +292,8 @@ impl Printer<'_> {
             Stmt::Loc(l) => {
                 let Some(l) = f.body.as_ref().map(|b| b.loc(*l)) else { return };
                 put!(self, "\t.loc {} {} {}", l.file, l.line, l.column);
-                if let Some((name, offset, file, line, column)) = l.inlined.as_deref() {
-                    put!(self, ", function_name {name}");
+                if let Some(Inlined { function, offset, at: (file, line, column) }) = l.inlined.as_deref() {
+                    put!(self, ", function_name {function}");
                     if *offset != 0 {
                         put!(self, "+{offset}");
                     }

@@ -6,7 +6,7 @@ use crate::isa::{Op, OperandKind};
 use crate::module::*;
 use crate::types::{ScalarType, Space};
 
-/// The operands of an instruction, a byte each; a vector has one for its length and one for each element.
+/// The operands of an instruction, a byte each behind a one; a vector has one for its length and one for each element.
 pub(super) type Shape = u128;
 
 /// Shapes of one head that are kept.
@@ -30,18 +30,35 @@ const _: () = assert!((ScalarType::Pred as u8) < INT - 1 && (Space::Generic as u
 /// What has passed of the instructions with one head.
 #[derive(Default)]
 pub(super) struct Passed {
-    shapes: smallvec::SmallVec<[Shape; 2]>,
+    /// The one that was asked for last, which is what most are; 0 for none.
+    last: Shape,
+    more: Vec<Shape>,
+}
+
+impl Passed {
+    #[inline]
+    fn has(&mut self, shape: Shape) -> bool {
+        if self.last == shape {
+            return true;
+        }
+        match self.more.iter_mut().find(|s| **s == shape) {
+            Some(found) => {
+                std::mem::swap(found, &mut self.last);
+                true
+            }
+            None => false,
+        }
+    }
 }
 
 impl Checker<'_> {
     /// The shape of the operands; none where there is more to them than a shape tells.
     pub(super) fn shape(&self, f: &Function, op: Op, operands: &[Operand]) -> Option<Shape> {
-        let mut shape = 0;
-        let mut left = 16u32;
+        let mut shape: Shape = 1;
         let mut add = |byte: u8| {
-            left = left.checked_sub(1)?;
+            let room = shape >> 120 == 0;
             shape = shape << 8 | Shape::from(byte);
-            Some(())
+            room.then_some(())
         };
         for o in operands {
             match o {
@@ -87,8 +104,8 @@ impl Checker<'_> {
 
     /// Has an instruction with this head and shape passed before?
     #[inline]
-    pub(super) fn has_passed(&self, head: u32, shape: Shape) -> bool {
-        matches!(self.cache.0.get(head as usize), Some(Some((_, passed))) if passed.shapes.contains(&shape))
+    pub(super) fn has_passed(&mut self, head: u32, shape: Shape) -> bool {
+        self.cache.0.get_mut(head as usize).and_then(|k| k.as_mut()).is_some_and(|k| k.1.has(shape))
     }
 
     /// The instruction has passed without a message.
@@ -104,11 +121,13 @@ impl Checker<'_> {
             Operand::Vector(parts) => parts.iter().any(|p| matches!(p, Operand::Int(_))),
             _ => false,
         };
-        if passed.shapes.len() < KEPT
-            && !passed.shapes.contains(&shape)
-            && !(by_value && inst.operands.iter().any(constant))
-        {
-            passed.shapes.push(shape);
+        if by_value && inst.operands.iter().any(constant) || passed.has(shape) {
+            return;
+        }
+        if passed.last == 0 {
+            passed.last = shape;
+        } else if passed.more.len() < KEPT {
+            passed.more.push(shape);
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::lex::{Kind, Lexer, Token, p1};
 use crate::module::*;
 use crate::names::{Meaning, NameId, Names};
 use diag::{Diagnostic, Severity, Span};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// An error has been reported; the statement at hand is given up.
@@ -158,6 +159,12 @@ fn parse_with(text: &[u8], quickly: bool) -> (Module, Vec<Diagnostic>) {
     (parser.module, parser.diags)
 }
 
+/// Bytes as text; what is no UTF-8 is replaced.
+pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
+    // Much the faster where it succeeds.
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+}
+
 impl<'a> Parser<'a> {
     // ---- tokens ----
 
@@ -166,8 +173,8 @@ impl<'a> Parser<'a> {
     }
 
     /// The text of a token; lexer words are ASCII, strings need not be UTF-8.
-    fn text(&self, span: Span) -> std::borrow::Cow<'a, str> {
-        String::from_utf8_lossy(self.bytes(span))
+    fn text(&self, span: Span) -> Cow<'a, str> {
+        text(self.bytes(span))
     }
 
     fn bump(&mut self) -> Token {

@@ -34,22 +34,23 @@ fn blanks(src: &[u8], mut at: usize) -> usize {
 #[inline(always)]
 fn numbered(src: &[u8], at: usize) -> Option<(u64, u32, usize)> {
     const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = ONES << 7;
     let word = u64::from_le_bytes(*src.get(at..)?.first_chunk::<8>()?);
     if !is(word as u8, START) {
         return None;
     }
     // The high bit of each byte that is no digit: 0 to 9 are the bytes that are below 10 once '0' is taken away by
     // exclusive or, and those from 0x80 on keep their own high bit.
-    let low = word ^ ONES * 0x30;
-    let other = ((low & ONES * 0x7f) + ONES * (0x80 - 10) | low) & ONES * 0x80;
-    let base = (!other & ONES * 0x80).trailing_zeros() / 8;
+    let low = word ^ (ONES * 0x30);
+    let other = (((low & (ONES * 0x7f)) + ONES * (0x80 - 10)) | low) & HIGH;
+    let base = (!other & HIGH).trailing_zeros() / 8;
     if base == 0 || base == 8 {
         return None;
     }
     let behind = other >> (8 * base);
     let digits = behind.trailing_zeros() / 8;
     // All eight bytes are of the name: it may go on.
-    if behind == 0 || digits > 1 && low >> (8 * base) & 0xff == 0 {
+    if behind == 0 || digits > 1 && (low >> (8 * base)) & 0xff == 0 {
         return None;
     }
     let end = at + (base + digits) as usize;
@@ -269,7 +270,7 @@ impl Parser<'_> {
             return None;
         }
         let number = rest[len..len + digits].iter().fold(0, |n, b| n * 10 + u32::from(b - b'0'));
-        Some((rest[..len].iter().rev().fold(0, |k, &b| k << 8 | u64::from(b)), number, at + len + digits))
+        Some((rest[..len].iter().rev().fold(0, |k, &b| (k << 8) | u64::from(b)), number, at + len + digits))
     }
 
     /// The operand that is a name which begins at a byte, with nothing behind it that belongs to it, and where it ends.
@@ -313,7 +314,7 @@ impl Parser<'_> {
 fn bits(src: &[u8], at: usize, digits: usize) -> Option<u64> {
     let mut bits = 0;
     for &b in src.get(at..at + digits)? {
-        bits = bits << 4 | u64::from((b as char).to_digit(16)?);
+        bits = (bits << 4) | u64::from((b as char).to_digit(16)?);
     }
     src.get(at + digits).is_none_or(|&b| !is(b, WORD)).then_some(bits)
 }

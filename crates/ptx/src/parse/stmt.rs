@@ -108,7 +108,7 @@ impl Parser<'_> {
                 );
                 self.error(place, message);
             }
-            inlined = Some(Box::new((self.names.text(name), offset, at.0, at.1, at.2)));
+            inlined = Some(Box::new(Inlined { function: self.names.text(name), offset, at }));
         }
         self.places.insert((file, line, column));
         self.body.code.push_loc(Loc { file, line, column, inlined });
