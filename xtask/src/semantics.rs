@@ -11,7 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The files with expected values derived by hand or by an independent method.
-const TESTS: [&str; 8] = ["semantics.rs", "tensor.rs", "threads.rs", "programs.rs", "wgmma.rs", "sparse.rs"];
+const TESTS: [&str; 8] = [
+    "semantics.rs",
+    "tensor.rs",
+    "threads.rs",
+    "programs.rs",
+    "wgmma.rs",
+    "sparse.rs",
+    "tensor_copies.rs",
+    "textures.rs",
+];
 
 /// Instructions without a result that a test could look at: hints, and what ends or delays a thread.
 const NO_RESULT: [&str; 20] = [
