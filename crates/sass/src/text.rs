@@ -197,7 +197,10 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
         Some(Reg::URZ) if hide == HideZero::Always || hide == HideZero::Wide && suffix == ".64" => {
             let _ = write!(out, "{base}{suffix}");
         }
-        Some(uniform) if base == Reg::RZ && suffix.is_empty() => {
+        // LDGSTS still shows RZ as a pair.
+        Some(uniform)
+            if base == Reg::RZ && (suffix.is_empty() || suffix == ".64" && inst.form().mnemonic != "LDGSTS") =>
+        {
             let _ = write!(out, "{uniform}");
         }
         Some(uniform) => {

@@ -458,3 +458,78 @@ fn batch(oracle: &Path, target: &str, levels: &[u8], entries: &[String], dir: &P
         }
     }
 }
+
+/// What nvdisasm says that an instruction does to registers: file (`GPR`, `PRED`, `UGPR`, `UPRED`) and number.
+#[derive(Default, Debug, PartialEq, Eq)]
+pub struct Registers {
+    /// Those that it reads.
+    pub reads: BTreeSet<(String, u32)>,
+    /// Those that it writes.
+    pub writes: BTreeSet<(String, u32)>,
+}
+
+/// What nvdisasm says that each word reads and writes: its life ranges (`-plr`) of a kernel whose code is replaced by the words.
+/// The words must be legal, and none may change the flow.
+///
+/// # Panics
+/// If the vendor's tools cannot be run or do not print the life ranges.
+pub fn registers(oracle: &Path, dir: &Path, target: &str, words: &[u128]) -> Vec<Registers> {
+    let exit = 0x000f_ea00_0380_0000_0000_0000_0000_794du128;
+    // A kernel with as many instructions.
+    let mut ptx = format!(
+        ".version 9.0\n{}\n.address_size 64\n.visible .entry k(.param .u64 a) {{\n.reg .b32 %r0; .reg .b64 %d0;\n\
+         ld.param.u64 %d0, [a]; ld.global.u32 %r0, [%d0];\n",
+        target_line(target)
+    );
+    for n in 0..words.len() {
+        ptx.push_str(&format!("mad.lo.u32 %r0, %r0, %r0, {};\n", n * 7919 + 13));
+    }
+    ptx.push_str("st.global.u32 [%d0], %r0; ret; }\n");
+    let mut elf = run(oracle, target, 1, &ptx, dir).expect("compiles");
+    let (from, size) = first_code(&elf).expect("code");
+    assert!(words.len() * 16 < size, "{} words do not fit {size} bytes", words.len());
+    for (n, place) in elf[from..from + size].chunks_exact_mut(16).enumerate() {
+        place.copy_from_slice(&words.get(n).unwrap_or(&exit).to_le_bytes());
+    }
+    let cubin = dir.join("ranges.cubin");
+    std::fs::write(&cubin, elf).expect("writable");
+    let out =
+        Command::new(oracle.join("bin/nvdisasm")).args(["-c", "-plr"]).arg(&cubin).output().expect("nvdisasm runs");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let tables: Vec<&str> = text.lines().filter_map(|l| l.find("// |").map(|at| &l[at..])).collect();
+    assert!(tables.len() > 3, "no life ranges: {}", String::from_utf8_lossy(&out.stderr));
+    // The first two lines of the table are titles and register numbers.
+    let files = tables[0].split('|').skip(1).map(|title| title.trim().to_string());
+    let numbers = tables[1].split('|').skip(1);
+    let columns: Vec<(String, &str)> = files.zip(numbers).collect();
+    let mut found: Vec<Registers> = (0..words.len()).map(|_| Registers::default()).collect();
+    for line in text.lines() {
+        let Some((at, _)) = line.trim_start().strip_prefix("/*").and_then(|l| l.split_once("*/")) else { continue };
+        let (Ok(at), Some(table)) = (usize::from_str_radix(at, 16), line.find("// |")) else { continue };
+        let Some(registers) = found.get_mut(at / 16) else { continue };
+        for ((file, head), cells) in columns.iter().zip(line[table..].split('|').skip(1)) {
+            let mut place = 0;
+            for number in head.split(' ') {
+                // A mark stands below a digit of the number.
+                let mark = cells.get(place..place + number.len()).unwrap_or("").trim();
+                place += number.len() + 1;
+                let Ok(number) = number.parse() else { continue };
+                if matches!(mark, "v" | "x") {
+                    registers.reads.insert((file.clone(), number));
+                }
+                if matches!(mark, "^" | "x") {
+                    registers.writes.insert((file.clone(), number));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Where the first code section of a cubin lies: offset and size in bytes.
+fn first_code(elf: &[u8]) -> Option<(usize, usize)> {
+    let (table, count) = (little(elf, 0x28, 8), little(elf, 0x3c, 2));
+    let headers = (0..count).map(|n| table + 64 * n);
+    let code = headers.into_iter().find(|h| little(elf, h + 4, 4) == 1 && little(elf, h + 8, 8) & 4 != 0)?;
+    Some((little(elf, code + 24, 8), little(elf, code + 32, 8)))
+}
