@@ -10,6 +10,8 @@ use testkit::oracle;
 
 /// Kernels whose code has an instruction that the tables do not know yet, by chip.
 const UNKNOWN: [(&str, &str); 1] = [("cluster_atomics", "sm_90a")];
+/// Beginnings of names of kernels whose code the simulator of machine code does not run yet: the interpreter alone runs them.
+const ALONE: [&str; 6] = ["tex_", "tld4_", "surface", "mma_sp_", "wgmma_", "tensor_"];
 
 #[test]
 fn ptx_and_vendor_code_agree() {
@@ -60,6 +62,8 @@ fn ptx_and_vendor_code_agree() {
                 }
             };
             match sim::run_sass(&cubin, &launch, &config) {
+                Err(f)
+                    if f.kind == sim::FaultKind::Unsupported && ALONE.iter().any(|&start| name.starts_with(start)) => {}
                 Err(f) if UNKNOWN.contains(&(&name, chip)) && f.message.contains("no known instruction") => {}
                 Err(f) => bad.push(format!("{name} {chip}: {f}")),
                 Ok(got) => {

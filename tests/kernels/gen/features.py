@@ -12,8 +12,9 @@ HOPPER = OLD[3:]
 kernels = {}
 
 
-def kernel(name, chips, body, shared="", cluster=0, before="", block=64, grid=2):
-    kernels[name] = (chips, body, shared, cluster, before, block, grid)
+def kernel(name, chips, body, shared="", cluster=0, before="", block=64, grid=2, params="", launch=""):
+    """`params` are more parameters, `launch` what the launch file has for them."""
+    kernels[name] = (chips, body, shared, cluster, before, block, grid, params, launch)
 
 
 def word(n):
@@ -222,14 +223,151 @@ for op in ("vadd.u32.u32.s32.sat %r0, %x0.b1, %x1.h0;", "vabsdiff.s32.u32.u32 %r
            "vset.s32.u32.lt %r0, %x0.b0, %x1.b1;", "vadd4.u32.u32.u32.add %r0, %x0, %x1, %x2;", "vavrg2.s32.s32.s32 %r0, %x0, %x1, %x2;", "vshl.u32.u32.u32.wrap %r0, %x0, %x1, %x2;"):
     kernel("video_" + op.split(".")[0], OLD, LOAD4 + "\n" + op)
 
+# Sparse products: small integers, metadata that every pair of indices passes.
+SPARSE = "mov.b32 %c0, 0; mov.b32 %c1, 0; mov.b32 %c2, 0; mov.b32 %c3, 0;\n"
+for name, instr, kind, na, nb, meta, selectors in [
+    ("mma_sp_f16_k16", "m16n8k16.row.col.f32.f16.f16.f32", "f16", 2, 2, 0x4E94D8E4, (0, 3)),
+    ("mma_sp_f16_k32", "m16n8k32.row.col.f32.f16.f16.f32", "f16", 4, 4, 0x94E4D84E, (0, 1)),
+    ("mma_sp_bf16", "m16n8k32.row.col.f32.bf16.bf16.f32", "bf16", 4, 4, 0xE4E4D894, (1,)),
+    ("mma_sp_tf32", "m16n8k8.row.col.f32.tf32.tf32.f32", "tf32", 2, 2, 0x4EE4E44E, (0, 2)),
+]:
+    calls = "\n".join(f"mma.sp::ordered_metadata.sync.aligned.{instr} {regs('c', 4)}, {regs('a', na)}, {regs('b', nb)}, {regs('c', 4)}, %t1, {s};" for s in selectors)
+    kernel(name, AMPERE, "\n".join([LOAD4, floats(kind, "a", "x", na), floats(kind, "b", "x", nb), SPARSE, f"mov.b32 %t1, {meta};", calls] +
+                                   [f"mov.b32 %r{k}, %c{k};" for k in range(4)]))
+for name, instr, na, nb, meta in [
+    ("mma_sp_s8_k32", "m16n8k32.row.col.s32.s8.u8.s32", 2, 2, 0x4E94D8E4),
+    ("mma_sp_u8_k64", "m16n8k64.row.col.satfinite.s32.u8.s8.s32", 4, 4, 0x94E4D84E),
+    ("mma_sp_s4", "m16n8k128.row.col.s32.s4.s4.s32", 4, 4, 0xD8E44E94),
+]:
+    kernel(name, AMPERE, "\n".join([LOAD4] + [f"mov.b32 %a{k}, %x{k}; not.b32 %b{k}, %x{k}; shl.b32 %c{k}, %x{k}, 8;" for k in range(4)] + [
+        f"mov.b32 %t1, {meta};", f"mma.sp::ordered_metadata.sync.aligned.{instr} {regs('r', 4)}, {regs('a', na)}, {regs('b', nb)}, {regs('c', 4)}, %t1, 0;"]))
 
-def text(name, chips, body, shared, before, cluster):
+# Products of a warpgroup: A (64 x 32 bytes) at the tile's start, B (8 x 32 bytes) behind it, as core matrices of 128 bytes.
+WG = ".shared .align 1024 .b8 tile[8192];"
+WGFILL = """mov.u32 %t1, tile; shl.b32 %t0, %me, 4; add.u32 %s0, %t0, %t1;
+st.shared.v4.b32 [%s0], {%a0, %a1, %a2, %a3}; st.shared.v4.b32 [%s0+2048], {%a3, %a1, %a0, %a2}; st.shared.v4.b32 [%s0+4096], {%a1, %a2, %a3, %a0}; st.shared.v4.b32 [%s0+6144], {%a2, %a0, %a1, %a3};
+fence.proxy.async; bar.sync 0;
+cvt.u64.u32 %e0, %t1; shr.u64 %e0, %e0, 4; or.b64 %e1, %e0, {da}; add.u64 %e2, %e0, 128; or.b64 %e2, %e2, {db};
+setp.eq.u32 %p0, 0, 0; mov.b32 %c0, 0; mov.b32 %c1, 0; mov.b32 %c2, 0; mov.b32 %c3, 0;
+wgmma.fence.sync.aligned;
+"""
+WGEND = "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;\n" + " ".join(f"mov.b32 %r{k}, %c{k};" for k in range(4))
+
+
+def descriptor(leading, stride, mode=0):
+    return leading >> 4 << 16 | stride >> 4 << 32 | mode << 62
+
+
+def signed(n):
+    return n - (1 << 64) if n >> 63 else n
+
+
+def wgmma(name, init, instr, tail, da=descriptor(1024, 128), db=descriptor(128, 256), a="%e1", d=4, count=1, end=WGEND):
+    fill = WGFILL.replace("{da}", str(signed(da))).replace("{db}", str(signed(db)))
+    one = f"wgmma.mma_async.sync.aligned.{instr} {regs('c', d)}, {a}, %e2, %p0{tail};\n"
+    kernel(name, HOPPER, LOAD4 + "\n" + init + "\n" + fill + one * count + end, shared=WG, block=128, grid=1)
+
+
+WORDS = " ".join(f"mov.b32 %a{k}, %x{k};" for k in range(4))
+# 1 or 2 as e4m3 and e5m2.
+SMALL = {"e4m3": " ".join(f"and.b32 %a{k}, %x{k}, 0x08080808; add.u32 %a{k}, %a{k}, 0x38383838;" for k in range(4)),
+         "e5m2": " ".join(f"and.b32 %a{k}, %x{k}, 0x04040404; add.u32 %a{k}, %a{k}, 0x3c3c3c3c;" for k in range(4))}
+wgmma("wgmma_f16", floats("f16", "a", "x", 4), "m64n8k16.f32.f16.f16", ", 1, 1, 0, 0", count=2)
+wgmma("wgmma_negated", floats("f16", "a", "x", 4), "m64n8k16.f32.f16.f16", ", -1, 1, 0, 0")
+wgmma("wgmma_f16_f16", floats("f16", "a", "x", 4), "m64n8k16.f16.f16.f16", ", 1, -1, 0, 0", d=2)
+wgmma("wgmma_bf16", floats("bf16", "a", "x", 4), "m64n8k16.f32.bf16.bf16", ", 1, 1, 0, 0")
+wgmma("wgmma_tf32", floats("tf32", "a", "x", 4), "m64n8k8.f32.tf32.tf32", ", 1, 1")
+wgmma("wgmma_e4m3", SMALL["e4m3"], "m64n8k32.f32.e4m3.e4m3", ", 1, 1")
+wgmma("wgmma_e5m2", SMALL["e5m2"], "m64n8k32.f32.e5m2.e5m2", ", 1, 1")
+wgmma("wgmma_s8", WORDS, "m64n8k32.s32.s8.s8", "")
+wgmma("wgmma_u8_satfinite", WORDS, "m64n8k32.s32.u8.u8.satfinite", "")
+wgmma("wgmma_b1", WORDS, "m64n8k256.s32.b1.b1.and.popc", "")
+wgmma("wgmma_held", floats("f16", "a", "x", 4), "m64n8k16.f32.f16.f16", ", 1, 1, 0", a=regs("a", 4))
+wgmma("wgmma_held_s8", WORDS, "m64n8k32.s32.s8.u8", "", a=regs("a", 4))
+for mode, width in ((3, 32), (2, 64), (1, 128)):
+    wide = descriptor(16, 8 * width, mode)
+    wgmma(f"wgmma_swizzle_{width}", floats("f16", "a", "x", 4), "m64n8k16.f32.f16.f16", ", 1, 1, 0, 0", da=wide, db=wide)
+    wgmma(f"wgmma_major_{width}", floats("bf16", "a", "x", 4), "m64n8k16.f32.bf16.bf16", ", 1, 1, 1, 0",
+          da=descriptor(2048, 8 * width, mode), db=descriptor(128, 256))
+wgmma("wgmma_major", floats("f16", "a", "x", 4), "m64n8k16.f32.f16.f16", ", 1, 1, 1, 1", da=descriptor(1024, 128), db=descriptor(128, 256))
+wgmma("wgmma_groups", floats("f16", "a", "x", 4), "m64n8k16.f32.f16.f16", ", 1, 1, 0, 0",
+      end="wgmma.commit_group.sync.aligned;\nwgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%c0, %c1, %c2, %c3}, %e2, %e1, %p0, 1, 1, 0, 0;\n"
+          "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 1;\n" + WGEND)
+
+# Tensor copies: the words of `in` as a tensor.
+TMAP = ", .param .align 64 .b8 p2[128]"
+TBAR = ".shared .align 1024 .b8 tile[4096]; .shared .align 8 .b64 bar;"
+TMA = """mov.b64 %e7, p2; cvta.param.u64 %e7, %e7; mov.u32 %t1, tile; mov.u32 %s2, bar; setp.eq.u32 %p0, %me, 0;
+shl.b32 %t0, %me, 4; and.b32 %t0, %t0, 2047; add.u32 %s0, %t0, %t1; mov.u32 %x0, 0; st.shared.v4.u32 [%s0], {%x0, %x0, %x0, %x0}; st.shared.v4.u32 [%s0+1024], {%x0, %x0, %x0, %x0};
+@%p0 mbarrier.init.shared.b64 [%s2], 1; fence.proxy.async; bar.sync 0; mov.u32 %a0, %cta; add.u32 %a1, %cta, 1;
+"""
+
+
+def tensor_load(name, rank, coordinates, bytes, tensormap, mode="tile", tail=""):
+    at = "{" + ", ".join(str(c) for c in coordinates) + "}"
+    kernel(name, HOPPER, TMA + f"""@%p0 mbarrier.arrive.expect_tx.shared.b64 %e1, [%s2], {bytes};
+@%p0 cp.async.bulk.tensor.{rank}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes [%t1], [%e7, {at}], [%s2]{tail};
+L: mbarrier.try_wait.parity.shared.b64 %p1, [%s2], 0; @!%p1 bra L;
+ld.shared.v4.u32 {{%r0, %r1, %r2, %r3}}, [%s0]; ld.shared.v4.u32 {{%x0, %x1, %x2, %x3}}, [%s0+1024]; """ +
+           " ".join(f"mad.lo.u32 %r{k}, %x{k}, 31, %r{k};" for k in range(4)), shared=TBAR, params=TMAP,
+           launch=f"[[arg]]\ntensormap = {{ buffer = 0, {tensormap} }}\n")
+
+
+tensor_load("tensor_1d", 1, ["%a0"], 256, 'type = "u32", dims = [300], box = [64]')
+tensor_load("tensor_2d", 2, ["%a0", "%a1"], 512, 'type = "u16", dims = [32, 16], box = [16, 16]')
+tensor_load("tensor_2d_outside", 2, [-3, "%a1"], 512, 'type = "u16", dims = [32, 16], box = [16, 16]')
+tensor_load("tensor_2d_nan", 2, [25, "%a1"], 512, 'type = "f32", dims = [32, 16], box = [16, 8], fill = "nan"')
+tensor_load("tensor_3d", 3, ["%a0", 1, 0], 512, 'type = "u32", dims = [16, 4, 4], box = [8, 4, 4]')
+tensor_load("tensor_3d_steps", 3, ["%a0", 0, 1], 256, 'type = "u32", dims = [16, 4, 4], box = [8, 4, 4], steps = [1, 2, 1]')
+tensor_load("tensor_5d", 5, [0, "%a0", 0, 1, 0], 512, 'type = "u8", dims = [16, 4, 4, 4, 2], box = [16, 2, 4, 2, 2]')
+for width in (32, 64, 128):
+    tensor_load(f"tensor_swizzle_{width}", 2, ["%a0", "%a1"], 8 * width,
+                f'type = "u16", dims = [{width}, {1024 // width}], box = [{width // 2}, 8], swizzle = {width}')
+tensor_load("tensor_im2col", 4, [0, "%a0", 0, 0], 256,
+            'type = "u16", dims = [8, 6, 5, 2], im2col = { lower = [-1, -1], upper = [-1, -1], channels = 8, pixels = 16 }', "im2col", ", {1, 1}")
+BOX = 'type = "u32", dims = [16, 16], box = [8, 8]'
+for name, op in (("store", ""), ("reduce_add", "add"), ("reduce_max", "max"), ("reduce_xor", "xor")):
+    cp = f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.{op}" if op else "cp.async.bulk.tensor.2d.global.shared::cta"
+    kernel(f"tensor_{name}", HOPPER, TMA + LOAD4 + f"""
+st.shared.v4.u32 [%s0], {{%x0, %x1, %x2, %x3}}; fence.proxy.async; bar.sync 0; shl.b32 %a0, %cta, 3;
+@%p0 {cp}.tile.bulk_group [%e7, {{%a0, 4}}], [%t1];
+@%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0; bra DONE;""", shared=TBAR, params=TMAP,
+           launch="[[arg]]\ntensormap = { buffer = 1, " + BOX + " }\n")
+
+# Textures and surfaces: coordinates from `in`.
+PIXELS = random.Random("pixels").randbytes(4 * 16 * 8).hex()
+IMAGE = f'[[array]]\nname = "image"\nsize = [16, 8]\nchannels = 4\nformat = "unorm8"\ndata = {{ hex = "{PIXELS}" }}\n'
+XY = LOAD4 + """
+and.b32 %t0, %x0, 0x7ff; cvt.rn.f32.u32 %g0, %t0; mul.f32 %g0, %g0, 0f3C800000; and.b32 %t0, %x1, 0x3ff; cvt.rn.f32.u32 %g1, %t0; mul.f32 %g1, %g1, 0f3C800000;
+ld.param.u64 %e7, [p2];
+"""
+HANDLE = ", .param .u64 p2"
+for name, instr, address, keys in [
+    ("tex_2d", "tex.2d.v4.f32.f32", "{%g0, %g1}", ""),
+    ("tex_2d_linear", "tex.2d.v4.f32.f32", "{%g0, %g1}", ', filter = "linear"'),
+    ("tex_2d_wrap", "tex.2d.v4.f32.f32", "{%g0, %g1}", ', filter = "linear", normalized = true, address = "wrap"'),
+    ("tex_2d_mirror", "tex.2d.v4.f32.f32", "{%g0, %g1}", ', normalized = true, address = ["mirror", "border"]'),
+    ("tex_2d_offset", "tex.2d.v4.f32.f32", "{%g0, %g1}", ""),
+    ("tex_2d_texel", "tex.2d.v4.f32.s32", "{%t0, %t1}", ""),
+]:
+    more = ", {1, -2}" if name.endswith("offset") else ""
+    kernel(name, OLD, XY + f"and.b32 %t0, %x0, 31; and.b32 %t1, %x1, 15;\n.reg .f32 %q<4>;\n{instr} {{%q0, %q1, %q2, %q3}}, [%e7, {address}]{more};\n" +
+           " ".join(f"mov.b32 %r{k}, %q{k};" for k in range(4)), params=HANDLE,
+           launch='[[arg]]\ntexture = { array = "image"' + keys + " }\n" + IMAGE)
+kernel("tld4_2d", OLD, XY + ".reg .f32 %q<4>;\ntld4.g.2d.v4.f32.f32 {%q0, %q1, %q2, %q3}, [%e7, {%g0, %g1}];\n" + " ".join(f"mov.b32 %r{k}, %q{k};" for k in range(4)),
+       params=HANDLE, launch='[[arg]]\ntexture = { array = "image" }\n' + IMAGE)
+kernel("surface", OLD, XY + """and.b32 %t0, %me, 15; shl.b32 %t0, %t0, 2; shr.u32 %t1, %me, 4; shl.b32 %t2, %cta, 2; add.u32 %t1, %t1, %t2;
+suld.b.2d.b32.trap %r0, [%e7, {%t0, %t1}]; sust.b.2d.b32.zero [%e7, {%t0, %t1}], %x2; suld.b.2d.b32.clamp %r1, [%e7, {%t0, %t1}]; suld.b.2d.b32.zero %r2, [%e7, {%t0, 99}];""",
+       params=HANDLE, launch='[[arg]]\nsurface = { array = "image" }\n' + IMAGE)
+
+
+def text(name, chips, body, shared, before, cluster, params):
     return f"""// chips: {' '.join(chips)}
 .version 8.7
 .target {chips[0]}
 .address_size 64
 {before}
-.visible .entry {name}(.param .u64 p0, .param .u64 p1)
+.visible .entry {name}(.param .u64 p0, .param .u64 p1{params})
 {{
 .reg .b64 %in, %out, %a, %o, %e<8>;
 .reg .b32 %me, %cta, %i, %lane, %x<4>, %r<4>, %t<4>, %s<4>, %a<4>, %b<4>, %c<4>;
@@ -262,13 +400,13 @@ ret;
 
 def main():
     HERE.mkdir(exist_ok=True)
-    for name, (chips, body, shared, cluster, before, block, grid) in kernels.items():
-        (HERE / f"{name}.ptx").write_text(text(name, chips, body, shared, before, cluster))
-        data = random.Random(name).randbytes(2048 + 1024 * (grid - 2)).hex()
+    for name, (chips, body, shared, cluster, before, block, grid, params, more) in kernels.items():
+        (HERE / f"{name}.ptx").write_text(text(name, chips, body, shared, before, cluster, params))
+        data = random.Random(name).randbytes(2048 + 1024 * max(grid - 2, 0)).hex()
         launch = f'kernel = "{name}"\ngrid = [{grid}]\nblock = [{block}]\n'
         if cluster:
             launch += f"cluster = [{cluster}]\n"
-        launch += f'[[arg]]\nbuffer = {{ hex = "{data}" }}\n[[arg]]\nbuffer = {{ bytes = {1024 * grid}, fill = 0 }}\nout = "out"\n'
+        launch += f'[[arg]]\nbuffer = {{ hex = "{data}" }}\n[[arg]]\nbuffer = {{ bytes = {16 * max(block, 64) * grid}, fill = 0 }}\nout = "out"\n{more}'
         (HERE / f"{name}.basic.toml").write_text(launch)
     print(len(kernels), "kernels")
 
