@@ -269,6 +269,13 @@ impl Shadow {
         Ok(())
     }
 
+    /// Who wrote a byte last, where that is known.
+    pub fn writer(&self, (rank, at): (usize, usize)) -> Option<Who> {
+        let w = self.memory[rank].words.get(at / 4)?;
+        let hits = |r: &&Record| r.mask() >> (at % 4) & 1 != 0;
+        w.last[WRITES].iter().chain(&w.last[STRONG + WRITES]).filter(hits).max_by_key(|r| r.time()).map(|r| r.who())
+    }
+
     /// True if all these bytes hold a value.
     #[inline]
     pub fn written(&self, (rank, at): (usize, usize), size: u32) -> bool {

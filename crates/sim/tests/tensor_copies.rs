@@ -491,6 +491,15 @@ fn misuse_is_caught() {
         "st.shared.b32 [%sm], %me;\ncp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%map, {%c0, %c1}], [%sm];";
     let f = fault(&m, store.into(), all);
     assert!(f.message.contains("without fence.proxy.async"), "{f}");
+    // The source changes before the group was waited for: between copy and wait, and without a wait.
+    let store =
+        "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%map, {%c0, %c1}], [%sm];\ncp.async.bulk.commit_group;";
+    for wait in ["cp.async.bulk.wait_group.read 0;", "cp.async.bulk.wait_group 1;", ""] {
+        let f = fault(&m, format!("{store}\nst.shared.b32 [%sm+4], 77;\n{wait}"), all);
+        assert!(f.kind == FaultKind::Race && f.message.contains("not waited for") && f.other.is_some(), "{wait}: {f}");
+    }
+    let fine = format!("{store}\ncp.async.bulk.wait_group.read 0;\nst.shared.b32 [%sm+4], 77;");
+    assert!(run(&kernel(&fine), 1, args(&m, &[0, 0], vec![0; SHARED], vec![0; all], 1)).is_ok());
     // A stride that is no multiple of 16.
     let f = fault(&m, "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%obj], 0, 24;".into(), all);
     assert!(f.message.contains("multiple of 16"), "{f}");

@@ -258,7 +258,14 @@ fn queries() {
     let body = "txq.addr_mode_0.b32 %d0, [%t];\ntxq.addr_mode_1.b32 %d1, [%t];\ntxq.level.width.b32 %d2, [%t], 2;\ntxq.level.height.b32 %d3, [%t], 1;";
     assert_eq!(results(body, image.clone(), t, &[[0; 4]]), [[0, 4, 2, 2]]);
     let body = "suq.width.b32 %d0, [%t];\nsuq.channel_data_type.b32 %d1, [%t];\nsuq.array_size.b32 %d2, [%t];\nsuq.channel_order.b32 %d3, [%t];";
-    assert_eq!(results(body, image, Object::Surface(0), &[[0; 4]]), [[8, 0x10dd, 6, 0x10b2]]);
+    assert_eq!(results(body, image.clone(), Object::Surface(0), &[[0; 4]]), [[8, 0x10dd, 6, 0x10b2]]);
+    let body = ["texref", "samplerref", "surfref"]
+        .iter()
+        .enumerate()
+        .fold(String::new(), |t, (i, kind)| t + &format!("istypep.{kind} %yes, %t;\nselp.u32 %d{i}, 1, 0, %yes;\n"));
+    assert_eq!(results(&body, image.clone(), Object::Texture(0, s), &[[0; 4]]), [[1, 0, 0, 0]]);
+    assert_eq!(results(&body, image.clone(), Object::Sampler(s), &[[0; 4]]), [[0, 1, 0, 0]]);
+    assert_eq!(results(&body, image, Object::Surface(0), &[[0; 4]]), [[0, 0, 1, 0]]);
 }
 
 /// Loads and stores by bytes, in the format of the surface, and reductions; what lies beyond the edges.

@@ -556,6 +556,8 @@ pub enum Exec {
     Copy(Box<AsyncCopy>),
     /// `cp.async.commit_group` and waits.
     CopyGroup(CopyGroup),
+    /// `cp.async.bulk.commit_group` and waits.
+    BulkGroup(CopyGroup),
     /// `fence`, `membar`
     Fence,
     /// `alloca`, `stacksave`, `stackrestore`

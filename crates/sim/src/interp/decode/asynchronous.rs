@@ -67,11 +67,15 @@ impl Decoder<'_> {
         if inst.has(Mod::CpMask) {
             return gap("");
         }
-        if inst.has(Mod::Prefetch) || inst.has(Mod::CommitGroup) {
+        if inst.has(Mod::Prefetch) {
             return Ok(Exec::Nop);
         }
+        if inst.has(Mod::CommitGroup) {
+            return Ok(Exec::BulkGroup(CopyGroup::Commit));
+        }
         if inst.has(Mod::WaitGroup) {
-            return Ok(Exec::Nop);
+            let Some(Operand::Int(n)) = ops.first() else { return gap("the number of groups") };
+            return Ok(Exec::BulkGroup(CopyGroup::Wait((*n).clamp(0, u32::MAX as i64) as u32)));
         }
         let arg = |i: usize| ops.get(i).ok_or_else(|| "an operand is missing".to_string());
         let spaces: Vec<PSpace> = inst.mods.iter().filter_map(|&m| PSpace::from_mod(m)).collect();

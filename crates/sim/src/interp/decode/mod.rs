@@ -456,6 +456,15 @@ impl<'a> Decoder<'a> {
             Op::Ld | Op::Ldu if t.bits() == 128 => self.load_wide(inst, arg(0)?, arg(1)?),
             Op::St if t.bits() == 128 => self.store_wide(inst, arg(0)?, arg(1)?),
             Op::Multimem => self.multimem(inst),
+            Op::Istypep => {
+                let a = self.src(arg(1)?, T::U64)?;
+                let f = match t {
+                    T::TexRef => c2(|a, _| a & 0xfffff != 0 && a >> 20 & 0xfff != 0),
+                    T::SamplerRef => c2(|a, _| a & 0xfffff == 0 && a >> 20 & 0xfff != 0),
+                    _ => c2(|a, _| a & 0xfffff != 0 && a >> 20 & 0xfff == 0),
+                };
+                Ok(Exec::Compare { p: self.pdst(arg(0)?)?, q: None, s: [a, a], f, with: None })
+            }
             Op::Ld | Op::Ldu => {
                 let (space, addr) = (self.space(inst, arg(1)?)?, self.addr(arg(1)?)?);
                 let list = elements(arg(0)?);

@@ -85,6 +85,7 @@ impl Warp {
     }
 
     fn exit(&mut self, env: &mut Env<'_>, m: u32) -> Res<()> {
+        self.sources_at_exit(env, m)?;
         self.alive &= !m;
         env.barriers.changed = true;
         self.meet(env)

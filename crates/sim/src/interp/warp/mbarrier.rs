@@ -154,6 +154,11 @@ impl Warp {
                 let v = self.load_lane(env, (fs, fa + k), 8, At { align: 8, ..how }).map_err(fault)?;
                 data.extend_from_slice(&v.to_le_bytes());
             }
+            if fs == Space::Shared && done.is_none() && size > 0 {
+                let (rank, off) = crate::memory::shared(env.shared, fa).map_err(fault)?;
+                let i = env.shared[rank].find(off, size, "shared").map_err(fault)?;
+                self.reads(lane, (rank, i), &data);
+            }
             if let Some((f, bytes)) = &x.reduce {
                 let bytes = *bytes as u32;
                 for (k, new) in data.chunks(bytes as usize).enumerate() {

@@ -16,6 +16,7 @@ mod collective;
 mod control;
 mod mbarrier;
 mod memory;
+mod sources;
 mod tensormap;
 mod texture;
 mod wgmma;
@@ -140,6 +141,7 @@ pub struct Warp {
     local: Vec<Window>,
     copies: Vec<Copies>,
     products: wgmma::Products,
+    sources: Vec<sources::Sources>,
     /// Instructions issued.
     pub issued: u64,
     /// When each lane last ran beside others, and for how long lanes have run since the last turn was given away.
@@ -167,6 +169,7 @@ impl Warp {
             local: vec![Window::default(); 32],
             copies: vec![Copies::default(); 32],
             products: wgmma::Products::default(),
+            sources: vec![sources::Sources::default(); 32],
             issued: 0,
             last_run: [0; 32],
             ran: 0,
@@ -481,6 +484,7 @@ impl Warp {
             }
             Exec::Stack { d, how } => self.stack(env, depth, pc, *d, *how, m)?,
             Exec::Copy(x) => self.copy(env, depth, pc, x, m)?,
+            Exec::BulkGroup(what) => self.bulk_group(env, pc, *what, m)?,
             Exec::CopyGroup(what) => self.copy_group(env, pc, *what, m)?,
             Exec::Mbarrier(x) => self.mbarrier(env, depth, pc, x, m)?,
             Exec::Bulk(x) => self.bulk(env, depth, pc, x, m)?,

@@ -150,6 +150,7 @@ impl Warp {
                 .access((rank, i), r.bytes, crate::shadow::Access::READ, false, self.who(env, lane, pc))
                 .map_err(fault)?;
             let bytes = &env.shared[rank].data[i..i + r.bytes as usize];
+            self.reads(lane, (rank, i), bytes);
             let Some(f) = f else {
                 env.global.write(a, bytes).map_err(fault)?;
                 continue;
