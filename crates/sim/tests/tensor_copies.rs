@@ -264,8 +264,6 @@ fn columns() {
 fn stores_and_reductions() {
     let random = &mut Random(14);
     type F = fn(u64, u64) -> u64;
-    let half = |x: u64| sim::num::soft::to_f64(&sim::num::soft::F16, x);
-    let _ = half;
     let table: [(Type, &str, F); 9] = [
         (Type::F16, "", |_, b| b),
         (Type::U32, ".add", |a, b| (a as u32).wrapping_add(b as u32) as u64),
@@ -285,9 +283,12 @@ fn stores_and_reductions() {
             let c = [100 / size as i32 - 9, -2];
             let tensor: Vec<u8> = (0..bytes_of(&m)).map(|_| random.index(256) as u8).collect();
             let before: Vec<u8> = (0..SHARED).map(|_| random.index(256) as u8).collect();
-            let cp = if op.is_empty() { "cp" } else { "cp.reduce" };
+            let copy = match op {
+                "" => "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group".to_string(),
+                op => format!("cp.reduce.async.bulk.tensor.2d.global.shared::cta{op}.tile.bulk_group"),
+            };
             let instruction = format!(
-                "{cp}.async.bulk.tensor.2d.global.shared::cta{op}.tile.bulk_group [%map, {{%c0, %c1}}], [%sm];\n\
+                "{copy} [%map, {{%c0, %c1}}], [%sm];\n\
                  cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;"
             );
             let got = run(&kernel(&instruction), 1, args(&m, &c, before.clone(), tensor.clone(), 1));
