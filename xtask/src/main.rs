@@ -6,6 +6,7 @@ mod conformance;
 mod gpu;
 mod instructions;
 mod isa;
+mod listings;
 mod oracle;
 mod probe;
 mod reading;
@@ -24,6 +25,8 @@ usage: cargo xtask <command>
   conformance --sass [--arch sm_XX,..] [--words N] [--quick]
                               the description of SASS against nvdisasm: words of ptxas and N mutated ones a target;
                               --save DIR keeps the words, --from DIR takes them, --every N takes one kernel in N
+  conformance --nvdisasm [--arch sm_XX,..] [--every N]
+                              our nvdisasm beside the vendor's, whole files in six ways, on every chip
   mine-isa [--arch sm_XX,..]  the same, with everything that the description lacks or says otherwise
   conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
   conformance --instructions [OPCODE,..]
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Some("oracle") => oracle::install().map(|_| oracle::print()),
         Some("test") => test::run(),
         Some("conformance") if args.get(1).is_some_and(|a| a == "--sass") => isa::run(&args[2..], false),
+        Some("conformance") if args.get(1).is_some_and(|a| a == "--nvdisasm") => listings::run(&args[2..]),
         Some("mine-isa") => isa::run(&args[1..], true),
         Some("conformance") if args.get(1).is_some_and(|a| a == "--instructions") => {
             instructions::run(args.get(2).map_or("", |o| o.as_str()))

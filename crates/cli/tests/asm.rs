@@ -132,6 +132,110 @@ fn kernels_written_by_hand_run() {
     assert!(text.contains("[B------:R-:W-:-:S05] ULDC.64 UR4, c[0x0][0x208]"), "{text}");
 }
 
+/// An indexed branch, a call and a return, for every chip: what differs is where parameters lie, how memory is
+/// addressed, how a sum is written.
+fn jumps(target: &str) -> String {
+    let sm: u16 = target.trim_start_matches("sm_").parse().expect("a number");
+    let (params, descriptor, store) = match sm {
+        75 => ("0x160", "NOP", "STG.E.SYS [R2], R5"),
+        76..90 => ("0x160", "ULDC.64 UR4, c[0x0][0x118]", "STG.E [R2.64], R5"),
+        90 => ("0x210", "ULDC.64 UR4, c[0x0][0x208]", "STG.E desc[UR4][R2.64], R5"),
+        _ => ("0x380", "LDCU.64 UR4, c[0x0][0x358]", "STG.E desc[UR4][R2.64], R5"),
+    };
+    let twice = if sm < 100 { "IADD3 R5, R5, R5, RZ" } else { "IADD3 R5, PT, PT, R5, R5, RZ" };
+    format!(
+        "\
+.kernel jumps .target {target} .params 8
+    S2R R0, SR_TID.X
+    LDC.64 R2, c[0x0][{params}]
+    {descriptor}
+    IMAD.WIDE R2, R0, 0x4, R2
+    LOP3.LUT R9, R0, 0x3, RZ, 0xc0, !PT
+    SHF.L.U32 R9, R9, 0x2, RZ
+    LDC R6, c[0x2][R9]
+    MOV R7, RZ
+    BSSY B0, `(join)
+    BRX R6
+    .table zero one two three
+zero:
+    MOV R5, 0x64
+    BRA `(join)
+one:
+    MOV R5, 0xc8
+    BRA `(join)
+two:
+    MOV R5, 0x12c
+    BRA `(join)
+three:
+    MOV R5, 0x190
+join:
+    BSYNC B0
+    MOV R20, offset(back)
+    MOV R21, RZ
+    CALL.REL.NOINC `(twice)
+back:
+    {store}
+    EXIT
+twice:
+    {twice}
+    RET.REL.NODEC R20 0x0
+"
+    )
+}
+
+#[test]
+fn branches_calls_and_returns_by_hand_on_every_chip() {
+    let dir = Scratch::new("asm-chips");
+    let wanted: Vec<u8> = (0..8u32).flat_map(|n| (200 * (n % 4 + 1)).to_le_bytes()).collect();
+    let launch = "kernel = \"jumps\"\ngrid = [1, 1, 1]\nblock = [8, 1, 1]\nshared = 0\n[[arg]]\nbuffer = { bytes = 32, fill = 0 }\nout = \"data\"\n";
+    std::fs::write(dir.join("k.toml"), launch).expect("writable");
+    let mut wrong = Vec::new();
+    for sm in [75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121] {
+        let text = jumps(&format!("sm_{sm}"));
+        let cubin = match assemble(&text) {
+            Ok(cubin) => cubin,
+            Err(d) => {
+                wrong.push(format!(
+                    "sm_{sm}: {} at {:?}",
+                    d.message,
+                    d.span.map(|s| &text[s.start as usize..s.end as usize])
+                ));
+                continue;
+            }
+        };
+        let hazards = cli::tools::hazards(&cubin).expect("a cubin");
+        wrong.extend(hazards.first().map(|h| format!("sm_{sm}: {h}")));
+        let (back, numbers) = disassemble(&cubin).expect("a cubin");
+        assert_eq!((assemble(&back).expect("assembles") == cubin, numbers), (true, 0), "sm_{sm}");
+        std::fs::write(dir.join("k.cubin"), &cubin).expect("writable");
+        let run = Command::new(env!("CARGO_BIN_EXE_sassafras"))
+            .args(["run", "k.cubin", "--launch", "k.toml", "--out", "."])
+            .current_dir(&*dir)
+            .output()
+            .expect("the tool runs");
+        let told = String::from_utf8_lossy(&run.stderr);
+        let runs = !told.contains("the simulator runs code for");
+        assert!(runs || sm > 90, "sm_{sm}: {told}");
+        if runs && !run.status.success() {
+            wrong.push(format!("sm_{sm}: {told}"));
+        } else if runs && std::fs::read(dir.join("data")).expect("written") != wanted {
+            wrong.push(format!("sm_{sm}: another result"));
+        }
+        // The vendor's disassembler reads it, and prints what ours prints.
+        let Some(oracle) = oracle::latest() else { continue };
+        let theirs = Command::new(oracle.join("bin/nvdisasm"))
+            .args(["-c", "k.cubin"])
+            .current_dir(&*dir)
+            .output()
+            .expect("runs");
+        let ours = cli::nvdisasm::print_bytes(&cubin, &["-c"]).expect("a cubin");
+        if String::from_utf8_lossy(&theirs.stdout) != ours {
+            wrong.push(format!("sm_{sm}: the listings differ: {}", String::from_utf8_lossy(&theirs.stderr)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn mistakes_have_their_place() {
     let dir = Scratch::new("asm-bad");
@@ -139,8 +243,9 @@ fn mistakes_have_their_place() {
         (ADD.replace("R2, R0, 0x4", "R2, Q0, 0x4"), "8:19", "cannot read this as an operand of `IMAD`"),
         (ADD.replace("LDG.E", "FOO.E"), "9:5", "unknown instruction `FOO`"),
         (ADD.replace("sm_90", "sm_91"), "1:22", "unknown target 'sm_91'"),
-        (ADD.replace("sm_90", "sm_80"), "1:9", "supported for sm_90 only"),
-        (ADD.replace("    EXIT\n", "    NOP\n"), "1:9", "does not end with EXIT or BRA"),
+        (ADD.replace("    EXIT\n", "    BRX R2\n    EXIT\n"), "12:5", "needs its targets"),
+        (ADD.replace("    EXIT\n", "    BRX R2\n    .table here\n    EXIT\n"), "13:12", "no label `here`"),
+        (ADD.replace("    EXIT\n", "    NOP\n"), "1:9", "does not end with EXIT"),
         (ADD.replace(".params 8 4", ".params 8 3"), "1:9", "a parameter of 3 bytes"),
         (SUM.replace("`(loop)", "`(loops)"), "19:13", "cannot read this"),
         (SUM.replace("done:", "loop:"), "23:1", "stands twice"),

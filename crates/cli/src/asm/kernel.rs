@@ -1,23 +1,27 @@
 //! Kernels written by hand: `.kernel NAME .target sm_90 .params 8 8 4`, then instructions.
 //!
-//! Control fields that are left out are filled in as the compiler fills in its own; where a line has one, it stays.
+//! Control fields that are left out are filled in as the compiler fills in its own, by the latency tables of the target;
+//! where a line has one, it stays. Functions are called by label; an indexed branch names its targets in a `.table`.
 
 use super::text::{Lines, Words, fail, shifted};
-use codegen::emit::{self, Ready};
 use codegen::mir::{Inst, Op};
 use codegen::sched::branches::LinearBlock;
 use codegen::sched::control;
 use cubin::elf::Elf;
-use cubin::image::{Image, Kernel, Param, Shared};
+use cubin::image::{Image, Kernel, Param, Shared, padded_text_size};
 use diag::{Diagnostic, Span};
+use sass::codec::encode;
 use sass::control::Control;
-use sass::form::SlotName;
+use sass::form::{SlotKind, SlotName};
 use sass::inst::{Inst as Sass, Value};
-use sass::text::{Addresses, parse_at};
+use sass::latency::Class;
+use sass::reg::File;
+use sass::text::{Addresses, parse_on};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Machines whose code the compiler's control fields are made for.
-const SM: u16 = 90;
+/// A file states so many registers more than the code names.
+const KEPT_BY_MACHINE: u32 = 2;
 
 struct Source {
     name: String,
@@ -27,6 +31,8 @@ struct Source {
     shared: Option<u32>,
     max_threads: Option<[u32; 3]>,
     code: Vec<(Sass, Option<Control>, Span)>,
+    /// Of indexed branches, by instruction: the instructions that they may go to.
+    tables: Vec<(usize, Vec<usize>)>,
 }
 
 /// Labels as addresses: 16 bytes an instruction.
@@ -77,7 +83,9 @@ fn source(lines: &mut Lines) -> Result<Source, Diagnostic> {
         shared: None,
         max_threads: None,
         code: Vec::new(),
+        tables: Vec::new(),
     };
+    let mut tables: Vec<(usize, Vec<(String, Span)>)> = Vec::new();
     let mut targeted = false;
     let mut body: Vec<super::text::Line> = Vec::new();
     let mut labels = Labels(HashMap::new());
@@ -93,6 +101,18 @@ fn source(lines: &mut Lines) -> Result<Source, Diagnostic> {
                 }
                 lines.skip();
                 w = Words::new(line);
+                if line.text.split_whitespace().next() == Some(".table") {
+                    w.word()?;
+                    let Some(branch) = body.len().checked_sub(1) else {
+                        return fail(line.span(), "`.table` stands behind the branch whose targets it names");
+                    };
+                    let mut list = Vec::new();
+                    while !w.is_empty() {
+                        let label = w.word()?.to_string();
+                        list.push((label, w.last()));
+                    }
+                    tables.push((branch, list));
+                }
             }
             Some(line) => {
                 lines.skip();
@@ -110,18 +130,70 @@ fn source(lines: &mut Lines) -> Result<Source, Diagnostic> {
     if !targeted {
         return fail(k.place, "`.target` is missing");
     }
-    if k.target.sm != SM {
-        return fail(k.place, format!("kernels written by hand are supported for sm_{SM} only, not for {}", k.target));
-    }
     for (i, line) in body.iter().enumerate() {
         // `auto` may stand where a control field would.
         let text = line.text.strip_prefix("[auto]").unwrap_or(line.text);
         let at = line.at + (line.text.len() - text.len()) as u32;
-        let inst = parse_at(text, i as u64 * 16, &labels).map_err(|d| shifted(d, at))?;
+        let text = with_offsets(text, &labels, line.span())?;
+        let mut inst = parse_on(&text, i as u64 * 16, &labels, Some(k.target.sm)).map_err(|d| shifted(d, at))?;
         let given = text.trim_start().starts_with("[B").then_some(inst.ctrl);
+        from_the_begin(&mut inst, i);
         k.code.push((inst, given, line.span()));
     }
+    for (branch, list) in tables {
+        if !indexed(&k.code[branch].0) {
+            return fail(k.code[branch].2, "a `.table` belongs to BRX or BRXU");
+        }
+        let mut to = Vec::new();
+        for (label, place) in list {
+            match labels.0.get(&label).filter(|at| **at / 16 < body.len() as i64) {
+                Some(at) => to.push((at / 16) as usize),
+                None => return fail(place, format!("there is no label `{label}` before an instruction")),
+            }
+        }
+        k.tables.push((branch, to));
+    }
+    if let Some((_, _, place)) = k
+        .code
+        .iter()
+        .enumerate()
+        .find(|(i, (inst, ..))| indexed(inst) && !k.tables.iter().any(|t| t.0 == *i))
+        .map(|x| x.1)
+    {
+        return fail(*place, "an indexed branch needs its targets: `.table LABEL ..` behind it");
+    }
     Ok(k)
+}
+
+fn indexed(inst: &Sass) -> bool {
+    matches!(inst.form().mnemonic, "BRX" | "BRXU")
+}
+
+/// The register of an indexed branch holds an offset from the first instruction where no distance is written.
+fn from_the_begin(inst: &mut Sass, at: usize) {
+    if !indexed(inst) {
+        return;
+    }
+    let distance = inst.form().slots.iter().position(|s| matches!(s.kind, SlotKind::Imm { .. } | SlotKind::Target));
+    if let Some(o) = distance.map(|n| &mut inst.operands[n])
+        && matches!(o.value, Value::Imm(0) | Value::Target(0))
+    {
+        let distance = -(at as i64 + 1) * 16;
+        o.value = if matches!(o.value, Value::Imm(_)) { Value::Imm(distance) } else { Value::Target(distance) };
+    }
+}
+
+/// The text with `offset(LABEL)` as a number: what a register needs to hold a place in the code.
+fn with_offsets<'a>(text: &'a str, labels: &Labels, place: Span) -> Result<Cow<'a, str>, Diagnostic> {
+    let mut out = Cow::Borrowed(text);
+    while let Some(from) = out.find("offset(") {
+        let Some(to) = out[from..].find(')').map(|n| from + n) else { return fail(place, "`offset(` is not closed") };
+        let label = out[from + "offset(".len()..to].trim().to_string();
+        let Some(at) = labels.0.get(&label) else { return fail(place, format!("there is no label `{label}`")) };
+        let with = format!("{}{at:#x}{}", &out[..from], &out[to + 1..]);
+        out = Cow::Owned(with);
+    }
+    Ok(out)
 }
 
 /// One directive with its values; true for `.target`.
@@ -169,39 +241,80 @@ fn params(sizes: &[u16], place: Span) -> Result<(Vec<Param>, u32), Diagnostic> {
 }
 
 fn kernel(k: Source) -> Result<Kernel, Diagnostic> {
+    let sm = k.target.sm;
     let last = k.code.last().map(|(inst, ..)| inst.form().mnemonic);
-    if !last.is_some_and(|m| matches!(m, "EXIT" | "BRA")) {
-        return fail(k.place, format!("the kernel '{}' does not end with EXIT or BRA", k.name));
+    if !last.is_some_and(|m| matches!(m, "EXIT" | "BRA" | "RET")) {
+        return fail(k.place, format!("the kernel '{}' does not end with EXIT, BRA or RET", k.name));
     }
     let mut blocks = blocks(&k)?;
-    control::run(&mut blocks, k.target.sm);
-    // What was written stays.
-    let placed = blocks.iter_mut().flat_map(|b| &mut b.insts);
-    for (inst, (_, given, _)) in placed.zip(&k.code) {
-        if let (Op::Sass(s), Some(given)) = (&mut inst.op, given) {
-            s.ctrl = *given;
-        }
+    control::run(&mut blocks, sm);
+    let placed = blocks.iter().flat_map(|b| &b.insts);
+    let mut words = Vec::new();
+    let mut out = Kernel::default();
+    let mut highest = 0;
+    for (i, (inst, (written, given, place))) in placed.zip(&k.code).enumerate() {
+        let mut s = written.clone();
+        // What was written stays.
+        s.ctrl = match (&inst.op, given) {
+            (_, Some(given)) => *given,
+            (Op::Sass(scheduled), None) => scheduled.ctrl,
+            _ => Control::default(),
+        };
+        words.push(encode(&s, sm).map_err(|e| Diagnostic::error(e.message).at(*place))?);
+        note(&mut out, &s, i as u32 * 16, &mut highest);
     }
-    let ready = Ready { name: k.name.clone(), frame: 0, blocks, calls: Vec::new() };
-    let code = emit::run(vec![ready], &[], k.target.sm).map_err(|d| d.at(k.place))?;
+    for (branch, to) in &k.tables {
+        let to: Vec<u32> = to.iter().map(|t| *t as u32 * 16).collect();
+        out.const2.extend(to.iter().flat_map(|t| t.to_le_bytes()));
+        out.indirect_branches.push((*branch as u32 * 16, to));
+    }
+    let idle = Control { stall: 0, bit109: false, ..Control::default() };
+    // What forms are called differs from chip to chip; their text does not.
+    let filler = |text: &str| {
+        let mut s = parse_on(text, 0, &Labels(HashMap::new()), Some(sm)).map_err(|d| d.at(k.place))?;
+        s.ctrl = idle;
+        encode(&s, sm).map_err(|e| Diagnostic::error(e.message).at(k.place))
+    };
+    words.push(filler("BRA 0x0")?);
+    let total = padded_text_size(sm, words.len() as u32 * 16) as usize / 16;
+    words.resize(total, filler("NOP")?);
     let (params, param_bytes) = params(&k.params, k.place)?;
     Ok(Kernel {
         name: k.name,
-        code: code.words.iter().flat_map(|w| w.to_le_bytes()).collect(),
-        regs: code.gprs_used + 2,
+        code: words.iter().flat_map(|w| w.to_le_bytes()).collect(),
+        regs: highest + 1 + KEPT_BY_MACHINE,
         min_stack: Some(0),
         params,
         param_bytes,
         shared: k.shared.map(|size| Shared { size, align: 16, used: size > 0 }),
-        barriers: code.num_barriers.min(16) as u8,
         const2_align: 4,
-        exit_offsets: code.exit_offsets,
-        coop_offsets: code.coop_group_offsets.iter().map(|&o| (o, u32::MAX)).collect(),
         maxreg: 255,
         max_threads: k.max_threads,
-        convergence: code.has_bssy_or_call,
-        ..Kernel::default()
+        ..out
     })
+}
+
+/// What the container wants to know of an instruction.
+fn note(out: &mut Kernel, s: &Sass, at: u32, highest: &mut u32) {
+    for r in s.regs().iter().filter(|r| r.reg.file() == File::Gpr && !r.reg.is_const()) {
+        *highest = (*highest).max(r.reg.index() + r.width as u32 - 1);
+    }
+    let form = s.form();
+    match form.mnemonic {
+        "EXIT" => out.exit_offsets.push(at),
+        "BSSY" | "CALL" => out.convergence = true,
+        _ => {}
+    }
+    if form.effects.cross_lane || form.mnemonic.starts_with("WARPSYNC") {
+        out.coop_offsets.push((at, u32::MAX));
+    }
+    if form.class == Class::Barrier {
+        let used = match s.get(SlotName::Bar).map(|o| o.value) {
+            Some(Value::Imm(n)) => n as u8 + 1,
+            _ => 16,
+        };
+        out.barriers = out.barriers.max(used.min(16));
+    }
 }
 
 /// Basic blocks; targets become block numbers, as the compiler's passes want them.
@@ -215,11 +328,12 @@ fn blocks(k: &Source) -> Result<Vec<LinearBlock>, Diagnostic> {
     };
     for (i, (inst, _, place)) in k.code.iter().enumerate() {
         let mnemonic = inst.form().mnemonic;
-        if matches!(mnemonic, "CALL" | "RET" | "BRX" | "BRXU" | "JMX") {
+        if mnemonic == "JMX" || mnemonic == "JMXU" {
             return fail(*place, format!("{mnemonic} is not supported in a kernel written by hand"));
         }
         for o in &inst.operands {
-            let Some(to) = target(i, o) else { continue };
+            // A return goes where its register says.
+            let Some(to) = target(i, o).filter(|_| mnemonic != "RET") else { continue };
             match usize::try_from(to).ok().filter(|t| *t < count) {
                 Some(to) => begins[to] = true,
                 None => return fail(*place, "the target lies outside of the kernel"),
@@ -227,6 +341,9 @@ fn blocks(k: &Source) -> Result<Vec<LinearBlock>, Diagnostic> {
         }
         if inst.form().effects.flow || mnemonic == "EXIT" {
             begins[i + 1] = true;
+        }
+        for &(_, ref to) in k.tables.iter().filter(|t| t.0 == i) {
+            to.iter().for_each(|&t| begins[t] = true);
         }
     }
     let number: Vec<u32> = begins
@@ -247,7 +364,7 @@ fn blocks(k: &Source) -> Result<Vec<LinearBlock>, Diagnostic> {
         let mut s = inst.clone();
         let mut goes = Vec::new();
         for (o, old) in s.operands.iter_mut().zip(&inst.operands) {
-            if let Some(to) = target(i, old) {
+            if let Some(to) = target(i, old).filter(|_| inst.form().mnemonic != "RET") {
                 let to = number[to as usize];
                 o.value = Value::Target(to as i64);
                 goes.push(to);
@@ -256,14 +373,15 @@ fn blocks(k: &Source) -> Result<Vec<LinearBlock>, Diagnostic> {
         let ends = i + 1 == count || begins[i + 1];
         if ends {
             let mnemonic = inst.form().mnemonic;
-            let branches = mnemonic == "BRA";
+            let branches = matches!(mnemonic, "BRA" | "CALL");
+            goes.extend(k.tables.iter().filter(|t| t.0 == i).flat_map(|t| &t.1).map(|&t| number[t]));
             let always = inst.guard.as_reg().is_none_or(|r| r.is_const()) && !inst.guard.inv;
             let asked = inst.form().slots.iter().any(|s| s.name == SlotName::Pp)
                 && inst.get(SlotName::Pp).is_some_and(|o| o.inv || o.as_reg().is_some_and(|r| !r.is_const()));
-            if branches {
+            if branches || indexed(inst) {
                 out[block].succs.extend(&goes);
             }
-            let stops = matches!(mnemonic, "BRA" | "EXIT") && always && !asked;
+            let stops = matches!(mnemonic, "BRA" | "EXIT" | "RET" | "BRX" | "BRXU") && always && !asked;
             if !stops && (block as u32) + 1 < total {
                 out[block].succs.push(block as u32 + 1);
             }

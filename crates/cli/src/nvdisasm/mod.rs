@@ -378,3 +378,21 @@ fn without_tabs(text: &str) -> String {
 fn producer() -> String {
     format!("nvdisasm V{} Build cuda_13.5.r13.5/compiler.39125733_0", crate::compile::RELEASE_FULL)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_changes_no_character() {
+        let text = "//---- .text.k ----\n.text.k:\n        /*0000*/              @!P0 FADD R0, R1, R2 ;\n\n.L_x_0:\n\
+                    \t.section\t.text.k\n        /*0010*/                   EXIT;\n";
+        let shown = coloured(text);
+        let mut plain = String::new();
+        let mut parts = shown.split('\x1b');
+        plain.push_str(parts.next().unwrap_or_default());
+        parts.for_each(|p| plain.push_str(p.split_once('m').map_or(p, |(_, rest)| rest)));
+        assert_eq!(plain, text);
+        assert!(shown.contains("\x1b[34mFADD\x1b[0m") && shown.contains("\x1b[33m.L_x_0:\x1b[0m"), "{shown:?}");
+    }
+}

@@ -124,7 +124,9 @@ impl Image {
         d.section_symbol(".note.nv.tkinfo", ".note.nv.tkinfo");
         d.section_symbol(".note.nv.cuinfo", ".note.nv.cuinfo");
         d.add(6, ".nv.info", SHT_LOPROC, 0, 4, Vec::new()).link = ".symtab";
-        d.add(7, ".nv.compat", SHT_LOPROC + 0x86, 0, 4, group.compat.clone());
+        if !group.compat.is_empty() {
+            d.add(7, ".nv.compat", SHT_LOPROC + 0x86, 0, 4, group.compat.clone());
+        }
 
         let layout = Layout::of(&self.variables);
         for (v, at) in self.variables.iter().zip(&layout.offsets) {
@@ -182,6 +184,13 @@ impl Image {
             }
         }
         let mut elf = finish(draft);
+        if group.old {
+            for kernel in &self.kernels {
+                let name = text(kernel);
+                let section = elf.sections.iter_mut().find(|s| s.name == name);
+                section.into_iter().for_each(|s| s.info |= kernel.regs.min(255) << 24);
+            }
+        }
         elf.header.flags |= (self.target.sm as u32) << 8 | group.flags;
         // The pages of a segment follow from the places of its sections.
         let count = segments(&elf).len() + 2;
@@ -381,6 +390,11 @@ fn bind(binding: Binding) -> u8 {
 
 /// The memory that the system reserves in front of every entry's own.
 fn reserved(d: &mut Draft, group: &Group, cap: &mut bool, kernel: &Kernel) {
+    if group.old {
+        // Nothing is reserved, and there is no symbol for it.
+        *cap = true;
+        return;
+    }
     let name = ".nv.shared.reserved.0";
     d.add(17, name, SHT_NOBITS, WRITE | ALLOC, 1, Vec::new());
     let value = group.reserved_address;

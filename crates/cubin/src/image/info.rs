@@ -155,6 +155,15 @@ fn kernel_attributes(kernel: &Kernel, image: &Image, group: &Group, bank: u32) -
     if let Some(n) = group.sw_war {
         push(Attr::words(attr::SW_WAR, [n]));
     }
+    if group.vrc {
+        push(Attr::byte(attr::VRC_CTA_INIT_COUNT, 0));
+    }
+    if group.old {
+        const NEWER: [u8; 4] =
+            [attr::SPARSE_MMA_MASK, attr::NVSAL_SW_WAR, attr::PREEXIT_USED, attr::MERCURY_ISA_VERSION];
+        out.retain(|a| !NEWER.contains(&a.code));
+        out.push(Attr::half(attr::MERCURY_ISA_VERSION, 0));
+    }
     out.sort_by_key(|a| ORDER.iter().position(|&o| o == a.code).unwrap_or(ORDER.len()));
     out
 }
