@@ -342,7 +342,7 @@ fn blocks(k: &Source) -> Result<Vec<LinearBlock>, Diagnostic> {
         if inst.form().effects.flow || mnemonic == "EXIT" {
             begins[i + 1] = true;
         }
-        for &(_, ref to) in k.tables.iter().filter(|t| t.0 == i) {
+        for (_, to) in k.tables.iter().filter(|t| t.0 == i) {
             to.iter().for_each(|&t| begins[t] = true);
         }
     }
