@@ -120,8 +120,7 @@ fn two_witnesses(file: &Path, tools: &Tools, thread: usize) -> Result<String, St
     if let Some(d) = list.iter().find(|d| d.is_error()) {
         return Err(format!("PTX: {}", d.message));
     }
-    // Latencies of some of these instructions are not in the tables.
-    let config = Config { check_hazards: false, ..Config::default() };
+    let config = Config::default();
     let want = sim::run_ptx(&module, &launch, &config).map_err(|f| format!("PTX interpreter: {f}"))?;
     let out = std::env::temp_dir().join(format!("sassafras-features-{}-{thread}", std::process::id()));
     let (source, cubin) = (out.with_extension("ptx"), out.with_extension("cubin"));

@@ -313,7 +313,7 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             (R2Ur, R2Ur) => 2,
             (R2Ur, _) => 13,
             (UniformMove | UniformConst, l) if !l.is_fixed(sm) => 5,
-            (Elect, _) => 4,
+            (Elect, _) => 3,
             (UniformConst, UniformConst | UniformMove) => 3,
             _ => 2,
         },

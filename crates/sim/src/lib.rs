@@ -29,7 +29,7 @@ mod world;
 pub use fault::{Fault, FaultKind, Other, Place, SourceLine};
 pub use interp::run_ptx;
 pub use launch::{Arg, Launch};
-pub use machine::run_sass;
+pub use machine::{run_sass, unmodelled};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct Config {
     pub check_uninitialized: bool,
     /// Stop at data races in shared memory.
     pub check_races: bool,
-    /// SASS, from sm_80 on: stop where a result is read before its latency has passed.
+    /// SASS: stop where a result is read before its latency has passed.
     pub check_hazards: bool,
     /// Threads of this machine that run clusters; 0 for as many as it has processors.
     pub threads: usize,

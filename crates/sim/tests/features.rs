@@ -1,8 +1,6 @@
 //! Two witnesses of the kernels in `tests/kernels/features`: the PTX interpreter and the vendor's machine code in the
 //! simulator leave the same memory. Each kernel is compiled for one of the chips that its first line names, in turn; with
-//! `SIM_CHIPS=all` for every one. Hazards are left to the tests of the corpus, as the tables of latencies lack some of these
-//! instructions.
-
+//! `SIM_CHIPS=all` for every one.
 mod common;
 
 use sim::{Config, Launch};
@@ -37,7 +35,7 @@ fn ptx_and_vendor_code_agree() {
             bad.push(format!("{name}: {}", d.message));
             continue;
         }
-        let config = Config { max_instructions: 1_000_000, check_hazards: false, ..Config::default() };
+        let config = Config { max_instructions: 1_000_000, ..Config::default() };
         let want = match sim::run_ptx(&module, &launch, &config) {
             Ok(done) => done.buffers,
             Err(f) => {

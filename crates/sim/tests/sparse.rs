@@ -4,6 +4,8 @@
 
 #![allow(clippy::needless_range_loop)] // lanes index several arrays
 
+mod common;
+
 use sim::{Arg, Config, FaultKind, Launch};
 use testkit::Random;
 
@@ -67,6 +69,7 @@ fn run(body: &str, input: &[[u32; 32]], out: usize) -> Result<Vec<[u32; 32]>, Bo
     let args = vec![Arg::Buffer { data, out: None }, Arg::Buffer { data: vec![0; 128 * out], out: None }];
     let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [32, 1, 1], args, ..Launch::default() };
     let done = sim::run_ptx(&module, &launch, &Config::default())?;
+    common::witness(&text, &launch, &done.buffers);
     let word = |c: &[u8]| u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
     let words: Vec<u32> = done.buffers[1].chunks_exact(4).map(word).collect();
     Ok(words.chunks_exact(32).map(|c| c.try_into().unwrap()).collect())

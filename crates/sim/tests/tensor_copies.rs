@@ -2,6 +2,8 @@
 //! section 5.5 of the PTX ISA (coordinates, traversal strides, bounds, im2col), one by one, and put where the tables of swizzling
 //! patterns have it.
 
+mod common;
+
 use sim::tensormap::{Im2col, Interleave, Swizzle, TensorMap, Type};
 use sim::{Arg, Config, FaultKind, Launch};
 use testkit::Random;
@@ -22,7 +24,9 @@ fn run(text: &str, cluster: u32, args: Vec<Arg>) -> Result<Vec<Vec<u8>>, Box<sim
         ..Launch::default()
     };
     let config = Config { max_instructions: 1_000_000, ..Config::default() };
-    sim::run_ptx(&module, &launch, &config).map(|o| o.buffers)
+    let done = sim::run_ptx(&module, &launch, &config)?.buffers;
+    common::witness(text, &launch, &done);
+    Ok(done)
 }
 
 /// A kernel: shared memory from a buffer, `body` by the first thread (`%sm`: shared memory, `%bar`: an mbarrier), shared memory to

@@ -2,6 +2,8 @@
 //! Matrices are put into shared memory element by element, by the strides and permutations that section 9.7.15.5.1 of the PTX ISA
 //! gives for its canonical layouts; fragments are laid out by its formulas for registers.
 
+mod common;
+
 use sim::{Arg, Config, FaultKind, Launch};
 use testkit::Random;
 
@@ -139,7 +141,9 @@ fn run(text: &str, args: Vec<Arg>) -> Result<Vec<Vec<u8>>, Box<sim::Fault>> {
     let shared = SHARED as u32;
     let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [128, 1, 1], shared, args, ..Launch::default() };
     let config = Config { max_instructions: 1_000_000, ..Config::default() };
-    sim::run_ptx(&module, &launch, &config).map(|o| o.buffers)
+    let done = sim::run_ptx(&module, &launch, &config)?.buffers;
+    common::witness(text, &launch, &done);
+    Ok(done)
 }
 
 fn list(reg: &str, n: usize) -> String {

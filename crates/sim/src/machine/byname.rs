@@ -43,12 +43,12 @@ fn words(inst: &Seen<'_>) -> Vec<String> {
     name.split('.').skip(1).filter(|w| !HINTS.contains(w)).map(str::to_string).collect()
 }
 
-fn known(left: &[String]) -> Result<()> {
+pub(super) fn known(left: &[String]) -> Result<()> {
     if left.is_empty() { Ok(()) } else { gap(left.join(".")) }
 }
 
 /// Takes a word out of a list.
-fn take(words: &mut Vec<String>, word: &str) -> bool {
+pub(super) fn take(words: &mut Vec<String>, word: &str) -> bool {
     let at = words.iter().position(|w| w == word);
     at.map(|at| words.remove(at)).is_some()
 }
@@ -151,7 +151,105 @@ impl Decoder<'_> {
                 take(w, "EXCLUSIVE");
                 Exec::WarpSync { p: Self::p(inst, S::Pp), who: Meeting::Mask(mask) }
             }
+            "CALL" | "RET" if take(w, "ABS") => {
+                if inst.slot(S::Ra).is_none() {
+                    return gap("a function of another section");
+                }
+                let base = Self::imm(inst, S::Offset).unwrap_or(0);
+                let (low, high) = (self.src(inst, S::Ra)?, self.word(inst, S::Ra, 1)?);
+                Exec::Jump { p: Self::p(inst, S::Pp), low, high: Some(high), base }
+            }
             "CALL" | "RET" if !take(w, "REL") => return gap("this form"),
+            "LEPC" => {
+                let slot = form.slots.iter().find(|s| s.kind == SlotKind::Target).map(|s| s.name);
+                let here = match slot {
+                    Some(slot) => self.target(inst, slot)?,
+                    None => self.pc,
+                };
+                let (low, zero) = (self.k(16 * here), self.k(0));
+                return self.pair_of_words(inst, [low, zero]);
+            }
+            "DEPBAR" => {
+                let waits = Self::imm(inst, S::Waits).unwrap_or(0);
+                let more = Self::imm(inst, S::Sb).unwrap_or(0);
+                take(w, "LE");
+                if more != 0 && Self::imm(inst, S::Pending).unwrap_or(0) != 0 {
+                    return gap("a count of a scoreboard");
+                }
+                let also = if more != 0 { 1 << more } else { 0 };
+                let groups = match Self::imm(inst, S::Pending) {
+                    Some(n) if more == 0 => Some(n as u32),
+                    _ => None,
+                };
+                Exec::WaitFor { scoreboards: (waits | also) as u8, groups }
+            }
+            "BMOV" => {
+                let bar = form.slots.iter().find(|s| s.kind == SlotKind::Reg(File::Bar)).map(|s| s.name);
+                let Some(b) = bar.map(|b| Self::gpr(inst, b)) else { return gap("this form") };
+                take(w, "32");
+                let quad = take(w, "PQUAD");
+                let text = sass::text::print(inst.inst(), 0, &sass::text::NoLabels);
+                match text.split_whitespace().collect::<Vec<_>>()[..] {
+                    [.., "MACTIVE"] => Exec::ActiveOut { b },
+                    [.., "MACTIVE,", _] => Exec::ActiveIn { b, quad },
+                    _ => return gap("this state"),
+                }
+            }
+            "CCTL" | "CCTLL" => {
+                inst.all();
+                return Ok(Exec::Nop);
+            }
+            "HGMMA" | "IGMMA" | "QGMMA" | "BGMMA" => return self.gmma(inst),
+            "WARPGROUP" => {
+                if take(w, "ARRIVE") {
+                    Exec::GroupArrive
+                } else if take(w, "DEPBAR") && take(w, "LE") {
+                    let n = form.slots.iter().find(|s| matches!(s.kind, SlotKind::Imm { .. })).map(|s| s.name);
+                    let Some(n) = n.and_then(|n| Self::imm(inst, n)) else { return gap("no count") };
+                    Exec::GroupWait(n as u32)
+                } else {
+                    return gap("this form");
+                }
+            }
+            "UTMALDG" | "UTMASTG" | "UTMAREDG" | "UTMAPF" => self.tensor_copy(inst, w)?,
+            "UTMACCTL" => {
+                inst.all();
+                return Ok(Exec::Fence);
+            }
+            "UBLKRED" => return self.bulk_reduction(inst, w),
+            "LDGMC" => {
+                // One device: what is combined is one value.
+                if !["ADD", "F32ADD", "MIN", "MAX", "AND", "OR", "XOR"].into_iter().any(|op| take(w, op)) {
+                    return gap("this operation");
+                }
+                let sizes: [(&str, u8); 21] = [
+                    ("32", 4),
+                    ("U32", 4),
+                    ("S32", 4),
+                    ("64", 8),
+                    ("U64", 8),
+                    ("S64", 8),
+                    ("F16", 4),
+                    ("BF16", 4),
+                    ("F16x2", 4),
+                    ("BF16x2", 4),
+                    ("F16x4", 8),
+                    ("BF16x4", 8),
+                    ("F16x8", 16),
+                    ("BF16x8", 16),
+                    ("F32", 4),
+                    ("F32x2", 8),
+                    ("F32x4", 16),
+                    ("F64", 8),
+                    ("BF16_V2", 4),
+                    ("BF16x4_V2", 8),
+                    ("BF16x8_V2", 16),
+                ];
+                let Some((_, size)) = sizes.into_iter().find(|s| take(w, s.0)) else { return gap("this type") };
+                let addr = self.shown_address(inst, 0, true)?;
+                let d = Self::gpr(inst, S::Rd);
+                Exec::Load(Load { space: Space::Global, addr, size, sign: false, d, strong: true, poll: false })
+            }
             "BRA" | "CALL" | "RET" => {
                 let target = form.slots.iter().find(|s| s.kind == SlotKind::Target).map(|s| s.name);
                 let Some(target) = target else { return gap("no target") };
@@ -169,7 +267,7 @@ impl Decoder<'_> {
                     let mask = self.word(inst, S::UR, 0)?;
                     Exec::BraDiv { converged, mask, inv, target }
                 } else if inst.slot(S::Ra).is_some() {
-                    Exec::Jump { p, low: self.src(inst, S::Ra)?, base: target as i64 * 16 }
+                    Exec::Jump { p, low: self.src(inst, S::Ra)?, high: None, base: target as i64 * 16 }
                 } else {
                     Exec::Bra { p, target }
                 }
@@ -237,7 +335,10 @@ impl Decoder<'_> {
                 let r = Self::gpr(inst, if load { S::Rd } else { S::Rb });
                 Exec::Matrix { load, trans, addr, r, count }
             }
-            _ => return gap(""),
+            _ => {
+                let op = super::named::op(inst, w)?;
+                return self.operation(inst, op);
+            }
         };
         known(w)?;
         form.mods.iter().for_each(|m| {
@@ -246,9 +347,135 @@ impl Decoder<'_> {
         Ok(exec)
     }
 
+    fn tensor_copy(&mut self, inst: &Seen<'_>, w: &mut Vec<String>) -> Result<Exec> {
+        let mnemonic = inst.form().mnemonic;
+        take(w, "L2");
+        let Some(dims) = (1..=5u8).find(|n| take(w, &format!("{n}D"))) else { return gap("this rank") };
+        let (im2col, multicast) = (take(w, "IM2COL"), take(w, "MULTICAST"));
+        let ops = ["ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR"];
+        let reduce = ops.iter().position(|op| take(w, op)).map(|n| n as u8);
+        let map = [self.word(inst, S::URa, 0)?, self.word(inst, S::URa, 1)?];
+        let more = if inst.slot(S::URc).is_some() { Some(self.src(inst, S::URc)?) } else { None };
+        if mnemonic == "UTMAPF" {
+            known(w)?;
+            inst.all();
+            return Ok(Exec::Nop);
+        }
+        if (mnemonic == "UTMAREDG") != reduce.is_some() {
+            return gap("this operation");
+        }
+        let load = mnemonic == "UTMALDG";
+        let words = 1 + load as u32 + dims as u32;
+        let words = (0..words).map(|n| self.word(inst, S::UR, n)).collect::<Result<_>>()?;
+        inst.slot(S::UregAt40);
+        Ok(Exec::Tensor(Box::new(Tensor { load, dims, im2col, multicast, reduce, words, map, more })))
+    }
+
+    /// A product of a warpgroup: `HGMMA.64x8x16.F32 R24, -R28, gdesc[UR4].tnspB, R24, UP0, gsb0`.
+    fn gmma(&mut self, inst: &Seen<'_>) -> Result<Exec> {
+        let text = sass::text::print(inst.inst(), 0, &sass::text::NoLabels);
+        let name = text.split_whitespace().find(|w| !w.starts_with('@')).unwrap_or_default().to_string();
+        let Some(op) = super::gmma::parse(&name, self.image.sm) else { return gap(name) };
+        let operands: Vec<&str> = text.split(", ").map(str::trim).collect();
+        let Some(descriptor) = operands.iter().find(|o| o.contains("gdesc[")) else { return gap("no descriptor") };
+        let mut flags: Vec<String> =
+            descriptor.rsplit(']').next().unwrap_or_default().split('.').skip(1).map(str::to_string).collect();
+        let f = &mut flags;
+        let transposed = (take(f, "tnspA"), take(f, "tnspB"));
+        let (mut negate_a, negate_b) = (take(f, "negA"), take(f, "negB"));
+        known(f)?;
+        let in_registers = inst.inst().slot(S::Ra).is_some();
+        let a = if in_registers {
+            negate_a ^= inst.with_flags(S::Ra).is_some_and(|o| o.neg);
+            Some(Self::gpr(inst, S::Ra))
+        } else {
+            None
+        };
+        let slot = if in_registers { S::UR } else { S::URa };
+        let descriptors = [0, 1, 2, 3].map(|n| self.word(inst, slot, n));
+        let [Ok(d0), Ok(d1), Ok(d2), Ok(d3)] = descriptors else { return gap("no descriptor") };
+        let c = Some(Self::gpr(inst, S::Rc)).filter(|&c| c != 255);
+        let meta = match op.sparse {
+            true => Some((self.src(inst, S::RegAt40)?, Self::imm(inst, S::ImmAt48).unwrap_or(0) as u8)),
+            false => None,
+        };
+        inst.modifiers();
+        Ok(Exec::Gmma(Box::new(super::gmma::Gmma {
+            op,
+            d: Self::gpr(inst, S::Rd),
+            c,
+            scale: Self::p(inst, S::Pp),
+            a,
+            descriptors: [d0, d1, d2, d3],
+            meta,
+            negated: (negate_a, negate_b),
+            transposed,
+            commits: operands.iter().any(|o| o.starts_with("gsb")),
+        })))
+    }
+
+    /// Two words into a pair of registers.
+    fn pair_of_words(&mut self, inst: &Seen<'_>, [low, high]: [Src; 2]) -> Result<Exec> {
+        let f: AluFn = Box::new(|i, o| (o.r[0], o.r[1]) = (*i.s[0], *i.s[1]));
+        let d = Self::dst(inst, S::Rd);
+        let s = [low, high, low, low, low, low];
+        Ok(Exec::Alu { s, n: 2, pin: [Pred::TRUE; 3], d, nd: 2, pout: [Pred::TRUE; 2], f })
+    }
+
+    /// `UBLKRED.G.S.ADD.F16.RN`
+    fn bulk_reduction(&mut self, inst: &Seen<'_>, w: &mut Vec<String>) -> Result<Exec> {
+        let to_shared = match w.first().map(String::as_str) {
+            Some("G") => false,
+            Some("S") => true,
+            _ => return gap("this target"),
+        };
+        w.remove(0);
+        if !take(w, "S") && !to_shared {
+            return gap("this source");
+        }
+        let ops = ["ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR"];
+        let Some(op) = ops.iter().position(|op| take(w, op)) else { return gap("this operation") };
+        let reduce = reduction(op as u8, w)?;
+        known(w)?;
+        inst.modifiers();
+        let pair = |d: &mut Self, slot| -> Result<[Src; 2]> { Ok([d.word(inst, slot, 0)?, d.word(inst, slot, 1)?]) };
+        let (to, from) = (pair(self, S::UR)?, pair(self, S::URa)?);
+        let size = self.src(inst, S::URc)?;
+        let (from_shared, multicast, reduce) = (true, false, Some(reduce));
+        Ok(Exec::Bulk(Box::new(BulkCopy { to, from, size, to_shared, from_shared, multicast, reduce })))
+    }
+
     fn atom_by_name(&mut self, inst: &Seen<'_>, space: Space, w: &mut Vec<String>) -> Result<Exec> {
         use sass::enums::atomftype as ft;
-        let addr = self.shown_address(inst, 0, space != Space::Shared)?;
+        let addr = match self.shown_address(inst, 0, space != Space::Shared) {
+            Ok(found) => found,
+            Err(_) => self.addr(inst, S::Ra, S::Imm, true)?,
+        };
+        if take(w, "ARRIVE") {
+            if !take(w, "64") {
+                return gap("this type");
+            }
+            let d = Self::gpr(inst, S::Rd);
+            let d = if d == 255 { Dst::None } else { Dst::R(d) };
+            let (what, b) = (SyncsOp::Plain, [self.k(0); 2]);
+            let p = Pred::TRUE;
+            return Ok(Exec::Syncs(Box::new(Syncs { what, addr, d, p, b, mask: false, once: false })));
+        }
+        if take(w, "128") {
+            let four = |d: &mut Self, slot| -> Result<[Src; 4]> {
+                Ok([d.word(inst, slot, 0)?, d.word(inst, slot, 1)?, d.word(inst, slot, 2)?, d.word(inst, slot, 3)?])
+            };
+            let b = four(self, S::Rb)?;
+            let c = match (take(w, "CAS"), take(w, "EXCH")) {
+                (true, _) => Some(four(self, S::Rc)?),
+                (_, true) => None,
+                _ => return gap("this operation"),
+            };
+            if inst.get(S::Pu).is_some_and(|p| pred(p) != Pred::TRUE) {
+                return gap("a predicate result");
+            }
+            return Ok(Exec::Exchange128 { space, addr, d: Self::gpr(inst, S::Rd), b, c });
+        }
         if take(w, "POPC") {
             // It counts the lanes that add one.
             if !take(w, "INC") || !take(w, "32") {
@@ -294,4 +521,29 @@ impl Decoder<'_> {
         let result = if cast { AtomResult::Success } else { AtomResult::Old };
         Ok(Exec::Atom(vec![Atom { space, addr, size, d, p, b, c, f, result }]))
     }
+}
+
+/// The operation of a reduction on memory by the words for its type, and the bytes of an element.
+pub(super) fn reduction(op: u8, w: &mut Vec<String>) -> Result<(AtomFn, u8)> {
+    use sass::enums::atomftype as ft;
+    let ftz = take(w, "FTZ");
+    for (word, t, bytes) in [
+        ("F16", ft::F16X2_RN, 2),
+        ("BF16", ft::BF16X2_RN, 2),
+        ("BF16_V2", ft::BF16X2_RN, 2),
+        ("F16x2", ft::F16X2_RN, 4),
+        ("BF16x2", ft::BF16X2_RN, 4),
+        ("F32", if ftz { ft::F32_FTZ_RN } else { ft::F32_RN }, 4),
+        ("F64", ft::F64_RN, 8),
+    ] {
+        if take(w, word) {
+            return Ok((float_atom(op, t)?.1, bytes));
+        }
+    }
+    let (bits, signed) =
+        [("S32", 32, true), ("U64", 64, false), ("S64", 64, true), ("64", 64, false), ("U32", 32, false)]
+            .into_iter()
+            .find(|t| take(w, t.0))
+            .map_or((32, false), |t| (t.1, t.2));
+    Ok((integer_atom(op, bits, signed)?, bits / 8))
 }

@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 const SLICE: u32 = 4096;
 const QUANTUM: u64 = 4_000_000;
 
-/// Runs a kernel of a cubin for sm_75, sm_80 to sm_89, or sm_90 (sm_90a). Hazards are found from sm_80 on, registers that were never written on sm_90. CTAs run in the order of their number, as in [`crate::run_ptx`].
+/// Runs a kernel of a cubin for sm_75, sm_80 to sm_89, or sm_90 (sm_90a). CTAs run in the order of their number, as in [`crate::run_ptx`].
 ///
 /// # Errors
 /// The first fault, with kernel, CTA, thread and instruction. A hazard names both instructions.
@@ -141,11 +141,9 @@ impl Grid<'_> {
         let warps: Vec<Warp> = (0..self.shape.warps())
             .map(|w| {
                 let specials = self.p.specials.iter().map(|&s| self.special(s, index, rank, w)).collect();
-                // On sm_75 stores to shared memory read their operands earlier than the check supposes; the widths of
-                // operands that the other check needs are those of sm_90.
-                let hazards = (self.config.check_hazards && self.image.sm != 75).then(Hazards::new);
-                let init = (self.config.check_uninitialized && self.image.sm == 90).then(Init::new);
-                Warp::new(self.shape.lanes(w), specials, hazards, init)
+                let hazards = self.config.check_hazards.then(Hazards::new);
+                let init = self.config.check_uninitialized.then(Init::new);
+                Warp::new(self.shape.lanes(w), specials, hazards, init, [rank, w as u32, self.shape.warps() as u32])
             })
             .collect();
         let barrier = Barrier { arrived: vec![0; warps.len()], ..Barrier::default() };

@@ -76,6 +76,8 @@ struct Read {
 
 /// Queues: of memory, of the decoupled unit, and one for each other class.
 const QUEUES: usize = 48;
+/// The queue that operands of memory instructions pass.
+const MEMORY: usize = 0;
 
 /// What is under way in a warp.
 pub struct Hazards {
@@ -218,6 +220,12 @@ impl Hazards {
         let ins = &p.code[pc as usize];
         if ins.wait != 0 {
             self.wait_for(ins.wait, pc)?;
+        }
+        if ins.named != 0 {
+            (0..6).filter(|sb| ins.named >> sb & 1 != 0).for_each(|sb| self.wait(sb));
+        }
+        if ins.drains {
+            self.read_done[MEMORY] = self.seq;
         }
         self.seq += 1;
         for u in ins.uses.iter() {

@@ -8,6 +8,11 @@ use cubin::elf::{Elf, Section};
 /// Value of R1 when a kernel starts: the end of the local memory of a thread, which grows down.
 pub const STACK_TOP: u32 = 0x10000;
 
+/// Where the functions lie that the system provides, 16 bytes apart: no code can lie there.
+pub const SYSTEM: u64 = 0x7a00_0000_0000;
+/// Those functions.
+pub const SYSTEM_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
+
 /// Where the words of bank 0 lie that the driver fills, and what else of a launch differs between chips: read off what the
 /// vendor's code for each chip loads. `None`: no code of that chip reads it.
 struct Layout {
@@ -159,7 +164,7 @@ impl Image {
                 None => return Err(format!("parameter {i} lies outside of its constant bank")),
             }
         }
-        let param = Window { start: 0, data: bank0[layout.params..].to_vec() };
+        let param = Window { start: layout.params as u32, data: bank0[layout.params..].to_vec() };
         system_words(&mut bank0, layout, launch, param.data.len() as u64);
 
         // Sections of globals, then the words that hold addresses.
@@ -178,8 +183,19 @@ impl Image {
         let symbols = elf.symbols().map_err(|d| d.message)?;
         for (table, r) in elf.sections.iter().flat_map(|t| t.relocs().into_iter().map(move |r| (t, r))) {
             let Some(symbol) = symbols.get(r.symbol as usize) else { continue };
-            // Type 2 is a 64-bit address; others concern code, debugging, or functions.
-            let (2, Some(Some(base))) = (r.kind, sections.get(symbol.shndx as usize)) else { continue };
+            // Type 2 is a 64-bit address; others concern code and debugging.
+            if r.kind != 2 {
+                continue;
+            }
+            let base = match sections.get(symbol.shndx as usize) {
+                Some(Some(base)) => *base,
+                // The code of the kernel and of its functions begins at 0.
+                _ if elf.sections.get(symbol.shndx as usize).is_some_and(|s| s.name == text.name) => 0,
+                _ => match SYSTEM_FUNCTIONS.iter().position(|f| *f == symbol.name) {
+                    Some(n) => SYSTEM + 16 * n as u64,
+                    None => continue,
+                },
+            };
             let value = base.wrapping_add(symbol.value).wrapping_add(r.addend as u64);
             let target = table.info as usize;
             if let Some(Some(at)) = sections.get(target) {
@@ -265,10 +281,11 @@ fn system_words(bank: &mut [u8], layout: &Layout, launch: &Launch, param_bytes: 
     }
     let mut wide = |at: Option<usize>, value: u64| at.into_iter().for_each(|at| put64(bank, at, value));
     wide(layout.shared_base, SHARED);
-    // The parameters begin at the base of the window of parameters.
-    wide(layout.bank_base, PARAM - layout.params as u64);
-    wide(layout.param_address, PARAM);
-    wide(layout.param_address.map(|at| at + 8), PARAM + param_bytes);
+    // The bank begins at the base of the window of parameters: they are aligned as in the bank.
+    let first = PARAM + layout.params as u64;
+    wide(layout.bank_base, PARAM);
+    wide(layout.param_address, first);
+    wide(layout.param_address.map(|at| at + 8), first + param_bytes);
     wide(layout.descriptor, 0);
     let mut word = |at: Option<usize>, value: u32| at.into_iter().for_each(|at| put32(bank, at, value));
     word(layout.param_end_offset, layout.params as u32 + param_bytes as u32);

@@ -3,14 +3,19 @@
 mod alu;
 mod byname;
 mod decode;
+mod gmma;
 mod grid;
 mod hazard;
 mod image;
 mod init;
 mod mufu;
+mod named;
 mod program;
+mod quadpair;
 mod seen;
+mod sparse;
 mod tensor;
 mod warp;
 
+pub use decode::unmodelled;
 pub use grid::run_sass;

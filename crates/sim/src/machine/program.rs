@@ -1,6 +1,6 @@
 //! The form in which the simulator runs machine code: operands resolved, every operation a function over 32 lanes.
 
-use crate::num::soft::Format;
+use crate::num::soft::{Format, Round};
 use sass::inst::Inst;
 use smallvec::SmallVec;
 
@@ -198,6 +198,10 @@ pub enum Count {
 /// What is done to a barrier in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SyncsOp {
+    /// `ARRIVE.64` of the chips without `SYNCS`: an arrival at an object that plain stores made, see [`super::warp`].
+    Plain,
+    /// Copies of the warp arrive at such an object.
+    PlainCopies,
     /// It is made, from two words.
     Exchange,
     /// It is no more.
@@ -240,6 +244,24 @@ pub struct BulkCopy {
     pub reduce: Option<(AtomFn, u8)>,
 }
 
+/// `UTMALDG`, `UTMASTG`, `UTMAREDG`
+#[allow(missing_docs)]
+pub struct Tensor {
+    pub load: bool,
+    /// Dimensions, which is the number of coordinates.
+    pub dims: u8,
+    pub im2col: bool,
+    pub multicast: bool,
+    /// The operation of a reduction, by its number in the instruction.
+    pub reduce: Option<u8>,
+    /// The place in shared memory, the barrier of a load, and the coordinates.
+    pub words: Vec<Src>,
+    /// Address of the tensor map.
+    pub map: [Src; 2],
+    /// Offsets of im2col (16 bits), and the CTAs of a multicast.
+    pub more: Option<Src>,
+}
+
 /// `STAS`, `REDAS`
 #[allow(missing_docs)]
 pub struct AsyncStore {
@@ -279,6 +301,10 @@ pub struct Matrix {
     pub sat: bool,
     /// Products that are summed at once.
     pub block: usize,
+    /// Rounding of doubles.
+    pub mode: Round,
+    /// A holds what is not zero of a sparse matrix; which is told by a register of metadata.
+    pub sparse: bool,
 }
 
 /// What an instruction does.
@@ -306,9 +332,22 @@ pub enum Exec {
     },
     /// One, or two halves of 16 bytes.
     Atom(Vec<Atom>),
+    /// An exchange of 16 bytes; of what is `b` only, where it swaps if equal.
+    Exchange128 {
+        space: Space,
+        addr: Addr,
+        d: u8,
+        b: [Src; 4],
+        c: Option<[Src; 4]>,
+    },
     Copy(AsyncCopy),
-    /// `LDGDEPBAR`, or the wait for all but so many groups.
-    CopyGroup(Option<u32>),
+    /// `LDGDEPBAR`
+    CopyGroup,
+    /// `DEPBAR`: waits for scoreboards, and for all groups of copies but so many.
+    WaitFor {
+        scoreboards: u8,
+        groups: Option<u32>,
+    },
     Fence,
     /// Between plain and asynchronous accesses.
     ProxyFence,
@@ -328,9 +367,23 @@ pub enum Exec {
         s: Option<Src>,
         high: bool,
     },
-    /// A matrix product: the first registers of D, A, B, C.
+    /// A matrix product: the first registers of D, A, B, C; with the metadata and its selector.
     Mma {
         op: Box<Matrix>,
+        r: [u8; 4],
+        meta: Option<(Src, u8)>,
+    },
+    /// A product of a warpgroup.
+    Gmma(Box<super::gmma::Gmma>),
+    /// `WARPGROUP.ARRIVE`
+    GroupArrive,
+    /// `WARPGROUP.DEPBAR.LE`
+    GroupWait(u32),
+    /// A copy of a part of a tensor.
+    Tensor(Box<Tensor>),
+    /// A part of a product of 8 by 8 by 4 halves.
+    Mma884 {
+        op: Box<super::quadpair::Step>,
         r: [u8; 4],
     },
     Movm {
@@ -373,10 +426,12 @@ pub enum Exec {
         p: Pred,
         a: Pred,
     },
+    /// With `or` the predicate keeps what it was.
     ToUniform {
         d: Dst,
         p: Pred,
         a: Src,
+        or: bool,
     },
     /// All predicates into a byte of a register.
     PredsOut {
@@ -417,10 +472,12 @@ pub enum Exec {
         inv: bool,
         target: u32,
     },
-    /// Jump to a register (pair) plus an offset: BRX, RET, CALL through a register.
+    /// Jump to a register (pair) plus an offset: BRX, RET, CALL through a register. With `high` the target may be a
+    /// function of the system.
     Jump {
         p: Pred,
         low: Src,
+        high: Option<Src>,
         base: i64,
     },
     Exit {
@@ -446,6 +503,14 @@ pub enum Exec {
     BarrierIn {
         b: u8,
         s: Src,
+    },
+    /// The lanes that run, into a convergence barrier; and from one, with `quad` all lanes of their quads.
+    ActiveOut {
+        b: u8,
+    },
+    ActiveIn {
+        b: u8,
+        quad: bool,
     },
     WarpSync {
         p: Pred,
@@ -505,6 +570,8 @@ pub struct Ins {
     pub stall: u8,
     /// Scoreboards waited for.
     pub wait: u8,
+    /// Those that an operand names.
+    pub named: u8,
     /// Set when results are written, or 7.
     pub write_sb: u8,
     /// Set when sources are read, or 7.
@@ -513,6 +580,8 @@ pub struct Ins {
     pub variable: bool,
     /// Expected latency of such results.
     pub expected: u16,
+    /// It issues only when memory instructions before it have read their operands.
+    pub drains: bool,
     /// The queues that its operands and its results pass, see [`super::hazard::queues`].
     pub queues: (u8, u8),
 }
@@ -525,6 +594,10 @@ pub struct Program {
     pub insts: Vec<Option<Inst>>,
     /// Accesses to registers, over all instructions.
     pub sites: u32,
+    /// There are products of a warpgroup.
+    pub products: bool,
+    /// Barriers in shared memory are read by plain loads.
+    pub plain_barriers: bool,
     /// Constants.
     pub consts: Vec<Lanes>,
     /// Special registers that the code reads.

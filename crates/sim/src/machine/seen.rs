@@ -89,6 +89,24 @@ impl<'a> Seen<'a> {
         self.flags.set(u32::MAX);
     }
 
+    /// What is printed right behind the operand in a slot: `.H0_H0`.
+    pub fn suffix(&self, name: SlotName) -> &'static str {
+        let form = self.form();
+        let mut pieces = form.syntax.iter();
+        let found = pieces.find_map(|p| match p {
+            Piece::SlotMod(slot, m) if form.slots[*slot as usize].name == name => Some(*m as usize),
+            _ => None,
+        });
+        let Some(m) = found else { return "" };
+        mark(&self.mods, m);
+        form.mods[m].values.get(self.inst.mods[m] as usize).copied().flatten().unwrap_or_default()
+    }
+
+    /// All modifiers are taken into account.
+    pub fn modifiers(&self) {
+        self.mods.set(u32::MAX);
+    }
+
     /// Text of the name that no modifier field prints: `F2FP.F16.UNPACK_B` of `F2FP{Relu}.F16{Src}.UNPACK_B Rd, Rb`.
     pub fn literal(&self) -> String {
         let mut text = String::new();

@@ -22,7 +22,7 @@ use crate::num::soft::{BF16, E4M3, E5M2, F16, F32, Format, Round, TF32, convert}
 const EXTRA: i32 = 2;
 
 /// Products that are summed at once.
-fn block(sm: u16, tf32: bool) -> usize {
+pub(super) fn block(sm: u16, tf32: bool) -> usize {
     let n = match sm {
         75 => 4,
         80..=89 => 8,
@@ -35,7 +35,11 @@ fn block(sm: u16, tf32: bool) -> usize {
 pub fn parse(name: &str, sm: u16) -> Option<Matrix> {
     let mut words = name.split('.');
     let stem = words.next()?;
-    let shape = words.next()?;
+    let mut shape = words.next()?;
+    let sparse = shape == "SP";
+    if sparse {
+        shape = words.next()?;
+    }
     let rest: Vec<&str> = words.collect();
     let dims = match shape.split('x').collect::<Vec<_>>()[..] {
         [m, n, k] => (m.parse().ok()?, n.parse().ok()?, k.parse().ok()?),
@@ -54,7 +58,16 @@ pub fn parse(name: &str, sm: u16) -> Option<Matrix> {
             _ => return None,
         })
     };
-    let mut m = Matrix { dims, a: MatrixType::Double, b: MatrixType::Double, half: false, sat: false, block: 1 };
+    let mut m = Matrix {
+        dims,
+        a: MatrixType::Double,
+        b: MatrixType::Double,
+        half: false,
+        sat: false,
+        block: 1,
+        mode: Round::Rn,
+        sparse,
+    };
     match (stem, rest.as_slice()) {
         ("HMMA", [sum @ ("F16" | "F32"), from @ ..]) => {
             let f: &'static Format = match from {
@@ -92,6 +105,9 @@ pub fn parse(name: &str, sm: u16) -> Option<Matrix> {
         }
         // Rounding to nearest has no name.
         ("DMMA", []) => {}
+        ("DMMA", ["RM"]) => m.mode = Round::Rm,
+        ("DMMA", ["RP"]) => m.mode = Round::Rp,
+        ("DMMA", ["RZ"]) => m.mode = Round::Rz,
         _ => return None,
     }
     Some(m)
@@ -106,6 +122,15 @@ fn packed(t: MatrixType) -> usize {
     }
 }
 
+/// The j-th element of a word.
+fn part(word: u64, t: MatrixType, j: usize) -> u64 {
+    match t {
+        MatrixType::Double => word,
+        MatrixType::Float(_, bits) | MatrixType::Int(bits, _) => word >> (bits as usize * j) & ((1 << bits) - 1),
+        MatrixType::Bit(_) => word >> j & 1,
+    }
+}
+
 impl Matrix {
     fn words(&self) -> usize {
         if self.a == MatrixType::Double { 2 } else { 1 }
@@ -115,51 +140,93 @@ impl Matrix {
     pub fn registers(&self) -> [usize; 3] {
         let (m, n, k) = self.dims;
         let count = |elements: usize, packed: usize| elements / 32 / packed * self.words();
-        [count(m * k, packed(self.a)), count(k * n, packed(self.b)), count(m * n, 1 + self.half as usize)]
+        [
+            count(m * k / (1 + self.sparse as usize), packed(self.a)),
+            count(k * n, packed(self.b)),
+            count(m * n, 1 + self.half as usize),
+        ]
     }
 
-    /// `D = A B + C`, all lanes.
-    pub fn compute(&self, a: &[Lanes], b: &[Lanes], c: &[Lanes]) -> Vec<Lanes> {
-        let (m, n, k) = self.dims;
-        let words = self.words();
-        let word = |x: &[Lanes], r: usize, lane: usize| match words {
+    /// A word of one element, or of a pair of registers.
+    fn word(&self, x: &[Lanes], r: usize, lane: usize) -> u64 {
+        match self.words() {
             2 => x[2 * r][lane] as u64 | (x[2 * r + 1][lane] as u64) << 32,
             _ => x[r][lane] as u64,
-        };
-        let part = |word: u64, t: MatrixType, j: usize| match t {
-            MatrixType::Double => word,
-            MatrixType::Float(_, bits) | MatrixType::Int(bits, _) => word >> (bits as usize * j) & ((1 << bits) - 1),
-            MatrixType::Bit(_) => word >> j & 1,
-        };
-        let (ea, eb) = (packed(self.a), packed(self.b));
-        // Matrices by rows (A) and by columns (B).
-        let (mut ma, mut mb, mut mc) = (vec![0u64; m * k], vec![0u64; n * k], vec![0u64; m * n]);
-        let tall = m == 16;
-        let halves = 1 + self.half as usize;
-        let place = |lane: usize, r: usize, j: usize| {
-            let (g, t) = (lane / 4, lane % 4);
-            let (row, column) = if self.half { (r, j) } else { (r >> 1, r & 1) };
-            (g + 8 * row) * n + 2 * t + column
-        };
+        }
+    }
+
+    /// A by rows, `stored` elements each, from the registers that hold it.
+    pub fn rows_of_a(&self, a: &[Lanes], stored: usize) -> Vec<u64> {
+        let m = self.dims.0;
+        let ea = packed(self.a);
+        let mut out = vec![0; m * stored];
         for lane in 0..32 {
             let (g, t) = (lane / 4, lane % 4);
-            for r in 0..m * k / 32 / ea {
-                let (row, from) = if tall { (g + 8 * (r & 1), 4 * ea * (r >> 1)) } else { (g, 4 * ea * r) };
-                (0..ea).for_each(|j| ma[row * k + t * ea + from + j] = part(word(a, r, lane), self.a, j));
+            for r in 0..m * stored / 32 / ea {
+                let (row, from) = if m == 16 { (g + 8 * (r & 1), 4 * ea * (r >> 1)) } else { (g, 4 * ea * r) };
+                let word = self.word(a, r, lane);
+                (0..ea).for_each(|j| out[row * stored + t * ea + from + j] = part(word, self.a, j));
             }
+        }
+        out
+    }
+
+    /// `D = A B + C`, all lanes. `meta`: for a sparse A the metadata and the selector of the lanes that hold it.
+    pub fn compute(&self, a: &[Lanes], b: &[Lanes], c: &[Lanes], meta: Option<(&Lanes, u8)>) -> Vec<Lanes> {
+        let (_, n, k) = self.dims;
+        let stored = if self.sparse { k / 2 } else { k };
+        let eb = packed(self.b);
+        let mut mb = vec![0u64; n * k];
+        for lane in 0..32 {
+            let (g, t) = (lane / 4, lane % 4);
             for r in 0..n * k / 32 / eb {
-                (0..eb).for_each(|j| mb[g * k + t * eb + 4 * eb * r + j] = part(word(b, r, lane), self.b, j));
+                let word = self.word(b, r, lane);
+                (0..eb).for_each(|j| mb[g * k + t * eb + 4 * eb * r + j] = part(word, self.b, j));
             }
+        }
+        self.multiply((&self.rows_of_a(a, stored), stored), &mb, c, meta)
+    }
+
+    /// `D = A B + C` of matrices by rows (A, with so many elements each) and by columns (B); C and D in registers.
+    pub fn multiply(
+        &self,
+        (ma, stored): (&[u64], usize),
+        mb: &[u64],
+        c: &[Lanes],
+        meta: Option<(&Lanes, u8)>,
+    ) -> Vec<Lanes> {
+        let (m, n, k) = self.dims;
+        let words = self.words();
+        let halves = 1 + self.half as usize;
+        // Eight columns at a time.
+        let each = m * 8 / 32 / halves;
+        let place = |lane: usize, r: usize, j: usize| {
+            let (g, t) = (lane / 4, lane % 4);
+            let (tile, r) = (r / each, r % each);
+            let (row, column) = if self.half { (r, j) } else { (r >> 1, r & 1) };
+            (g + 8 * row) * n + 8 * tile + 2 * t + column
+        };
+        let mut mc = vec![0u64; m * n];
+        for lane in 0..32 {
             for r in 0..m * n / 32 / halves {
                 for j in 0..halves {
-                    let v = word(c, r, lane);
+                    let v = self.word(c, r, lane);
                     mc[place(lane, r, j)] = if self.half { v >> (16 * j) & 0xffff } else { v };
                 }
             }
         }
+        let rows: Vec<Vec<u64>> = (0..m)
+            .map(|row| {
+                let stored = &ma[row * stored..][..stored];
+                match meta.filter(|_| self.sparse) {
+                    Some(meta) => super::sparse::spread(self, stored, row, meta),
+                    None => stored.to_vec(),
+                }
+            })
+            .collect();
         for (at, c) in mc.iter_mut().enumerate() {
             let (row, column) = (at / n, at % n);
-            *c = self.sum(&ma[row * k..][..k], &mb[column * k..][..k], *c);
+            *c = self.sum(&rows[row], &mb[column * k..][..k], *c);
         }
         let mut out = vec![[0u32; 32]; self.registers()[2]];
         for lane in 0..32 {
@@ -173,7 +240,8 @@ impl Matrix {
         out
     }
 
-    fn sum(&self, a: &[u64], b: &[u64], c: u64) -> u64 {
+    /// An element of the result: a row of A, a column of B, an element of C.
+    pub(super) fn sum(&self, a: &[u64], b: &[u64], c: u64) -> u64 {
         match (self.a, self.b) {
             (MatrixType::Float(fa, _), MatrixType::Float(fb, _)) => {
                 a.chunks(self.block).zip(b.chunks(self.block)).fold(c, |c, (a, b)| self.add_block(fa, fb, a, b, c))
@@ -192,7 +260,7 @@ impl Matrix {
                 let count = a.iter().zip(b).filter(|&(&p, &q)| if and { p & q } else { p ^ q } != 0).count();
                 (c as u32).wrapping_add(count as u32) as u64
             }
-            _ => a.iter().zip(b).fold(c, |c, (&p, &q)| fp::fma64(p, q, c, Round::Rn)),
+            _ => a.iter().zip(b).fold(c, |c, (&p, &q)| fp::fma64(p, q, c, self.mode)),
         }
     }
 
@@ -337,10 +405,16 @@ mod tests {
             ("BMMA.88128.AND.POPC", [1, 1, 2]),
             ("DMMA.16x8x16", [16, 8, 8]),
             ("DMMA.884", [2, 2, 4]),
+            ("DMMA.884.RZ", [2, 2, 4]),
+            ("HMMA.SP.16816.F32", [2, 2, 4]),
+            ("HMMA.SP.1688.F32.TF32", [2, 2, 4]),
+            ("IMMA.SP.16864.S8.U8.SAT", [4, 4, 4]),
+            ("IMMA.SP.168128.S4.U4", [4, 4, 4]),
+            ("QMMA.SP.16864.F32.E4M3.E5M2", [4, 4, 4]),
         ] {
             assert_eq!(parse(name, 90).map(|m| m.registers()), Some(registers), "{name}");
         }
-        for other in ["HMMA.SP.16816.F32", "HMMA.884.F32.F32.STEP0", "DMMA.884.RZ", "IMMA", "IMMA.16832.S8.F8"] {
+        for other in ["HMMA.884.F32.F32.STEP0", "DMMA.884.RX", "IMMA", "IMMA.16832.S8.F8"] {
             assert!(parse(other, 90).is_none(), "{other}");
         }
     }

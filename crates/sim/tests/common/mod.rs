@@ -73,8 +73,6 @@ pub fn difference(got: &[u8], want: &[u8]) -> Option<String> {
 
 /// Holds what the PTX interpreter left against what the vendor's machine code of the same text leaves in the simulator, for
 /// the chips of `SIM_CHIPS` (sm_90a, if it is not set). Nothing is held against it without the vendor's tools.
-///
-/// Hazards are left to the tests of the corpus, as the tables of latencies lack some of these instructions.
 #[allow(dead_code)]
 pub fn witness(text: &str, launch: &Launch, want: &[Vec<u8>]) {
     // Where what is computed depends on how a thread's memory or constants lie, there is nothing to compare.
@@ -82,7 +80,7 @@ pub fn witness(text: &str, launch: &Launch, want: &[Vec<u8>]) {
         return;
     }
     let Some(ptxas) = testkit::oracle::ptxas() else { return };
-    let config = sim::Config { max_instructions: 1_000_000, check_hazards: false, ..sim::Config::default() };
+    let config = sim::Config { max_instructions: 1_000_000, ..sim::Config::default() };
     for chip in std::env::var("SIM_CHIPS").unwrap_or("sm_90a".into()).split(',') {
         let option = format!("-arch={chip}");
         let for_chip = text.replacen(".target sm_90a", &format!(".target {chip}"), 1);

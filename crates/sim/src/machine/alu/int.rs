@@ -164,10 +164,11 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
         }
         "LOP3" => {
             let lut = Lut::new(imm(inst, S::Lut) as u8);
+            let and = inst.modifier(M::Pand) != 0;
             if unused(inst, S::Pu) {
+                inst.slot(S::Pp);
                 return Some(plain(vec![ra, rb, rc], three(move |a, b, c| lut.of(a, b, c))));
             }
-            let and = inst.modifier(M::Pand) != 0;
             let f = boxed(move |i, o| {
                 let mut any = 0;
                 for l in 0..32 {
@@ -269,9 +270,9 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
             Op { fetch: vec![ra, rb], pin: vec![S::Pp], nd: 1, pout: vec![], f }
         }
         "ISETP" | "ISETPX" => {
-            let (cmp, bop, ex) = (inst.modifier(M::Cmp), inst.modifier(M::Bool), stem == "ISETPX");
+            let (cmp, bop) = (inst.modifier(M::Cmp), inst.modifier(M::Bool));
             // On some chips one form has both.
-            let ex = ex && (!inst.has(M::Ex) || inst.modifier(M::Ex) != 0);
+            let ex = if inst.has(M::Ex) { inst.modifier(M::Ex) != 0 } else { stem == "ISETPX" };
             let flip = if signed { 0x8000_0000 } else { 0 };
             // With .EX, equal upper words leave the answer to the lower ones; those of "never" and "always" are fixed.
             let (less, greater) = ((cmp & 1) as u32, (cmp >> 2 & 1) as u32);

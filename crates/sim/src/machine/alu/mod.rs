@@ -11,6 +11,7 @@ use super::program::{AluFn, In, Out};
 use super::seen::Seen;
 use crate::num::fp::compare;
 use crate::num::soft::{BF16, F16, F32, F64, Format, Round};
+use AluOp as Op;
 pub use int::op;
 use sass::form::{ModName as M, SlotName as S};
 use std::cmp::Ordering;
@@ -25,7 +26,7 @@ pub enum Fetch {
 }
 
 /// A lane-wise operation and what it needs.
-pub struct Op {
+pub struct AluOp {
     /// Sources in order.
     pub fetch: Vec<Fetch>,
     /// Predicate sources in order.

@@ -14,6 +14,21 @@ impl Warp {
         }
     }
 
+    /// Every lane goes where its word says.
+    pub(super) fn jump(&mut self, p: &Program, (to, base): (Lanes, i64), mut left: u32, pc: u32) -> Res<()> {
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            let same = lanes(left).filter(|&j| to[j] == to[i]).fold(0, |r, j| r | 1 << j);
+            left &= !same;
+            let byte = base + to[i] as i32 as i64;
+            if byte < 0 || byte % 16 != 0 || byte / 16 >= p.code.len() as i64 {
+                return Err(stop(FaultKind::OutOfBounds, format!("a jump to {byte:#x}"), same, pc));
+            }
+            self.split(same, (byte / 16) as u32, Wait::None);
+        }
+        Ok(())
+    }
+
     pub(super) fn control(&mut self, env: &mut Env<'_>, pc: u32, exec: &Exec, m: u32) -> Res<()> {
         match exec {
             Exec::Bra { p, target } => {
@@ -35,19 +50,24 @@ impl Warp {
                     self.split(group, *target, Wait::None);
                 }
             }
-            Exec::Jump { p, low, base } => {
-                let mut left = m & self.pred(*p);
-                let to = *self.src(env.p, *low);
-                while left != 0 {
-                    let i = left.trailing_zeros() as usize;
-                    let same = lanes(left).filter(|&j| to[j] == to[i]).fold(0, |r, j| r | 1 << j);
-                    left &= !same;
-                    let byte = base + to[i] as i32 as i64;
-                    if byte < 0 || byte % 16 != 0 || byte / 16 >= env.p.code.len() as i64 {
-                        return Err(stop(FaultKind::OutOfBounds, format!("a jump to {byte:#x}"), same, pc));
-                    }
-                    self.split(same, (byte / 16) as u32, Wait::None);
+            Exec::Jump { p, low, high, base } => {
+                if let Some(high) = high
+                    && self.calls_system(env, pc, (*low, *high), m & self.pred(*p))?
+                {
+                    return Ok(());
                 }
+                let to = *self.src(env.p, *low);
+                self.jump(env.p, (to, *base), m & self.pred(*p), pc)?;
+            }
+            Exec::ActiveOut { b } => {
+                let mask = self.groups[self.current].mask;
+                lanes(m).for_each(|i| self.b[*b as usize & 15][i] = mask);
+            }
+            Exec::ActiveIn { b, quad } => {
+                // Lanes that wait elsewhere help for some instructions, between which nothing diverges.
+                let mask = self.b[*b as usize & 15][m.trailing_zeros() as usize];
+                let quads = (0..8).map(|q| 15 << (4 * q)).filter(|q| mask & q != 0).fold(0, |r, q| r | q);
+                self.groups[self.current].mask = if *quad { quads } else { mask };
             }
             Exec::Exit { p } => {
                 let m = m & self.pred(*p);

@@ -13,7 +13,8 @@ impl Warp {
         let mut out = [[0u32; 32]; 4];
         for i in lanes(m) {
             let fault = |e| memory(e, i, pc);
-            let how = Access::READ.strong(x.strong);
+            let object = self.plain_object(env, (x.space, at[i]));
+            let how = Access::READ.strong(x.strong || object.is_some());
             if x.poll
                 && let Ok((rank, off)) = shared(env.shared, at[i])
                 && let Ok(from) = env.shared[rank].find(off, size, "shared")
@@ -30,6 +31,9 @@ impl Warp {
                         init.forget(x.d.saturating_add(k as u8), 1 << i);
                     }
                 }
+            }
+            if let Some(place) = object {
+                env.shadow.pass(place, env.id).map_err(fault)?;
             }
             let mut bytes = [0; 16];
             self.read(env, x.space, at[i], &mut bytes[..size as usize], i).map_err(fault)?;
@@ -127,13 +131,56 @@ impl Warp {
         Ok(())
     }
 
-    /// `LDGDEPBAR` (`None`) and `DEPBAR.LE` of so many groups.
-    pub(super) fn copy_group(&mut self, env: &mut Env<'_>, pc: u32, wait: Option<u32>) -> Res<()> {
-        match wait {
-            None => self.copies.commit(),
-            Some(n) => self.copies.wait(env.shadow, n as usize).map_err(|e| memory(e, 0, pc))?,
+    /// An exchange of 16 bytes, with `c` only where the old value is `b`.
+    pub(super) fn exchange(
+        &mut self,
+        env: &mut Env<'_>,
+        pc: u32,
+        (space, addr): (Space, &Addr),
+        (d, b, c): (u8, &[Src; 4], Option<&[Src; 4]>),
+        m: u32,
+    ) -> Res<()> {
+        let at = self.address(env.p, addr);
+        let value =
+            |w: &Warp, s: &[Src; 4], i: usize| s.iter().rev().fold(0u128, |v, &s| v << 32 | w.src(env.p, s)[i] as u128);
+        let operands: [_; 32] = std::array::from_fn(|i| (value(self, b, i), c.map(|c| value(self, c, i))));
+        let mut out = [[0u32; 32]; 4];
+        for i in lanes(m) {
+            let fault = |e| memory(e, i, pc);
+            let (sp, a) = resolve(space, at[i]);
+            self.note(env, (sp, a), 16, Access::ATOMIC, None, (i, pc)).map_err(fault)?;
+            let mut bytes = [0; 16];
+            self.read(env, sp, a, &mut bytes, i).map_err(fault)?;
+            let old = u128::from_le_bytes(bytes);
+            let new = match operands[i] {
+                (b, Some(c)) => {
+                    if old == b {
+                        c
+                    } else {
+                        old
+                    }
+                }
+                (b, None) => b,
+            };
+            self.write(env, sp, a, &new.to_le_bytes(), i).map_err(fault)?;
+            for (k, out) in out.iter_mut().enumerate() {
+                out[i] = (old >> (32 * k)) as u32;
+            }
+        }
+        for (k, out) in out.iter().enumerate() {
+            self.put(gpr(d, k), m, out);
         }
         Ok(())
+    }
+
+    /// The barrier before sm_90 that a load looks at, if it does.
+    fn plain_object(&self, env: &Env<'_>, (space, a): (Space, u64)) -> Option<(usize, usize)> {
+        if !env.p.plain_barriers || space != Space::Shared {
+            return None;
+        }
+        let (rank, off) = shared(env.shared, a).ok()?;
+        let at = env.shared[rank].find(off, 4, "shared").ok()?;
+        Some((rank, at & !7)).filter(|place| env.objects.contains(place))
     }
 
     /// Tells the shadow of shared memory about an access; `data` is what a store writes. Gives the CTA and offset of shared
@@ -182,7 +229,14 @@ impl Warp {
         }
     }
 
-    fn read(&mut self, env: &mut Env<'_>, space: Space, a: u64, to: &mut [u8], lane: usize) -> Result<(), MemFault> {
+    pub(super) fn read(
+        &mut self,
+        env: &mut Env<'_>,
+        space: Space,
+        a: u64,
+        to: &mut [u8],
+        lane: usize,
+    ) -> Result<(), MemFault> {
         let (space, a) = place(space, a)?;
         let size = to.len() as u32;
         check_aligned(a, size, space.name())?;

@@ -8,8 +8,11 @@
 //! A group runs until it waits, ends, splits (the lanes that do not branch go on first), yields, or has run for long.
 
 mod control;
+mod gmma;
 mod memory;
 mod sync;
+mod system;
+mod tma;
 
 use super::hazard::{Distances, Hazards};
 use super::image::STACK_TOP;
@@ -144,6 +147,11 @@ pub struct Warp {
     copies: Copies,
     hazards: Option<Box<Hazards>>,
     init: Option<Box<Init>>,
+    products: gmma::Products,
+    /// Rank of its CTA in the cluster, its number in the CTA, and how many warps that has.
+    rank: u32,
+    number: u32,
+    warps: u32,
     /// Result of the last barrier reduction.
     pub bar_result: (u32, bool),
     /// Which group runs, and for how long it has.
@@ -172,8 +180,21 @@ fn memory(e: MemFault, lane: usize, pc: u32) -> Stop {
 
 impl Warp {
     /// A warp at the first instruction.
-    pub fn new(exists: u32, specials: Vec<Lanes>, hazards: Option<Hazards>, init: Option<Init>) -> Warp {
+    ///
+    /// `place`: the rank of its CTA in the cluster, its number in the CTA, and how many warps that has.
+    pub fn new(
+        exists: u32,
+        specials: Vec<Lanes>,
+        hazards: Option<Hazards>,
+        init: Option<Init>,
+        place: [u32; 3],
+    ) -> Warp {
+        let [rank, number, warps] = place;
         Warp {
+            products: gmma::Products::default(),
+            rank,
+            number,
+            warps,
             alive: exists,
             groups: vec![Group { mask: exists, pc: 0, wait: Wait::None }],
             r: Box::new(Registers(std::array::from_fn(|n| if n == 255 { [0; 32] } else { [JUNK | n as u32; 32] }))),
@@ -289,6 +310,14 @@ impl Warp {
                 {
                     return Err(stop(FaultKind::Uninitialized, message, missing, pc));
                 }
+                if env.p.products
+                    && active != 0
+                    && !matches!(ins.exec, Exec::Gmma(_))
+                    && let Err((message, earlier)) = self.products.watch(ins)
+                {
+                    let earlier = Some(earlier);
+                    return Err(Stop { earlier, ..stop(FaultKind::Hazard, message, active, pc) });
+                }
                 if (active != 0 || ins.always) && !self.simple(env, pc, &ins.exec, active)? {
                     self.groups[self.current].pc = pc + 1;
                     self.control(env, pc, &ins.exec, active)?;
@@ -316,13 +345,14 @@ impl Warp {
     #[inline]
     fn pass_time(&mut self, ins: &Ins) {
         self.time += ins.stall as u64;
-        if ins.wait | (ins.write_sb & ins.read_sb ^ 7) == 0 {
+        let wait = ins.wait | ins.named;
+        if wait | (ins.write_sb & ins.read_sb ^ 7) == 0 {
             return;
         }
         self.time -= ins.stall as u64;
-        if ins.wait != 0 {
+        if wait != 0 {
             for sb in 0..6 {
-                if ins.wait >> sb & 1 != 0 {
+                if wait >> sb & 1 != 0 {
                     self.time = self.time.max(self.ready[sb]);
                 }
             }
@@ -386,7 +416,15 @@ impl Warp {
             Exec::Atom(list) => list.iter().try_for_each(|x| self.atom(env, pc, x, m))?,
             Exec::ProxyFence => env.shadow.proxy_fence(env.id),
             Exec::Copy(x) => self.copy(env, pc, x, m)?,
-            Exec::CopyGroup(wait) => self.copy_group(env, pc, *wait)?,
+            Exec::CopyGroup => self.copies.commit(),
+            Exec::WaitFor { groups, .. } => {
+                if let Some(n) = groups {
+                    self.copies.wait(env.shadow, *n as usize).map_err(|e| memory(e, 0, pc))?;
+                }
+            }
+            Exec::Exchange128 { space, addr, d, b, c } => {
+                self.exchange(env, pc, (*space, addr), (*d, b, c.as_ref()), m)?;
+            }
             Exec::Syncs(x) => self.syncs(env, pc, x, m)?,
             Exec::Bulk(x) => self.bulk(env, pc, x, m)?,
             Exec::AsyncStore(x) => self.async_store(env, pc, x, m)?,
@@ -403,7 +441,7 @@ impl Warp {
             Exec::Matrix { load, trans, addr, r, count } => {
                 self.matrix(env, pc, (*load, *trans, *r, *count), addr, m)?
             }
-            Exec::Mma { op, r: [d, a, b, c] } => {
+            Exec::Mma { op, r: [d, a, b, c], meta } => {
                 self.whole(m, pc)?;
                 let [na, nb, nc] = op.registers();
                 let list = |first: u8, n: usize| -> Vec<Lanes> {
@@ -411,11 +449,34 @@ impl Warp {
                         .map(|k| if first == 255 { [0; 32] } else { self.r.0[(first as usize + k).min(255)] })
                         .collect()
                 };
-                let out = op.compute(&list(*a, na), &list(*b, nb), &list(*c, nc));
+                let meta = meta.map(|(s, selector)| (self.src(env.p, s), selector));
+                let out = op.compute(&list(*a, na), &list(*b, nb), &list(*c, nc), meta);
                 for (k, out) in out.iter().enumerate() {
                     self.put(gpr(*d, k), m, out);
                 }
             }
+            Exec::Mma884 { op, r: [d, a, b, c] } => {
+                self.whole(m, pc)?;
+                let two = |first: u8| -> [Lanes; 2] {
+                    std::array::from_fn(
+                        |k| if first == 255 { [0; 32] } else { self.r.0[(first as usize + k).min(255)] },
+                    )
+                };
+                let out = op.compute(&two(*a), &two(*b), &two(*c));
+                for (k, out) in out.iter().enumerate() {
+                    self.put(gpr(*d, k), m, out);
+                }
+            }
+            Exec::Gmma(x) => self.gmma(env, pc, x, m)?,
+            Exec::GroupArrive => {
+                self.whole(m, pc)?;
+                self.products.arrive();
+            }
+            Exec::GroupWait(n) => {
+                self.whole(m, pc)?;
+                self.products.wait(*n as usize);
+            }
+            Exec::Tensor(x) => self.tensor(env, pc, x, m)?,
             Exec::Movm { d, a } => {
                 self.whole(m, pc)?;
                 let out = super::tensor::transpose(self.src(env.p, *a));
@@ -477,12 +538,14 @@ impl Warp {
                 self.put(*d, m, &[leader; 32]);
                 self.put_pred(*p, m, 1u32.checked_shl(leader).unwrap_or(0));
             }
-            Exec::ToUniform { d, p, a } => {
+            Exec::ToUniform { d, p, a, or } => {
                 let a = *self.src(env.p, *a);
                 let first = a[m.trailing_zeros() as usize];
                 self.put(*d, m, &a);
-                let same = lanes(m).all(|i| a[i] == first);
-                self.put_pred(*p, m, if same { 0 } else { u32::MAX });
+                // The lanes for which another one was taken.
+                let others = lanes(m).filter(|&i| a[i] != first).fold(0, |r, i| r | 1 << i);
+                let before = if *or { self.pred(*p) } else { 0 };
+                self.put_pred(*p, m, others | before);
             }
             Exec::PredsOut { d, a, shift, mask, uniform } => {
                 let a = self.src(env.p, *a);

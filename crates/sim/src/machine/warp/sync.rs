@@ -15,7 +15,7 @@ const MOST: u32 = (1 << 20) - 1;
 
 /// The parts of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Object {
+pub(super) struct Object {
     pending: u32,
     expected: u32,
     bytes: i32,
@@ -49,7 +49,7 @@ impl Object {
         Ok(())
     }
 
-    fn expect(&mut self, bytes: i64) -> Result<(), String> {
+    pub(super) fn expect(&mut self, bytes: i64) -> Result<(), String> {
         let sum = self.bytes as i64 + bytes;
         if sum.abs() > MOST as i64 {
             return Err(format!("{sum} bytes pending at a barrier in memory, which holds {MOST} at most"));
@@ -69,7 +69,7 @@ impl Object {
 }
 
 impl Warp {
-    fn here(&self, env: &Env<'_>, a: u64, size: u32) -> Result<(usize, usize), MemFault> {
+    pub(super) fn here(&self, env: &Env<'_>, a: u64, size: u32) -> Result<(usize, usize), MemFault> {
         let (sp, a) = resolve(Space::Generic, if a >> 32 == 0 { crate::memory::SHARED | a } else { a });
         if sp != Space::Shared {
             let message = format!("{a:#x} is no address of shared memory");
@@ -81,7 +81,7 @@ impl Warp {
     }
 
     /// Changes the object at an address; gives its word before.
-    fn change(
+    pub(super) fn change(
         &self,
         env: &mut Env<'_>,
         (a, lane, pc): (u64, usize, u32),
@@ -111,6 +111,9 @@ impl Warp {
         let (low, high) = (*self.src(env.p, x.b[0]), *self.src(env.p, x.b[1]));
         let mut out = [[0u32; 32]; 2];
         let mut yes = 0;
+        if matches!(x.what, SyncsOp::Plain | SyncsOp::PlainCopies) {
+            return self.plain_arrival(env, pc, x, m);
+        }
         // A uniform destination means that the warp does it once.
         let once = 1u32 << m.trailing_zeros();
         let m = if matches!(x.what, SyncsOp::Exchange) || x.once { once } else { m };
@@ -133,6 +136,7 @@ impl Warp {
                     put(&mut env.shared[place.0].data, place.1, 8, new);
                     before
                 }
+                SyncsOp::Plain | SyncsOp::PlainCopies => 0,
                 SyncsOp::Invalidate => {
                     if !env.objects.remove(&place) {
                         let message = "there is no initialised barrier here";
@@ -196,6 +200,43 @@ impl Warp {
             self.put(x.d, m, &out[0]);
             self.put(x.d.next(1), m, &out[1]);
         }
+        Ok(())
+    }
+
+    /// Before sm_90 plain stores make an object, and plain loads look at it: bits 29:0 hold 2^30 minus the arrivals of a phase,
+    /// bits 62:32 2^31 minus those that are missing, bit 63 is the parity of the phase, into which the last arrival carries.
+    fn plain_arrival(&mut self, env: &mut Env<'_>, pc: u32, x: &Syncs, m: u32) -> Res<()> {
+        let at = self.address(env.p, &x.addr);
+        let mut out = [[0u32; 32]; 2];
+        for i in lanes(m) {
+            let fault = |e| memory(e, i, pc);
+            let place = self.here(env, at[i], 8).map_err(fault)?;
+            let who = Who { warp: env.id, lane: i as u32, pc };
+            env.shadow.access(place, 8, Access::ATOMIC, false, who).map_err(fault)?;
+            env.objects.insert(place);
+            let copies = x.what == SyncsOp::PlainCopies;
+            // The warp's copies are those of all its lanes: they complete with the last of them that arrives.
+            if copies && i == 31 - m.leading_zeros() as usize {
+                for piece in self.copies.take() {
+                    env.shadow.complete_on(place, piece);
+                }
+            }
+            env.shadow.arrive(place, env.id);
+            let before = get(&env.shared[place.0].data, place.1, 8);
+            let (low, mut high) = (before as u32, (before >> 32) as u32);
+            if high & 0x7fff_ffff == 0 || low >> 30 != 0 {
+                return Err(stop(FaultKind::BarrierMisuse, "there is no initialised barrier here", 1 << i, pc));
+            }
+            high = high.wrapping_add(1);
+            if high & 0x7fff_ffff == 0 {
+                high |= 0x4000_0000 + (low & 0x3fff_ffff);
+                env.shadow.phase_ends(place);
+            }
+            put(&mut env.shared[place.0].data, place.1, 8, low as u64 | (high as u64) << 32);
+            (out[0][i], out[1][i]) = (before as u32, (before >> 32) as u32);
+        }
+        self.put(x.d, m, &out[0]);
+        self.put(x.d.next(1), m, &out[1]);
         Ok(())
     }
 
@@ -288,7 +329,7 @@ impl Warp {
     }
 }
 
-fn combine(to: &mut [u8], from: &[u8], f: &AtomFn, bytes: usize) {
+pub(super) fn combine(to: &mut [u8], from: &[u8], f: &AtomFn, bytes: usize) {
     for (to, from) in to.chunks_mut(bytes).zip(from.chunks(bytes)) {
         let new = f(get(to, 0, bytes as u32), get(from, 0, bytes as u32), 0);
         put(to, 0, bytes as u32, new);
