@@ -6,6 +6,7 @@ use crate::tools::{only, read, take};
 use arch::Target;
 use diag::Diagnostic;
 use diag::render::Source;
+use sim::timing::Latencies;
 use sim::{Config, Launch};
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,11 @@ fn run(args: &[String]) -> Result<u8, String> {
     let target = take(&mut args, "--arch")?.unwrap_or_else(|| "sm_90".into());
     let target = Target::parse(&target).ok_or_else(|| format!("unknown target '{target}'"))?;
     let engine = take(&mut args, "--engine")?;
+    let trace = args.iter().position(|a| a == "--trace").map(|i| args.remove(i)).is_some();
+    let latencies = match take(&mut args, "--latency")? {
+        Some(list) => latencies(&list)?,
+        None => Latencies::default(),
+    };
     let timing = args.iter().position(|a| a == "--timing").map(|i| args.remove(i)).is_some();
     let path = only(&args, "the module to run")?;
     let text = read(&path)?;
@@ -53,8 +59,25 @@ fn run(args: &[String]) -> Result<u8, String> {
 
     let source = Source::new(path, &text);
     let config = Config::default();
+    let sass = |cubin: &[u8]| {
+        if trace {
+            let each = |s: &sim::Step| {
+                let [x, y, z] = s.cta;
+                let (lanes, text) = (s.active, &s.text);
+                report::out(&format!("({x},{y},{z}) warp {} {lanes:08x} {:06x} {text}\n", s.warp, s.offset));
+            };
+            sim::trace_sass(cubin, &launch, &config, Box::new(each)).map(|o| (o, None))
+        } else if timing {
+            sim::time_sass(cubin, &launch, &config, &latencies).map(|(o, t)| (o, Some(t)))
+        } else {
+            sim::run_sass(cubin, &launch, &config).map(|o| (o, None))
+        }
+    };
+    if trace && !is_cubin && !by_sass {
+        return Err("--trace shows machine code: give a cubin, or --engine sass".into());
+    }
     let outcome = if is_cubin {
-        sim::run_sass(&text, &launch, &config)
+        sass(&text)
     } else {
         let (module, mut list) = ptx::parse_bytes(&text);
         if !list.iter().any(Diagnostic::is_error) {
@@ -74,17 +97,17 @@ fn run(args: &[String]) -> Result<u8, String> {
                 options: format!("-arch {target} "),
             };
             match compile::compile(&module, &request) {
-                Ok(output) => sim::run_sass(&output.cubin, &launch, &config),
+                Ok(output) => sass(&output.cubin),
                 Err(list) => {
                     show(&list, &source);
                     return Ok(1);
                 }
             }
         } else {
-            sim::run_ptx(&module, &launch, &config)
+            sim::run_ptx(&module, &launch, &config).map(|o| (o, None))
         }
     };
-    let outcome = match outcome {
+    let (outcome, estimate) = match outcome {
         Ok(outcome) => outcome,
         Err(fault) => {
             show(&[Diagnostic::from(*fault)], &source);
@@ -104,13 +127,37 @@ fn run(args: &[String]) -> Result<u8, String> {
     }
     if timing {
         let s = &outcome.stats;
-        let cycles = if s.cycles > 0 { format!(", about {} cycles", s.cycles) } else { String::new() };
+        if let Some(t) = &estimate {
+            report::out(&t.report());
+        }
+        let cycles =
+            if s.cycles > 0 && estimate.is_none() { format!(", about {} cycles", s.cycles) } else { String::new() };
         report::out(&format!(
             "{} warp instructions, {} thread instructions{cycles}\n",
             s.warp_instructions, s.thread_instructions
         ));
     }
     Ok(0)
+}
+
+/// `global=600,shared=25,constant=40,sectors=2,sms=132`: what the estimate assumes, where it is not the default.
+fn latencies(list: &str) -> Result<Latencies, String> {
+    let mut l = Latencies::default();
+    for part in list.split(',') {
+        let bad =
+            || format!("--latency takes global=, shared=, constant=, sectors= and sms= with a number, not '{part}'");
+        let (name, value) = part.split_once('=').ok_or_else(bad)?;
+        let whole = || value.parse::<u32>().map_err(|_| bad());
+        match name {
+            "global" => l.global = whole()?,
+            "shared" => l.shared = whole()?,
+            "constant" => l.constant = whole()?,
+            "sectors" => l.sectors = value.parse().ok().filter(|&s: &f64| s > 0.0).ok_or_else(bad)?,
+            "sms" => l.sms = whole()?.max(1),
+            _ => return Err(bad()),
+        }
+    }
+    Ok(l)
 }
 
 /// Size, and the first words as numbers: integers and, where they look like such, floats.

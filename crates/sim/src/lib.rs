@@ -29,7 +29,8 @@ mod world;
 pub use fault::{Fault, FaultKind, Other, Place, SourceLine};
 pub use interp::run_ptx;
 pub use launch::{Arg, Launch};
-pub use machine::{run_sass, unmodelled};
+pub use machine::timing;
+pub use machine::{Step, run_sass, time_sass, trace_sass, unmodelled};
 
 /// How to run.
 #[derive(Clone, Debug)]

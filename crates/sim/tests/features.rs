@@ -9,7 +9,7 @@ use testkit::oracle;
 /// Kernels whose code has an instruction that the tables do not know yet, by chip.
 const UNKNOWN: [(&str, &str); 1] = [("cluster_atomics", "sm_90a")];
 /// Beginnings of names of kernels whose code the simulator of machine code does not run yet: the interpreter alone runs them.
-const ALONE: [&str; 6] = ["tex_", "tld4_", "surface", "mma_sp_", "wgmma_", "tensor_"];
+const ALONE: [&str; 3] = ["tex_", "tld4_", "surface"];
 
 #[test]
 fn ptx_and_vendor_code_agree() {

@@ -69,6 +69,7 @@ pub fn unmodelled(code: &[u128], sm: u16) -> Vec<(usize, String, String)> {
         reserved: 0,
         world: crate::world::World::default(),
         sm,
+        registers: 0,
     };
     let p = decode(&image);
     let text = |i: usize| match &p.insts[i] {
@@ -1035,6 +1036,7 @@ mod tests {
             reserved: 0x400,
             world: Default::default(),
             sm: 90,
+            registers: 0,
         };
         let mut gaps = Vec::new();
         let mut families = std::collections::BTreeSet::new();

@@ -5,7 +5,8 @@ use super::hazard::{Distances, Hazards};
 use super::image::Image;
 use super::init::Init;
 use super::program::{Lanes, Program};
-use super::warp::{Arrival, Env, Stop, Wait, Warp};
+use super::timing::{Latencies, Occupancy, Timing};
+use super::warp::{Arrival, Env, Stop, Wait, Warp, Watch};
 use crate::fault::{Fault, FaultKind, Other, Place};
 use crate::launch::Launch;
 use crate::memory::{Global, SHARED_HIGH, Window};
@@ -13,6 +14,7 @@ use crate::shadow::{Checks, Clock, Shadow, Who};
 use crate::shape::{self, Engine, Run, Shape};
 use crate::{Config, Outcome};
 use rustc_hash::FxHashSet;
+use std::sync::{Mutex, MutexGuard};
 
 const SLICE: u32 = 4096;
 const QUANTUM: u64 = 4_000_000;
@@ -22,6 +24,69 @@ const QUANTUM: u64 = 4_000_000;
 /// # Errors
 /// The first fault, with kernel, CTA, thread and instruction. A hazard names both instructions.
 pub fn run_sass(cubin: &[u8], launch: &Launch, config: &Config) -> Result<Outcome, Box<Fault>> {
+    watched(cubin, launch, config, |_, _| None).map(|done| done.0)
+}
+
+/// As [`run_sass`], with an estimate of the time that it takes. One processor runs it.
+///
+/// # Errors
+/// As [`run_sass`].
+pub fn time_sass(
+    cubin: &[u8],
+    launch: &Launch,
+    config: &Config,
+    latencies: &Latencies,
+) -> Result<(Outcome, Timing), Box<Fault>> {
+    let start = |p: &Program, image: &Image| {
+        let mut t = Timing::new(p, image.sm, *latencies);
+        let shared = image.shared + launch.shared;
+        t.occupancy = Occupancy::of(image.sm, image.registers, shared, launch.threads() as u32).unwrap_or_default();
+        Some(Watch::Time(Box::new(t)))
+    };
+    let (outcome, watch) = watched(cubin, launch, config, start)?;
+    let timing = match watch {
+        Some(Watch::Time(t)) => *t,
+        _ => Timing::default(),
+    };
+    Ok((outcome, timing))
+}
+
+/// One instruction that a warp issues.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The CTA.
+    pub cta: [u32; 3],
+    /// The warp's number in it.
+    pub warp: u32,
+    /// Byte offset of the instruction.
+    pub offset: u32,
+    /// Lanes that run together, and those of them whose guard is true.
+    pub lanes: u32,
+    /// See `lanes`.
+    pub active: u32,
+    /// The instruction.
+    pub text: String,
+}
+
+/// As [`run_sass`]; `each` is told of every instruction before it is executed, in the order of execution. One processor runs it.
+///
+/// # Errors
+/// As [`run_sass`].
+pub fn trace_sass(
+    cubin: &[u8],
+    launch: &Launch,
+    config: &Config,
+    each: Box<dyn FnMut(&Step) + Send>,
+) -> Result<Outcome, Box<Fault>> {
+    watched(cubin, launch, config, |_, _| Some(Watch::Steps(each))).map(|done| done.0)
+}
+
+fn watched(
+    cubin: &[u8],
+    launch: &Launch,
+    config: &Config,
+    watch: impl FnOnce(&Program, &Image) -> Option<Watch>,
+) -> Result<(Outcome, Option<Watch>), Box<Fault>> {
     let named = |mut f: Box<Fault>| {
         f.kernel = launch.kernel.clone();
         f
@@ -31,9 +96,14 @@ pub fn run_sass(cubin: &[u8], launch: &Launch, config: &Config) -> Result<Outcom
         Image::load(cubin, launch, &mut global).map_err(|e| named(Box::new(Fault::new(FaultKind::Launch, e))))?;
     let p = decode(&image);
     let shape = Shape { launch, cluster: launch.cluster.unwrap_or([1; 3]) };
-    let grid = Grid { p, image, shape, config };
+    let watch = watch(&p, &image).map(Mutex::new);
+    // What is watched happens once, in order.
+    let one = Config { threads: 1, ..config.clone() };
+    let config = if watch.is_some() { &one } else { config };
+    let grid = Grid { p, image, shape, config, watch };
     let stats = shape::run(&grid, shape.total(), &mut global, config).map_err(named)?;
-    Ok(Outcome { buffers: grid.image.world.contents(&global), printed: global.printed, stats })
+    let outcome = Outcome { buffers: grid.image.world.contents(&global), printed: global.printed, stats };
+    Ok((outcome, grid.watch.and_then(|w| w.into_inner().ok())))
 }
 
 struct Grid<'a> {
@@ -41,6 +111,7 @@ struct Grid<'a> {
     image: Image,
     shape: Shape<'a>,
     config: &'a Config,
+    watch: Option<Mutex<Watch>>,
 }
 
 /// Lanes that have arrived at a barrier, by warp.
@@ -108,6 +179,16 @@ impl Engine for Grid<'_> {
                 for w in c.ctas.iter().flat_map(|cta| &cta.warps) {
                     run.cycles = run.cycles.max(w.time);
                 }
+                if let Some(Watch::Time(t)) = self.watch().as_deref_mut() {
+                    for cta in &c.ctas {
+                        let longest = cta.warps.iter().map(|w| w.time).max().unwrap_or(0);
+                        t.ctas += 1;
+                        t.warps += cta.warps.len() as u64;
+                        t.sum += cta.warps.iter().map(|w| w.time).sum::<u64>();
+                        t.cta_cycles += longest;
+                        t.longest = t.longest.max(longest);
+                    }
+                }
                 return Ok(true);
             }
             let waits = |w: &Warp| w.groups.iter().any(|g| g.wait == Wait::Cluster);
@@ -137,6 +218,10 @@ impl Engine for Grid<'_> {
 }
 
 impl Grid<'_> {
+    fn watch(&self) -> Option<MutexGuard<'_, Watch>> {
+        self.watch.as_ref().and_then(|w| w.lock().ok())
+    }
+
     fn cta(&self, index: [u32; 3], rank: u32) -> Cta {
         let warps: Vec<Warp> = (0..self.shape.warps())
             .map(|w| {
@@ -196,7 +281,10 @@ impl Grid<'_> {
         w: usize,
     ) -> Result<(), Box<Fault>> {
         let mut arrivals = Vec::new();
+        let mut watch = self.watch();
         let mut env = Env {
+            watch: watch.as_deref_mut(),
+            cta: cta.index,
             p: &self.p,
             banks: &self.image.banks,
             global: &mut run.global,
@@ -263,6 +351,15 @@ impl Grid<'_> {
             let (brought, threads) = (b.brought, b.threads);
             *b = Barrier { arrived: vec![0; cta.warps.len()], ..Barrier::default() };
             let clock = std::mem::take(&mut cta.clocks[id]);
+            if let Some(Watch::Time(t)) = self.watch().as_deref_mut() {
+                let here = |w: &Warp| w.groups.iter().find(|g| g.wait == Wait::Barrier(id as u8)).map(|g| g.pc);
+                let last = cta.warps.iter().filter(|w| here(w).is_some()).map(|w| w.time).max().unwrap_or(0);
+                for w in &mut cta.warps {
+                    if let Some(pc) = here(w) {
+                        w.leave_barrier(t, pc, last);
+                    }
+                }
+            }
             for (n, w) in cta.warps.iter_mut().enumerate() {
                 let waits = w.groups.iter().find(|g| g.wait == Wait::Barrier(id as u8)).map(|g| g.pc);
                 let Some(pc) = waits else { continue };

@@ -103,6 +103,8 @@ pub struct Image {
     pub world: World,
     /// The SM number of the file.
     pub sm: u16,
+    /// Registers of a thread.
+    pub registers: u32,
 }
 
 /// Largest section of globals, in bytes.
@@ -224,7 +226,17 @@ impl Image {
         }
         let constant = banks[3].clone();
         let reserved = layout.reserved;
-        Ok(Image { code, banks, param, constant, shared: shared.max(reserved), reserved, world, sm })
+        Ok(Image {
+            code,
+            banks,
+            param,
+            constant,
+            shared: shared.max(reserved),
+            reserved,
+            world,
+            sm,
+            registers: text.info >> 24,
+        })
     }
 }
 

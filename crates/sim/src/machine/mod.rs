@@ -15,7 +15,8 @@ mod quadpair;
 mod seen;
 mod sparse;
 mod tensor;
+pub mod timing;
 mod warp;
 
 pub use decode::unmodelled;
-pub use grid::run_sass;
+pub use grid::{Step, run_sass, time_sass, trace_sass};

@@ -13,11 +13,13 @@ mod memory;
 mod sync;
 mod system;
 mod tma;
+mod watch;
 
 use super::hazard::{Distances, Hazards};
 use super::image::STACK_TOP;
 use super::init::Init;
 use super::program::*;
+use super::timing::{Lost, Timing};
 use crate::copies::Copies;
 use crate::fault::{FaultKind, MemFault};
 use crate::memory::{Window, check_aligned, get, put};
@@ -121,6 +123,18 @@ pub struct Env<'a> {
     pub distances: &'a mut Distances,
     /// Threads that arrived at the barrier of the cluster.
     pub cluster: &'a mut u32,
+    /// Who watches, where somebody does.
+    pub watch: Option<&'a mut Watch>,
+    /// The CTA.
+    pub cta: [u32; 3],
+}
+
+/// Who looks at what a launch does while it runs.
+pub enum Watch {
+    /// An estimate of its time.
+    Time(Box<Timing>),
+    /// Somebody who is told of each instruction.
+    Steps(Box<dyn FnMut(&super::grid::Step) + Send>),
 }
 
 /// Registers, aligned as the widest vectors want it.
@@ -162,6 +176,8 @@ pub struct Warp {
     /// Estimated cycles, and when scoreboards are expected to clear.
     pub time: u64,
     ready: [u64; 6],
+    /// By scoreboard: what it is waited for, and the cycles of it that are lost for another reason.
+    cause: [(Lost, Lost, u64); 6],
 }
 
 type Res<T> = Result<T, Stop>;
@@ -215,6 +231,7 @@ impl Warp {
             issued: 0,
             time: 0,
             ready: [0; 6],
+            cause: [(Lost::Scoreboard, Lost::Memory, 0); 6],
         }
     }
 
@@ -299,7 +316,11 @@ impl Warp {
                 self.issued += 1;
                 let active = mask & self.pred(ins.guard);
                 *env.threads += active.count_ones() as u64;
-                self.pass_time(ins);
+                if env.watch.is_none() {
+                    self.pass_time(ins);
+                } else {
+                    self.watched(env, pc, mask, active);
+                }
                 if let Some(h) = &mut self.hazards
                     && let Err(h) = h.issue(env.distances, env.p, pc, mask, active)
                 {
@@ -343,7 +364,7 @@ impl Warp {
     }
 
     #[inline]
-    fn pass_time(&mut self, ins: &Ins) {
+    pub(super) fn pass_time(&mut self, ins: &Ins) {
         self.time += ins.stall as u64;
         let wait = ins.wait | ins.named;
         if wait | (ins.write_sb & ins.read_sb ^ 7) == 0 {
