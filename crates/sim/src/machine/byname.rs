@@ -195,6 +195,18 @@ impl Decoder<'_> {
                     _ => return gap("this state"),
                 }
             }
+            "NANOSLEEP" => {
+                inst.all();
+                return Ok(Exec::Yield);
+            }
+            "QSPC" => {
+                let Some(space) = [("G", 0), ("L", 1), ("S", 2)].into_iter().find(|s| take(w, s.0)) else {
+                    return gap("this space");
+                };
+                let addr = self.shown_address(inst, 0, true)?;
+                let (p, d) = (Self::p(inst, S::Pu), Self::dst(inst, S::Rd));
+                Exec::Qspc { addr, space: space.1, p, d }
+            }
             "CCTL" | "CCTLL" => {
                 inst.all();
                 return Ok(Exec::Nop);

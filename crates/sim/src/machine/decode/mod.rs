@@ -1,5 +1,13 @@
 //! From instruction words to a [`Program`].
 
+mod asynchronous;
+mod atomics;
+mod control;
+mod loops;
+mod memory;
+#[cfg(test)]
+mod tests;
+
 use super::alu::{self, Fetch};
 use super::hazard;
 use super::image::Image;
@@ -15,11 +23,14 @@ use sass::inst::{Inst, Operand, Value};
 use sass::latency::{self, Class};
 use sass::reg::{File, Reg};
 
+pub(in crate::machine) use atomics::{float_atom, integer_atom};
+use loops::{mark_loops, mark_polls};
+
 type Gap = String;
 /// What is decoded, or why it cannot be.
-pub(super) type Result<X> = std::result::Result<X, Gap>;
+pub(in crate::machine) type Result<X> = std::result::Result<X, Gap>;
 
-pub(super) fn gap<X>(what: impl Into<String>) -> Result<X> {
+pub(in crate::machine) fn gap<X>(what: impl Into<String>) -> Result<X> {
     Err(what.into())
 }
 
@@ -81,55 +92,6 @@ pub fn unmodelled(code: &[u128], sm: u16) -> Vec<(usize, String, String)> {
         _ => None,
     });
     found.collect()
-}
-
-/// Machine code does not tell volatile loads of shared memory from others. A load that is repeated from an unchanged
-/// address in a short loop that stores nothing can only wait for another thread.
-fn mark_polls(code: &mut [Ins]) {
-    for at in 0..code.len() {
-        let Exec::Bra { target, .. } = code[at].exec else { continue };
-        let start = target as usize;
-        if start > at || at - start > 8 {
-            continue;
-        }
-        let quiet =
-            |i: &Ins| !matches!(i.exec, Exec::Store(_) | Exec::Atom(_) | Exec::Bar { .. } | Exec::Matrix { .. });
-        if !code[start..at].iter().all(quiet) {
-            continue;
-        }
-        for k in start..at {
-            let Exec::Load(l) = &code[k].exec else { continue };
-            let base: Vec<u16> = code[k].uses.iter().filter(|u| u.slot.is_some()).map(|u| u.reg).collect();
-            let moves = code[start..at].iter().any(|i| i.defs.iter().any(|d| base.contains(&d.reg)));
-            if l.space == Space::Shared
-                && !moves
-                && let Exec::Load(l) = &mut code[k].exec
-            {
-                l.poll = true;
-            }
-        }
-    }
-}
-
-/// Instructions between the load of a loop that ends in a compare-and-swap, and that swap.
-const LOOP: usize = 24;
-
-/// An atomic operation that the machine lacks is a loop: a load, the operation, a compare-and-swap with
-/// what was loaded.
-/// Its load is part of the atomic operation.
-fn mark_loops(p: &mut Program) {
-    let (code, insts) = (&mut p.code, &p.insts);
-    for at in 0..code.len() {
-        let Exec::Atom(list) = &code[at].exec else { continue };
-        let x = &list[0];
-        let swaps = insts[at].as_ref().is_some_and(|i| i.form().name.contains("_CAS"));
-        let (addr, old) = (x.addr, x.b[0]);
-        for ins in code[at.saturating_sub(LOOP)..at].iter_mut().filter(|_| swaps) {
-            if let Exec::Load(l) = &mut ins.exec {
-                l.strong |= l.addr == addr || Src::R(l.d) == old;
-            }
-        }
-    }
 }
 
 /// What is read in this slot decides where control goes, which memory is touched, or what others see.
@@ -200,14 +162,14 @@ fn pp_matters(inst: &Seen<'_>) -> bool {
 const PLAIN: [&str; 5] = ["", ".LUT", ".S32", ".S32.SAT", ".BF"];
 
 /// Decodes the instructions of one section.
-pub(super) struct Decoder<'a> {
-    pub(super) image: &'a Image,
+pub(in crate::machine) struct Decoder<'a> {
+    pub(in crate::machine) image: &'a Image,
     p: Program,
     consts: FxHashMap<u32, u32>,
-    pub(super) pc: u32,
+    pub(in crate::machine) pc: u32,
 }
 
-pub(super) fn pred(o: &Operand) -> Pred {
+pub(in crate::machine) fn pred(o: &Operand) -> Pred {
     match o.as_reg() {
         Some(r) => Pred { uniform: r.file() == File::Upred, index: r.index().min(7) as u8, neg: o.inv },
         None => Pred::TRUE,
@@ -272,7 +234,7 @@ impl Decoder<'_> {
         }
     }
 
-    pub(super) fn k(&mut self, value: u32) -> Src {
+    pub(in crate::machine) fn k(&mut self, value: u32) -> Src {
         let consts = &mut self.p.consts;
         Src::K(*self.consts.entry(value).or_insert_with(|| {
             consts.push([value; 32]);
@@ -293,7 +255,7 @@ impl Decoder<'_> {
     }
 
     /// Word `n` of the operand in a slot.
-    pub(super) fn word(&mut self, inst: &Seen<'_>, slot: S, n: u32) -> Result<Src> {
+    pub(in crate::machine) fn word(&mut self, inst: &Seen<'_>, slot: S, n: u32) -> Result<Src> {
         let Some(i) = inst.slot(slot) else { return Ok(self.k(0)) };
         match inst.inst().operands[i].value {
             Value::Reg(r) => self.reg(r, n),
@@ -320,11 +282,11 @@ impl Decoder<'_> {
         }
     }
 
-    pub(super) fn src(&mut self, inst: &Seen<'_>, slot: S) -> Result<Src> {
+    pub(in crate::machine) fn src(&mut self, inst: &Seen<'_>, slot: S) -> Result<Src> {
         self.word(inst, slot, 0)
     }
 
-    pub(super) fn dst(inst: &Seen<'_>, slot: S) -> Dst {
+    pub(in crate::machine) fn dst(inst: &Seen<'_>, slot: S) -> Dst {
         match inst.get(slot).and_then(|o| o.as_reg()) {
             Some(r) if r.is_const() => Dst::None,
             Some(r) if r.file() == File::Ugpr => Dst::U(r.index() as u8),
@@ -342,18 +304,18 @@ impl Decoder<'_> {
     }
 
     /// A GPR destination or source by number; 255 is RZ.
-    pub(super) fn gpr(inst: &Seen<'_>, slot: S) -> u8 {
+    pub(in crate::machine) fn gpr(inst: &Seen<'_>, slot: S) -> u8 {
         match inst.get(slot).and_then(|o| o.as_reg()) {
             Some(r) => r.index().min(255) as u8,
             None => 255,
         }
     }
 
-    pub(super) fn p(inst: &Seen<'_>, slot: S) -> Pred {
+    pub(in crate::machine) fn p(inst: &Seen<'_>, slot: S) -> Pred {
         inst.get(slot).map_or(Pred::TRUE, pred)
     }
 
-    pub(super) fn imm(inst: &Seen<'_>, slot: S) -> Option<i64> {
+    pub(in crate::machine) fn imm(inst: &Seen<'_>, slot: S) -> Option<i64> {
         match inst.get(slot)?.value {
             Value::Imm(v) => Some(v),
             _ => None,
@@ -361,7 +323,7 @@ impl Decoder<'_> {
     }
 
     /// The instruction index that a target names.
-    pub(super) fn target(&self, inst: &Seen<'_>, slot: S) -> Result<u32> {
+    pub(in crate::machine) fn target(&self, inst: &Seen<'_>, slot: S) -> Result<u32> {
         match inst.get(slot).map(|o| o.value) {
             Some(Value::Target(t)) => {
                 let byte = (self.pc as i64 + 1) * 16 + t;
@@ -374,7 +336,7 @@ impl Decoder<'_> {
         }
     }
 
-    pub(super) fn addr(&mut self, inst: &Seen<'_>, base: S, offset: S, wide: bool) -> Result<Addr> {
+    pub(in crate::machine) fn addr(&mut self, inst: &Seen<'_>, base: S, offset: S, wide: bool) -> Result<Addr> {
         let low = self.word(inst, base, 0)?;
         let high = if wide { Some(self.word(inst, base, 1)?) } else { None };
         Ok(Addr { low, high, uniform: None, wide: None, scale: 1, offset: Self::imm(inst, offset).unwrap_or(0) })
@@ -705,7 +667,7 @@ impl Decoder<'_> {
     }
 
     /// A lane-wise operation with its operands.
-    pub(super) fn operation(&mut self, inst: &Seen<'_>, op: alu::AluOp) -> Result<Exec> {
+    pub(in crate::machine) fn operation(&mut self, inst: &Seen<'_>, op: alu::AluOp) -> Result<Exec> {
         let zero = self.k(0);
         let mut s = [zero; 6];
         let mut n = 0;
@@ -731,342 +693,5 @@ impl Decoder<'_> {
             *to = Self::p(inst, slot);
         }
         Ok(Exec::Alu { s, n: n as u8, pin, d: Self::dst(inst, S::Rd), nd: op.nd, pout, f: op.f })
-    }
-
-    fn atom(&mut self, inst: &Seen<'_>, name: &str, size: u8, f: AtomFn) -> Result<Exec> {
-        let shared = name.starts_with("ATOMS");
-        let space = if shared {
-            Space::Shared
-        } else if name.starts_with("ATOM_") || name == "ATOM" {
-            Space::Generic
-        } else {
-            Space::Global
-        };
-        let mut addr = self.addr(inst, S::Ra, S::Imm, !shared && inst.modifier(M::E) != 0)?;
-        if name == "ATOMS_U" {
-            addr.uniform = Some(self.src(inst, S::URc)?);
-        }
-        let zero = self.k(0);
-        let b = [self.word(inst, S::Rb, 0)?, if size == 8 { self.word(inst, S::Rb, 1)? } else { zero }];
-        Ok(Exec::Atom(vec![Atom {
-            space,
-            addr,
-            size,
-            d: Self::gpr(inst, S::Rd),
-            p: Self::p(inst, S::Pu),
-            b,
-            c: [zero; 2],
-            f,
-            result: AtomResult::Old,
-        }]))
-    }
-
-    fn matrix(&mut self, inst: &Seen<'_>) -> Result<Exec> {
-        if pp_matters(inst) {
-            return gap("its predicate");
-        }
-        for slot in [S::Ra, S::Rb, S::Rc] {
-            self.src(inst, slot)?;
-        }
-        let text = sass::text::print(inst.inst(), 0, &sass::text::NoLabels);
-        let name = text.split_whitespace().find(|w| !w.starts_with('@')).unwrap_or_default();
-        inst.form().mods.iter().for_each(|m| {
-            inst.modifier(m.name);
-        });
-        let r = [S::Rd, S::Ra, S::Rb, S::Rc].map(|slot| Self::gpr(inst, slot));
-        if name.starts_with("HMMA.884.") {
-            let sides = (inst.suffix(S::Ra), inst.suffix(S::Rb));
-            let Some(op) = super::quadpair::parse(name, sides, self.image.sm) else { return gap(name) };
-            return Ok(Exec::Mma884 { op: Box::new(op), r });
-        }
-        let Some(op) = super::tensor::parse(name, self.image.sm) else { return gap(name) };
-        let mut meta = None;
-        if op.sparse {
-            // Metadata and selector are the operands behind C.
-            let mut slots = inst.form().slots.iter().filter(|s| s.role == Role::Use);
-            let known = [S::Ra, S::Rb, S::Rc];
-            let register = slots.find(|s| matches!(s.kind, SlotKind::Reg(File::Gpr)) && !known.contains(&s.name));
-            let selector = inst.form().slots.iter().find(|s| matches!(s.kind, SlotKind::Imm { .. }));
-            let (Some(register), Some(selector)) = (register, selector) else { return gap("no metadata") };
-            let selector = Self::imm(inst, selector.name).unwrap_or(0) as u8;
-            meta = Some((self.src(inst, register.name)?, selector));
-        }
-        Ok(Exec::Mma { op: Box::new(op), r, meta })
-    }
-
-    /// A 64-bit address: a pair of uniform registers, a register without sign, a distance.
-    fn uniform_addr(&mut self, inst: &Seen<'_>, uniform: S, offset: S) -> Result<Addr> {
-        if inst.modifier(M::E) == 0 {
-            return gap("an address of 32 bits");
-        }
-        let mut addr = self.addr(inst, S::Ra, offset, false)?;
-        addr.wide = Some([self.word(inst, uniform, 0)?, self.word(inst, uniform, 1)?]);
-        Ok(addr)
-    }
-
-    /// An address of shared memory: a register, a uniform register, a distance.
-    fn shared_addr(&mut self, inst: &Seen<'_>) -> Result<Addr> {
-        let mut addr = self.addr(inst, S::Ra, S::Imm, false)?;
-        if inst.slot(S::URc).is_some() {
-            addr.uniform = Some(self.src(inst, S::URc)?);
-        }
-        Ok(addr)
-    }
-
-    fn syncs(&mut self, inst: &Seen<'_>, name: &str) -> Result<Exec> {
-        let (one, none, register) = (Count::One, Count::None, Count::Register);
-        // Without operation there is neither mask nor "no result".
-        let op = if name == "SYNCS_ARRIVE" { inst.modifier(M::Op) } else { 0 };
-        let what = match name {
-            "SYNCS_EXCH" => SyncsOp::Exchange,
-            "SYNCS_CCTL_IV" => SyncsOp::Invalidate,
-            "SYNCS_PHASECHK" => {
-                inst.modifier(M::Trywait);
-                SyncsOp::Check
-            }
-            "ARRIVES_LDGSTSBAR" => match inst.modifier(M::Mode) {
-                1 => SyncsOp::Copies { arrives: true },
-                0 if self.image.sm < 90 => SyncsOp::PlainCopies,
-                2 => SyncsOp::Copies { arrives: false },
-                _ => return gap("this mode"),
-            },
-            _ => {
-                let (count, bytes) = match inst.modifier(M::Arrive) {
-                    0 => (one, register),
-                    1 => (one, none),
-                    2 => (none, one),
-                    3 => (none, register),
-                    4 => (none, Count::Negative),
-                    5 => (register, none),
-                    _ => return gap("this kind of arrival"),
-                };
-                SyncsOp::Arrive { count, bytes, drop: inst.modifier(M::Optout) != 0 }
-            }
-        };
-        let d = Self::dst(inst, S::Rd);
-        let b = match name {
-            "SYNCS_EXCH" => [self.word(inst, S::Rb, 0)?, self.word(inst, S::Rb, 1)?],
-            _ => [self.word(inst, S::Rb, 0)?, self.k(0)],
-        };
-        let addr = if name == "SYNCS_EXCH" { self.addr(inst, S::Ra, S::Imm, false)? } else { self.shared_addr(inst)? };
-        let p = Self::p(inst, S::Pu);
-        Ok(Exec::Syncs(Box::new(Syncs { what, addr, d, p, b, mask: op == 1, once: name == "SYNCS_CCTL_IV" })))
-    }
-
-    fn bulk(&mut self, inst: &Seen<'_>, name: &str) -> Result<Exec> {
-        let reduces = name.starts_with("UBLKRED");
-        let pair = |d: &mut Self, slot| -> Result<[Src; 2]> { Ok([d.word(inst, slot, 0)?, d.word(inst, slot, 1)?]) };
-        let (to, from) = (pair(self, S::UR)?, pair(self, S::URa)?);
-        let to_shared = inst.modifier(M::M73) == 1;
-        let from_shared = reduces || inst.modifier(M::M74) == 1;
-        let reduce = if !reduces {
-            None
-        } else {
-            let (t, op) = (inst.modifier(M::M81), inst.modifier(M::M87));
-            Some(match t {
-                0..=3 => {
-                    let bits = if t > 1 { 64 } else { 32 };
-                    (integer_atom(op, bits, t % 2 == 1)?, bits / 8)
-                }
-                _ => return gap("this type"),
-            })
-        };
-        let multicast = inst.modifier(M::Multicast) != 0;
-        let size = self.src(inst, S::URc)?;
-        Ok(Exec::Bulk(Box::new(BulkCopy { to, from, size, to_shared, from_shared, multicast, reduce })))
-    }
-
-    fn async_store(&mut self, inst: &Seen<'_>, name: &str) -> Result<Exec> {
-        let reduces = name == "REDAS_AR";
-        let to = [self.word(inst, S::Ra, 0)?, self.word(inst, S::Ra, 1)?];
-        if self.src(inst, S::URc)? != self.k(0) {
-            return gap("a uniform register in the address");
-        }
-        // The address is marked as the pair that it is.
-        if inst.modifier(if reduces { M::M72 } else { M::M90 }) == 0 {
-            return gap("an address without a barrier");
-        }
-        let (size, reduce) = if reduces {
-            let t = inst.modifier(M::M73);
-            let bits = if t > 1 { 64 } else { 32 };
-            (bits / 8, Some(integer_atom(inst.modifier(M::M87), bits, t % 2 == 1)?))
-        } else {
-            (4 << inst.modifier(M::M73), None)
-        };
-        let s = (0..size as u32 / 4).map(|n| self.word(inst, S::Rb, n)).collect::<Result<_>>()?;
-        let offset = Self::imm(inst, S::ImmAt40).unwrap_or(0);
-        Ok(Exec::AsyncStore(Box::new(AsyncStore { to, offset, size, s, reduce })))
-    }
-
-    fn barrier(&mut self, inst: &Seen<'_>, name: &str) -> Result<Exec> {
-        // The vendor's code packs number and count into one register where both are variable.
-        let packed = name.ends_with("_RR");
-        let (id, in_register) = match Self::imm(inst, S::Bar) {
-            Some(n) => (self.k(n as u32), false),
-            None => (self.src(inst, S::Rb)?, true),
-        };
-        let count = match Self::imm(inst, S::Count) {
-            Some(0) => None,
-            Some(n) => Some(self.k(n as u32)),
-            None if !in_register && inst.slot(S::Rb).is_some() => Some(self.src(inst, S::Rb)?),
-            None => None,
-        };
-        let red = name.starts_with("BAR_RED").then(|| (inst.modifier(M::Op), Self::p(inst, S::Pp)));
-        Ok(Exec::Bar { id, packed, count, wait: !name.starts_with("BAR_ARV"), red })
-    }
-
-    fn special(&mut self, inst: &Seen<'_>, name: &str) -> Result<Exec> {
-        let d = Self::dst(inst, S::Rd);
-        let wide = name == "CS2R" && inst.modifier(M::W) == 1;
-        let sr = Self::imm(inst, S::Sr).ok_or("no special register")? as u8;
-        use sass::enums::sr;
-        match sr {
-            sr::CLOCKLO | sr::GLOBALTIMERLO => return Ok(Exec::Clock { d, high: false, wide }),
-            sr::CLOCKHI | sr::GLOBALTIMERHI => return Ok(Exec::Clock { d, high: true, wide }),
-            _ => {}
-        }
-        let index = self.p.specials.iter().position(|&x| x == sr).unwrap_or_else(|| {
-            self.p.specials.push(sr);
-            self.p.specials.len() - 1
-        });
-        Ok(Exec::Special { d, index, wide })
-    }
-}
-
-pub(super) fn integer_atom(op: u8, bits: u8, signed: bool) -> Result<AtomFn> {
-    let m = if bits == 64 { u64::MAX } else { u32::MAX as u64 };
-    let sx = move |x: u64| if bits == 64 { x as i64 } else { x as u32 as i32 as i64 };
-    Ok(match op {
-        0 => Box::new(move |o, b, _| o.wrapping_add(b) & m),
-        1 if signed => Box::new(move |o, b, _| if sx(b) < sx(o) { b } else { o }),
-        2 if signed => Box::new(move |o, b, _| if sx(b) > sx(o) { b } else { o }),
-        1 => Box::new(|o, b, _| o.min(b)),
-        2 => Box::new(|o, b, _| o.max(b)),
-        3 => Box::new(|o, b, _| if o >= b { 0 } else { o + 1 }),
-        4 => Box::new(|o, b, _| if o == 0 || o > b { b } else { o - 1 }),
-        5 => Box::new(|o, b, _| o & b),
-        6 => Box::new(|o, b, _| o | b),
-        7 => Box::new(|o, b, _| o ^ b),
-        8 => Box::new(|_, b, _| b),
-        _ => return gap("this operation"),
-    })
-}
-
-/// Addition (0), minimum (1) and maximum (2; those of halves only).
-pub(super) fn float_atom(op: u8, t: u8) -> Result<(u8, AtomFn)> {
-    use sass::enums::atomftype as ft;
-    let halves = [ft::F16X2_RN, ft::F16X4_RN, ft::F16X8_RN, ft::BF16X2_RN, ft::BF16X4_RN, ft::BF16X8_RN];
-    if op > 2 || op > 0 && !halves.contains(&t) {
-        return gap("this operation");
-    }
-    let half = |bf16: bool| -> AtomFn {
-        let h = Half { bf16, ..Half::default() };
-        Box::new(move |o, b, _| {
-            let one = |o: u16, b: u16| match op {
-                0 => h.add(o, b) as u64,
-                _ => fp::min_max(h.format(), op == 2, false, o as u64, b as u64),
-            };
-            (0..4).fold(0, |r, k| r | one((o >> (16 * k)) as u16, (b >> (16 * k)) as u16) << (16 * k))
-        })
-    };
-    let single = |ftz: bool| -> AtomFn {
-        Box::new(move |o, b, _| {
-            let one = |k: u32| fp::add32((o >> k) as u32, (b >> k) as u32, Round::Rn, ftz) as u64;
-            one(0) | one(32) << 32
-        })
-    };
-    // Of the last types, which have 16 bytes, this is one half.
-    Ok(match t {
-        ft::F16X2_RN => (4, half(false)),
-        ft::BF16X2_RN => (4, half(true)),
-        ft::F16X4_RN | ft::F16X8_RN => (8, half(false)),
-        ft::BF16X4_RN | ft::BF16X8_RN => (8, half(true)),
-        ft::F32_FTZ_RN => (4, Box::new(|o, b, _| fp::add32(o as u32, b as u32, Round::Rn, true) as u64)),
-        ft::F32_RN => (4, Box::new(|o, b, _| fp::add32(o as u32, b as u32, Round::Rn, false) as u64)),
-        ft::F32X2_RN | ft::F32X4_RN => (8, single(false)),
-        ft::F32X2_FTZ_RN | ft::F32X4_FTZ_RN => (8, single(true)),
-        ft::F64_RN => (8, Box::new(|o, b, _| fp::add64(o, b, Round::Rn))),
-        _ => return gap("this type"),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use sass::form::FormId;
-    use sass::tables::FORMS;
-
-    /// Forms that the simulator does not model yet. A form that is added to the tables fails this test until it is
-    /// modelled or named here.
-    const GAPS: [&str; 16] = [
-        // Code of another section.
-        "CALL_ABS",
-        // Without .SAT (the forms' default), and packed conversions of two numbers.
-        "I2IP_RRR",
-        "I2IP_RIR",
-        "I2IP_RCR",
-        "I2IP_RUR",
-        "I2IP_RRRR_4",
-        "F2IP_RRR",
-        "F2IP_RUR",
-        // Barriers in shared memory.
-        "ARRIVES_LDGSTSBAR",
-        // Addresses, sources and modifiers that the compiler for sm_90 has not needed yet.
-        "B2R_RI_2",
-        "BMOV_BB",
-        "FMNMX_RRR",
-        "NANOSLEEP",
-        "UIADD3_UUUU",
-        "UIMAD_UUUU",
-        "UIMAD_UUUU_2",
-    ];
-
-    /// Mnemonics of which some forms, or all, are not modelled yet.
-    const FAMILIES: [&str; 14] =
-        ["CLMAD", "LDL", "QSPC", "REDAS", "STAS", "STL", "SULD", "SURED", "SUST", "TEX", "TLD", "TLD4", "TXD", "TXQ"];
-
-    #[test]
-    fn every_form_is_modelled_or_known_not_to_be() {
-        let image = Image {
-            code: vec![0; 64],
-            banks: vec![Window { start: 0, data: vec![0; 64] }; 8],
-            param: Window::default(),
-            constant: Window::default(),
-            shared: 0x400,
-            reserved: 0x400,
-            world: Default::default(),
-            sm: 90,
-            registers: 0,
-        };
-        let mut gaps = Vec::new();
-        let mut families = std::collections::BTreeSet::new();
-        for (i, form) in FORMS.iter().enumerate() {
-            if !form.on(90) {
-                continue;
-            }
-            let p = Program {
-                code: Vec::new(),
-                insts: Vec::new(),
-                sites: 0,
-                products: false,
-                plain_barriers: false,
-                consts: vec![[0; 32]],
-                specials: Vec::new(),
-            };
-            let mut d = Decoder { image: &image, p, consts: FxHashMap::default(), pc: 4 };
-            if let Exec::Unsupported(_) = d.instruction(&Inst::new(FormId(i as u16))).exec {
-                if FAMILIES.contains(&form.mnemonic) {
-                    families.insert(form.mnemonic);
-                } else if !form.name.contains("_X") {
-                    // `_X`: forms of `*.more.isa`, beyond what ptxas was seen to emit.
-                    gaps.push(form.name);
-                }
-            }
-        }
-        gaps.sort();
-        let mut known = GAPS.to_vec();
-        known.sort();
-        assert_eq!(gaps, known);
-        assert_eq!(families.into_iter().collect::<Vec<_>>(), FAMILIES, "a family that is modelled whole");
     }
 }
