@@ -106,6 +106,12 @@ impl Products {
 impl Warp {
     pub(super) fn gmma(&mut self, env: &mut Env<'_>, pc: u32, x: &Gmma, m: u32) -> Res<()> {
         self.whole(m, pc)?;
+        if x.d == 255 {
+            // Nothing is computed: it ends the group of those before it.
+            let products = &mut self.products;
+            products.groups.push_back(std::mem::take(&mut products.open));
+            return Ok(());
+        }
         let (rows, n, k) = x.op.dims;
         let adds = self.pred(x.scale) & m != 0;
         let first = self.number % 4;
