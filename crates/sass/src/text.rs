@@ -425,8 +425,8 @@ fn print_alias(out: &mut String, inst: &Inst, alias: Alias, slots: &[u8], labels
             operand(out, inst, n as u8, suffix, 0, &NoLabels);
         }
         Alias::Next => {
-            if let Some(reg) = inst.operands[slots[0] as usize].as_reg() {
-                let _ = write!(out, "{}", reg.offset(1));
+            if let Some(reg) = next(inst, slots[0] as usize) {
+                let _ = write!(out, "{reg}");
             }
         }
         Alias::Twin => {
@@ -435,6 +435,13 @@ fn print_alias(out: &mut String, inst: &Inst, alias: Alias, slots: &[u8], labels
             }
         }
     }
+}
+
+/// The register behind that of a slot. Behind UR62 it is URZ where those are all.
+pub(crate) fn next(inst: &Inst, slot: usize) -> Option<Reg> {
+    let reg = inst.operands[slot].as_reg()?.offset(1);
+    let last = reg == Reg::ur(63) && inst.form().sms.iter().all(|&(_, last)| last < 100);
+    Some(if last { Reg::URZ } else { reg })
 }
 
 /// A conversion that reads 8 or 16 bits of its source.

@@ -7,7 +7,7 @@ use sim::{Config, Launch};
 use testkit::oracle;
 
 /// Kernels whose code has an instruction that the tables do not know yet, by chip.
-const UNKNOWN: [(&str, &str); 2] = [("cluster_atomics", "sm_90a"), ("wgmma_f16", "sm_90a")];
+const UNKNOWN: [(&str, &str); 1] = [("cluster_atomics", "sm_90a")];
 /// Beginnings of names of kernels whose code the simulator of machine code does not run yet: the interpreter alone runs them.
 const ALONE: [&str; 3] = ["tex_", "tld4_", "surface"];
 

@@ -540,11 +540,7 @@ impl<'a> Matcher<'a> {
                 .any(|name| text.strip_prefix(name).is_some_and(|after| self.run(rest, after))),
             Alias::Indexed => self.indexed(slots, text).is_some_and(|after| self.run(rest, after)),
             Alias::Next => match register(text) {
-                Some((reg, after))
-                    if self.inst.operands[slots[0] as usize].as_reg().map(|r| r.offset(1)) == Some(reg) =>
-                {
-                    self.run(rest, after)
-                }
+                Some((reg, after)) if super::next(&self.inst, slots[0] as usize) == Some(reg) => self.run(rest, after),
                 _ => false,
             },
             Alias::Twin => match register(text) {
