@@ -14,7 +14,7 @@ use sass::codec::encode;
 use sass::control::Control;
 use sass::form::{SlotKind, SlotName};
 use sass::inst::{Inst as Sass, Value};
-use sass::latency::Class;
+use sass::latency::{Class, ready};
 use sass::reg::File;
 use sass::text::{Addresses, parse_on};
 use std::borrow::Cow;
@@ -248,6 +248,7 @@ fn kernel(k: Source) -> Result<Kernel, Diagnostic> {
     }
     let mut blocks = blocks(&k)?;
     control::run(&mut blocks, sm);
+    blocks.iter_mut().for_each(|b| settle(b, sm));
     let placed = blocks.iter().flat_map(|b| &b.insts);
     let mut words = Vec::new();
     let mut out = Kernel::default();
@@ -317,6 +318,22 @@ fn note(out: &mut Kernel, s: &Sass, at: u32, highest: &mut u32) {
     }
 }
 
+/// A return goes to code that nobody knows: it lets the longest of its block's results get ready before anything else runs.
+fn settle(block: &mut LinearBlock, sm: u16) {
+    let mut longest = 0;
+    for inst in &mut block.insts {
+        let Op::Sass(s) = &mut inst.op else { continue };
+        for n in 0..s.form().slots.len() as u8 {
+            longest = longest.max(ready(s, n, 0, sm).map_or(0, |(_, most)| most));
+        }
+        if s.form().mnemonic == "RET" {
+            s.ctrl.stall = s.ctrl.stall.max(longest.min(15));
+            // Stalls of 12 and more have no other form.
+            s.ctrl.bit109 &= s.ctrl.stall < 12;
+        }
+    }
+}
+
 /// Basic blocks; targets become block numbers, as the compiler's passes want them.
 fn blocks(k: &Source) -> Result<Vec<LinearBlock>, Diagnostic> {
     let count = k.code.len();
@@ -354,6 +371,9 @@ fn blocks(k: &Source) -> Result<Vec<LinearBlock>, Diagnostic> {
         })
         .collect();
     let total = number[count - 1] + 1;
+    // A return may go behind every call: what it brings must be there in time.
+    let calls = (0..count - 1).filter(|&i| k.code[i].0.form().mnemonic == "CALL");
+    let returns: Vec<u32> = calls.map(|i| number[i + 1]).collect();
     let mut out: Vec<LinearBlock> = Vec::new();
     for (i, (inst, _, _)) in k.code.iter().enumerate() {
         if begins[i] {
@@ -380,6 +400,9 @@ fn blocks(k: &Source) -> Result<Vec<LinearBlock>, Diagnostic> {
                 && inst.get(SlotName::Pp).is_some_and(|o| o.inv || o.as_reg().is_some_and(|r| !r.is_const()));
             if branches || indexed(inst) {
                 out[block].succs.extend(&goes);
+            }
+            if mnemonic == "RET" {
+                out[block].succs.extend(&returns);
             }
             let stops = matches!(mnemonic, "BRA" | "EXIT" | "RET" | "BRX" | "BRXU") && always && !asked;
             if !stops && (block as u32) + 1 < total {
