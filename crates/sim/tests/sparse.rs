@@ -6,20 +6,9 @@
 
 mod common;
 
+use common::float;
 use sim::{Arg, Config, FaultKind, Launch};
 use testkit::Random;
-
-/// A float of a small integer, by counting: sign, exponent of the leading bit, the bits after it.
-fn float(n: i64, exponent: u32, mantissa: u32) -> u64 {
-    if n == 0 {
-        return 0;
-    }
-    let m = n.unsigned_abs();
-    let lead = m.ilog2();
-    let bias = (1u64 << (exponent - 1)) - 1;
-    let fraction = (m << mantissa >> lead) & ((1 << mantissa) - 1);
-    ((n < 0) as u64) << (exponent + mantissa) | (lead as u64 + bias) << mantissa | fraction
-}
 
 fn encode(kind: &str, n: i64) -> u64 {
     match kind {

@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::float;
 use sim::{Arg, Config, FaultKind, Launch};
 use testkit::Random;
 
@@ -15,18 +16,6 @@ struct Kind {
     low: i64,
     high: i64,
     encode: fn(i64) -> u64,
-}
-
-/// A float of a small integer, by counting: sign, exponent of the leading bit, the bits after it.
-fn float(n: i64, exponent: u32, mantissa: u32) -> u64 {
-    if n == 0 {
-        return 0;
-    }
-    let m = n.unsigned_abs();
-    let lead = m.ilog2();
-    let bias = (1u64 << (exponent - 1)) - 1;
-    let fraction = (m << mantissa >> lead) & ((1 << mantissa) - 1);
-    ((n < 0) as u64) << (exponent + mantissa) | (lead as u64 + bias) << mantissa | fraction
 }
 
 const F16: Kind = Kind { name: "f16", bits: 16, low: -4, high: 4, encode: |n| float(n, 5, 10) };
