@@ -5,7 +5,7 @@
 //! is told by [`Descriptor::place`]. Products are summed as [`super::tensor`] says.
 
 use super::program::{Matrix, MatrixType, Pred, Src};
-use super::tensor;
+use super::tensor::{self, Name};
 use crate::num::soft::{BF16, E4M3, E5M2, F16, Format, Round, TF32};
 
 /// One product, as the instruction says it.
@@ -34,16 +34,9 @@ pub struct Gmma {
 
 /// The matrix that a name such as `QGMMA.SP.64x8x64.F32.E4M3.E5M2` tells of; `None` for another.
 pub fn parse(name: &str, sm: u16) -> Option<Matrix> {
-    let mut words = name.split('.');
-    let stem = words.next()?;
-    let mut shape = words.next()?;
-    let sparse = shape == "SP";
-    if sparse {
-        shape = words.next()?;
-    }
+    let Name { stem, sparse, shape, rest } = Name::split(name)?;
     let sizes: Vec<usize> = shape.split('x').map(|s| s.parse().ok()).collect::<Option<_>>()?;
     let [64, n @ 8..=256, k @ 8..=256] = sizes[..] else { return None };
-    let rest: Vec<&str> = words.collect();
     let float = |f: &'static Format, bits| MatrixType::Float(f, bits);
     let int = |s: &str| match s {
         "U8" => Some(MatrixType::Int(8, false)),

@@ -603,3 +603,18 @@ pub struct Program {
     /// Special registers that the code reads.
     pub specials: Vec<u8>,
 }
+
+impl Program {
+    /// One without instructions; its only constant is zero.
+    pub fn empty() -> Program {
+        Program {
+            code: Vec::new(),
+            insts: Vec::new(),
+            sites: 0,
+            products: false,
+            plain_barriers: false,
+            consts: vec![[0; 32]],
+            specials: Vec::new(),
+        }
+    }
+}

@@ -31,16 +31,27 @@ pub(super) fn block(sm: u16, tf32: bool) -> usize {
     if tf32 { (n / 2).max(4) } else { n }
 }
 
+/// The words of a name: `HMMA.SP.16832.F32` is HMMA, sparse, 16832 and F32.
+pub(super) struct Name<'a> {
+    pub stem: &'a str,
+    pub sparse: bool,
+    pub shape: &'a str,
+    pub rest: Vec<&'a str>,
+}
+
+impl<'a> Name<'a> {
+    /// None where there is no shape.
+    pub fn split(name: &'a str) -> Option<Self> {
+        let mut words = name.split('.').peekable();
+        let stem = words.next()?;
+        let sparse = words.next_if_eq(&"SP").is_some();
+        Some(Name { stem, sparse, shape: words.next()?, rest: words.collect() })
+    }
+}
+
 /// An instruction as its name says: `HMMA.16816.F32.BF16`, `IMMA.16832.S8.U8.SAT`; `None` where it is another.
 pub fn parse(name: &str, sm: u16) -> Option<Matrix> {
-    let mut words = name.split('.');
-    let stem = words.next()?;
-    let mut shape = words.next()?;
-    let sparse = shape == "SP";
-    if sparse {
-        shape = words.next()?;
-    }
-    let rest: Vec<&str> = words.collect();
+    let Name { stem, sparse, shape, rest } = Name::split(name)?;
     let dims = match shape.split('x').collect::<Vec<_>>()[..] {
         [m, n, k] => (m.parse().ok()?, n.parse().ok()?, k.parse().ok()?),
         // 884 is another layout, except for doubles.

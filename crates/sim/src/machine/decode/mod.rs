@@ -36,20 +36,7 @@ pub(in crate::machine) fn gap<X>(what: impl Into<String>) -> Result<X> {
 
 /// Decodes the whole section of code. Words and instructions that are not modelled become faults when they are reached.
 pub fn decode(image: &Image) -> Program {
-    let mut d = Decoder {
-        image,
-        p: Program {
-            code: Vec::new(),
-            insts: Vec::new(),
-            sites: 0,
-            products: false,
-            plain_barriers: false,
-            consts: vec![[0; 32]],
-            specials: Vec::new(),
-        },
-        consts: FxHashMap::default(),
-        pc: 0,
-    };
+    let mut d = Decoder { image, p: Program::empty(), consts: FxHashMap::default(), pc: 0 };
     d.consts.insert(0, 0);
     for (pc, &word) in image.code.iter().enumerate() {
         d.pc = pc as u32;

@@ -51,15 +51,7 @@ fn every_form_is_modelled_or_known_not_to_be() {
         if !form.on(90) {
             continue;
         }
-        let p = Program {
-            code: Vec::new(),
-            insts: Vec::new(),
-            sites: 0,
-            products: false,
-            plain_barriers: false,
-            consts: vec![[0; 32]],
-            specials: Vec::new(),
-        };
+        let p = Program::empty();
         let mut d = Decoder { image: &image, p, consts: FxHashMap::default(), pc: 4 };
         if let Exec::Unsupported(_) = d.instruction(&Inst::new(FormId(i as u16))).exec {
             if FAMILIES.contains(&form.mnemonic) {
