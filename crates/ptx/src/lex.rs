@@ -111,6 +111,13 @@ impl<'a> Lexer<'a> {
         i
     }
 
+    /// Where the blanks, comments and line continuations end that begin at a byte; none for a comment that does not end.
+    #[inline]
+    pub fn behind_blanks(&mut self, at: usize) -> Option<usize> {
+        self.pos = at;
+        self.skip().then_some(self.pos)
+    }
+
     /// Skips blanks, comments and line continuations. False for a comment that does not end.
     fn skip(&mut self) -> bool {
         loop {

@@ -345,14 +345,15 @@ pub enum Table {
     },
 }
 
-/// The statements of a function (it can be read as a slice of them) and its instructions.
+/// The statements of a function and its instructions.
 ///
 /// Texts have millions of instructions, but few different ones: what stands before the operands (the *head*) is kept once
 /// for a module, the operands of all instructions are one list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
-    pub(crate) stmts: Vec<Stmt>,
     insts: Vec<Packed>,
+    /// The statements that are no instruction, each with the number of instructions before it.
+    others: Vec<(u32, Stmt)>,
     /// Those of the whole module.
     pub(crate) heads: Arc<[Head]>,
     operands: Vec<Operand>,
@@ -414,14 +415,19 @@ impl Body {
         (0..self.insts.len()).map(|i| self.inst(InstId(i as u32)))
     }
 
-    /// The opcode, the number of the head and the operands of all instructions, in the order of the text.
-    pub(crate) fn shapes(&self) -> impl Iterator<Item = (Op, u32, &[Operand])> {
+    /// The number of the head and the operands of all instructions, in the order of the text.
+    pub(crate) fn shapes(&self) -> impl Iterator<Item = (u32, &[Operand])> {
         let mut from = 0;
         self.insts.iter().map(move |p| {
             let operands = &self.operands[from..p.operands as usize];
             from = p.operands as usize;
-            (self.heads[p.head as usize].op, p.head, operands)
+            (p.head, operands)
         })
+    }
+
+    /// The opcode of a head.
+    pub(crate) fn op(&self, head: u32) -> Op {
+        self.heads[head as usize].op
     }
 
     /// The same body as if it stood nowhere: two texts that differ in blanks only give the same.
@@ -451,13 +457,26 @@ impl Body {
         self.operands.truncate(self.insts.last().map_or(0, |p| p.operands as usize));
     }
 
+    /// How many instructions there are: they are numbered in the order of the text.
+    pub fn count(&self) -> usize {
+        self.insts.len()
+    }
+
+    /// All statements, in the order of the text.
+    pub fn stmts(&self) -> Stmts<'_> {
+        Stmts { next: 0, count: self.insts.len() as u32, others: self.others.iter() }
+    }
+
+    /// Adds a statement that is no instruction.
+    pub(crate) fn push_stmt(&mut self, stmt: Stmt) {
+        self.others.push((self.insts.len() as u32, stmt));
+    }
+
     /// Adds an instruction as the last statement, with the operands added since the one before.
     pub(crate) fn push_inst(&mut self, guard: Option<Guard>, head: u32, span: Span) {
-        let id = InstId(self.insts.len() as u32);
         let guard = guard.map_or(0, |g| (g.reg.0 + 1) | if g.negated { NEGATED } else { 0 });
         let operands = self.operands.len() as u32;
         self.insts.push(Packed { start: span.start, end: span.end, guard, head, operands });
-        self.stmts.push(Stmt::Inst(id));
     }
 
     /// The operands of an instruction.
@@ -469,8 +488,8 @@ impl Body {
     /// Moves everything out, into lists without room to grow, and keeps the room for the next body.
     pub(crate) fn take(&mut self) -> Body {
         Body {
-            stmts: exact(&mut self.stmts),
             insts: exact(&mut self.insts),
+            others: exact(&mut self.others),
             heads: Arc::default(),
             operands: exact(&mut self.operands),
             regs: exact(&mut self.regs),
@@ -481,9 +500,9 @@ impl Body {
 
     /// Forgets everything but the room.
     pub(crate) fn clear(&mut self) {
-        let Body { stmts, insts, heads: _, operands, regs, locs, pragmas } = self;
-        stmts.clear();
+        let Body { insts, others, heads: _, operands, regs, locs, pragmas } = self;
         insts.clear();
+        others.clear();
         operands.clear();
         regs.clear();
         locs.clear();
@@ -509,17 +528,17 @@ impl Body {
     }
 
     pub(crate) fn push_regs(&mut self, regs: Regs) {
-        self.stmts.push(Stmt::Regs(RegsId(self.regs.len() as u32)));
+        self.push_stmt(Stmt::Regs(RegsId(self.regs.len() as u32)));
         self.regs.push(regs);
     }
 
     pub(crate) fn push_loc(&mut self, loc: Loc) {
-        self.stmts.push(Stmt::Loc(LocId(self.locs.len() as u32)));
+        self.push_stmt(Stmt::Loc(LocId(self.locs.len() as u32)));
         self.locs.push(loc);
     }
 
     pub(crate) fn push_pragma(&mut self, words: Vec<String>) {
-        self.stmts.push(Stmt::Pragma(PragmaId(self.pragmas.len() as u32)));
+        self.push_stmt(Stmt::Pragma(PragmaId(self.pragmas.len() as u32)));
         self.pragmas.push(words);
     }
 }
@@ -531,20 +550,38 @@ pub(crate) fn exact<T>(list: &mut Vec<T>) -> Vec<T> {
     out
 }
 
-impl std::ops::Deref for Body {
-    type Target = [Stmt];
+/// The statements of a [`Body`], in the order of the text.
+#[derive(Clone, Debug)]
+pub struct Stmts<'a> {
+    next: u32,
+    count: u32,
+    others: std::slice::Iter<'a, (u32, Stmt)>,
+}
 
-    fn deref(&self) -> &[Stmt] {
-        &self.stmts
+impl Iterator for Stmts<'_> {
+    type Item = Stmt;
+
+    fn next(&mut self) -> Option<Stmt> {
+        match self.others.as_slice().first() {
+            Some(&(before, stmt)) if before <= self.next => {
+                self.others.next();
+                Some(stmt)
+            }
+            _ if self.next < self.count => {
+                self.next += 1;
+                Some(Stmt::Inst(InstId(self.next - 1)))
+            }
+            _ => None,
+        }
     }
 }
 
 impl<'a> IntoIterator for &'a Body {
-    type Item = &'a Stmt;
-    type IntoIter = std::slice::Iter<'a, Stmt>;
+    type Item = Stmt;
+    type IntoIter = Stmts<'a>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.stmts.iter()
+    fn into_iter(self) -> Stmts<'a> {
+        self.stmts()
     }
 }
 

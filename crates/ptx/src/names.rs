@@ -89,16 +89,20 @@ fn split(name: &[u8]) -> Option<(usize, u32)> {
 #[inline]
 pub(crate) fn hash(name: &[u8]) -> u32 {
     let mut h: u64 = name.len() as u64;
-    let mut chunks = name.chunks_exact(8);
     let mut mix = |v: u64| h = (h.rotate_left(5) ^ v).wrapping_mul(0x517c_c1b7_2722_0a95);
-    for c in &mut chunks {
-        mix(u64::from_le_bytes([c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]]));
+    let (chunks, rest) = name.as_chunks::<8>();
+    for &c in chunks {
+        mix(u64::from_le_bytes(c));
     }
-    let mut last = 0u64;
-    for &b in chunks.remainder() {
-        last = last << 8 | u64::from(b);
-    }
-    mix(last);
+    // The bytes behind them, or in a longer text its last eight.
+    mix(match (name.last_chunk::<8>(), rest) {
+        (Some(&last), _) => u64::from_le_bytes(last),
+        (None, &[a, b, c, d, ..]) => {
+            let last = name.last_chunk::<4>().map_or(0, |&l| u32::from_le_bytes(l));
+            u64::from(u32::from_le_bytes([a, b, c, d])) | u64::from(last) << 32
+        }
+        (None, rest) => rest.iter().fold(0, |n, &b| n << 8 | u64::from(b)),
+    });
     (h >> 32) as u32
 }
 

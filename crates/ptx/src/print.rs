@@ -251,11 +251,11 @@ impl Printer<'_> {
         }
     }
 
-    fn stmt(&mut self, f: &Function, s: &Stmt) {
+    fn stmt(&mut self, f: &Function, s: Stmt) {
         match s {
             Stmt::Inst(id) => {
                 self.out.push('\t');
-                f.body.iter().for_each(|b| self.inst(&b.inst(*id)));
+                f.body.iter().for_each(|b| self.inst(&b.inst(id)));
                 self.out.push_str(";\n");
             }
             Stmt::Label(l) => put!(self, "{}:\n", f.labels[l.index()].name),
@@ -263,7 +263,7 @@ impl Printer<'_> {
             Stmt::Close => self.out.push_str("\t}\n"),
             Stmt::Regs(declared) => {
                 let Some(body) = &f.body else { return };
-                let Regs { first, count, range } = body.regs(*declared);
+                let Regs { first, count, range } = body.regs(declared);
                 let Some(r) = f.regs.get(first.index()) else {
                     // `%r<0>` declares nothing: any type will do.
                     if let Some(base) = range {
@@ -287,10 +287,10 @@ impl Printer<'_> {
             }
             Stmt::Var(id) => {
                 self.out.push('\t');
-                self.var(*id);
+                self.var(id);
             }
             Stmt::Loc(l) => {
-                let Some(l) = f.body.as_ref().map(|b| b.loc(*l)) else { return };
+                let Some(l) = f.body.as_ref().map(|b| b.loc(l)) else { return };
                 put!(self, "\t.loc {} {} {}", l.file, l.line, l.column);
                 if let Some(Inlined { function, offset, at: (file, line, column) }) = l.inlined.as_deref() {
                     put!(self, ", function_name {function}");
@@ -303,7 +303,7 @@ impl Printer<'_> {
             }
             Stmt::Pragma(words) => {
                 self.out.push('\t');
-                f.body.iter().for_each(|b| self.pragma(b.pragma(*words)));
+                f.body.iter().for_each(|b| self.pragma(b.pragma(words)));
             }
             Stmt::Table(t) => self.table(f, &f.tables[t.index()]),
         }

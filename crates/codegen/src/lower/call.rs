@@ -183,7 +183,7 @@ impl Lower<'_, '_> {
             if let Stmt::Var(v) = s
                 && self.m.vars[v.index()].space == Space::Param
             {
-                self.words_of(*v);
+                self.words_of(v);
             }
         }
         if pf.kind == FuncKind::Entry {

@@ -4,7 +4,7 @@ use super::{Lower, Res, unsupported};
 use crate::ir::{Block, Edge, Term, Ty, Value};
 use diag::Diagnostic;
 use ptx::isa::{Mod, Op as P};
-use ptx::module::{Body, FuncKind, Guard, Inst, Operand, Stmt, Table};
+use ptx::module::{Body, FuncKind, Guard, Inst, InstId, Operand, Stmt, Table};
 use std::ops::Range;
 
 impl Lower<'_, '_> {
@@ -16,9 +16,8 @@ impl Lower<'_, '_> {
         // Successors of each PTX block, to know predecessors before anything is lowered.
         let mut succs: Vec<Vec<u32>> = vec![Vec::new(); n];
         for (i, list) in succs.iter_mut().enumerate() {
-            let end = starts.get(i + 1).copied().unwrap_or(body.len());
-            let inst = |s: &Stmt| if let Stmt::Inst(x) = s { Some(body.inst(*x)) } else { None };
-            let last = body[starts[i]..end].iter().rev().find_map(inst);
+            let end = starts.get(i + 1).copied().unwrap_or(body.count());
+            let last = (starts[i] < end).then(|| body.inst(InstId(end as u32 - 1)));
             let (targets, falls) = last.map_or((vec![], true), |x| self.flow(&x));
             list.extend(targets.iter().map(|&l| leaders[l]));
             if falls && i + 1 < n {
@@ -46,7 +45,7 @@ impl Lower<'_, '_> {
             }
             self.cur = block;
             let i = b as usize;
-            let end = starts.get(i + 1).copied().unwrap_or(body.len());
+            let end = starts.get(i + 1).copied().unwrap_or(body.count());
             let next = if i + 1 < n { Some(blocks[i + 1]) } else { None };
             self.statements(body, starts[i]..end, next)?;
             self.set_block_end(block);
@@ -54,13 +53,14 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Start of each PTX block (statement index) and for each label its block number (`u32::MAX` where undefined).
+    /// The first instruction of each PTX block and for each label its block number (`u32::MAX` where undefined).
     fn split(&self, body: &Body) -> (Vec<usize>, Vec<u32>) {
         let mut starts = Vec::new();
         let mut leaders = vec![u32::MAX; self.pf.labels.len()];
         let mut fresh = true; // the next instruction starts a block
         let mut only_labels = false;
-        for (i, s) in body.iter().enumerate() {
+        let mut i = 0; // the next instruction
+        for s in body {
             match s {
                 Stmt::Label(l) => {
                     if !only_labels {
@@ -75,7 +75,8 @@ impl Lower<'_, '_> {
                         starts.push(i);
                     }
                     only_labels = false;
-                    fresh = matches!(body.inst(*x).op, P::Bra | P::Brx | P::Ret | P::Exit);
+                    fresh = matches!(body.inst(x).op, P::Bra | P::Brx | P::Ret | P::Exit);
+                    i += 1;
                 }
                 _ => {}
             }
@@ -117,9 +118,8 @@ impl Lower<'_, '_> {
     }
 
     fn statements(&mut self, body: &Body, range: Range<usize>, next: Option<Block>) -> Res {
-        for s in &body[range] {
-            let Stmt::Inst(x) = s else { continue };
-            let x = &body.inst(*x);
+        for x in range {
+            let x = &body.inst(InstId(x as u32));
             self.loc = x.span.start;
             if super::meaning::unknown_modifier(x).is_some() {
                 return self.unsupported(x);

@@ -168,14 +168,13 @@ impl<'m, 'c> Lower<'m, 'c> {
     fn place_locals(&mut self) {
         let mut end = 0u64;
         let mut align = 1u32;
-        let body = self.pf.body.as_deref().unwrap_or_default();
-        for s in body {
+        for s in self.pf.body.iter().flatten() {
             if let Stmt::Var(v) = s {
                 let var = &self.m.vars[v.index()];
                 if var.space == Space::Local {
                     let a = var.align.max(1) as u64;
                     end = end.div_ceil(a) * a;
-                    self.locals.insert(*v, end as u32);
+                    self.locals.insert(v, end as u32);
                     align = align.max(var.align);
                     end += var.size();
                 }

@@ -191,8 +191,8 @@ impl Checker<'_> {
         }
         self.func = Some(id);
         let Some(body) = &f.body else { return };
-        for (i, (op, head, operands)) in body.shapes().enumerate() {
-            let shape = self.shape(f, op, operands);
+        for (i, (head, operands)) in body.shapes().enumerate() {
+            let shape = self.shape(f, || body.op(head), operands);
             if shape.is_some_and(|s| self.has_passed(head, s)) {
                 continue;
             }

@@ -4,13 +4,13 @@
 use super::Checker;
 use crate::isa::{Op, OperandKind};
 use crate::module::*;
-use crate::types::{ScalarType, Space};
+use crate::types::{ScalarType, Space, SpecialReg};
 
 /// The operands of an instruction, a byte each behind a one; a vector has one for its length and one for each element.
 pub(super) type Shape = u128;
 
 /// Shapes of one head that are kept.
-const KEPT: usize = 8;
+const KEPT: usize = 24;
 
 // Registers are their types, from 1 on: all types are fewer than 64.
 const INT: u8 = 0x40;
@@ -20,12 +20,16 @@ const LABEL: u8 = 0x43;
 const NOT: u8 = 0x44;
 /// `[variable]`, by the space of that.
 const VARIABLE: u8 = 0x50;
+/// A special register that texts are full of, by its number.
+const SPECIAL: u8 = 0x60;
+/// `p|q`.
+const PAIR: u8 = 0x70;
 /// `[register]`, by the type of that.
 const ADDRESS: u8 = 0x80;
 /// `{...}`, by the length.
 const VECTOR: u8 = 0xc0;
 
-const _: () = assert!((ScalarType::Pred as u8) < INT - 1 && (Space::Generic as u8) < ADDRESS - VARIABLE);
+const _: () = assert!((ScalarType::Pred as u8) < INT - 1 && (Space::Generic as u8) < SPECIAL - VARIABLE);
 
 /// What has passed of the instructions with one head.
 #[derive(Default)]
@@ -51,9 +55,35 @@ impl Passed {
     }
 }
 
+/// The number of a special register that texts are full of: below 16.
+fn special(s: SpecialReg) -> Option<u8> {
+    let (n, dim) = match s {
+        SpecialReg::Tid(d) => (0, d),
+        SpecialReg::Ntid(d) => (1, d),
+        SpecialReg::Ctaid(d) => (2, d),
+        SpecialReg::Nctaid(d) => (3, d),
+        _ => return None,
+    };
+    Some(n * 4 + dim as u8)
+}
+
 impl Checker<'_> {
-    /// The shape of the operands; none where there is more to them than a shape tells.
-    pub(super) fn shape(&self, f: &Function, op: Op, operands: &[Operand]) -> Option<Shape> {
+    /// The shape of the operands of an instruction; none where there is more to them than a shape tells.
+    #[inline]
+    pub(super) fn shape(&self, f: &Function, op: impl Fn() -> Op + Copy, operands: &[Operand]) -> Option<Shape> {
+        // Nearly all have so few, and no list among them.
+        let mut short = 1u64;
+        for o in operands {
+            match self.single(f, op, o) {
+                Some(byte) if short >> 56 == 0 => short = short << 8 | u64::from(byte),
+                _ => return self.long_shape(f, op, operands),
+            }
+        }
+        Some(short.into())
+    }
+
+    #[inline(never)]
+    fn long_shape(&self, f: &Function, op: impl Fn() -> Op + Copy, operands: &[Operand]) -> Option<Shape> {
         let mut shape: Shape = 1;
         let mut add = |byte: u8| {
             let room = shape >> 120 == 0;
@@ -68,23 +98,31 @@ impl Checker<'_> {
                         add(self.scalar(f, p)?)?;
                     }
                 }
-                Operand::Mem(a) => match a.base() {
-                    AddressBase::Var(v) => {
-                        let v = &self.m.vars[v.index()];
-                        // Parameters of the function at hand may not be written.
-                        if v.ty.is_opaque() || v.space == Space::Param && op != Op::Ld {
-                            return None;
-                        }
-                        add(VARIABLE + v.space as u8)?;
-                    }
-                    _ => add(self.scalar(f, o)?)?,
-                },
-                _ => add(self.scalar(f, o)?)?,
+                Operand::Pair(pair) => {
+                    add(PAIR)?;
+                    add(self.scalar(f, &pair.0)?)?;
+                    add(self.scalar(f, &pair.1)?)?;
+                }
+                _ => add(self.single(f, op, o)?)?,
             }
         }
         Some(shape)
     }
 
+    /// The byte of an operand that is no list.
+    #[inline(always)]
+    fn single(&self, f: &Function, op: impl Fn() -> Op, o: &Operand) -> Option<u8> {
+        match o {
+            Operand::Mem(a) if let AddressBase::Var(v) = a.base() => {
+                let v = &self.m.vars[v.index()];
+                // Parameters of the function at hand may not be written.
+                (!v.ty.is_opaque() && (v.space != Space::Param || op() == Op::Ld)).then_some(VARIABLE + v.space as u8)
+            }
+            _ => self.scalar(f, o),
+        }
+    }
+
+    #[inline(always)]
     fn scalar(&self, f: &Function, o: &Operand) -> Option<u8> {
         let ty = |reg: RegId| f.regs.get(reg.index()).filter(|r| r.vector == 1).map(|r| r.ty as u8 + 1);
         match o {
@@ -97,6 +135,7 @@ impl Checker<'_> {
             Operand::F32(_) => Some(F32),
             Operand::F64(_) => Some(F64),
             Operand::Label(_) => Some(LABEL),
+            Operand::Special(s) => special(*s).map(|n| SPECIAL + n),
             Operand::NotReg(reg) => ty(*reg).filter(|&t| t == ScalarType::Pred as u8 + 1).map(|_| NOT),
             _ => None,
         }

@@ -257,7 +257,7 @@ impl Parser<'_> {
                     depth += 1;
                     self.names.open();
                     self.body.marks.push(self.body.open.len());
-                    self.body.code.stmts.push(Stmt::Open);
+                    self.body.code.push_stmt(Stmt::Open);
                 }
                 k if k == p1(b'}') => {
                     self.bump();
@@ -268,7 +268,7 @@ impl Parser<'_> {
                     let mark = self.body.marks.pop().unwrap_or(0);
                     self.settle(mark);
                     self.names.close();
-                    self.body.code.stmts.push(Stmt::Close);
+                    self.body.code.push_stmt(Stmt::Close);
                 }
                 _ => {
                     if self.diags.len() >= super::MAX_ERRORS {
@@ -329,12 +329,15 @@ impl Parser<'_> {
             let Some(meaning) = p.settled else { continue };
             let placeholder = LabelId(PENDING | index as u32);
             match (p.site, meaning) {
-                (Site::Stmt(_), Meaning::Table(_)) => {
+                (Site::Inst(_), Meaning::Table(_)) => {
                     let message = format!("Label expected for forward reference of '{}'", self.names.text(p.name));
                     self.error(p.span, message);
                 }
-                (Site::Stmt(s), m) => {
-                    let Some(&Stmt::Inst(inst)) = self.body.code.stmts.get(s as usize) else { continue };
+                (Site::Inst(inst), m) => {
+                    // The last one may have been given up.
+                    if inst.index() >= self.body.code.count() {
+                        continue;
+                    }
                     for o in self.body.code.operands_mut(inst).iter_mut().filter(|o| **o == Operand::Label(placeholder))
                     {
                         *o = match m {
@@ -497,7 +500,7 @@ impl Parser<'_> {
         };
         self.expect_p(b';')?;
         self.body.tables.push(table);
-        self.body.code.stmts.push(Stmt::Table(id));
+        self.body.code.push_stmt(Stmt::Table(id));
         self.bind_new("label", label, span, Meaning::Table(id));
         Ok(())
     }

@@ -5,12 +5,9 @@ use crate::module::Head;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// A spelling: what it hashes to, where it stands in the text, and the head.
-#[derive(Clone, Copy)]
+/// A spelling, as [`Key::words`], and its head.
 struct Spelling {
-    hash: u32,
-    start: u32,
-    len: u32,
+    words: [u64; LONGEST],
     head: u32,
 }
 
@@ -20,7 +17,7 @@ pub(super) struct Heads {
     by_words: FxHashMap<(Op, SmallVec<[Mod; 6]>), u32>,
     spellings: Vec<Spelling>,
     /// One more than an index into the spellings, or 0; twice as many as those at least.
-    slots: Vec<u16>,
+    slots: Box<[u16; MASK + 1]>,
 }
 
 /// Spellings that are kept: texts have far fewer.
@@ -28,38 +25,80 @@ const KEPT: usize = 1 << 12;
 
 const MASK: usize = KEPT * 2 - 1;
 
-/// Hashes the text that begins at `start` while its bytes may be of a head (names, dots and colons): that and its end.
-pub(super) fn spelling(src: &[u8], start: usize) -> (u32, usize) {
-    let rest = src.get(start..).unwrap_or_default();
-    let len = rest.iter().position(|&b| !crate::lex::is(b, crate::lex::HEAD)).unwrap_or(rest.len());
-    (crate::names::hash(&rest[..len]), start + len)
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// Eight bytes of a text as a little-endian number; none near its end.
+#[inline(always)]
+fn word(src: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*src.get(at..)?.first_chunk::<8>()?))
+}
+
+/// Words of the longest head that is looked up.
+const LONGEST: usize = 8;
+
+/// The bytes of a head as little-endian numbers, with zeros behind them: equal ones have the same bytes.
+pub(super) struct Key {
+    words: [u64; LONGEST],
+    used: usize,
+    hash: u32,
+}
+
+/// The text that begins at `start` up to the first blank, control character or `;`, and its end. Heads end so; what else ends so is
+/// none that has been kept. None for a longer one, and near the end of the text.
+#[inline(always)]
+pub(super) fn spelling(src: &[u8], start: usize) -> Option<(Key, usize)> {
+    let mut key = Key { words: [0; LONGEST], used: 0, hash: 0 };
+    let mut hash = 0u64;
+    let mut at = start;
+    for i in 0..LONGEST {
+        let w = word(src, at)?;
+        // The high bit of the first byte below '!', or of the first that is ';', and maybe of some behind it.
+        let semicolon = w ^ (ONES * 0x3b);
+        let ends = (w.wrapping_sub(ONES * 0x21) & !w | semicolon.wrapping_sub(ONES) & !semicolon) & (ONES << 7);
+        let bits = ends.trailing_zeros() & !7;
+        let kept = w & !(!0u64).checked_shl(bits).unwrap_or(0);
+        key.words[i] = kept;
+        hash = (hash.rotate_left(5) ^ kept).wrapping_mul(0x517c_c1b7_2722_0a95);
+        at += (bits / 8) as usize;
+        if ends != 0 {
+            (key.used, key.hash) = (i + 1, (hash >> 32) as u32);
+            return Some((key, at));
+        }
+    }
+    None
 }
 
 impl Heads {
     pub fn new() -> Heads {
-        Heads { known: Vec::new(), by_words: FxHashMap::default(), spellings: Vec::new(), slots: vec![0; MASK + 1] }
+        Heads {
+            known: Vec::new(),
+            by_words: FxHashMap::default(),
+            spellings: Vec::new(),
+            slots: Box::new([0; MASK + 1]),
+        }
     }
 
     /// The head of a spelling that has been [kept](Heads::keep).
     #[inline]
-    pub fn find(&self, src: &[u8], hash: u32, start: usize, end: usize) -> Option<u32> {
-        let mut at = hash as usize & MASK;
+    pub fn find(&self, key: &Key) -> Option<u32> {
+        let mut at = key.hash as usize & MASK;
         loop {
             let s = self.spellings.get((self.slots[at] as usize).checked_sub(1)?)?;
-            if s.hash == hash && src[s.start as usize..(s.start + s.len) as usize] == src[start..end] {
+            if s.words[0] == key.words[0] && s.words[1] == key.words[1] && s.words[..key.used] == key.words[..key.used]
+            {
                 return Some(s.head);
             }
             at = (at + 1) & MASK;
         }
     }
 
-    /// Keeps what the text from `start` to `end` says.
-    pub fn keep(&mut self, hash: u32, start: usize, end: usize, head: u32) {
-        if self.spellings.len() == KEPT {
+    /// Keeps what a spelling says.
+    pub fn keep(&mut self, key: &Key, head: u32) {
+        if self.spellings.len() == KEPT || self.find(key).is_some() {
             return;
         }
-        self.spellings.push(Spelling { hash, start: start as u32, len: (end - start) as u32, head });
-        let mut at = hash as usize & MASK;
+        self.spellings.push(Spelling { words: key.words, head });
+        let mut at = key.hash as usize & MASK;
         while self.slots[at] != 0 {
             at = (at + 1) & MASK;
         }

@@ -49,7 +49,7 @@ struct Pending {
 
 #[derive(Clone, Copy)]
 enum Site {
-    Stmt(u32),
+    Inst(InstId),
     Table(TableId),
 }
 

@@ -82,7 +82,7 @@ fn integer(src: &[u8], at: usize) -> Option<(i64, usize)> {
 }
 
 impl Parser<'_> {
-    /// Reads the plain instructions that begin at the token at hand, an opcode or `@`; the token behind the `;` of the last
+    /// Reads the plain instructions and the labels that begin at the token at hand, a name or `@`; the token behind the last
     /// is at hand then. False where the first is none: then nothing has happened.
     pub(super) fn quick(&mut self) -> bool {
         let src = self.src;
@@ -91,9 +91,22 @@ impl Parser<'_> {
         if !self.quickly {
             return false;
         }
-        while let Some(behind) = self.quick_instruction(at) {
+        loop {
+            let messages = self.diags.len();
+            let label = matches!(byte(src, at), b'$' | b'_' | b'A'..=b'Z');
+            let read = if label { self.quick_label(at) } else { self.quick_instruction(at) };
+            let Some(behind) = read else { break };
             self.prev_end = behind as u32;
             at = blanks(src, behind);
+            if byte(src, at) == b'/'
+                && let Some(end) = self.lex.behind_blanks(at)
+            {
+                at = end;
+            }
+            // The rules count them.
+            if self.diags.len() > messages {
+                break;
+            }
         }
         if at == first {
             return false;
@@ -101,6 +114,21 @@ impl Parser<'_> {
         self.lex.seek(at);
         self.tok = self.lex.next();
         true
+    }
+
+    /// Adds the label that begins at a byte: where it ends, behind its `:`. If it is none, or one of a table, nothing happens.
+    fn quick_label(&mut self, at: usize) -> Option<usize> {
+        let src = self.src;
+        let end = at + 1 + src[at + 1..].iter().position(|&b| !is(b, WORD))?;
+        // What a directive may follow is for the rules, and so is `$` alone, which is no name.
+        if src[end] != b':' || src[at] == b'$' && end == at + 1 {
+            return None;
+        }
+        if matches!(byte(src, blanks(src, end + 1)), b'.' | b'/' | b'\\' | 0x0b | 0x0c) {
+            return None;
+        }
+        self.new_label(Span::new(at as u32, end as u32));
+        Some(end + 1)
     }
 
     /// Adds the instruction that begins at a byte: where it ends, behind its `;`. If it is no plain one, nothing happens.
@@ -121,8 +149,8 @@ impl Parser<'_> {
                 return None;
             }
         }
-        let (hash, end) = heads::spelling(src, at);
-        let head = self.heads.find(src, hash, at, end)?;
+        let (key, end) = heads::spelling(src, at)?;
+        let head = self.heads.find(&key)?;
         let op = self.heads.op(head);
         // Its lists have a rule of their own.
         if op == Op::Call {
@@ -301,7 +329,7 @@ impl Parser<'_> {
             }
             Meaning::Nothing if !dotted && name != b"WARP_SZ" && matches!(src.get(end), Some(b';' | b',')) => {
                 let span = Span::new(at as u32, end as u32);
-                Operand::Label(self.pend(id, span, Site::Stmt(self.body.code.stmts.len() as u32)))
+                Operand::Label(self.pend(id, span, Site::Inst(InstId(self.body.code.count() as u32))))
             }
             _ => return None,
         };

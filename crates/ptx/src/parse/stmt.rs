@@ -49,15 +49,21 @@ impl Parser<'_> {
     }
 
     fn label(&mut self, span: Span) -> Parsed<()> {
-        let name = self.names.intern(self.bytes(span));
         if self.at_dot("branchtargets") || self.at_dot("calltargets") || self.at_dot("callprototype") {
+            let name = self.names.intern(self.bytes(span));
             return self.table(name, span);
         }
+        self.new_label(span);
+        Ok(())
+    }
+
+    /// Adds the label whose name stands at a place.
+    pub(super) fn new_label(&mut self, span: Span) {
+        let name = self.names.intern(self.bytes(span));
         let id = LabelId(self.body.labels.len() as u32);
         self.body.labels.push(Label { name: self.names.text(name), span });
-        self.body.code.stmts.push(Stmt::Label(id));
+        self.body.code.push_stmt(Stmt::Label(id));
         self.bind_new("label", name, span, Meaning::Label(id));
-        Ok(())
     }
 
     fn directive(&mut self) -> Parsed<()> {
@@ -68,7 +74,7 @@ impl Parser<'_> {
             }
             let mut ids = Vec::new();
             let done = self.variables(space, Linkage::Internal, &mut ids);
-            self.body.code.stmts.extend(ids.into_iter().map(Stmt::Var));
+            ids.into_iter().for_each(|id| self.body.code.push_stmt(Stmt::Var(id)));
             return done;
         }
         if self.eat_dot("loc") {
@@ -117,7 +123,7 @@ impl Parser<'_> {
 
     fn instruction(&mut self, word: Span, guard: Option<Guard>, start: u32) -> Parsed<()> {
         let head = self.head(word)?;
-        let site = Site::Stmt(self.body.code.stmts.len() as u32);
+        let site = Site::Inst(InstId(self.body.code.count() as u32));
         let done = self.operands(head.map(|h| h.0), site);
         let span = Span::new(start, self.prev_end);
         let done = done.and_then(|()| self.expect_p(b';'));
@@ -163,13 +169,13 @@ impl Parser<'_> {
             return Ok(None);
         }
         let head = self.heads.head(op, mods);
-        let (hash, whole) = super::heads::spelling(self.src, word.start as usize);
         // Without blanks between them.
-        if self.prev_end == end && whole == end as usize && !self.at_p(b':') {
-            let start = word.start as usize;
-            if self.heads.find(self.src, hash, start, whole).is_none() {
-                self.heads.keep(hash, start, whole, head);
-            }
+        if self.prev_end == end
+            && let Some((key, whole)) = super::heads::spelling(self.src, word.start as usize)
+            && whole == end as usize
+            && !self.at_p(b':')
+        {
+            self.heads.keep(&key, head);
         }
         Ok(Some((op, head)))
     }

@@ -145,16 +145,16 @@ impl<'a> Decoder<'a> {
         let mut last = f.span;
         self.results.clear();
         self.formals(f);
-        for (body, stmt) in f.body.iter().flat_map(|b| b.iter().map(move |s| (b, s))) {
+        for (body, stmt) in f.body.iter().flat_map(|b| b.stmts().map(move |s| (b, s))) {
             match stmt {
                 Stmt::Label(l) => self.label_pc[l.index()] = self.p.code.len() as u32,
                 Stmt::Inst(id) => {
-                    let inst = body.inst(*id);
+                    let inst = body.inst(id);
                     last = inst.span;
                     self.inst(&inst);
                 }
                 Stmt::Loc(l) => {
-                    let l = body.loc(*l);
+                    let l = body.loc(l);
                     let file = self.m.files.iter().position(|f| f.index == l.file);
                     self.line = file.map_or((0, 0), |f| (f as u32, l.line));
                 }
