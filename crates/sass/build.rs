@@ -141,6 +141,41 @@ fn without(from: &mut Chips, sms: &[(u16, u16)]) {
     }
 }
 
+/// The last chip that reads constants through a descriptor in uniform registers.
+const LAST_BINDLESS: u16 = 90;
+
+/// The form that reads `cx[UR][offset]` where `base` reads `c[bank][offset]`: bit 91 is set, the descriptor lies in bits 37:32, the
+/// bits of the bank mean nothing. Variants likewise.
+fn bindless(base: &FormDef) -> Option<FormDef> {
+    let one = |form: &FormDef| {
+        let n = form.slots.iter().position(|s| s.kind == "const" && s.bits == [(40, 14), (54, 5)])?;
+        let free = form.fixed_mask & !form.explicit & 0x3f << 32 == 0x3f << 32;
+        if !free || form.fixed >> 91 & 1 != 0 || form.slots.iter().any(|s| s.name == "UR") {
+            return None;
+        }
+        let mut form = FormDef { name: format!("{}_CX", form.name), variants: Vec::new(), ..form.clone() };
+        without(&mut form.sms, &[(LAST_BINDLESS + 1, 999)]);
+        (form.slots[n].kind, form.slots[n].bits, form.slots[n].shift) = ("cx".into(), vec![(40, 14)], 2);
+        let bits = vec![(32, 6)];
+        form.fixed_mask = form.fixed_mask & !mask(&form.at, &bits) | 0x1f << 54;
+        form.slots.push(SlotDef {
+            name: "UR".into(),
+            role: "use".into(),
+            kind: "u".into(),
+            bits,
+            width: "2".into(),
+            ..Default::default()
+        });
+        form.fixed |= 1 << 91;
+        form.wide = 0;
+        (!form.sms.is_empty()).then_some(form)
+    };
+    let mut forms = std::iter::once(base).chain(&base.variants).filter_map(one);
+    let mut first = forms.next()?;
+    first.variants = forms.collect();
+    Some(first)
+}
+
 fn main() {
     println!("cargo:rerun-if-changed=isa");
     println!("cargo:rerun-if-changed=build.rs");
@@ -190,6 +225,8 @@ fn main() {
             None => bad(&at, format!("no form {name}")),
         }
     }
+    let bindless: Vec<FormDef> = forms.iter().filter_map(bindless).collect();
+    forms.extend(bindless);
     isa.forms = forms;
     emit::write(&isa);
 }

@@ -158,6 +158,7 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         "const" => "SlotKind::Const".into(),
         "target" => "SlotKind::Target".into(),
         "hex" => imm(false, "Hex"),
+        "cx" => imm(false, "Bindless"),
         "shex" => imm(true, "Hex"),
         "dec" => imm(false, "Decimal"),
         "f32" => imm(false, "F32"),

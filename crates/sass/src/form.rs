@@ -116,6 +116,8 @@ pub enum SlotKind {
 pub enum ImmPrint {
     /// `0x1f`, `-0x10`.
     Hex,
+    /// An offset into a constant bank whose descriptor the slot `UR` names: `cx[UR4][0x10]`.
+    Bindless,
     /// Decimal.
     Decimal,
     /// 32-bit float.

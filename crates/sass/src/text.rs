@@ -6,7 +6,7 @@ mod parse;
 pub use parse::{Addresses, parse, parse_at, parse_control, parse_on};
 
 use crate::control::Control;
-use crate::form::{Alias, Form, HideZero, ImmPrint, Piece, Slot, SlotKind, Suffix};
+use crate::form::{Alias, Form, HideZero, ImmPrint, Piece, Slot, SlotKind, SlotName, Suffix};
 use crate::inst::{Inst, Operand, Value};
 use crate::latency::Class;
 use crate::reg::{File, Reg};
@@ -179,6 +179,9 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
     let (base, last) = (register(slots[0]), slots[slots.len() - 1]);
     let uniform = if slots.len() == 3 { Some(register(slots[1])) } else { None };
     let Value::Imm(distance) = inst.operands[last as usize].value else { return };
+    let only_before = |sm: u16| inst.form().sms.iter().all(|&(_, last)| last < sm);
+    // sm_75 shows the address of LDSM as it is where there is no register.
+    let unsigned = inst.form().mnemonic == "LDSM" && only_before(80);
     // RZ times four is not shown.
     let suffix = if base == Reg::RZ && uniform.is_none() && suffix.starts_with(".X") { "" } else { suffix };
     match uniform {
@@ -187,7 +190,7 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
             && suffix.is_empty() =>
         {
             // Without a register it is an address; some forms still show it signed.
-            let signed = matches!(inst.form().mnemonic, "LDGSTS" | "LDSM" | "STSM" | "LDCU");
+            let signed = matches!(inst.form().mnemonic, "LDGSTS" | "LDSM" | "STSM" | "LDCU") && !unsigned;
             let bits: u8 = inst.form().slots[last as usize].bits.iter().map(|b| b.1).sum();
             return hex(out, if signed { distance } else { distance & ((1i64 << bits) - 1) });
         }
@@ -197,11 +200,18 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
         Some(Reg::URZ) if hide == HideZero::Always || hide == HideZero::Wide && suffix == ".64" => {
             let _ = write!(out, "{base}{suffix}");
         }
-        // LDGSTS still shows RZ as a pair.
+        // LDGSTS still shows RZ as a pair, and from sm_90 on others show it as a register of 32 bits.
         Some(uniform)
-            if base == Reg::RZ && (suffix.is_empty() || suffix == ".64" && inst.form().mnemonic != "LDGSTS") =>
+            if base == Reg::RZ
+                && (suffix.is_empty()
+                    || suffix == ".64" && inst.form().mnemonic != "LDGSTS"
+                    || suffix == ".U32" && only_before(90)) =>
         {
             let _ = write!(out, "{uniform}");
+            if unsigned && distance != 0 {
+                out.push('+');
+                return hex(out, distance & 0xff_ffff);
+            }
         }
         Some(uniform) => {
             let _ = write!(out, "{base}{suffix}+{uniform}");
@@ -237,14 +247,14 @@ fn operand(out: &mut String, inst: &Inst, n: u8, suffix: &str, pc: u64, labels: 
         Value::Reg(reg) => {
             let _ = write!(out, "{reg}");
         }
-        Value::Imm(value) => immediate(out, inst, slot, value),
-        Value::Const { bank, offset } => {
-            let spaced = match inst.form().syntax.iter().find(|p| matches!(p, Piece::SlotMod(s, _) if *s == n)) {
-                Some(_) => true,
-                None => slot.spaced || narrow_source(inst),
-            };
-            constant(out, bank, offset, spaced);
+        Value::Imm(value) if matches!(slot.kind, SlotKind::Imm { print: ImmPrint::Bindless, .. }) => {
+            let descriptor = inst.get(SlotName::UR).and_then(|o| o.as_reg()).unwrap_or(Reg::URZ);
+            let _ = write!(out, "cx[{descriptor}]{}[", if spaced(inst, n) { " " } else { "" });
+            hex(out, value);
+            out.push(']');
         }
+        Value::Imm(value) => immediate(out, inst, slot, value),
+        Value::Const { bank, offset } => constant(out, bank, offset, spaced(inst, n)),
         Value::Target(distance) => {
             let address = pc as i64 + 16 + distance;
             match labels.label(address) {
@@ -269,13 +279,21 @@ fn operand(out: &mut String, inst: &Inst, n: u8, suffix: &str, pc: u64, labels: 
     }
 }
 
+/// True if bank and offset of the constant in slot `n` stand apart: where the operand has a modifier.
+fn spaced(inst: &Inst, n: u8) -> bool {
+    let form = inst.form();
+    form.syntax.iter().any(|p| matches!(p, Piece::SlotMod(s, _) if *s == n))
+        || form.slots[n as usize].spaced
+        || narrow_source(inst)
+}
+
 fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
     let SlotKind::Imm { print, bits, .. } = slot.kind else { return hex(out, value) };
     match print {
         ImmPrint::Hex if bits == 64 => {
             let _ = write!(out, "{:#x}", value as u64);
         }
-        ImmPrint::Hex => hex(out, value),
+        ImmPrint::Hex | ImmPrint::Bindless => hex(out, value),
         ImmPrint::Decimal => {
             let _ = write!(out, "{value}");
         }
@@ -466,6 +484,9 @@ fn imad_name(inst: &Inst) -> &'static str {
         Some(Value::Imm(n)) => n == 0,
         _ => false,
     };
+    if inst.slot(S::UR).is_some() {
+        return "";
+    }
     match (value(S::Rb), value(S::Rc)) {
         (Some(Value::Reg(r)), _) | (_, Some(Value::Reg(r))) if r.file() == File::Ugpr => "",
         _ if zero(S::Ra) || zero(S::Rb) => ".MOV",

@@ -378,7 +378,8 @@ impl<'a> Matcher<'a> {
         let mut operand = slot.default();
         operand.inv = false;
         let mut rest = text;
-        let is_reg = matches!(slot.kind, SlotKind::Reg(_) | SlotKind::Const);
+        let bindless = matches!(slot.kind, SlotKind::Imm { print: ImmPrint::Bindless, .. });
+        let is_reg = bindless || matches!(slot.kind, SlotKind::Reg(_) | SlotKind::Const);
         if let Some(after) = rest.strip_prefix('-').filter(|_| is_reg && slot.neg.is_some()) {
             (operand.neg, rest) = (true, after);
         }
@@ -388,7 +389,17 @@ impl<'a> Matcher<'a> {
         if let Some(after) = rest.strip_prefix('|').filter(|_| slot.abs.is_some()) {
             (operand.abs, rest) = (true, after);
         }
+        if bindless {
+            let (descriptor, after) = register(rest.strip_prefix("cx[")?)?;
+            let n = self.inst.slot(SlotName::UR).filter(|_| descriptor.file() == File::Ugpr)?;
+            self.inst.operands[n] = Operand::reg(descriptor);
+            let after = after.strip_prefix(']')?;
+            rest = after.strip_prefix(' ').unwrap_or(after).strip_prefix('[')?;
+        }
         let (value, mut rest) = self.value(slot, rest)?;
+        if bindless {
+            rest = rest.strip_prefix(']')?;
+        }
         operand.value = value;
         // The bar may close before or after the suffix.
         let mut open = operand.abs;
@@ -443,7 +454,7 @@ impl<'a> Matcher<'a> {
 
     fn immediate(&self, print: ImmPrint, text: &'a str) -> Option<(Value, &'a str)> {
         let (value, rest) = match print {
-            ImmPrint::Hex => hex(text)?,
+            ImmPrint::Hex | ImmPrint::Bindless => hex(text)?,
             ImmPrint::Decimal => {
                 let digits = text.bytes().take_while(u8::is_ascii_digit).count();
                 (text.get(..digits)?.parse().ok()?, &text[digits..])

@@ -248,6 +248,9 @@ impl Decoder<'_> {
             Value::Reg(r) => self.reg(r, n),
             Value::Imm(v) => {
                 let kind = inst.form().slots[i].kind;
+                if matches!(kind, SlotKind::Imm { print: ImmPrint::Bindless, .. }) {
+                    return gap("a constant through a descriptor");
+                }
                 let high = matches!(kind, SlotKind::Imm { print: ImmPrint::F64High, .. });
                 Ok(match (high, n) {
                     (true, 0) => self.k(0),
