@@ -252,27 +252,7 @@ fn uniform_values(f: &Func) -> Vec<bool> {
 /// Results that differ between threads by themselves.
 fn source(inst: &crate::ir::Inst) -> bool {
     match inst.op {
-        Op::Sreg => !matches!(
-            Sreg::from_sub(inst.attr.sub),
-            Some(
-                Sreg::NtidX
-                    | Sreg::NtidY
-                    | Sreg::NtidZ
-                    | Sreg::CtaidX
-                    | Sreg::CtaidY
-                    | Sreg::CtaidZ
-                    | Sreg::NctaidX
-                    | Sreg::NctaidY
-                    | Sreg::NctaidZ
-                    | Sreg::Nwarpid
-                    | Sreg::Nsmid
-                    | Sreg::Gridid
-                    | Sreg::DynamicSmem
-                    | Sreg::TotalSmem
-                    | Sreg::ClusterCtarank
-                    | Sreg::SharedWindowHi
-            )
-        ),
+        Op::Sreg => Sreg::from_sub(inst.attr.sub).is_none_or(Sreg::differs),
         Op::Undef => false,
         Op::Load => !matches!(inst.mem.space, MemSpace::Const | MemSpace::Param),
         Op::LocalAddr => false,

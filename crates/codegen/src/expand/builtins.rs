@@ -16,6 +16,7 @@ pub enum Routine {
     FSqrt(Rnd),
     DDiv(Rnd),
     DSqrt(Rnd),
+    Fns,
 }
 
 /// One file and the functions of it.
@@ -24,11 +25,12 @@ struct Source {
     names: &'static [&'static str],
 }
 
-const SOURCES: [Source; 4] = [
+const SOURCES: [Source; 5] = [
     Source { text: include_str!("../../builtins/div_u32.ptx"), names: &["udiv32", "urem32"] },
     Source { text: include_str!("../../builtins/div_u64.ptx"), names: &["udiv64"] },
     Source { text: include_str!("../../builtins/div_f32.ptx"), names: &["fdiv", "frcp", "fsqrt"] },
     Source { text: include_str!("../../builtins/div_f64.ptx"), names: &["ddiv", "dsqrt"] },
+    Source { text: include_str!("../../builtins/fns.ptx"), names: &["fns"] },
 ];
 
 /// How double division rounds a magnitude in integers (`w10` mantissa, `w11` next and sticky bit, `p1` inexact, `p2`
@@ -51,7 +53,7 @@ pub fn text(file: usize, rnd: Rnd) -> String {
 /// The IR of a routine: parameters and results are 32-bit words.
 pub fn body(routine: Routine) -> &'static Func {
     type Cell = OnceLock<Vec<Func>>;
-    static LOWERED: [[Cell; 4]; 4] = [const { [const { OnceLock::new() }; 4] }; 4];
+    static LOWERED: [[Cell; 4]; SOURCES.len()] = [const { [const { OnceLock::new() }; 4] }; SOURCES.len()];
     let (file, index, rnd) = match routine {
         Routine::UDiv32 => (0, 0, Rnd::Rn),
         Routine::URem32 => (0, 1, Rnd::Rn),
@@ -61,6 +63,7 @@ pub fn body(routine: Routine) -> &'static Func {
         Routine::FSqrt(r) => (2, 2, r),
         Routine::DDiv(r) => (3, 0, r),
         Routine::DSqrt(r) => (3, 1, r),
+        Routine::Fns => (4, 0, Rnd::Rn),
     };
     &LOWERED[file][rnd as usize].get_or_init(|| lower(file, rnd))[index]
 }
@@ -101,6 +104,7 @@ mod tests {
                 Routine::FSqrt(r),
                 Routine::DDiv(r),
                 Routine::DSqrt(r),
+                Routine::Fns,
             ] {
                 crate::ir::verify::verify(body(routine)).unwrap();
             }

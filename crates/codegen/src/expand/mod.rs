@@ -136,6 +136,7 @@ fn expand(cx: &mut Cx) -> Step {
         Op::Clz | Op::Bfind if cx.ty(inst.args[0]) == Ty::B64 => bits::leading(cx),
         Op::Bfe if cx.result_ty() == Ty::B64 => bits::extract64(cx),
         Op::Bfi => bits::insert(cx),
+        Op::Fns => Step::Call(builtins::Routine::Fns, inst.args.to_vec()),
         Op::Brev | Op::Popc | Op::Clz if cx.ty(inst.args[0]) == Ty::B16 => Step::Keep,
         Op::FDiv | Op::FRcp | Op::FSqrt | Op::FRsqrt | Op::FEx2 | Op::FLg2 | Op::FSin | Op::FCos if fmt == Fmt::F32 => {
             float::single(cx)

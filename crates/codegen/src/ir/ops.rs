@@ -117,6 +117,8 @@ ops! {
     /// Number of the highest significant bit, -1 if none; `sub` 1: counted from the top (`.shiftamt`).
     Bfind "bfind" 1 Pure;
     Brev "brev" 1 Pure;
+    /// Number of the c-th set bit of a from bit b on (c negative: downwards, 0: bit b itself); all ones if there is none.
+    Fns "fns" 3 Pure;
     /// Bits b..b+c of a, zero- or sign-extended.
     Bfe "bfe" 3 Pure;
     /// a inserted into b at c, d bits.
@@ -127,6 +129,13 @@ ops! {
     Dp4a "dp4a" 3 Pure;
     /// Two products of a half and a byte, added to c; `sub` bits 0, 1 as above, bit 2: high bytes.
     Dp2a "dp2a" 3 Pure;
+    /// Two sums of halves of a word.
+    IAdd2 "iadd2" 2 Pure;
+    /// The smaller of each of two halves; `sub` bit 0: not below zero.
+    IMin2 "imin2" 2 Pure;
+    IMax2 "imax2" 2 Pure;
+    /// a and b (signed), clamped, side by side, and c above them; `sub`: 0 u8, 1 s8, 2 u16, 3 s16. a is the upper one.
+    IPack "ipack" 3 Pure;
     // ---- moves between widths -----------------------------------------------------------------------------------
     Zext "zext" 1 Pure;
     Sext "sext" 1 Pure;
@@ -139,6 +148,7 @@ ops! {
     // ---- floating point: `attr.fmt` -----------------------------------------------------------------------------
     FAdd "fadd" 2 Pure;
     FMul "fmul" 2 Pure;
+    /// `sub` bit 1, halves only: negative results become zero.
     FFma "ffma" 3 Pure;
     FNeg "fneg" 1 Pure;
     FAbs "fabs" 1 Pure;
@@ -146,6 +156,11 @@ ops! {
     FMin "fmin" 2 Pure;
     FMax "fmax" 2 Pure;
     FCmp "fcmp" 2 Pure;
+    /// Compares two pairs of halves and combines each outcome with the predicate c; `sub`: 0 and, 1 or, 2 xor. Results: of
+    /// the lower halves, of the upper ones.
+    FCmp2 "fcmp2" 3 Pure;
+    /// The same as halves of a word: all ones, or 1.0 where bit 2 of `sub` is set; else zero.
+    FSet2 "fset2" 3 Pure;
     /// Quotient: `rnd`, or `sub` 1 approx, 2 full.
     FDiv "fdiv" 2 Pure;
     /// `sub` 1: approx.
@@ -170,8 +185,17 @@ ops! {
     I2F "i2f" 1 Pure;
     /// Float `fmt2` to float `fmt`.
     F2F "f2f" 1 Pure;
-    /// Two floats (`fmt2`) to a packed pair (`fmt`): a in the upper half.
+    /// Two floats (`fmt2`) to a packed pair (`fmt`): a in the upper half. `sub` bit 0: negative results become zero, bit 1:
+    /// infinities become the largest finite numbers.
     F2FPack "f2fpack" 2 Pure;
+    /// A single rounded to tf32 (`rnd`: to nearest or toward zero); `sub` bit 0: negative results become zero.
+    F2Tf32 "f2tf32" 1 Pure;
+    /// Two singles to 8-bit floats, a in the upper byte, saturated; `sub` bit 0: negative results become zero, bit 1: e4m3.
+    Fp8Pack "fp8pack" 2 Pure;
+    /// The same of a pair of halves.
+    Fp8FromHalf "fp8.half" 1 Pure;
+    /// Two 8-bit floats to a pair of halves; `sub` as above.
+    HalfFromFp8 "half.fp8" 1 Pure;
     // ---- memory: address first; `imm` is added to it ------------------------------------------------------------
     Load "load" 1 Read;
     Store "store" -1 Write;
@@ -286,90 +310,65 @@ pub fn swap_cmp(c: Cmp) -> Cmp {
     }
 }
 
-/// Special registers, in [`Attr::sub`] of [`Op::Sreg`] and [`Op::SregVolatile`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-#[allow(missing_docs)] // the names are PTX's
-pub enum Sreg {
-    TidX,
-    TidY,
-    TidZ,
-    NtidX,
-    NtidY,
-    NtidZ,
-    CtaidX,
-    CtaidY,
-    CtaidZ,
-    NctaidX,
-    NctaidY,
-    NctaidZ,
-    Laneid,
-    Warpid,
-    Nwarpid,
-    Smid,
-    Nsmid,
-    Gridid,
-    LanemaskEq,
-    LanemaskLt,
-    LanemaskLe,
-    LanemaskGt,
-    LanemaskGe,
-    Clock,
-    ClockHi,
-    Clock64,
-    GlobaltimerLo,
-    GlobaltimerHi,
-    Globaltimer,
-    DynamicSmem,
-    TotalSmem,
-    ClusterCtarank,
+macro_rules! sregs {
+    ($($(#[$doc:meta])* $name:ident)*) => {
+        /// Special registers, in [`Attr::sub`] of [`Op::Sreg`] and [`Op::SregVolatile`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        #[allow(missing_docs)] // the names are PTX's
+        pub enum Sreg { $($(#[$doc])* $name,)* }
+
+        impl Sreg {
+            const ALL: &'static [Sreg] = &[$(Sreg::$name),*];
+
+            /// The register with this number.
+            pub fn from_sub(sub: u8) -> Option<Sreg> {
+                Sreg::ALL.get(sub as usize).copied()
+            }
+        }
+    };
+}
+
+sregs! {
+    TidX TidY TidZ
+    NtidX NtidY NtidZ
+    CtaidX CtaidY CtaidZ
+    NctaidX NctaidY NctaidZ
+    Laneid Warpid Nwarpid Smid Nsmid Gridid
+    LanemaskEq LanemaskLt LanemaskLe LanemaskGt LanemaskGe
+    Clock ClockHi Clock64
+    GlobaltimerLo GlobaltimerHi Globaltimer
+    DynamicSmem
+    /// Bytes of shared memory of the CTA with what the system takes.
+    SmemSize
+    /// What the system takes of it.
+    SmemTaken
+    AggrSmem ReservedSmemEnd ReservedSmem1
+    CurrentGraphExec
+    /// 1 where the grid was launched with clusters.
+    ExplicitCluster
+    ClusterCtarank ClusterNctarank
+    ClusterNctaidX ClusterNctaidY ClusterNctaidZ
+    NclusteridX NclusteridY NclusteridZ
+    Pm0 Pm1 Pm2 Pm3 Pm4 Pm5 Pm6 Pm7
+    Envreg0 Envreg1 Envreg2 Envreg3 Envreg4 Envreg5 Envreg6 Envreg7
+    Envreg8 Envreg9 Envreg10 Envreg11 Envreg12 Envreg13 Envreg14 Envreg15
+    Envreg16 Envreg17 Envreg18 Envreg19 Envreg20 Envreg21 Envreg22 Envreg23
+    Envreg24 Envreg25 Envreg26 Envreg27 Envreg28 Envreg29 Envreg30 Envreg31
     /// Upper word of the shared window's generic base.
-    SharedWindowHi,
+    SharedWindowHi
+    /// Generic address of the kernel parameters (64 bits), and of their end.
+    ParamAddress ParamEnd
 }
 
 impl Sreg {
-    /// The register with this number.
-    pub fn from_sub(sub: u8) -> Option<Sreg> {
-        // Fieldless, contiguous from 0: the bound is the last variant.
-        const LIST: [Sreg; 33] = {
-            use Sreg::*;
-            [
-                TidX,
-                TidY,
-                TidZ,
-                NtidX,
-                NtidY,
-                NtidZ,
-                CtaidX,
-                CtaidY,
-                CtaidZ,
-                NctaidX,
-                NctaidY,
-                NctaidZ,
-                Laneid,
-                Warpid,
-                Nwarpid,
-                Smid,
-                Nsmid,
-                Gridid,
-                LanemaskEq,
-                LanemaskLt,
-                LanemaskLe,
-                LanemaskGt,
-                LanemaskGe,
-                Clock,
-                ClockHi,
-                Clock64,
-                GlobaltimerLo,
-                GlobaltimerHi,
-                Globaltimer,
-                DynamicSmem,
-                TotalSmem,
-                ClusterCtarank,
-                SharedWindowHi,
-            ]
-        };
-        LIST.get(sub as usize).copied()
+    /// True if the threads of a warp read different values.
+    pub fn differs(self) -> bool {
+        use Sreg::*;
+        matches!(
+            self,
+            TidX | TidY | TidZ | Laneid | LanemaskEq | LanemaskLt | LanemaskLe | LanemaskGt | LanemaskGe
+        )
     }
 }
 

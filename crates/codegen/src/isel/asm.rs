@@ -92,7 +92,7 @@ pub enum Fold {
     Half,
 }
 
-fn fold(o: Operand, how: Fold) -> Operand {
+pub(super) fn fold(o: Operand, how: Fold) -> Operand {
     let V::Imm(bits) = o.value else { return o };
     let mut bits = bits as u32;
     match how {
@@ -303,11 +303,12 @@ impl Sel<'_> {
         self.finish(inst)
     }
 
-    pub(super) fn vimnmx(&mut self, signed: bool, max: bool, a: Operand, b: Operand) -> Operand {
+    /// The smaller or larger; `relu`: not below zero.
+    pub(super) fn vimnmx(&mut self, signed: bool, max: bool, relu: bool, a: Operand, b: Operand) -> Operand {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let p = if max { TRUE.inverted() } else { TRUE };
         let inst = self.shape2(VIMNMX, Fold::Int, a, b).with_mod(M::Type, signed as u8).with(S::Pp, p);
-        self.finish(inst)
+        self.finish(if relu { inst.with_mod(M::Relu, 1) } else { inst })
     }
 
     pub(super) fn sgxt(&mut self, signed: bool, a: Operand, bits: Operand) -> Operand {
@@ -462,12 +463,16 @@ impl Sel<'_> {
         self.finish(inst)
     }
 
-    pub(super) fn fmnmx(&mut self, max: bool, nan: bool, ftz: bool, a: Operand, b: Operand) -> Operand {
+    /// `sub` as of the operation: bit 0 NaN wins, bit 1 magnitudes with the product of the signs.
+    pub(super) fn fmnmx(&mut self, max: bool, sub: u8, ftz: bool, a: Operand, b: Operand) -> Operand {
+        let xorsign = sub >> 1 & 1;
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let p = if max { TRUE.inverted() } else { TRUE };
+        let (a, b) = if xorsign != 0 { (self.gpr(magnitude(a)), self.gpr(magnitude(b))) } else { (a, b) };
         let inst = self
             .shape2(FMNMX, Fold::Float, a, b)
-            .with_mod(M::Nan, nan as u8)
+            .with_mod(M::Xorsign, xorsign)
+            .with_mod(M::Nan, sub & 1)
             .with_mod(M::Ftz, ftz as u8)
             .with(S::Pp, p);
         self.finish(inst)
@@ -536,16 +541,19 @@ impl Sel<'_> {
 
     pub(super) fn hfma2(&mut self, h: HalfOp, a: Operand, b: Operand, c: Operand) -> Operand {
         let (a, b, c) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)), self.gpr(fold(c, Fold::Half)));
-        let inst = h.set(Inst::new(HFMA2.rrr).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c), M::Fz, false);
+        let form = if h.sub & 2 != 0 { F::HFMA2_RELU_RRR } else { HFMA2.rrr };
+        let inst = h.set(Inst::new(form).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c), M::Fz, false);
         let inst = if h.single { inst.with_mod(M::HalfC, enums::hswz::H0_H0) } else { inst };
         self.finish(inst)
     }
 
-    pub(super) fn hmnmx2(&mut self, h: HalfOp, max: bool, nan: bool, a: Operand, b: Operand) -> Operand {
+    pub(super) fn hmnmx2(&mut self, h: HalfOp, max: bool, a: Operand, b: Operand) -> Operand {
+        let xorsign = h.sub >> 1 & 1;
+        let (a, b) = if xorsign != 0 { (magnitude(a), magnitude(b)) } else { (a, b) };
         let (a, b) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)));
         let p = if max { TRUE.inverted() } else { TRUE };
         let inst = h.set(Inst::new(HMNMX2.rr).with(S::Ra, a).with(S::Rb, b), M::Ftz, false);
-        self.finish(inst.with_mod(M::Nan, nan as u8).with(S::Pp, p))
+        self.finish(inst.with_mod(M::Nan, h.sub & 1).with_mod(M::Xorsign, xorsign).with(S::Pp, p))
     }
 }
 
@@ -571,6 +579,13 @@ pub struct HalfOp {
     pub ftz: bool,
     /// Clamp to [0, 1].
     pub sat: bool,
+    /// What the operation's line says.
+    pub sub: u8,
+}
+
+/// The operand that `.xorsign.abs` takes: its magnitude, with the signs as they are going into the result.
+fn magnitude(o: Operand) -> Operand {
+    Operand { abs: true, ..o }
 }
 
 impl HalfOp {
@@ -621,7 +636,7 @@ fn icmp(c: Cmp) -> u8 {
     }
 }
 
-fn fcmp(c: Cmp) -> u8 {
+pub(super) fn fcmp(c: Cmp) -> u8 {
     use enums::fcmp as f;
     match c {
         Cmp::Eq => f::EQ,

@@ -4,6 +4,7 @@ use super::asm::{Flags, HalfOp};
 use super::operand::{TRUE, ZERO, immediate};
 use super::{Regs, Sel};
 use crate::ir::{Attr, Cmp, Fmt, InstId, MemSpace, Op, Rnd, Ty, Value};
+use crate::lower::narrow::{RELU, SATFINITE};
 use crate::mir::Vreg;
 use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
@@ -137,10 +138,11 @@ impl generated::Context for Sel<'_> {
             single: matches!(a.fmt, Fmt::F16 | Fmt::BF16),
             ftz: a.ftz,
             sat: a.sat,
+            sub: a.sub,
         }
     }
-    fn nan_wins(&mut self, a: Attr) -> bool {
-        a.sub & 1 != 0
+    fn half_sat(&mut self, a: Attr) -> HalfOp {
+        HalfOp { sat: true, ..self.half_of(a) }
     }
     fn shift_amount(&mut self, a: Attr) -> bool {
         a.sub & 1 != 0
@@ -306,7 +308,10 @@ impl generated::Context for Sel<'_> {
         Sel::lea(self, a, b, shift)
     }
     fn minmax(&mut self, signed: bool, max: bool, a: Opn, b: Opn) -> Opn {
-        self.vimnmx(signed, max, a, b)
+        self.vimnmx(signed, max, false, a, b)
+    }
+    fn minmax_relu(&mut self, max: bool, a: Opn, b: Opn) -> Opn {
+        self.vimnmx(true, max, true, a, b)
     }
     fn sgxt(&mut self, signed: bool, a: Opn, n: Opn) -> Opn {
         Sel::sgxt(self, signed, a, n)
@@ -355,8 +360,8 @@ impl generated::Context for Sel<'_> {
     fn ffma(&mut self, a: Opn, b: Opn, c: Opn, f: Flags) -> Opn {
         Sel::ffma(self, a, b, c, f)
     }
-    fn fmnmx(&mut self, max: bool, nan: bool, ftz: bool, a: Opn, b: Opn) -> Opn {
-        Sel::fmnmx(self, max, nan, ftz, a, b)
+    fn fmnmx(&mut self, max: bool, sub: u8, ftz: bool, a: Opn, b: Opn) -> Opn {
+        Sel::fmnmx(self, max, sub, ftz, a, b)
     }
     fn fsetp(&mut self, c: Cmp, ftz: bool, op: u8, a: Opn, b: Opn, p: Opn) -> Opn {
         Sel::fsetp(self, c, ftz, op, a, b, p)
@@ -392,8 +397,8 @@ impl generated::Context for Sel<'_> {
     fn hfma2(&mut self, h: HalfOp, a: Opn, b: Opn, c: Opn) -> Opn {
         Sel::hfma2(self, h, a, b, c)
     }
-    fn hmnmx2(&mut self, h: HalfOp, max: bool, nan: bool, a: Opn, b: Opn) -> Opn {
-        Sel::hmnmx2(self, h, max, nan, a, b)
+    fn hmnmx2(&mut self, h: HalfOp, max: bool, a: Opn, b: Opn) -> Opn {
+        Sel::hmnmx2(self, h, max, a, b)
     }
     fn convert(&mut self, id: InstId, v: Value) -> Regs {
         self.conversion(id, v)
@@ -407,7 +412,9 @@ impl generated::Context for Sel<'_> {
             .with(S::Ra, hi)
             .with(S::Rb, lo)
             .with_mod(M::Dst, matches!(a.fmt, Fmt::BF16x2) as u8)
-            .with_mod(M::Rnd, if a.rnd == Rnd::Rz { enums::rnrz::RZ } else { 0 });
+            .with_mod(M::Rnd, if a.rnd == Rnd::Rz { enums::rnrz::RZ } else { 0 })
+            .with_mod(M::Relu, a.sub & RELU)
+            .with_mod(M::Satfinite, (a.sub & SATFINITE != 0) as u8);
         self.push(inst);
         d
     }
@@ -465,7 +472,7 @@ pub(super) fn rnd_code(r: Rnd) -> u8 {
 }
 
 /// The function of the special unit for an operation.
-fn mufu_function(op: Op) -> u8 {
+pub(super) fn mufu_function(op: Op) -> u8 {
     match op {
         Op::FRcp => enums::mufu::RCP,
         Op::FSqrt => enums::mufu::SQRT,

@@ -10,6 +10,8 @@ mod control;
 mod isle;
 mod memory;
 mod operand;
+mod packed;
+mod special;
 mod warp;
 
 use crate::converge::Convergence;
@@ -211,6 +213,17 @@ impl Sel<'_> {
             | I::Trap
             | I::SregVolatile
             | I::Sreg => self.warp(id),
+            I::FCmp2
+            | I::FSet2
+            | I::IAdd2
+            | I::IMin2
+            | I::IMax2
+            | I::IPack
+            | I::F2Tf32
+            | I::Fp8Pack
+            | I::Fp8FromHalf
+            | I::HalfFromFp8 => self.packed(id),
+            I::FEx2 | I::FTanh if self.f.inst(id).attr.fmt != ir::Fmt::F32 => self.packed(id),
             I::Call | I::CallIndirect => self.call(id),
             I::AddC | I::SubC => self.carry(id),
             _ => match isle::constructor_select(self, id) {

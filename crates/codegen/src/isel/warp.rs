@@ -2,8 +2,7 @@
 
 use super::operand::{TRUE, ZERO};
 use super::{Regs, Sel};
-use crate::ir::{BarKind, InstId, Op, Sreg, Ty, Value};
-use crate::mir;
+use crate::ir::{BarKind, InstId, Op, Ty, Value};
 use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
 use sass::forms as F;
@@ -48,7 +47,7 @@ impl Sel<'_> {
         }
     }
 
-    fn new_word(&mut self) -> Regs {
+    pub(super) fn new_word(&mut self) -> Regs {
         Regs { lo: self.m.new_vreg(File::Gpr), hi: None }
     }
 
@@ -66,85 +65,6 @@ impl Sel<'_> {
         let m = self.lo(mask);
         let m = self.gpr(m);
         self.push(Sass::new(F::WARPSYNC).with(S::Ra, m));
-    }
-
-    fn special(&mut self, id: InstId) -> Option<()> {
-        let inst = self.f.inst(id);
-        let reg = Sreg::from_sub(inst.attr.sub)?;
-        use enums::sr;
-        let bank = |offset: u16, n: i32| (offset as i32) + 4 * n;
-        let b = self.bank0;
-        let constant = match reg {
-            Sreg::NtidX => Some(bank(b.ntid, 0)),
-            Sreg::NtidY => Some(bank(b.ntid, 1)),
-            Sreg::NtidZ => Some(bank(b.ntid, 2)),
-            Sreg::NctaidX => Some(bank(b.nctaid, 0)),
-            Sreg::NctaidY => Some(bank(b.nctaid, 1)),
-            Sreg::NctaidZ => Some(bank(b.nctaid, 2)),
-            Sreg::Nsmid => Some(b.nsmid as i32),
-            Sreg::Gridid => Some(b.gridid as i32),
-            Sreg::DynamicSmem => Some(b.dynamic_smem_size? as i32),
-            _ => None,
-        };
-        if let Some(at) = constant {
-            let r = self.load_const(0, at, reg == Sreg::Gridid);
-            self.define(id, 0, r);
-            return Some(());
-        }
-        let code = match reg {
-            Sreg::TidX => sr::TID_X,
-            Sreg::TidY => sr::TID_Y,
-            Sreg::TidZ => sr::TID_Z,
-            Sreg::CtaidX => sr::CTAID_X,
-            Sreg::CtaidY => sr::CTAID_Y,
-            Sreg::CtaidZ => sr::CTAID_Z,
-            Sreg::Laneid => sr::LANEID,
-            Sreg::Warpid => sr::VIRTID,
-            Sreg::Nwarpid => sr::VIRTCFG,
-            Sreg::Smid => sr::VIRTUALSMID,
-            Sreg::LanemaskEq => sr::EQMASK,
-            Sreg::LanemaskLt => sr::LTMASK,
-            Sreg::LanemaskLe => sr::LEMASK,
-            Sreg::LanemaskGt => sr::GTMASK,
-            Sreg::LanemaskGe => sr::GEMASK,
-            Sreg::ClusterCtarank => sr::CGACTAID,
-            Sreg::SharedWindowHi => sr::SWINHI,
-            Sreg::Clock | Sreg::Clock64 => sr::CLOCKLO,
-            Sreg::ClockHi => sr::CLOCKHI,
-            Sreg::Globaltimer | Sreg::GlobaltimerLo => sr::GLOBALTIMERLO,
-            Sreg::GlobaltimerHi => sr::GLOBALTIMERHI,
-            _ => return None,
-        };
-        let counter = matches!(
-            reg,
-            Sreg::Clock | Sreg::Clock64 | Sreg::ClockHi | Sreg::Globaltimer | Sreg::GlobaltimerLo | Sreg::GlobaltimerHi
-        );
-        let wide = self.f.ty(inst.results[0]) == Ty::B64;
-        let sr = Operand::imm(code as i64);
-        let r = if wide {
-            let (r, d) = self.new_pair();
-            self.push(Sass::new(F::CS2R).with(S::Rd, d).with(S::Sr, sr).with_mod(M::W, enums::cs2rw::B64));
-            r
-        } else {
-            let r = self.new_word();
-            let d = self.m.reg(r.lo);
-            let m = if counter { Sass::new(F::CS2R).with_mod(M::W, enums::cs2rw::B32) } else { Sass::new(F::S2R) };
-            self.push(m.with(S::Rd, d).with(S::Sr, sr));
-            r
-        };
-        // Fields of packed registers: the warp's number is bits 14:8 of VIRTID, their count bits 15:8 of VIRTCFG.
-        let r = match reg {
-            Sreg::Warpid | Sreg::Nwarpid => {
-                let v = Operand::reg(self.m.reg(r.lo));
-                let v = self.shf(true, false, enums::shftype::U32, true, ZERO, Operand::imm(8), v);
-                let bits = if reg == Sreg::Warpid { 7 } else { 8 };
-                let v = self.sgxt(false, v, Operand::imm(bits));
-                Regs { lo: mir::Vreg(v.as_reg()?.index()), hi: None }
-            }
-            _ => r,
-        };
-        self.define(id, 0, r);
-        Some(())
     }
 
     fn bar(&mut self, id: InstId) -> Option<()> {

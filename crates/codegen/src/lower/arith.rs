@@ -31,6 +31,15 @@ pub(super) fn rnd(x: &Inst) -> Rnd {
     }
 }
 
+/// How a comparison's outcome is combined with a predicate.
+fn bool_op(b: BoolOp) -> Op {
+    match b {
+        BoolOp::And => Op::And,
+        BoolOp::Or => Op::Or,
+        BoolOp::Xor => Op::Xor,
+    }
+}
+
 /// A comparison and whether it is forced unsigned (`lo`, `ls`, `hi`, `hs`).
 fn cmp(c: CmpOp) -> (Cmp, bool) {
     match c {
@@ -111,6 +120,9 @@ impl Lower<'_, '_> {
                 self.memory(x)
             }
             P::Call => self.call(x),
+            P::Vadd | P::Vsub | P::Vabsdiff | P::Vmin | P::Vmax | P::Vshl | P::Vshr | P::Vmad | P::Vset => self.video(x),
+            P::Vadd2 | P::Vsub2 | P::Vabsdiff2 | P::Vmin2 | P::Vmax2 | P::Vavrg2 | P::Vset2 => self.video(x),
+            P::Vadd4 | P::Vsub4 | P::Vabsdiff4 | P::Vmin4 | P::Vmax4 | P::Vavrg4 | P::Vset4 => self.video(x),
             _ => self.warp(x),
         }
     }
@@ -118,8 +130,7 @@ impl Lower<'_, '_> {
     fn float(&mut self, x: &Inst, t: T) -> Res {
         let ty = self.ty(t, x)?;
         let mut attr = self.attr(x, t);
-        let mixed = x.types().len() > 1;
-        if mixed {
+        if x.types().len() > 1 {
             return self.unsupported(x);
         }
         if x.approx() || x.has(Mod::Full) {
@@ -132,12 +143,13 @@ impl Lower<'_, '_> {
         if x.has(Mod::NaN) {
             attr.sub |= 1;
         }
-        if x.has(Mod::Xorsign) || (x.has(Mod::Abs) && x.op != P::Abs) || x.has(Mod::Relu) || x.has(Mod::Oob) {
-            return self.unsupported(x);
+        if x.has(Mod::Xorsign) || x.has(Mod::Relu) {
+            attr.sub |= 2;
         }
-        // The special unit computes one half at a time.
-        if matches!(x.op, P::Ex2 | P::Tanh) && matches!(t, T::F16x2 | T::BF16x2) {
-            return self.unsupported(x);
+        match x.op {
+            P::Ex2 if fmt(t) != Fmt::F32 => return self.half_function(x, Op::FEx2, t),
+            P::Tanh if fmt(t) != Fmt::F32 => return self.half_function(x, Op::FTanh, t),
+            _ => {}
         }
         let n = x.operands.len() - 1;
         let mut args = Vec::with_capacity(3);
@@ -223,11 +235,22 @@ impl Lower<'_, '_> {
 
     fn integer(&mut self, x: &Inst, t: T) -> Res {
         let ty = self.ty(t, x)?;
-        if ty == Ty::P || t.bits() == 8 || matches!(t, T::U16x2 | T::S16x2 | T::U8x4 | T::S8x4) || x.has(Mod::Relu) {
+        if ty == Ty::P || t.bits() == 8 || matches!(t, T::U8x4 | T::S8x4) {
             return self.unsupported(x);
         }
         let attr = Attr { signed: t.is_signed(), ..Attr::default() };
         let a = self.arg(x, 1, ty)?;
+        if matches!(t, T::U16x2 | T::S16x2) {
+            let b = self.arg(x, 2, ty)?;
+            let op = match x.op {
+                P::Add => Op::IAdd2,
+                P::Min => Op::IMin2,
+                P::Max => Op::IMax2,
+                _ => return self.unsupported(x),
+            };
+            let v = self.one(op, Attr { sub: x.has(Mod::Relu) as u8, ..attr }, &[a, b], ty);
+            return self.dst(x, v, false);
+        }
         if matches!(x.op, P::Abs | P::Neg) {
             let v = self.same(if x.op == P::Abs { Op::IAbs } else { Op::INeg }, &[a]);
             return self.dst(x, v, t.is_signed());
@@ -250,7 +273,11 @@ impl Lower<'_, '_> {
             P::Rem => Op::IRem,
             _ => return self.unsupported(x),
         };
-        let v = self.one(op, attr, &[a, b], ty);
+        let mut v = self.one(op, attr, &[a, b], ty);
+        if x.has(Mod::Relu) {
+            let zero = self.konst(ty, 0);
+            v = self.one(Op::IMax, attr, &[v, zero], ty);
+        }
         self.dst(x, v, t.is_signed())
     }
 
@@ -296,7 +323,7 @@ impl Lower<'_, '_> {
 
     fn multiply(&mut self, x: &Inst, t: T) -> Res {
         let ty = self.ty(t, x)?;
-        if x.sat() || matches!(x.op, P::Mul24 | P::Mad24) {
+        if matches!(x.op, P::Mul24 | P::Mad24) {
             return self.multiply24(x, t);
         }
         let mode = x.mul_mode().unwrap_or(MulMode::Lo);
@@ -331,7 +358,9 @@ impl Lower<'_, '_> {
         }
         let p =
             if mode == MulMode::Lo { self.op(Op::IMul, &[a, b], ty) } else { self.one(Op::IMulHi, attr, &[a, b], ty) };
-        let v = if carries {
+        let v = if x.sat() {
+            self.saturating(false, p, c)
+        } else if carries {
             let flag = if x.op == P::Madc { Some(self.read_var(self.carry_var())) } else { None };
             self.with_carry(false, p, c, flag, x.has(Mod::Cc))
         } else {
@@ -342,9 +371,6 @@ impl Lower<'_, '_> {
 
     /// `mul24`, `mad24` and the saturating `mad.hi`.
     fn multiply24(&mut self, x: &Inst, t: T) -> Res {
-        if x.sat() {
-            return self.unsupported(x);
-        }
         let signed = t.is_signed();
         let attr = Attr { signed, ..Attr::default() };
         let (zero, width) = (self.konst(Ty::B32, 0), self.konst(Ty::B32, 24));
@@ -364,7 +390,7 @@ impl Lower<'_, '_> {
         };
         if x.op == P::Mad24 {
             let c = self.arg(x, 3, Ty::B32)?;
-            v = self.same(Op::IAdd, &[v, c]);
+            v = if x.sat() { self.saturating(false, v, c) } else { self.same(Op::IAdd, &[v, c]) };
         }
         self.dst(x, v, signed)
     }
@@ -393,10 +419,15 @@ impl Lower<'_, '_> {
             P::Lop3 => {
                 let (b, c) = (self.arg(x, 2, ty)?, self.arg(x, 3, ty)?);
                 let Some(Operand::Int(lut)) = x.operands.get(4) else { return self.unsupported(x) };
-                if x.bool_op().is_some() {
-                    return self.unsupported(x);
-                }
-                self.one(Op::Lop3, Attr { sub: *lut as u8, ..Attr::default() }, &[a, b, c], ty)
+                let v = self.one(Op::Lop3, Attr { sub: *lut as u8, ..Attr::default() }, &[a, b, c], ty);
+                let Some(op) = x.bool_op() else { return self.dst(x, v, false) };
+                let zero = self.konst(ty, 0);
+                let some = self.b().icmp(Cmp::Ne, false, v, zero);
+                let q = self.arg(x, 5, Ty::P)?;
+                let p = self.same(bool_op(op), &[some, q]);
+                let Some(Operand::Pair(pair)) = x.operands.first().cloned() else { return self.unsupported(x) };
+                self.write(&pair.0, v, false)?;
+                return self.write(&pair.1, p, false);
             }
             _ => {
                 let b = self.arg(x, 2, ty)?;
@@ -457,6 +488,10 @@ impl Lower<'_, '_> {
                 let modes = [Mod::F4e, Mod::B4e, Mod::Rc8, Mod::Ecl, Mod::Ecr, Mod::Rc16];
                 let sub = modes.iter().position(|&m| x.has(m)).map_or(0, |i| i as u8 + 1);
                 self.one(Op::Prmt, Attr { sub, ..Attr::default() }, &[a, b, c], ty)
+            }
+            P::Fns => {
+                let (b, c) = (self.arg(x, 2, ty)?, self.arg(x, 3, ty)?);
+                self.op(Op::Fns, &[a, b, c], ty)
             }
             P::Bmsk => {
                 // b bits from a; `.wrap` takes both modulo 32, `.clamp` gives what fits.
@@ -523,18 +558,13 @@ impl Lower<'_, '_> {
         let t = if x.op == P::Set { types.get(1).copied() } else { types.first().copied() };
         let Some(t) = t else { return self.unsupported(x) };
         if matches!(t, T::F16x2 | T::BF16x2) {
-            return self.unsupported(x);
+            return self.compare_halves(x, t);
         }
         let c = self.comparison(x, t, 1)?;
         let combine = match x.bool_op() {
             Some(b) => {
                 let p = self.arg(x, 3, Ty::P)?;
-                let op = match b {
-                    BoolOp::And => Op::And,
-                    BoolOp::Or => Op::Or,
-                    BoolOp::Xor => Op::Xor,
-                };
-                Some((op, p))
+                Some((bool_op(b), p))
             }
             None => None,
         };
@@ -548,6 +578,8 @@ impl Lower<'_, '_> {
             let ty = self.ty(d, x)?;
             let ones = match d {
                 T::F32 => 0x3f80_0000,
+                T::F16 => 0x3c00,
+                T::BF16 => 0x3f80,
                 T::U32 | T::S32 | T::U16 | T::S16 => u64::MAX,
                 _ => return self.unsupported(x),
             };
@@ -568,6 +600,29 @@ impl Lower<'_, '_> {
                 self.dst(x, p, false)
             }
         }
+    }
+
+    /// `set` and `setp` of two halves each: an outcome for the lower and one for the upper ones.
+    fn compare_halves(&mut self, x: &Inst, t: T) -> Res {
+        let (a, b) = (self.arg(x, 1, Ty::B32)?, self.arg(x, 2, Ty::B32)?);
+        let Some(c) = x.cmp() else { return self.unsupported(x) };
+        let (sub, p) = match x.bool_op() {
+            None => (0, self.konst(Ty::P, 1)),
+            Some(BoolOp::And) => (0, self.arg(x, 3, Ty::P)?),
+            Some(BoolOp::Or) => (1, self.arg(x, 3, Ty::P)?),
+            Some(BoolOp::Xor) => (2, self.arg(x, 3, Ty::P)?),
+        };
+        let attr = Attr { fmt: fmt(t), cmp: cmp(c).0, ftz: x.ftz(), sub, ..Attr::default() };
+        if x.op == P::Set {
+            let ones = (x.types()[0].is_float() as u8) << 2;
+            let v = self.one(Op::FSet2, Attr { sub: sub | ones, ..attr }, &[a, b, p], Ty::B32);
+            return self.dst(x, v, false);
+        }
+        let id = self.b().push(Op::FCmp2, attr, Default::default(), 0, &[a, b, p], &[Ty::P, Ty::P]);
+        let (low, high) = (self.f.inst(id).results[0], self.f.inst(id).results[1]);
+        let Some(Operand::Pair(pair)) = x.operands.first().cloned() else { return self.unsupported(x) };
+        self.write(&pair.0, low, false)?;
+        self.write(&pair.1, high, false)
     }
 
     fn select(&mut self, x: &Inst, t: T) -> Res {
@@ -593,6 +648,7 @@ impl Lower<'_, '_> {
     /// `mov`: a copy, an address, or packing and unpacking of vectors.
     fn mov(&mut self, x: &Inst, t: T) -> Res {
         match (x.operands.first().cloned(), x.operands.get(1).cloned()) {
+            (Some(dst), Some(src)) if x.vector() > 1 => self.move_vector(x, &dst, &src, t),
             (Some(Operand::Vector(dst)), Some(src)) => {
                 let whole = self.ty(t, x)?;
                 let v = self.src(&src, whole, x.span)?;
@@ -620,6 +676,26 @@ impl Lower<'_, '_> {
             }
             _ => self.unsupported(x),
         }
+    }
+
+    /// `mov.v2` and `mov.v4`: element by element, all read before the first is written.
+    fn move_vector(&mut self, x: &Inst, dst: &Operand, src: &Operand, t: T) -> Res {
+        let ty = self.ty(t, x)?;
+        let dst = self.vector_operands(dst);
+        let values = match src {
+            Operand::Special(ptx::types::SpecialReg::Whole(v)) => self.special_vector(*v, dst.len(), x.span)?,
+            src => {
+                let list = self.vector_operands(src);
+                list.iter().map(|s| self.src(s, ty, x.span)).collect::<Res<Vec<Value>>>()?
+            }
+        };
+        if values.len() != dst.len() {
+            return self.unsupported(x);
+        }
+        for (d, v) in dst.iter().zip(values) {
+            self.write(d, v, false)?;
+        }
+        Ok(())
     }
 
     /// Splits a value into `n` equal parts, low first.

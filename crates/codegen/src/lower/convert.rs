@@ -2,7 +2,7 @@
 
 use super::arith::{fmt, rnd};
 use super::{Lower, Res};
-use crate::ir::{Attr, Fmt, Mem, MemSpace, Op, Sreg, Ty, Value};
+use crate::ir::{Attr, Mem, MemSpace, Op, Sreg, Ty, Value};
 use ptx::access::Rounding;
 use ptx::isa::{Mod, Op as P};
 use ptx::module::{Inst, Operand};
@@ -32,14 +32,11 @@ impl Lower<'_, '_> {
     fn cvt(&mut self, x: &Inst) -> Res {
         let types = x.types();
         let (Some(&d), Some(&s)) = (types.first(), types.get(1)) else { return self.unsupported(x) };
+        if let Some(done) = self.narrow(x, d, s) {
+            return done;
+        }
         if x.has(Mod::Relu) || x.has(Mod::Satfinite) || types.len() > 2 {
             return self.unsupported(x);
-        }
-        if matches!(d, T::F16x2 | T::BF16x2) && s == T::F32 {
-            let (a, b) = (self.arg(x, 1, Ty::B32)?, self.arg(x, 2, Ty::B32)?);
-            let attr = Attr { fmt: fmt(d), fmt2: Fmt::F32, rnd: rnd(x), ..Attr::default() };
-            let v = self.one(Op::F2FPack, attr, &[a, b], Ty::B32);
-            return self.dst(x, v, false);
         }
         let known = |t: T| t.is_int() || matches!(t, T::F16 | T::BF16 | T::F32 | T::F64);
         if !known(d) || !known(s) || x.operands.len() != 2 {
@@ -106,14 +103,18 @@ impl Lower<'_, '_> {
 
     /// Clamps an integer to the range of `d`.
     fn clamp(&mut self, v: Value, d: T, signed: bool) -> Value {
+        self.clamp_to(v, d.bits(), d.is_signed(), signed)
+    }
+
+    /// Clamps an integer, `signed` or not, to the range of `bits` bits.
+    pub(super) fn clamp_to(&mut self, v: Value, bits: u32, to_signed: bool, signed: bool) -> Value {
         let ty = self.f.ty(v);
-        let bits = d.bits();
         if bits > ty.bits() {
-            return if signed && !d.is_signed() { self.at_least_zero(v) } else { v };
+            return if signed && !to_signed { self.at_least_zero(v) } else { v };
         }
         let attr = Attr { signed, ..Attr::default() };
         let (lo, hi): (i128, i128) =
-            if d.is_signed() { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
+            if to_signed { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
         let range = if signed {
             (-(1i128 << (ty.bits() - 1)), (1i128 << (ty.bits() - 1)) - 1)
         } else {
@@ -177,7 +178,9 @@ impl Lower<'_, '_> {
             self.one(Op::F2F, attr, &[a], dty)
         };
         if x.sat() {
-            v = self.one(Op::FSat, Attr { fmt: fmt(d), ftz: x.ftz(), ..Attr::default() }, &[v], dty);
+            // Flushing concerns single precision only.
+            let ftz = x.ftz() && d == T::F32;
+            v = self.one(Op::FSat, Attr { fmt: fmt(d), ftz, ..Attr::default() }, &[v], dty);
         } else if x.ftz() && d == T::F32 && (d == s || s == T::BF16) && !integral {
             // Adding -0 flushes a subnormal and keeps everything else. Those of other types are none in f32.
             let minus_zero = self.konst(dty, 1 << (dty.bits() - 1));

@@ -85,6 +85,23 @@ const ATOMIC: &[Mod] = &[
     Mod::Sys,
     Mod::L2CacheHint,
 ];
+const VIDEO: &[Mod] = &[
+    Mod::Sat,
+    Mod::Add,
+    Mod::Min,
+    Mod::Max,
+    Mod::Wrap,
+    Mod::Clamp,
+    Mod::Po,
+    Mod::Shr7,
+    Mod::Shr15,
+    Mod::Eq,
+    Mod::Ne,
+    Mod::Lt,
+    Mod::Le,
+    Mod::Gt,
+    Mod::Ge,
+];
 const MATRIX: &[Mod] = &[Mod::Sync, Mod::Aligned, Mod::M8n8, Mod::X1, Mod::X2, Mod::X4, Mod::Trans];
 
 /// The modifiers of an opcode that lowering knows, besides types and state spaces, in up to two lists.
@@ -92,14 +109,15 @@ fn known(op: Op) -> [&'static [Mod]; 2] {
     let one = match op {
         Op::Add | Op::Sub => return [FLOAT, &[Mod::Cc]],
         Op::Mul | Op::Mad => return [FLOAT, HALVES],
-        Op::Fma => FLOAT,
+        Op::Fma => return [FLOAT, &[Mod::Relu]],
         Op::Div => return [FLOAT, &[Mod::Approx, Mod::Full]],
         Op::Rcp | Op::Sqrt | Op::Rsqrt | Op::Sin | Op::Cos | Op::Ex2 | Op::Lg2 | Op::Tanh => {
             return [FLOAT, &[Mod::Approx]];
         }
         Op::Addc | Op::Subc => &[Mod::Cc],
-        Op::Madc | Op::Mul24 | Op::Mad24 => HALVES,
-        Op::Min | Op::Max => &[Mod::Ftz, Mod::NaN],
+        Op::Madc | Op::Mul24 => HALVES,
+        Op::Mad24 => return [HALVES, &[Mod::Sat]],
+        Op::Min | Op::Max => &[Mod::Ftz, Mod::NaN, Mod::Xorsign, Mod::Abs, Mod::Relu],
         Op::Abs | Op::Neg | Op::Slct => &[Mod::Ftz],
         Op::Testp => &[Mod::Finite, Mod::Infinite, Mod::Number, Mod::Notanumber, Mod::Normal, Mod::Subnormal],
         Op::Set | Op::Setp => COMPARISON,
@@ -107,8 +125,12 @@ fn known(op: Op) -> [&'static [Mod]; 2] {
         Op::Bfind => &[Mod::Shiftamt],
         Op::Prmt => &[Mod::F4e, Mod::B4e, Mod::Rc8, Mod::Ecl, Mod::Ecr, Mod::Rc16],
         Op::Dp2a => &[Mod::Lo, Mod::Hi],
+        Op::Lop3 => &[Mod::And, Mod::Or, Mod::Xor],
         Op::Mov => &[Mod::V2, Mod::V4],
-        Op::Cvt => return [FLOAT, &[Mod::Rni, Mod::Rzi, Mod::Rmi, Mod::Rpi]],
+        Op::Cvt => {
+            let more = &[Mod::Rni, Mod::Rzi, Mod::Rmi, Mod::Rpi, Mod::Rna, Mod::Relu, Mod::Satfinite, Mod::Pack];
+            return [FLOAT, more];
+        }
         Op::Cvta => &[Mod::To],
         Op::Ld | Op::Ldu => return [ORDER, &[Mod::Ca, Mod::Cg, Mod::Cs, Mod::Lu, Mod::Cv, Mod::Nc]],
         Op::St => return [ORDER, &[Mod::Wb, Mod::Cg, Mod::Cs, Mod::Wt]],
@@ -125,6 +147,7 @@ fn known(op: Op) -> [&'static [Mod]; 2] {
         Op::Vote | Op::Match => &[Mod::Sync, Mod::All, Mod::Any, Mod::Uni, Mod::Ballot],
         Op::Redux => &[Mod::Sync, Mod::Add, Mod::Min, Mod::Max, Mod::And, Mod::Or, Mod::Xor],
         Op::Ldmatrix | Op::Stmatrix => MATRIX,
+        op if op.name().starts_with('v') => VIDEO,
         _ => &[],
     };
     [one, &[]]

@@ -9,8 +9,11 @@ mod control;
 mod convert;
 mod meaning;
 mod memory;
+pub(crate) mod narrow;
 mod operand;
+mod special;
 mod ssa;
+mod video;
 mod warp;
 
 use crate::ir::{self, Attr, Block, Builder, CallSite, Mem, Op, Ty, Value};

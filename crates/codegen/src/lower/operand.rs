@@ -1,11 +1,11 @@
 //! Source operands: registers, immediates, special registers, addresses of variables.
 
 use super::{Lower, Res, unsupported};
-use crate::ir::{Attr, Mem, MemSpace, Op, Sreg, Ty, Value};
+use crate::ir::{Attr, Mem, MemSpace, Op, Ty, Value};
 use crate::layout::NONE;
 use diag::{Diagnostic, Span};
 use ptx::module::{FuncKind, Inst, Operand, VarId};
-use ptx::types::{Dim, Space, SpecialReg};
+use ptx::types::Space;
 
 impl Lower<'_, '_> {
     /// An operand read as a value of type `ty`. A register that is wider is cut, one that is narrower is zero-extended
@@ -47,49 +47,6 @@ impl Lower<'_, '_> {
             Some(op) => self.src(op, ty, inst.span),
             None => Err(Diagnostic::error(format!("'{}' lacks operand {n}", inst.op.name())).at(inst.span)),
         }
-    }
-
-    /// A special register.
-    pub(super) fn special(&mut self, s: SpecialReg, span: Span) -> Res<Value> {
-        use SpecialReg as S;
-        let by_dim = |d: Dim, x: Sreg, y: Sreg, z: Sreg| match d {
-            Dim::X => Some(x),
-            Dim::Y => Some(y),
-            Dim::Z => Some(z),
-            Dim::W => None,
-        };
-        let (reg, ty, volatile) = match s {
-            S::Tid(d) => (by_dim(d, Sreg::TidX, Sreg::TidY, Sreg::TidZ), Ty::B32, false),
-            S::Ntid(d) => (by_dim(d, Sreg::NtidX, Sreg::NtidY, Sreg::NtidZ), Ty::B32, false),
-            S::Ctaid(d) => (by_dim(d, Sreg::CtaidX, Sreg::CtaidY, Sreg::CtaidZ), Ty::B32, false),
-            S::Nctaid(d) => (by_dim(d, Sreg::NctaidX, Sreg::NctaidY, Sreg::NctaidZ), Ty::B32, false),
-            S::Laneid => (Some(Sreg::Laneid), Ty::B32, false),
-            S::Warpid => (Some(Sreg::Warpid), Ty::B32, true),
-            S::Nwarpid => (Some(Sreg::Nwarpid), Ty::B32, false),
-            S::Smid => (Some(Sreg::Smid), Ty::B32, true),
-            S::Nsmid => (Some(Sreg::Nsmid), Ty::B32, false),
-            S::Gridid => (Some(Sreg::Gridid), Ty::B64, false),
-            S::LanemaskEq => (Some(Sreg::LanemaskEq), Ty::B32, false),
-            S::LanemaskLt => (Some(Sreg::LanemaskLt), Ty::B32, false),
-            S::LanemaskLe => (Some(Sreg::LanemaskLe), Ty::B32, false),
-            S::LanemaskGt => (Some(Sreg::LanemaskGt), Ty::B32, false),
-            S::LanemaskGe => (Some(Sreg::LanemaskGe), Ty::B32, false),
-            S::Clock => (Some(Sreg::Clock), Ty::B32, true),
-            S::ClockHi => (Some(Sreg::ClockHi), Ty::B32, true),
-            S::Clock64 => (Some(Sreg::Clock64), Ty::B64, true),
-            S::Globaltimer => (Some(Sreg::Globaltimer), Ty::B64, true),
-            S::GlobaltimerLo => (Some(Sreg::GlobaltimerLo), Ty::B32, true),
-            S::GlobaltimerHi => (Some(Sreg::GlobaltimerHi), Ty::B32, true),
-            S::DynamicSmemSize => (Some(Sreg::DynamicSmem), Ty::B32, false),
-            S::TotalSmemSize => (Some(Sreg::TotalSmem), Ty::B32, false),
-            S::ClusterCtarank => (Some(Sreg::ClusterCtarank), Ty::B32, false),
-            _ => return unsupported(format!("special register '{}'", s.name()), span),
-        };
-        let Some(reg) = reg else {
-            return Ok(self.konst(Ty::B32, 0)); // the w component of a three-component register
-        };
-        let op = if volatile { Op::SregVolatile } else { Op::Sreg };
-        Ok(self.one(op, Attr { sub: reg as u8, ..Attr::default() }, &[], ty))
     }
 
     /// The address of a variable in its own state space, as `mov` gives it.
