@@ -365,10 +365,7 @@ impl Sreg {
     /// True if the threads of a warp read different values.
     pub fn differs(self) -> bool {
         use Sreg::*;
-        matches!(
-            self,
-            TidX | TidY | TidZ | Laneid | LanemaskEq | LanemaskLt | LanemaskLe | LanemaskGt | LanemaskGe
-        )
+        matches!(self, TidX | TidY | TidZ | Laneid | LanemaskEq | LanemaskLt | LanemaskLe | LanemaskGt | LanemaskGe)
     }
 }
 

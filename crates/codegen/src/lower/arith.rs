@@ -120,7 +120,9 @@ impl Lower<'_, '_> {
                 self.memory(x)
             }
             P::Call => self.call(x),
-            P::Vadd | P::Vsub | P::Vabsdiff | P::Vmin | P::Vmax | P::Vshl | P::Vshr | P::Vmad | P::Vset => self.video(x),
+            P::Vadd | P::Vsub | P::Vabsdiff | P::Vmin | P::Vmax | P::Vshl | P::Vshr | P::Vmad | P::Vset => {
+                self.video(x)
+            }
             P::Vadd2 | P::Vsub2 | P::Vabsdiff2 | P::Vmin2 | P::Vmax2 | P::Vavrg2 | P::Vset2 => self.video(x),
             P::Vadd4 | P::Vsub4 | P::Vabsdiff4 | P::Vmin4 | P::Vmax4 | P::Vavrg4 | P::Vset4 => self.video(x),
             _ => self.warp(x),

@@ -22,21 +22,21 @@ impl Lower<'_, '_> {
         if x.has(Mod::Pack) {
             return Some(self.pack_integers(x, d));
         }
-        let relu = x.has(Mod::Relu) as u8 * RELU;
+        let relu = if x.has(Mod::Relu) { RELU } else { 0 };
         let satfinite = x.has(Mod::Satfinite);
+        let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+        let float = relu | bit(satfinite, SATFINITE);
         Some(match (d, s) {
-            (T::F16x2 | T::BF16x2, T::F32) => self.pack_floats(x, d, relu | satfinite as u8 * SATFINITE),
-            (T::F16 | T::BF16, T::F32) if relu != 0 || satfinite => {
-                self.pack_floats(x, d, relu | satfinite as u8 * SATFINITE)
-            }
-            (T::TF32, T::F32) if !satfinite => self.to_tf32(x, relu),
-            (T::E4M3x2 | T::E5M2x2, T::F32 | T::F16x2) => self.to_fp8(x, d, s, relu),
+            (T::F16x2 | T::BF16x2, T::F32) => self.pack_floats(x, d, float),
+            (T::F16 | T::BF16, T::F32) if float != 0 => self.pack_floats(x, d, float),
+            (T::TF32, T::F32) if !satfinite => self.tf32(x, relu),
+            (T::E4M3x2 | T::E5M2x2, T::F32 | T::F16x2) => self.fp8(x, d, s, relu),
             (T::F16x2, T::E4M3x2 | T::E5M2x2) => {
                 let a = match self.arg(x, 1, Ty::B16) {
                     Ok(a) => a,
                     Err(e) => return Some(Err(e)),
                 };
-                let sub = relu | (s == T::E4M3x2) as u8 * E4M3;
+                let sub = relu | bit(s == T::E4M3x2, E4M3);
                 let v = self.one(Op::HalfFromFp8, Attr { sub, ..Attr::default() }, &[a], Ty::B32);
                 self.dst(x, v, false)
             }
@@ -56,7 +56,7 @@ impl Lower<'_, '_> {
         self.dst(x, v, false)
     }
 
-    fn to_tf32(&mut self, x: &Inst, relu: u8) -> Res {
+    fn tf32(&mut self, x: &Inst, relu: u8) -> Res {
         let a = self.arg(x, 1, Ty::B32)?;
         if x.rounding() != Some(Rounding::Rna) {
             let attr = Attr { rnd: rnd(x), sub: relu, ..Attr::default() };
@@ -79,8 +79,8 @@ impl Lower<'_, '_> {
         self.dst(x, v, false)
     }
 
-    fn to_fp8(&mut self, x: &Inst, d: T, s: T, relu: u8) -> Res {
-        let attr = Attr { sub: relu | (d == T::E4M3x2) as u8 * E4M3, ..Attr::default() };
+    fn fp8(&mut self, x: &Inst, d: T, s: T, relu: u8) -> Res {
+        let attr = Attr { sub: if d == T::E4M3x2 { relu | E4M3 } else { relu }, ..Attr::default() };
         let a = self.arg(x, 1, Ty::B32)?;
         let v = if s == T::F32 {
             let b = self.arg(x, 2, Ty::B32)?;

@@ -111,9 +111,7 @@ impl Lower<'_, '_> {
 
     fn picked(&mut self, x: &Inst, n: usize) -> Res<Picked> {
         let (plain, negated, select) = match &x.operands[n] {
-            Operand::Part { reg, negated, select } => {
-                (Operand::Reg { reg: *reg, elem: None }, *negated, Some(*select))
-            }
+            Operand::Part { reg, negated, select } => (Operand::Reg { reg: *reg, elem: None }, *negated, Some(*select)),
             Operand::NegReg(reg) => (Operand::Reg { reg: *reg, elem: None }, true, None),
             other => (other.clone(), false, None),
         };
