@@ -4,7 +4,7 @@
 //! which PTX permits and the interpreter does not do: it may differ by a second bound of that table. Then the vendor's
 //! nvdisasm of our files must be our own listing of them.
 //!
-//! The kernels of `tests/kernels/features` have two witnesses so far: the interpreter and the vendor's code for each chip
+//! The kernels of `tests/kernels/features` are run as the interpreter has them, with the vendor's code for each chip
 //! that they are for; their rows say so.
 
 use crate::compare::{Bound, Bounds, bounds, compare};
@@ -64,7 +64,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
                     let of = |key: &str| bounds.get(key).copied();
                     let bound = of(&name).or_else(|| of(name.split('.').next()?)).unwrap_or_default();
                     let two = file.parent().is_some_and(|p| p.ends_with("features"));
-                    let results = if two { two_witnesses(&file, tools, n) } else { launch(&file, tools, bound, n) };
+                    let results = if two { feature(&file, tools, n) } else { launch(&file, tools, bound, n) };
                     let row = Row { results, name };
                     if let Ok(mut rows) = rows.lock() {
                         rows.push(row);
@@ -88,7 +88,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let count = |word| rows.iter().filter(|r| r.results.as_ref().is_ok_and(|t| t.contains(word))).count();
     let (left, contracted) = (count("not compared"), count("contracted"));
     println!("{} launches, {bad} disagree; {} also contracted, {left} not compared so", rows.len(), contracted - left);
-    println!("{} of them have two witnesses only", count("two witnesses"));
+    println!("{} of them have two witnesses only", count(MISSING));
     if rows.is_empty() || bad > 0 {
         Err(format!("conformance: {bad} of {} launches disagree", rows.len()))
     } else {
@@ -106,8 +106,14 @@ fn stem(path: &Path) -> String {
     path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The interpreter and the vendor's code for each chip that the first line of a kernel names.
-fn two_witnesses(file: &Path, tools: &Tools, thread: usize) -> Result<String, String> {
+/// The chips that our compiler makes code for.
+const OUR_CHIPS: [&str; 2] = ["sm_90", "sm_90a"];
+/// What a launch without our code begins with in the table.
+const MISSING: &str = "two witnesses, ours missing";
+
+/// The interpreter, the vendor's code for each chip that the first line of a kernel names, and ours for those that the
+/// compiler knows.
+fn feature(file: &Path, tools: &Tools, thread: usize) -> Result<String, String> {
     let name = stem(file);
     let ptx = file.with_file_name(name.split('.').next().unwrap_or_default()).with_extension("ptx");
     let read = |file: &Path| std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()));
@@ -125,6 +131,7 @@ fn two_witnesses(file: &Path, tools: &Tools, thread: usize) -> Result<String, St
     let out = std::env::temp_dir().join(format!("sassafras-features-{}-{thread}", std::process::id()));
     let (source, cubin) = (out.with_extension("ptx"), out.with_extension("cubin"));
     let (mut agree, mut unknown) = (Vec::new(), Vec::new());
+    let mut ours = Err("the compiler does not know its chips".to_string());
     for chip in &chips {
         let of_chip = text.replacen(&format!(".target {}", chips[0]), &format!(".target {chip}"), 1);
         std::fs::write(&source, of_chip).map_err(|e| e.to_string())?;
@@ -144,12 +151,36 @@ fn two_witnesses(file: &Path, tools: &Tools, thread: usize) -> Result<String, St
             Ok(got) if got.buffers != want.buffers => return Err(format!("{chip}: another result")),
             Ok(_) => agree.push(*chip),
         }
+        if OUR_CHIPS.contains(chip) {
+            let mut command = Command::new(tools.ours.join("ptxas"));
+            command.arg(format!("-arch={chip}")).args(["-fmad=false", "--verify"]).arg(&source).arg("-o").arg(&cubin);
+            let done = command.output().map_err(|e| e.to_string())?;
+            if !done.status.success() {
+                let said = String::from_utf8_lossy(&done.stderr).lines().next().unwrap_or("failed").to_string();
+                // What is not there yet says so; anything else is wrong.
+                if !said.contains("not supported yet") && !said.contains("no machine code for") {
+                    return Err(format!("our ptxas {chip}: {said}"));
+                }
+                ours = Err(said);
+                continue;
+            }
+            let bytes = std::fs::read(&cubin).map_err(|e| e.to_string())?;
+            let got = sim::run_sass(&bytes, &launch, &config).map_err(|f| format!("our code {chip}: {f}"))?;
+            if got.buffers != want.buffers {
+                return Err(format!("our code {chip}: another result"));
+            }
+            ours = Ok(());
+        }
     }
     let left = match unknown.as_slice() {
         [] => String::new(),
         list => format!("; code for {} has an instruction that is not modelled", list.join(", ")),
     };
-    Ok(format!("two witnesses, ours missing: PTX and the vendor's code for {}{left}", agree.join(", ")))
+    let vendor = format!("PTX and the vendor's code for {}{left}", agree.join(", "));
+    Ok(match ours {
+        Ok(()) => format!("agrees: {vendor}, and ours"),
+        Err(why) => format!("{MISSING}: {vendor}; {}", why.trim()),
+    })
 }
 
 fn launch(file: &Path, tools: &Tools, bounds: Bounds, thread: usize) -> Result<String, String> {
