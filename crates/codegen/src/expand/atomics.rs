@@ -8,6 +8,9 @@ pub(super) fn expand(cx: &mut Cx) -> Step {
     let (mem, attr) = (inst.mem, inst.attr);
     let op = attr.sub;
     let swaps = op == AtomOp::Cas as u8 || op == AtomOp::Exch as u8;
+    if mem.bytes == 2 {
+        return narrow_loop(cx);
+    }
     match mem.space {
         // Shared memory does 32-bit integers, and 64-bit swaps.
         MemSpace::Shared if attr.fmt != Fmt::None || (mem.bytes == 8 && op != AtomOp::Cas as u8) => swap_loop(cx),
@@ -54,6 +57,64 @@ fn swap_loop(cx: &mut Cx) -> Step {
     Step::Split(done, if inst.op == Op::Atom { vec![got] } else { vec![] })
 }
 
+/// Halves: the aligned word around one is swapped with its half replaced.
+fn narrow_loop(cx: &mut Cx) -> Step {
+    let inst = cx.inst.clone();
+    let mut addr = inst.args[0];
+    let ty = cx.ty(addr);
+    if inst.imm != 0 {
+        let offset = cx.k(ty, inst.imm as u64);
+        addr = cx.op(Op::IAdd, &[addr, offset], ty);
+    }
+    let mask = cx.k(ty, !3);
+    let word = cx.op(Op::And, &[addr, mask], ty);
+    let low = if ty == Ty::B64 { cx.op(Op::Trunc, &[addr], Ty::B32) } else { addr };
+    let (two, three) = (cx.k(Ty::B32, 2), cx.k(Ty::B32, 3));
+    let half = cx.op(Op::And, &[low, two], Ty::B32);
+    let at = cx.op(Op::Shl, &[half, three], Ty::B32);
+    let mem = Mem { bytes: 4, ..inst.mem };
+    let load = Mem { sem: crate::ir::Sem::Weak, scope: crate::ir::Scope::None, ..mem };
+    let id = cx.b().push(Op::Load, Attr::default(), load, 0, &[word], &[Ty::B32]);
+    let first = cx.f.inst(id).results[0];
+    let f = &mut *cx.f;
+    let (body, done) = (f.new_block(), f.new_block());
+    let term = std::mem::replace(&mut f.blocks[cx.block.index()].term, Term::Unreachable);
+    f.blocks[done.index()].term = term;
+    f.blocks[cx.block.index()].term = Term::Br(Edge { block: body, args: vec![first] });
+    let old = f.add_param(body, Ty::B32);
+    let mut b = Builder::new(f, body);
+    b.loc = inst.loc;
+    let moved = b.op(Op::Shr, &[old, at], Ty::B32);
+    let current = b.op(Op::Trunc, &[moved], Ty::B16);
+    let new = if inst.attr.sub == AtomOp::Cas as u8 {
+        // The word is swapped for itself where the half is another: what was read is then what was there.
+        let (a, c) = (b.op(Op::Zext, &[current], Ty::B32), b.op(Op::Zext, &[inst.args[1]], Ty::B32));
+        let same = b.icmp(Cmp::Eq, false, a, c);
+        b.op(Op::Select, &[inst.args[2], current, same], Ty::B16)
+    } else {
+        next_value(f, body, &inst, current, inst.args[1])
+    };
+    let mut b = Builder::new(f, body);
+    b.loc = inst.loc;
+    let new = b.op(Op::Zext, &[new], Ty::B32);
+    let ones = b.constant(Ty::B32, 0xffff);
+    let field = b.op(Op::Shl, &[ones, at], Ty::B32);
+    let placed = b.op(Op::Shl, &[new, at], Ty::B32);
+    // 0xe2: the new half (a = f0) where the field (b = cc) is, else the old word (c = aa).
+    let next = b.one(Op::Lop3, Attr { sub: 0xe2, ..Attr::default() }, &[placed, field, old], Ty::B32);
+    let cas = Attr { sub: AtomOp::Cas as u8, ..Attr::default() };
+    let id = b.push(Op::Atom, cas, mem, 0, &[word, old, next], &[Ty::B32]);
+    let got = b.func.inst(id).results[0];
+    let same = b.icmp(Cmp::Eq, false, got, old);
+    f.blocks[body.index()].term = Term::CondBr {
+        cond: same,
+        uniform: false,
+        then: Edge { block: done, args: vec![] },
+        els: Edge { block: body, args: vec![got] },
+    };
+    Step::Split(done, if inst.op == Op::Atom { vec![current] } else { vec![] })
+}
+
 /// What the operation makes of the old value.
 fn next_value(f: &mut crate::ir::Func, block: Block, inst: &Inst, old: Value, operand: Value) -> Value {
     let ty = f.ty(operand);
@@ -64,7 +125,14 @@ fn next_value(f: &mut crate::ir::Func, block: Block, inst: &Inst, old: Value, op
     let float = Attr { fmt: attr.fmt, ..Attr::default() };
     let is = |o: AtomOp| attr.sub == o as u8;
     if attr.fmt != Fmt::None {
-        return b.one(Op::FAdd, float, &[old, operand], ty);
+        let op = if is(AtomOp::Min) {
+            Op::FMin
+        } else if is(AtomOp::Max) {
+            Op::FMax
+        } else {
+            Op::FAdd
+        };
+        return b.one(op, float, &[old, operand], ty);
     }
     if is(AtomOp::Exch) {
         return operand;

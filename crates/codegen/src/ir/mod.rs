@@ -13,7 +13,7 @@ pub mod text;
 pub mod verify;
 
 pub use build::Builder;
-pub use ops::{AtomOp, Attr, BarKind, Cmp, Effect, Fmt, Mem, MemSpace, Op, Rnd, Scope, Sem, Sreg};
+pub use ops::{AtomOp, Attr, BarKind, Cmp, Effect, Fmt, LineHint, Mem, MemSpace, Op, Rnd, Scope, Sem, Sreg};
 
 use smallvec::SmallVec;
 

@@ -199,7 +199,8 @@ ops! {
     // ---- memory: address first; `imm` is added to it ------------------------------------------------------------
     Load "load" 1 Read;
     Store "store" -1 Write;
-    /// Atomic with result; `sub` is the operation (see `AtomOp`), compare value before swap value.
+    /// Atomic with results; `sub` is the operation (see `AtomOp`), compare values before swap values. Vectors are words in
+    /// a row, 16 bytes two values of 64 bits.
     Atom "atom" -1 Write;
     /// Atomic without result.
     Red "red" -1 Write;
@@ -209,9 +210,9 @@ ops! {
     LdMatrix "ldmatrix" 1 Warp;
     /// `stmatrix`: address, then one register a matrix; `sub` 1: transposed.
     StMatrix "stmatrix" -1 Warp;
-    /// True if a generic address lies in `mem.space`.
+    /// True if a generic address lies in `mem.space`; `sub` 1: shared memory of any CTA of the cluster.
     IsSpace "isspacep" 1 Pure;
-    /// Cache prefetch.
+    /// What is said of a cache line; `sub` is a `LineHint`.
     Prefetch "prefetch" 1 Write;
     // ---- warp and CTA -------------------------------------------------------------------------------------------
     /// Barrier; `sub` is a `BarKind`. Arguments: barrier number, then thread count if given, then predicate of a reduction.
@@ -229,8 +230,14 @@ ops! {
     /// Mask of the threads that are here.
     ActiveMask "activemask" 0 Warp;
     Nanosleep "nanosleep" 1 Write;
+    /// True for one of the threads named by the mask.
+    Elect "elect" 1 Warp;
     /// `sub` 0 trap, 1 breakpoint.
     Trap "trap" 0 Write;
+    /// Waits for the grids that this one depends on (`sub` 0), or lets those that depend on it start (1).
+    GridDep "griddep" 0 Write;
+    /// Triggers the events of the performance monitor whose bits `imm` has.
+    PmEvent "pmevent" 0 Write;
     // ---- calls --------------------------------------------------------------------------------------------------
     /// `imm` is the number of the [`CallSite`](super::CallSite); arguments are the words that go in registers.
     Call "call" -1 Write;
@@ -465,6 +472,22 @@ pub struct Mem {
     pub evict: u8,
     /// L2 prefetch size: 0 none, 1 64B, 2 128B, 3 256B.
     pub prefetch: u8,
+}
+
+/// What [`Op::Prefetch`] says of a cache line, in [`Attr::sub`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LineHint {
+    /// To come into the first level.
+    L1 = 1,
+    /// To come into the second level.
+    L2 = 2,
+    /// The same, to stay there longest.
+    L2Last = 3,
+    /// To be evicted like others again.
+    Demote = 4,
+    /// To be dropped without being written.
+    Discard = 5,
 }
 
 /// Atomic operations, in [`Attr::sub`].

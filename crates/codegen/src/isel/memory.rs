@@ -2,7 +2,7 @@
 
 use super::operand::ZERO;
 use super::{Regs, Sel};
-use crate::ir::{AtomOp, Fmt, InstId, Mem, MemSpace, Op, Scope, Sem, Value};
+use crate::ir::{InstId, Mem, MemSpace, Op, Scope, Sem, Value};
 use crate::mir::Vreg;
 use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
@@ -11,15 +11,15 @@ use sass::inst::{Inst as Sass, Operand};
 use sass::reg::{File, Reg};
 
 /// The memory descriptor: loaded once a kernel by the prologue.
-const DESCRIPTOR: Reg = Reg::ur(4);
+pub(super) const DESCRIPTOR: Reg = Reg::ur(4);
 
 /// Furthest immediate offset of an address, both ways (24 bits, signed).
 const REACH: i64 = 0x7f_ffff;
 
 /// An address in a register and a byte offset.
-struct At {
-    base: Operand,
-    offset: i64,
+pub(super) struct At {
+    pub base: Operand,
+    pub offset: i64,
 }
 
 impl Sel<'_> {
@@ -55,7 +55,7 @@ impl Sel<'_> {
     }
 
     /// A 64-bit address.
-    fn wide_address(&mut self, addr: Value, offset: i64) -> At {
+    pub(super) fn wide_address(&mut self, addr: Value, offset: i64) -> At {
         let (v, offset) = self.peel(addr, offset);
         if offset.abs() <= REACH {
             return At { base: self.pair_register(v), offset };
@@ -74,7 +74,7 @@ impl Sel<'_> {
     }
 
     /// A 32-bit address.
-    fn narrow_address(&mut self, space: MemSpace, addr: Value, offset: i64) -> At {
+    pub(super) fn narrow_address(&mut self, space: MemSpace, addr: Value, offset: i64) -> At {
         let (v, mut offset) = self.peel(addr, offset);
         if let Some(inst) = self.f.def_inst(v)
             && inst.op == Op::LocalAddr
@@ -261,98 +261,6 @@ impl Sel<'_> {
         Some(())
     }
 
-    fn atomic(&mut self, id: InstId) -> Option<()> {
-        let inst = self.f.inst(id);
-        let (mem, attr, addr, offset) = (inst.mem, inst.attr, inst.args[0], inst.imm);
-        let args = inst.args[1..].to_vec();
-        let wanted = inst.op == Op::Atom && self.regs[inst.results[0].index()].is_some();
-        let dst = if wanted {
-            let words = self.result_words(id, 0);
-            Operand::reg(self.m.vector(&words))
-        } else {
-            ZERO
-        };
-        let data: Vec<Operand> = args
-            .iter()
-            .map(|&v| {
-                let words = self.words(v);
-                if words.iter().all(|&w| w == ZERO) { ZERO } else { self.vector_of(&words) }
-            })
-            .collect();
-        let cas = attr.sub == AtomOp::Cas as u8;
-        if mem.space == MemSpace::Shared {
-            if attr.fmt != Fmt::None {
-                return None;
-            }
-            let at = self.narrow_address(mem.space, addr, offset);
-            let m = Sass::new(if cas { F::ATOMS_CAS } else { F::ATOMS })
-                .with(S::Ra, at.base)
-                .with(S::Imm, Operand::imm(at.offset))
-                .with(S::Rd, dst)
-                .with(S::Rb, data[0]);
-            let m = if cas {
-                m.with(S::Rc, data[1]).with_mod(M::Type, if mem.bytes == 8 { enums::castype::B64 } else { 0 })
-            } else {
-                let ty = match (mem.bytes, attr.signed) {
-                    (8, _) => enums::atomstype::B64,
-                    (_, true) => enums::atomstype::S32,
-                    _ => enums::atomstype::U32,
-                };
-                m.with_mod(M::Op, atom_code(attr.sub)).with_mod(M::Type, ty)
-            };
-            self.push(m);
-            return Some(());
-        }
-        let at = self.wide_address(addr, offset);
-        let global = mem.space == MemSpace::Global;
-        let base =
-            |m: Sass| m.with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset)).with_mod(M::Sem, store_sem(mem));
-        if cas {
-            let m = base(Sass::new(if global { F::ATOMG_CAS } else { F::ATOM_CAS }));
-            let ty = if mem.bytes == 8 { enums::castype::B64 } else { 0 };
-            self.push(m.with(S::Rd, dst).with(S::Rb, data[0]).with(S::Rc, data[1]).with_mod(M::Type, ty));
-            return Some(());
-        }
-        if attr.fmt != Fmt::None {
-            let ty = match attr.fmt {
-                Fmt::F32 => enums::atomftype::F32_FTZ_RN,
-                Fmt::F64 => enums::atomftype::F64_RN,
-                _ => return None,
-            };
-            let m = match (global, wanted) {
-                (true, false) => Sass::new(F::REDG_F),
-                (true, true) => Sass::new(F::ATOMG_F).with(S::Rd, dst),
-                (false, _) => return None,
-            };
-            self.push(base(m).with(S::URc, DESCRIPTOR).with(S::Rb, data[0]).with_mod(M::Type, ty));
-            return Some(());
-        }
-        let ty = match (mem.bytes, attr.signed) {
-            (8, false) => enums::atomtype::B64,
-            (8, true) => enums::atomtype::S64,
-            (_, true) => enums::atomtype::S32,
-            _ => enums::atomtype::U32,
-        };
-        // Sign matters to minimum and maximum only.
-        let ordered = attr.sub == AtomOp::Min as u8 || attr.sub == AtomOp::Max as u8;
-        let ty = if ordered {
-            ty
-        } else if mem.bytes == 8 {
-            enums::atomtype::B64
-        } else {
-            enums::atomtype::U32
-        };
-        let exchange = attr.sub == AtomOp::Exch as u8;
-        let m = if global && !wanted && !exchange {
-            Sass::new(F::REDG).with_mod(M::Op, red_code(attr.sub))
-        } else {
-            let form = if global { F::ATOMG } else { F::ATOM };
-            Sass::new(form).with_mod(M::Op, atom_code(attr.sub)).with(S::Rd, dst)
-        };
-        self.push(base(m).with(S::URc, DESCRIPTOR).with(S::Rb, data[0]).with_mod(M::Type, ty));
-        Some(())
-    }
-
     /// `sub` 0: acquire and release, 1: sequentially consistent, 2: acquire only. Sequences as observed on sm_90.
     fn fence(&mut self, id: InstId) -> Option<()> {
         let inst = self.f.inst(id);
@@ -412,6 +320,7 @@ impl Sel<'_> {
         let code = match inst.mem.space {
             MemSpace::Global => enums::qspc::G,
             MemSpace::Local => enums::qspc::L,
+            MemSpace::Shared if inst.attr.sub == 1 => enums::qspc::D,
             MemSpace::Shared => enums::qspc::S,
             _ => return None,
         };
@@ -425,9 +334,22 @@ impl Sel<'_> {
 
     fn prefetch(&mut self, id: InstId) -> Option<()> {
         let inst = self.f.inst(id);
-        let code = if inst.attr.sub == 1 { enums::cctlop::PF1 } else { enums::cctlop::PF2 };
-        let at = self.wide_address(inst.args[0], inst.imm);
-        self.push(Sass::new(F::CCTL).with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset)).with_mod(M::Op, code));
+        let (space, offset, addr) = (inst.mem.space, inst.imm, inst.args[0]);
+        let code = match inst.attr.sub {
+            1 => enums::cctlop::PF1,
+            2 => enums::cctlop::PF2,
+            3 => enums::cctlop::PML2,
+            4 => enums::cctlop::DML2,
+            _ => enums::cctlop::RML2,
+        };
+        let m = if space == MemSpace::Local {
+            let at = self.narrow_address(space, addr, offset);
+            Sass::new(F::CCTLL_A).with(S::Ra, at.base).with(S::ImmAt40, Operand::imm(at.offset))
+        } else {
+            let at = self.wide_address(addr, offset);
+            Sass::new(F::CCTL).with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset)).with_mod(M::Op, code)
+        };
+        self.push(m);
         Some(())
     }
 }
@@ -467,7 +389,7 @@ fn load_sem(mem: Mem) -> u8 {
     }
 }
 
-fn store_sem(mem: Mem) -> u8 {
+pub(super) fn store_sem(mem: Mem) -> u8 {
     match (mem.sem, mem.scope) {
         (Sem::Weak, _) => enums::storesem::WEAK,
         (Sem::Mmio, _) => enums::storesem::MMIO_SYS,
@@ -475,14 +397,4 @@ fn store_sem(mem: Mem) -> u8 {
         (_, Scope::Gpu | Scope::Cluster) => enums::storesem::STRONG_GPU,
         _ => enums::storesem::STRONG_SYS,
     }
-}
-
-fn atom_code(sub: u8) -> u8 {
-    use enums::atom as a;
-    [a::ADD, a::MIN, a::MAX, a::INC, a::DEC, a::AND, a::OR, a::XOR, a::EXCH][sub as usize % 9]
-}
-
-fn red_code(sub: u8) -> u8 {
-    use enums::red as r;
-    [r::ADD, r::MIN, r::MAX, r::INC, r::DEC, r::AND, r::OR, r::XOR][sub as usize % 8]
 }

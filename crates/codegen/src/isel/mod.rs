@@ -6,6 +6,7 @@
 //! warp-wide operations, which touch the function's shape, are written in Rust beside them.
 
 mod asm;
+mod atomic;
 mod control;
 mod isle;
 mod memory;
@@ -211,6 +212,9 @@ impl Sel<'_> {
             | I::ActiveMask
             | I::Nanosleep
             | I::Trap
+            | I::Elect
+            | I::GridDep
+            | I::PmEvent
             | I::SregVolatile
             | I::Sreg => self.warp(id),
             I::FCmp2

@@ -39,6 +39,22 @@ impl Sel<'_> {
                 }
                 Some(())
             }
+            Op::Elect => {
+                self.converge(inst.args[0]);
+                let p = self.m.new_vreg(File::Pred);
+                let d = self.m.reg(p);
+                self.push(Sass::new(F::ELECT).with(S::Pu, d).with(S::Pp, TRUE));
+                self.define(id, 0, Regs { lo: p, hi: None });
+                Some(())
+            }
+            Op::GridDep => {
+                self.push(Sass::new(if inst.attr.sub == 0 { F::ACQBULK } else { F::PREEXIT }));
+                Some(())
+            }
+            Op::PmEvent => {
+                self.push(Sass::new(F::PMTRIG).with(S::Event, Operand::imm(inst.imm)));
+                Some(())
+            }
             Op::Trap => {
                 self.push(Sass::new(F::BPT).with(S::Trap, Operand::imm(1)));
                 Some(())

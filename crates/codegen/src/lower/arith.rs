@@ -116,9 +116,8 @@ impl Lower<'_, '_> {
             P::Selp | P::Slct => self.select(x, t),
             P::Mov => self.mov(x, t),
             P::Cvt | P::Cvta | P::Isspacep => self.conversion(x),
-            P::Ld | P::Ldu | P::St | P::Atom | P::Red | P::Membar | P::Fence | P::Prefetch | P::Prefetchu => {
-                self.memory(x)
-            }
+            P::Ld | P::Ldu | P::St | P::Atom | P::Red | P::Membar | P::Fence => self.memory(x),
+            P::Prefetch | P::Prefetchu | P::Applypriority | P::Discard => self.memory(x),
             P::Call => self.call(x),
             P::Vadd | P::Vsub | P::Vabsdiff | P::Vmin | P::Vmax | P::Vshl | P::Vshr | P::Vmad | P::Vset => {
                 self.video(x)
@@ -650,6 +649,18 @@ impl Lower<'_, '_> {
     /// `mov`: a copy, an address, or packing and unpacking of vectors.
     fn mov(&mut self, x: &Inst, t: T) -> Res {
         match (x.operands.first().cloned(), x.operands.get(1).cloned()) {
+            (Some(dst), Some(src)) if t.bits() == 128 => {
+                let parts = |l: &Self, o: &Operand| match o {
+                    Operand::Vector(list) if list.len() == 2 => Ok(list.to_vec()),
+                    o => l.halves_of(std::slice::from_ref(o), x),
+                };
+                let (dst, src) = (parts(self, &dst)?, parts(self, &src)?);
+                let values = src.iter().map(|s| self.src(s, Ty::B64, x.span)).collect::<Res<Vec<Value>>>()?;
+                for (d, v) in dst.iter().zip(values) {
+                    self.write(d, v, false)?;
+                }
+                Ok(())
+            }
             (Some(dst), Some(src)) if x.vector() > 1 => self.move_vector(x, &dst, &src, t),
             (Some(Operand::Vector(dst)), Some(src)) => {
                 let whole = self.ty(t, x)?;

@@ -2,7 +2,7 @@
 
 use super::arith::{fmt, rnd};
 use super::{Lower, Res};
-use crate::ir::{Attr, Mem, MemSpace, Op, Sreg, Ty, Value};
+use crate::ir::{Attr, Cmp, Mem, MemSpace, Op, Sreg, Ty, Value};
 use ptx::access::Rounding;
 use ptx::isa::{Mod, Op as P};
 use ptx::module::{Inst, Operand};
@@ -14,19 +14,49 @@ impl Lower<'_, '_> {
             P::Cvta => self.cvta(x),
             P::Isspacep => {
                 let a = self.arg(x, 1, Ty::B64)?;
-                let space = match x.space() {
-                    Space::Global => MemSpace::Global,
-                    Space::Shared => MemSpace::Shared,
-                    Space::Local => MemSpace::Local,
+                let v = match x.space() {
+                    Space::Global => {
+                        // The window of the constants is global memory to the machine.
+                        let global = self.is_space(a, MemSpace::Global, 0);
+                        let constant = self.is_constant(a);
+                        let other = self.same(Op::Not, &[constant]);
+                        self.same(Op::And, &[global, other])
+                    }
+                    Space::Shared => self.is_space(a, MemSpace::Shared, 0),
+                    Space::SharedCluster => self.is_space(a, MemSpace::Shared, 1),
+                    Space::Local => self.is_space(a, MemSpace::Local, 0),
+                    Space::Const => self.is_constant(a),
+                    Space::Param | Space::ParamEntry => {
+                        let (first, end) = (self.sreg(Sreg::ParamAddress, Ty::B64), self.sreg(Sreg::ParamEnd, Ty::B64));
+                        let above = self.b().icmp(Cmp::Ge, false, a, first);
+                        let below = self.b().icmp(Cmp::Le, false, a, end);
+                        self.same(Op::And, &[above, below])
+                    }
                     _ => return self.unsupported(x),
                 };
-                let mem = Mem { space, ..Mem::default() };
-                let id = self.b().push(Op::IsSpace, Attr::default(), mem, 0, &[a], &[Ty::P]);
-                let v = self.f.inst(id).results[0];
                 self.dst(x, v, false)
             }
             _ => self.cvt(x),
         }
+    }
+
+    /// Whether a generic address lies in a space that the machine can tell; `sub` 1: in any CTA of the cluster.
+    fn is_space(&mut self, a: Value, space: MemSpace, sub: u8) -> Value {
+        let mem = Mem { space, ..Mem::default() };
+        let id = self.b().push(Op::IsSpace, Attr { sub, ..Attr::default() }, mem, 0, &[a], &[Ty::P]);
+        self.f.inst(id).results[0]
+    }
+
+    /// Whether a generic address lies among the constants of the module.
+    fn is_constant(&mut self, a: Value) -> Value {
+        let size = self.cx.layout.constant_size;
+        if size == 0 {
+            return self.konst(Ty::P, 0);
+        }
+        let base = self.window_base(MemSpace::Const);
+        let at = self.same(Op::ISub, &[a, base]);
+        let size = self.konst(Ty::B64, size as u64);
+        self.b().icmp(Cmp::Lt, false, at, size)
     }
 
     fn cvt(&mut self, x: &Inst) -> Res {
@@ -201,8 +231,12 @@ impl Lower<'_, '_> {
         };
         let v = match x.space() {
             Space::Global => a,
-            Space::Shared if to => self.low_word(a),
-            Space::Shared => self.shared_to_generic(a),
+            Space::Shared | Space::SharedCluster if to => self.low_word(a),
+            Space::Shared | Space::SharedCluster => self.shared_to_generic(a),
+            Space::Param | Space::ParamEntry => {
+                let base = self.sreg(Sreg::ParamAddress, Ty::B64);
+                if to { self.same(Op::ISub, &[a, base]) } else { self.same(Op::IAdd, &[a, base]) }
+            }
             space @ (Space::Local | Space::Const) => {
                 let base = self.window_base(if space == Space::Local { MemSpace::Local } else { MemSpace::Const });
                 if to { self.same(Op::ISub, &[a, base]) } else { self.same(Op::IAdd, &[a, base]) }

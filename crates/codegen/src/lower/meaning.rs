@@ -33,7 +33,6 @@ const ORDER: &[Mod] = &[
     Mod::L264B,
     Mod::L2128B,
     Mod::L2256B,
-    Mod::L2CacheHint,
     Mod::V2,
     Mod::V4,
     Mod::V8,
@@ -83,7 +82,10 @@ const ATOMIC: &[Mod] = &[
     Mod::Cluster,
     Mod::Gpu,
     Mod::Sys,
-    Mod::L2CacheHint,
+    Mod::Noftz,
+    Mod::V2,
+    Mod::V4,
+    Mod::V8,
 ];
 const VIDEO: &[Mod] = &[
     Mod::Sat,
@@ -136,7 +138,12 @@ fn known(op: Op) -> [&'static [Mod]; 2] {
         Op::St => return [ORDER, &[Mod::Wb, Mod::Cg, Mod::Cs, Mod::Wt]],
         Op::Atom | Op::Red => ATOMIC,
         Op::Membar | Op::Fence => &[Mod::Cta, Mod::Cluster, Mod::Gpu, Mod::Gl, Mod::Sys, Mod::Sc, Mod::AcqRel],
-        Op::Prefetch => &[Mod::L1, Mod::L2, Mod::L2EvictLast, Mod::L2EvictNormal],
+        Op::Prefetch | Op::Prefetchu => &[Mod::L1, Mod::L2, Mod::L2EvictLast, Mod::L2EvictNormal],
+        Op::Applypriority => &[Mod::L2EvictNormal],
+        Op::Discard => &[Mod::L2],
+        Op::Elect => &[Mod::Sync],
+        Op::Griddepcontrol => &[Mod::Wait, Mod::LaunchDependents],
+        Op::Pmevent => &[Mod::Mask],
         Op::Bra | Op::Call | Op::Ret => &[Mod::Uni],
         Op::Brx => &[Mod::Idx, Mod::Uni],
         Op::Bar | Op::Barrier => {

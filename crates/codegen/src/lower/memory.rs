@@ -1,8 +1,7 @@
 //! Loads, stores, atomics, fences.
 
-use super::arith::{fmt, rnd};
 use super::{Lower, Res, unsupported};
-use crate::ir::{AtomOp, Attr, Mem, MemSpace, Op, Scope, Sem, Ty, Value};
+use crate::ir::{Attr, LineHint, Mem, MemSpace, Op, Scope, Sem, Ty, Value};
 use ptx::access::CacheOp;
 use ptx::isa::{Mod, Op as P};
 use ptx::module::{Address, AddressBase, FuncKind, Inst, Operand, VarId};
@@ -15,12 +14,12 @@ impl Lower<'_, '_> {
             P::St => self.store(x),
             P::Atom | P::Red => self.atomic(x),
             P::Membar | P::Fence => self.fence(x),
-            _ => self.prefetch(x),
+            _ => self.hint(x),
         }
     }
 
     /// The memory attributes that the modifiers say.
-    fn mem(&self, x: &Inst, space: MemSpace, bytes: u32) -> Mem {
+    pub(super) fn mem(&self, x: &Inst, space: MemSpace, bytes: u32) -> Mem {
         let sem = match (x.sem(), x.cache()) {
             (Some(ptx::access::Sem::Relaxed), _) => Sem::Relaxed,
             (Some(ptx::access::Sem::Acquire), _) => Sem::Acquire,
@@ -55,7 +54,7 @@ impl Lower<'_, '_> {
     }
 
     /// Space, base value and offset of an address operand. The base has the width that the space wants.
-    fn address(&mut self, x: &Inst, a: Address, space: Space) -> Res<(MemSpace, Value, i64)> {
+    pub(super) fn address(&mut self, x: &Inst, a: Address, space: Space) -> Res<(MemSpace, Value, i64)> {
         let mut space = space;
         if let AddressBase::Var(v) = a.base() {
             // A variable says its space itself; in a generic access it stands for its address in that space.
@@ -102,22 +101,24 @@ impl Lower<'_, '_> {
     fn element(&self, x: &Inst, t: T) -> Res<(Ty, u32)> {
         match t.bits() {
             8 | 16 | 32 => Ok((Ty::B32, t.bits() / 8)),
-            64 => Ok((Ty::B64, 8)),
+            // Two words of a register of 128 bits.
+            64 | 128 => Ok((Ty::B64, 8)),
             _ => unsupported(format!("'{}' of type .{}", x.op.name(), t.name()), x.span),
         }
     }
 
-    fn mem_operand(&self, x: &Inst, n: usize) -> Res<Address> {
+    pub(super) fn mem_operand(&self, x: &Inst, n: usize) -> Res<Address> {
         match x.operands.get(n) {
             Some(Operand::Mem(a)) => Ok(*a),
             _ => unsupported("this address operand", x.span),
         }
     }
 
-    fn load(&mut self, x: &Inst) -> Res {
+    pub(super) fn load(&mut self, x: &Inst) -> Res {
         let t = x.ty();
         let a = self.mem_operand(x, 1)?;
         let dsts = self.vector_operands(&x.operands[0]);
+        let dsts = if t.bits() == 128 { self.halves_of(&dsts, x)? } else { dsts };
         let (ty, bytes) = self.element(x, t)?;
         let space = x.space();
         if let AddressBase::Var(v) = a.base()
@@ -179,10 +180,11 @@ impl Lower<'_, '_> {
         Ok(self.b().resize(v, ty, false))
     }
 
-    fn store(&mut self, x: &Inst) -> Res {
+    pub(super) fn store(&mut self, x: &Inst) -> Res {
         let t = x.ty();
         let a = self.mem_operand(x, 0)?;
         let srcs = self.vector_operands(&x.operands[1]);
+        let srcs = if t.bits() == 128 { self.halves_of(&srcs, x)? } else { srcs };
         let (ty, bytes) = self.element(x, t)?;
         let mut values = Vec::new();
         for s in &srcs {
@@ -206,70 +208,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn atomic(&mut self, x: &Inst) -> Res {
-        let t = x.ty();
-        let red = x.op == P::Red;
-        let first = !red as usize;
-        let a = self.mem_operand(x, first)?;
-        let Some(op) = x.atom_op() else { return self.unsupported(x) };
-        let float = t.is_float();
-        if !matches!(t.bits(), 32 | 64) || x.vector() > 1 || (float && op != ptx::access::AtomOp::Add) {
-            return self.unsupported(x);
-        }
-        if matches!(t, T::F16x2 | T::BF16x2) {
-            return self.unsupported(x);
-        }
-        let ty = self.ty(t, x)?;
-        let sub = match op {
-            ptx::access::AtomOp::Add => AtomOp::Add,
-            ptx::access::AtomOp::Min => AtomOp::Min,
-            ptx::access::AtomOp::Max => AtomOp::Max,
-            ptx::access::AtomOp::Inc => AtomOp::Inc,
-            ptx::access::AtomOp::Dec => AtomOp::Dec,
-            ptx::access::AtomOp::And => AtomOp::And,
-            ptx::access::AtomOp::Or => AtomOp::Or,
-            ptx::access::AtomOp::Xor => AtomOp::Xor,
-            ptx::access::AtomOp::Exch => AtomOp::Exch,
-            ptx::access::AtomOp::Cas => AtomOp::Cas,
-        } as u8;
-        let b = self.arg(x, first + 1, ty)?;
-        let mut args = vec![b];
-        if op == ptx::access::AtomOp::Cas {
-            args.push(self.arg(x, first + 2, ty)?);
-        }
-        let (space, base, offset) = self.address(x, a, x.space())?;
-        if !matches!(space, MemSpace::Global | MemSpace::Shared | MemSpace::Generic) {
-            return self.unsupported(x);
-        }
-        args.insert(0, base);
-        let mut mem = self.mem(x, space, t.bytes());
-        if mem.scope == Scope::None {
-            mem.scope = Scope::Gpu;
-        }
-        let sem = mem.sem;
-        mem.sem = Sem::Relaxed;
-        if matches!(sem, Sem::Release | Sem::AcqRel) {
-            self.push_fence(mem.scope, 0);
-        }
-        let attr = Attr { fmt: fmt(t), rnd: rnd(x), signed: t.is_signed(), sub, ..Attr::default() };
-        let result = if red {
-            self.b().push(Op::Red, attr, mem, offset, &args, &[]);
-            None
-        } else {
-            let id = self.b().push(Op::Atom, attr, mem, offset, &args, &[ty]);
-            Some(self.f.inst(id).results[0])
-        };
-        if matches!(sem, Sem::Acquire | Sem::AcqRel) {
-            self.push_fence(mem.scope, 2);
-        }
-        match result {
-            Some(v) => self.dst(x, v, false),
-            None => Ok(()),
-        }
-    }
-
     /// A fence; `kind` 0: acquire and release, 1: sequentially consistent, 2: acquire only.
-    fn push_fence(&mut self, scope: Scope, kind: u8) {
+    pub(super) fn push_fence(&mut self, scope: Scope, kind: u8) {
         let mem = Mem { scope, ..Mem::default() };
         self.b().push(Op::Fence, Attr { sub: kind, ..Attr::default() }, mem, 0, &[], &[]);
     }
@@ -293,15 +233,23 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn prefetch(&mut self, x: &Inst) -> Res {
+    /// `prefetch`, `prefetchu`, `applypriority`, `discard`: what they say of a line of the caches.
+    fn hint(&mut self, x: &Inst) -> Res {
         let a = self.mem_operand(x, 0)?;
         let (space, base, offset) = self.address(x, a, x.space())?;
-        if !matches!(space, MemSpace::Generic | MemSpace::Global) || x.op == P::Prefetchu {
+        if !matches!(space, MemSpace::Generic | MemSpace::Global | MemSpace::Local) {
             return self.unsupported(x);
         }
-        let sub = if x.has(Mod::L1) { 1 } else { 2 };
+        let kind = match x.op {
+            P::Applypriority => LineHint::Demote,
+            P::Discard => LineHint::Discard,
+            _ if x.has(Mod::L1) => LineHint::L1,
+            _ if x.has(Mod::L2EvictLast) => LineHint::L2Last,
+            P::Prefetch => LineHint::L2,
+            _ => return self.unsupported(x),
+        };
         let mem = Mem { space, ..Mem::default() };
-        self.b().push(Op::Prefetch, Attr { sub, ..Attr::default() }, mem, offset, &[base], &[]);
+        self.b().push(Op::Prefetch, Attr { sub: kind as u8, ..Attr::default() }, mem, offset, &[base], &[]);
         Ok(())
     }
 

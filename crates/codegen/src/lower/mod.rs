@@ -4,6 +4,7 @@
 //! registers of the ABI ([`call`]); guards become selects where the instruction has no effect, branches where it has.
 
 mod arith;
+mod atomic;
 pub mod call;
 mod control;
 mod convert;
@@ -139,7 +140,9 @@ impl<'m, 'c> Lower<'m, 'c> {
         let start = f.new_block();
         let mut var_ty = Vec::with_capacity(pf.regs.len() * 4 + 1);
         for r in &pf.regs {
-            let Some(ty) = ir_ty(r.ty) else {
+            // Two words are two of the four variables.
+            let ty = if r.ty == ScalarType::B128 { Some(Ty::B64) } else { ir_ty(r.ty) };
+            let Some(ty) = ty else {
                 return unsupported(format!("a register of type .{}", r.ty.name()), pf.span);
             };
             var_ty.extend([ty; 4]);

@@ -24,6 +24,28 @@ impl Lower<'_, '_> {
                 self.effect(Op::Nanosleep, 0, &[n]);
                 Ok(())
             }
+            P::Elect => {
+                let mask = self.arg(x, 1, Ty::B32)?;
+                let p = self.op(Op::Elect, &[mask], Ty::P);
+                let Some(Operand::Pair(pair)) = x.operands.first().cloned() else { return self.unsupported(x) };
+                if pair.0 != Operand::Sink {
+                    // The chosen lane: the only one that votes.
+                    let vote = self.one(Op::Vote, Attr { sub: 3, ..Attr::default() }, &[p, mask], Ty::B32);
+                    let lane = self.op(Op::Bfind, &[vote], Ty::B32);
+                    self.write(&pair.0, lane, false)?;
+                }
+                self.write(&pair.1, p, false)
+            }
+            P::Griddepcontrol => {
+                self.effect(Op::GridDep, x.has(Mod::LaunchDependents) as u8, &[]);
+                Ok(())
+            }
+            P::Pmevent => {
+                let Some(Operand::Int(n)) = x.operands.first() else { return self.unsupported(x) };
+                let mask = if x.has(Mod::Mask) { *n & 0xffff } else { 1 << (*n & 15) };
+                self.b().push(Op::PmEvent, Attr::default(), Mem::default(), mask, &[], &[]);
+                Ok(())
+            }
             P::Trap | P::Brkpt => {
                 self.effect(Op::Trap, (x.op == P::Brkpt) as u8, &[]);
                 Ok(())
