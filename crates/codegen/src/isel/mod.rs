@@ -8,6 +8,7 @@
 mod asm;
 mod control;
 mod isle;
+mod matrix;
 mod memory;
 mod operand;
 mod warp;
@@ -211,6 +212,7 @@ impl Sel<'_> {
             | I::Trap
             | I::SregVolatile
             | I::Sreg => self.warp(id),
+            I::Mma | I::MovMatrix | I::Unpack8 => self.matrices(id),
             I::Call | I::CallIndirect => self.call(id),
             I::AddC | I::SubC => self.carry(id),
             _ => match isle::constructor_select(self, id) {

@@ -111,6 +111,9 @@ impl Lower<'_, '_> {
                 self.memory(x)
             }
             P::Call => self.call(x),
+            P::Mma => self.mma(x),
+            P::Movmatrix => self.movmatrix(x),
+            P::Wmma => self.wmma(x),
             _ => self.warp(x),
         }
     }

@@ -55,7 +55,7 @@ impl Lower<'_, '_> {
     }
 
     /// Space, base value and offset of an address operand. The base has the width that the space wants.
-    fn address(&mut self, x: &Inst, a: Address, space: Space) -> Res<(MemSpace, Value, i64)> {
+    pub(super) fn address(&mut self, x: &Inst, a: Address, space: Space) -> Res<(MemSpace, Value, i64)> {
         let mut space = space;
         if let AddressBase::Var(v) = a.base() {
             // A variable says its space itself; in a generic access it stands for its address in that space.
@@ -107,7 +107,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn mem_operand(&self, x: &Inst, n: usize) -> Res<Address> {
+    pub(super) fn mem_operand(&self, x: &Inst, n: usize) -> Res<Address> {
         match x.operands.get(n) {
             Some(Operand::Mem(a)) => Ok(*a),
             _ => unsupported("this address operand", x.span),

@@ -7,6 +7,8 @@ mod arith;
 pub mod call;
 mod control;
 mod convert;
+mod fragment;
+mod matrix;
 mod meaning;
 mod memory;
 mod operand;
