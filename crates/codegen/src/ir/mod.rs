@@ -8,6 +8,7 @@
 //! is defined once, in a block that dominates its uses; edge arguments match block parameters in number and type.
 
 pub mod build;
+pub mod matrix;
 pub mod ops;
 pub mod text;
 pub mod verify;

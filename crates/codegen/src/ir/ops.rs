@@ -238,6 +238,13 @@ ops! {
     GridDep "griddep" 0 Write;
     /// Triggers the events of the performance monitor whose bits `imm` has.
     PmEvent "pmevent" 0 Write;
+    // ---- matrices -----------------------------------------------------------------------------------------------
+    /// A product of matrices; `imm` is a packed [`Product`](super::matrix::Product), which also says what the arguments are.
+    Mma "mma" -1 Warp;
+    /// `movmatrix`: transposes an 8x8 matrix of halves.
+    MovMatrix "movmatrix" 1 Warp;
+    /// Two 8-bit floats in the lower half of a word, as halves; `sub` bit 0: e5m2 rather than e4m3, bit 1: the upper half.
+    Unpack8 "unpack8" 1 Pure;
     // ---- calls --------------------------------------------------------------------------------------------------
     /// `imm` is the number of the [`CallSite`](super::CallSite); arguments are the words that go in registers.
     Call "call" -1 Write;

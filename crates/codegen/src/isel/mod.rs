@@ -9,6 +9,7 @@ mod asm;
 mod atomic;
 mod control;
 mod isle;
+mod matrix;
 mod memory;
 mod operand;
 mod packed;
@@ -228,6 +229,7 @@ impl Sel<'_> {
             | I::Fp8FromHalf
             | I::HalfFromFp8 => self.packed(id),
             I::FEx2 | I::FTanh if self.f.inst(id).attr.fmt != ir::Fmt::F32 => self.packed(id),
+            I::Mma | I::MovMatrix | I::Unpack8 => self.matrices(id),
             I::Call | I::CallIndirect => self.call(id),
             I::AddC | I::SubC => self.carry(id),
             _ => match isle::constructor_select(self, id) {

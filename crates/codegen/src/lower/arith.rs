@@ -124,6 +124,9 @@ impl Lower<'_, '_> {
             }
             P::Vadd2 | P::Vsub2 | P::Vabsdiff2 | P::Vmin2 | P::Vmax2 | P::Vavrg2 | P::Vset2 => self.video(x),
             P::Vadd4 | P::Vsub4 | P::Vabsdiff4 | P::Vmin4 | P::Vmax4 | P::Vavrg4 | P::Vset4 => self.video(x),
+            P::Mma => self.mma(x),
+            P::Movmatrix => self.movmatrix(x),
+            P::Wmma => self.wmma(x),
             _ => self.warp(x),
         }
     }

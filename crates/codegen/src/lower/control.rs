@@ -347,6 +347,9 @@ fn is_pure(x: &Inst) -> bool {
             | P::Prefetch
             | P::Prefetchu
             | P::Ldmatrix
+            | P::Mma
+            | P::Movmatrix
             | P::Stmatrix
+            | P::Wmma
     ) || (x.op == P::Ld && x.space() == ptx::types::Space::Param)
 }

@@ -162,6 +162,10 @@ fn known(op: Op) -> [&'static [Mod]; 2] {
 
 /// The first modifier that lowering has no meaning for.
 pub(super) fn unknown_modifier(x: &Inst) -> Option<Mod> {
+    // Their lowering looks at every modifier itself: the table says which may stand together.
+    if matches!(x.op, Op::Mma | Op::Movmatrix | Op::Wmma) {
+        return None;
+    }
     let known = known(x.op);
     let typed = |m: Mod| ScalarType::from_mod(m).is_some() || Space::from_mod(m).is_some();
     x.mods.iter().copied().find(|m| !known.iter().any(|list| list.contains(m)) && !typed(*m))

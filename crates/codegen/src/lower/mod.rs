@@ -8,6 +8,8 @@ mod atomic;
 pub mod call;
 mod control;
 mod convert;
+mod fragment;
+mod matrix;
 mod meaning;
 mod memory;
 pub(crate) mod narrow;

@@ -72,7 +72,7 @@ pub fn run(blocks: &mut [LinearBlock], sm: u16) {
     }
     code.iter_mut().for_each(|s| s.ctrl = Control::default());
     Boards::new(sm, &code, blocks, &start).run(&mut code);
-    stalls(&mut code, blocks, &start, sm);
+    let long = stalls(&mut code, blocks, &start, sm);
     for b in 0..blocks.len() {
         reuse(&mut code[start[b]..start[b + 1]]);
     }
@@ -80,6 +80,29 @@ pub fn run(blocks: &mut [LinearBlock], sm: u16) {
     for inst in blocks.iter_mut().flat_map(|b| &mut b.insts) {
         if let (Op::Sass(s), Some(new)) = (&mut inst.op, done.next()) {
             *s = new;
+        }
+    }
+    pad(blocks, &start, &long);
+}
+
+/// Longest stall count of one instruction.
+const LONGEST: u32 = 15;
+
+/// Puts `NOP`s before the instructions that come more cycles after the one before than its stall count can say:
+/// number of the instruction, cycles.
+fn pad(blocks: &mut [LinearBlock], start: &[usize], long: &[(usize, u32)]) {
+    for &(at, cycles) in long.iter().rev() {
+        let b = start.partition_point(|&s| s <= at).saturating_sub(1).min(blocks.len() - 1);
+        let at = at - start[b];
+        let loc = blocks[b].insts.get(at).map_or(u32::MAX, |i| i.loc);
+        let mut left = cycles;
+        while left > 0 {
+            let stall = left.min(LONGEST);
+            left -= stall;
+            let mut nop = Sass::new(F::NOP);
+            nop.ctrl.stall = stall as u8;
+            nop.ctrl.bit109 = stall < 12;
+            blocks[b].insts.insert(at, crate::mir::Inst { op: Op::Sass(nop), loc });
         }
     }
 }
@@ -266,23 +289,10 @@ impl<'a> Boards<'a> {
     }
 }
 
-/// The longest that any reader or later writer of unit `u` may have to wait for this writer of fixed latency.
-fn worst(s: &Sass, u: usize, sm: u16) -> u32 {
-    if !s.form().class.is_fixed(sm) {
-        return 0;
-    }
-    match (u, s.form().class) {
-        (0..256, Class::Double | Class::HalfMma) => 10,
-        (0..256, Class::Hmma | Class::Imma) => 29,
-        (0..256, _) => 6,
-        (256..512, Class::R2Ur) => 15,
-        (256..512, Class::UniformMove | Class::UniformConst) => 5,
-        (256..512, _) => 12,
-        (512..520, Class::Double) => 14,
-        (512..520, _) => 13,
-        (520..528, _) => 11,
-        _ => 1,
-    }
+/// The longest that any reader or later writer of unit `u` may have to wait for `s`, which writes it by slot `def`.
+fn worst(s: &Sass, def: u8, u: usize, sm: u16) -> u32 {
+    let word = s.operands[def as usize].as_reg().map_or(0, |r| u.saturating_sub(super::unit(r)) as u32);
+    latency::ready(s, def, word, sm).map_or(0, |r| r.1 as u32)
 }
 
 /// What is under way in the walk that counts cycles.
@@ -295,8 +305,10 @@ struct Clock {
     carried: Vec<u8>,
 }
 
-fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) {
+/// Sets the stall counts. Gives the instructions before which they do not suffice, with the cycles that are missing.
+fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) -> Vec<(usize, u32)> {
     let n = blocks.len();
+    let mut long = Vec::new();
     let mut entry: Vec<Option<(Vec<u8>, [u8; 6])>> = vec![None; n];
     let mut issue = vec![0u32; code.len()];
     let mut c = Clock { writer: vec![(NONE, 0); UNITS], reader: vec![(NONE, None); UNITS], carried: vec![0; UNITS] };
@@ -356,6 +368,9 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) {
                     stall = stall.max(latest(&code[..i], &c, &issue, before, sm));
                 }
                 set_stall(code, i - 1, stall, Some(i), sm);
+                if stall > LONGEST {
+                    long.push((i, stall - LONGEST));
+                }
                 issue[i] = before + stall;
                 if drains(&code[i - 1]) {
                     c.writer.fill((NONE, 0));
@@ -393,10 +408,9 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) {
         // The first instruction of the next block may need more than the blocks know: see below.
         let mut carried = vec![0u8; UNITS];
         for (u, carried) in carried.iter_mut().enumerate() {
-            let (w, _) = c.writer[u];
-            let done = match w {
-                NONE => c.carried[u] as u32,
-                w => issue[w as usize] + worst(&code[w as usize], u, sm),
+            let done = match c.writer[u] {
+                (NONE, _) => c.carried[u] as u32,
+                (w, def) => issue[w as usize] + worst(&code[w as usize], def, u, sm),
             };
             *carried = done.saturating_sub(before + stall) as u8;
         }
@@ -414,9 +428,15 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) {
         stall += more;
         carried.iter_mut().for_each(|x| *x = x.saturating_sub(more as u8));
         set_stall(code, last, stall, None, sm);
+        if stall > LONGEST {
+            // Before a branch, which ends the block.
+            let at = last + !code[last].form().effects.flow as usize;
+            long.push((at, stall - LONGEST));
+        }
         let sb = sb_set.map(|x| x.saturating_sub(before + stall) as u8);
         pass_on(&mut entry, blocks, b, &(carried, sb), true);
     }
+    long
 }
 
 /// The first instruction that runs in block `b` or, if it has none, in those that follow.
@@ -453,9 +473,9 @@ fn pass_on(
 fn latest(code: &[Sass], c: &Clock, issue: &[u32], before: u32, sm: u16) -> u32 {
     let mut out = 0;
     for u in 0..UNITS {
-        let done = match c.writer[u].0 {
-            NONE => c.carried[u] as u32,
-            w => issue[w as usize] + worst(&code[w as usize], u, sm),
+        let done = match c.writer[u] {
+            (NONE, _) => c.carried[u] as u32,
+            (w, def) => issue[w as usize] + worst(&code[w as usize], def, u, sm),
         };
         out = out.max(done.saturating_sub(before));
     }
