@@ -130,7 +130,7 @@ fn types(f: &Func, inst: &Inst) -> Result<(), String> {
         Op::FFma => r == [a[0]] && a[0] == a[1] && a[1] == a[2],
         Op::Load => !r.is_empty() && a[0] == address(inst),
         Op::Store => a.len() > 1 && r.is_empty() && a[0] == address(inst),
-        Op::Atom => a.len() > 1 && r.len() == 1 && a[0] == address(inst),
+        Op::Atom => a.len() > 1 && !r.is_empty() && a[0] == address(inst),
         Op::Red => a.len() > 1 && r.is_empty() && a[0] == address(inst),
         Op::Const | Op::Param | Op::Sreg | Op::SregVolatile => r.len() == 1,
         Op::GlobalAddr | Op::FuncAddr | Op::WindowBase => r == [Ty::B64],

@@ -109,19 +109,28 @@ impl Sel<'_> {
                 _ => Sass::new(F::BAR_SYNC_I),
             };
             self.push(m.with(S::Bar, Operand::imm(b)).with(S::Count, Operand::imm(c)));
-        } else if reduces {
-            return None;
-        } else if let (None, 0) = (count, kind) {
+        } else if let (None, false) = (count, kind == BarKind::Arrive as u8) {
             let r = self.gpr(number);
-            self.push(Sass::new(F::BAR_SYNC_R).with(S::Rb, r));
+            let m = if reduces {
+                let p = self.pred(*args.last()?);
+                Sass::new(F::BAR_RED_R).with(S::Pp, p).with_mod(M::Op, kind - 2)
+            } else {
+                Sass::new(F::BAR_SYNC_R)
+            };
+            self.push(m.with(S::Rb, r));
         } else {
             // Number in bits 3:0, count in bits 31:16 of one register.
             let c = count.unwrap_or(ZERO);
             let c = self.gpr(c);
             let high = self.shf(false, false, enums::shftype::U32, false, c, Operand::imm(16), ZERO);
             let both = self.lop3(0xf8, high, Operand::imm(15), number);
-            let form = if kind == 1 { F::BAR_ARV_RR } else { F::BAR_SYNC_RR };
-            self.push(Sass::new(form).with(S::Rb, both));
+            let m = if reduces {
+                let p = self.pred(*args.last()?);
+                Sass::new(F::BAR_RED_RR).with(S::Pp, p).with_mod(M::Op, kind - 2)
+            } else {
+                Sass::new(if kind == BarKind::Arrive as u8 { F::BAR_ARV_RR } else { F::BAR_SYNC_RR })
+            };
+            self.push(m.with(S::Rb, both));
         }
         if reduces {
             let v = self.f.inst(id).results[0];
