@@ -6,6 +6,7 @@ use codegen::pipeline::Options;
 use cubin::image::Tool;
 use diag::Diagnostic;
 use ptx::module::Module;
+use std::sync::Arc;
 
 /// The vendor's release that output and messages follow.
 pub const RELEASE: &str = "13.5";
@@ -25,6 +26,8 @@ pub struct Request {
     pub print_after: Option<String>,
     /// Limit of registers a thread.
     pub max_registers: Option<u32>,
+    /// The PTX text, where lines are wanted.
+    pub line_info: Option<Arc<[u8]>>,
     /// Options for the note.
     pub options: String,
 }
@@ -42,6 +45,7 @@ pub fn compile(module: &Module, request: &Request) -> Result<Output, Vec<Diagnos
         verify: request.verify,
         print_after: request.print_after.clone(),
         max_registers: request.max_registers,
+        line_info: request.line_info.clone(),
     };
     codegen::compile::compile(module, &options)
 }

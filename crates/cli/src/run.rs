@@ -94,6 +94,7 @@ fn run(args: &[String]) -> Result<u8, String> {
                 verify: false,
                 print_after: None,
                 max_registers: None,
+                line_info: None,
                 options: format!("-arch {target} "),
             };
             match compile::compile(&module, &request) {

@@ -3,6 +3,7 @@
 use crate::backend::{self, BackendInput, BackendOptions};
 use crate::emit::Code;
 use crate::layout::{Layout, image_variables};
+use crate::lines::Lines;
 use crate::lower::{Program, call};
 use crate::pipeline::{self, Options, Watch};
 use arch::Target;
@@ -82,7 +83,8 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
         .map(FuncId)
         .filter(|f| m.funcs[f.index()].kind == FuncKind::Entry && m.funcs[f.index()].body.is_some())
         .collect();
-    let compiled: Vec<_> = entries.par_iter().map(|&e| kernel(m, e, &layout, options)).collect();
+    let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
+    let compiled: Vec<_> = entries.par_iter().map(|&e| kernel(m, e, &layout, lines.as_ref(), options)).collect();
     let mut kernels = Vec::new();
     let mut out = Vec::new();
     let mut errors = Vec::new();
@@ -111,6 +113,7 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
         kernels,
         variables,
         tool: options.tool.clone(),
+        debug: lines.map(|l| l.debug),
     };
     let cubin = image.emit().map_err(|e| vec![e])?.write();
     Ok(Output { image, cubin, log: out, dumps, notes, global_bytes, constant_bytes })
@@ -151,7 +154,13 @@ struct Compiled {
     notes: Vec<Diagnostic>,
 }
 
-fn kernel(m: &Module, entry: FuncId, layout: &Layout, options: &Options) -> Result<Compiled, Vec<Diagnostic>> {
+fn kernel(
+    m: &Module,
+    entry: FuncId,
+    layout: &Layout,
+    lines: Option<&Lines>,
+    options: &Options,
+) -> Result<Compiled, Vec<Diagnostic>> {
     let f = &m.funcs[entry.index()];
     let bounds = Bounds::of(&f.directives, options);
     let mut watch = Watch::new(options);
@@ -173,7 +182,10 @@ fn kernel(m: &Module, entry: FuncId, layout: &Layout, options: &Options) -> Resu
     let code = backend::compile(input, options.target, &back)?;
     let mut dumps = watch.printed;
     dumps.extend(code.dumps.iter().map(|(pass, text)| format!("# after {pass}\n{text}")));
-    let kernel = image_kernel(m, entry, &program, &code, &bounds, options);
+    let mut kernel = image_kernel(m, entry, &program, &code, &bounds, options);
+    if let Some(lines) = lines {
+        [kernel.lines, kernel.ptx_lines] = lines.of(&code.lines);
+    }
     let constant0 = arch::bank0(options.target.sm).map_or(0, |b| b.params as u32) + program.param_bytes;
     let log = Log {
         name: f.name.clone(),
@@ -319,6 +331,8 @@ fn image_kernel(
         explicit_cluster: bounds.explicit_cluster,
         blocks_are_clusters: bounds.blocks_are_clusters,
         convergence: code.has_bssy_or_call,
+        lines: Vec::new(),
+        ptx_lines: Vec::new(),
         others: Vec::new(),
     }
 }

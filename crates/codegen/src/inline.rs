@@ -21,7 +21,7 @@ pub fn inline(f: &mut Func, block: Block, at: usize, callee: &Func) -> Block {
     let base = f.blocks.len() as u32;
     let mut values: Vec<Option<Value>> = vec![None; callee.values.len()];
     for (b, data) in callee.blocks.iter().enumerate() {
-        f.blocks.push(BlockData { params: vec![], insts: vec![], term: Term::Unreachable });
+        f.blocks.push(BlockData { params: vec![], insts: vec![], term: Term::Unreachable, loc: u32::MAX });
         for &p in &data.params {
             values[p.index()] = Some(f.add_param(Block(base + b as u32), callee.ty(p)));
         }

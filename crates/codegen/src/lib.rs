@@ -16,6 +16,7 @@ pub mod inline;
 pub mod ir;
 pub mod isel;
 pub mod layout;
+pub mod lines;
 pub mod lower;
 pub mod mir;
 pub mod opt;

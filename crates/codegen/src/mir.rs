@@ -82,6 +82,8 @@ pub struct Block {
     pub insts: Vec<Inst>,
     /// How it ends.
     pub term: Term,
+    /// As [`Inst::loc`], of its end.
+    pub loc: u32,
     /// Loop nesting depth: 0 outside loops.
     pub depth: u32,
     /// True where the threads of a warp may not all be here together.

@@ -5,6 +5,7 @@ use crate::lower::{self, Program};
 use crate::{converge, expand, ir, isel, mir, opt};
 use diag::{Diagnostic, Severity};
 use ptx::module::{FuncId, Module};
+use std::sync::Arc;
 
 /// How to compile.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Options {
     pub print_after: Option<String>,
     /// Largest number of registers a thread may have, from the command line.
     pub max_registers: Option<u32>,
+    /// The PTX text, where the output shall say which line each instruction comes from.
+    pub line_info: Option<Arc<[u8]>>,
 }
 
 impl Default for Options {
@@ -32,6 +35,7 @@ impl Default for Options {
             verify: false,
             print_after: None,
             max_registers: None,
+            line_info: None,
         }
     }
 }

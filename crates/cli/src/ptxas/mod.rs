@@ -133,6 +133,8 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     if name.kind != GpuKind::Sm {
         return 0;
     }
+    let wanted = parsed.has("generate-line-info");
+    let line_info = (wanted || codegen::lines::has_sections(&module)) && !(wanted && parsed.has("suppress-debug-info"));
     let start = Instant::now();
     let request = Request {
         target: name.target,
@@ -140,6 +142,7 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         verify: parsed.has("verify"),
         print_after: parsed.get("print-after").map(str::to_string),
         max_registers: registers,
+        line_info: line_info.then(|| text.as_slice().into()),
         options: note(parsed),
     };
     let output = match compile::compile(&module, &request) {

@@ -158,6 +158,8 @@ pub struct BlockData {
     pub insts: Vec<InstId>,
     /// How it ends.
     pub term: Term,
+    /// Byte offset of the PTX statement that it ends with; `u32::MAX` where there is none.
+    pub loc: u32,
 }
 
 /// Which registers a call passes.
@@ -230,7 +232,7 @@ impl Func {
 
     /// Adds an empty block that ends in [`Term::Unreachable`].
     pub fn new_block(&mut self) -> Block {
-        self.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), term: Term::Unreachable });
+        self.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), term: Term::Unreachable, loc: u32::MAX });
         Block(self.blocks.len() as u32 - 1)
     }
 

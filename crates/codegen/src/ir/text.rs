@@ -295,7 +295,7 @@ impl Parser {
             if n.parse() != Ok(b) {
                 return Err(format!("blocks are numbered in order; this is blk{b}"));
             }
-            self.func.blocks.push(BlockData { params: vec![], insts: vec![], term: Term::Unreachable });
+            self.func.blocks.push(BlockData { params: vec![], insts: vec![], term: Term::Unreachable, loc: u32::MAX });
             for (i, p) in params.split(',').map(str::trim).filter(|t| !t.is_empty()).enumerate() {
                 let v = self.define(p, Def::Param(Block(b as u32), i as u32))?;
                 self.func.blocks[b].params.push(v);

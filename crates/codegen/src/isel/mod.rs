@@ -157,6 +157,7 @@ impl Sel<'_> {
                 params: Vec::new(),
                 insts: Vec::new(),
                 term: mir::Term::Unreachable,
+                loc: self.f.blocks[b].loc,
                 depth: loops.depth[b],
                 divergent: self.conv.divergent[b],
             });
@@ -177,7 +178,7 @@ impl Sel<'_> {
         self.block = b;
         let mut reversed: Vec<mir::Inst> = Vec::new();
         let mut flush = |s: &mut Self| reversed.extend(s.out.drain(..).rev());
-        self.loc = u32::MAX;
+        self.loc = self.f.blocks[b].loc;
         let term = self.terminator(b);
         flush(self);
         for &id in self.f.blocks[b].insts.iter().rev() {

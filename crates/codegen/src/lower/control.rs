@@ -150,6 +150,7 @@ impl Lower<'_, '_> {
     fn set_term(&mut self, term: Term) {
         let cur = self.cur.index();
         self.f.blocks[cur].term = term;
+        self.f.blocks[cur].loc = self.loc;
     }
 
     fn guard_value(&mut self, g: Guard) -> Value {
@@ -186,6 +187,7 @@ impl Lower<'_, '_> {
                     other => {
                         let b = self.f.new_block();
                         self.f.blocks[b.index()].term = other;
+                        self.f.blocks[b.index()].loc = self.loc;
                         self.edge(b)
                     }
                 };
@@ -235,6 +237,7 @@ impl Lower<'_, '_> {
             self.ssa.set_through(*b, from);
         }
         self.f.blocks[from.index()].term = Term::Switch { index, uniform, targets: list };
+        self.f.blocks[from.index()].loc = self.loc;
         Ok(())
     }
 

@@ -267,7 +267,14 @@ impl Parser<'_> {
         let params = self.values(inner(&head[at..], '(', ')')?)?;
         let depth = tail.split_whitespace().find_map(|w| w.strip_prefix("depth=")).map_or(Ok(0), number)? as u32;
         let divergent = tail.split_whitespace().any(|w| w == "divergent");
-        self.f.blocks.push(Block { params, insts: Vec::new(), term: Term::Unreachable, depth, divergent });
+        self.f.blocks.push(Block {
+            params,
+            insts: Vec::new(),
+            term: Term::Unreachable,
+            loc: u32::MAX,
+            depth,
+            divergent,
+        });
         Ok(())
     }
 

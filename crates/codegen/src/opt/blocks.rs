@@ -71,14 +71,14 @@ fn merge(f: &mut Func) {
             let args = e.args.clone();
             let taken = std::mem::replace(
                 &mut f.blocks[t],
-                crate::ir::BlockData { params: vec![], insts: vec![], term: Term::Unreachable },
+                crate::ir::BlockData { params: vec![], insts: vec![], term: Term::Unreachable, loc: u32::MAX },
             );
             preds[t] = 0;
             for (&p, &a) in taken.params.iter().zip(&args) {
                 replaced[p.index()] = a;
             }
             f.blocks[b].insts.extend(taken.insts);
-            f.blocks[b].term = taken.term;
+            (f.blocks[b].term, f.blocks[b].loc) = (taken.term, taken.loc);
         }
     }
     substitute(f, &mut replaced);

@@ -50,6 +50,7 @@ fn free_entry(f: &mut Func) {
         params: Vec::new(),
         insts: Vec::new(),
         term: Term::Br(Edge { block: moved, args: Vec::new() }),
+        loc: u32::MAX,
         depth: 0,
         divergent: f.blocks[0].divergent,
     };
@@ -124,6 +125,7 @@ fn split_critical_edges(f: &mut Func) {
                 params: Vec::new(),
                 insts: Vec::new(),
                 term: Term::Br(Edge { block: target, args }),
+                loc: u32::MAX,
                 depth: depth[i].min(from_depth),
                 divergent: from_divergent || divergent[i],
             });

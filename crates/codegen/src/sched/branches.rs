@@ -65,7 +65,7 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
         let block = &mut f.blocks[b as usize];
         let next = order.get(i + 1).copied();
         let mut insts = std::mem::take(&mut block.insts);
-        let loc = insts.last().map_or(u32::MAX, |x| x.loc);
+        let loc = if block.loc != u32::MAX { block.loc } else { insts.last().map_or(u32::MAX, |x| x.loc) };
         let mut succs = Vec::new();
         let mut table = Vec::new();
         // Where a second branch goes: the block ends with the first, so that every block has one end.

@@ -94,7 +94,14 @@ pub fn function(seed: u64, shape: Shape) -> Func {
 
 impl Gen {
     fn new_block(&mut self, params: Vec<Vreg>, depth: u32, divergent: bool) -> usize {
-        self.f.blocks.push(Block { params, insts: Vec::new(), term: Term::Unreachable, depth, divergent });
+        self.f.blocks.push(Block {
+            params,
+            insts: Vec::new(),
+            term: Term::Unreachable,
+            loc: u32::MAX,
+            depth,
+            divergent,
+        });
         self.f.blocks.len() - 1
     }
 

@@ -9,6 +9,7 @@ use crate::elf::{
     EM_CUDA, ET_EXEC, Elf, Header, Reloc, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, Section,
     Segment, Symbol,
 };
+use crate::lines::write::{File, Place, Sequence, write};
 use diag::Diagnostic;
 
 const WRITE: u64 = 1;
@@ -115,6 +116,14 @@ impl Image {
         let symtab = d.add(2, ".symtab", SHT_SYMTAB, 0, 8, Vec::new());
         (symtab.section.entsize, symtab.link) = (24, ".strtab");
         d.add(3, ".debug_frame", PROGBITS, 0, 1, Vec::new());
+        if let Some(debug) = &self.debug {
+            d.add(3, LINES, PROGBITS, 0, 1, Vec::new());
+            if !debug.strings.is_empty() {
+                d.add(3, STRINGS, PROGBITS, 0, 1, debug.strings.clone());
+            }
+            d.add(3, PTX_LINES, PROGBITS, 0, 1, Vec::new());
+            d.add(3, PTX_TEXT, PROGBITS, 0, 1, debug.ptx.clone());
+        }
         d.add(4, ".note.nv.tkinfo", SHT_NOTE, 0x200_0000, 4, tool_note(&self.tool));
         let mut info = 2u16.to_le_bytes().to_vec();
         info.extend(self.ptx_sm.to_le_bytes());
@@ -161,6 +170,11 @@ impl Image {
         }
         if !self.kernels.is_empty() {
             d.section_symbol(".debug_frame", ".debug_frame");
+        }
+        for section in [LINES, STRINGS, PTX_LINES, PTX_TEXT] {
+            if d.part(section).is_some() {
+                d.section_symbol(section, section);
+            }
         }
         d.section_symbol(".nv.callgraph", ".nv.callgraph");
         for kernel in self.kernels.iter().rev() {
@@ -253,6 +267,10 @@ impl Image {
                 rela(d, section, list);
             }
         }
+        if let Some(debug) = &self.debug {
+            self.lines(d, LINES, &debug.files, |k| &k.lines, entries);
+            self.lines(d, PTX_LINES, &[], |k| &k.ptx_lines, entries);
+        }
         if self.kernels.is_empty() {
             return Ok(());
         }
@@ -269,6 +287,41 @@ impl Image {
         }
         rela(d, ".debug_frame", lists.into_iter().rev().flatten().collect());
         Ok(())
+    }
+}
+
+/// Lines of the source files.
+const LINES: &str = ".debug_line";
+/// Names.
+const STRINGS: &str = ".debug_str";
+/// Lines of the PTX text.
+const PTX_LINES: &str = ".nv_debug_line_sass";
+/// That text.
+const PTX_TEXT: &str = ".nv_debug_ptx_txt";
+
+impl Image {
+    /// Fills in a table of lines, and where it has to be relocated.
+    fn lines(
+        &self,
+        d: &mut Draft,
+        name: &str,
+        files: &[File],
+        lines: impl Fn(&Kernel) -> &Vec<(u64, Place)>,
+        entries: &[SymbolId],
+    ) {
+        let (mut sequences, mut symbols) = (Vec::new(), Vec::new());
+        for (kernel, &entry) in self.kernels.iter().zip(entries).rev().filter(|(k, _)| !lines(k).is_empty()) {
+            sequences.push(Sequence { size: kernel.code.len() as u64, places: lines(kernel).clone() });
+            symbols.push(entry);
+        }
+        let (data, addresses) = write(files, &sequences);
+        if let Some(part) = d.part(name) {
+            part.section.data = data;
+        }
+        let list: Vec<Reloc> = addresses.iter().zip(symbols).map(|(&at, s)| reloc(d, at, 2, s, 0)).collect();
+        if !list.is_empty() {
+            rela(d, name, list);
+        }
     }
 }
 

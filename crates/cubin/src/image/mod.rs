@@ -9,6 +9,7 @@ mod group;
 mod info;
 mod read;
 
+use crate::lines::write::{File, Place};
 use arch::Target;
 
 /// An executable module.
@@ -24,6 +25,19 @@ pub struct Image {
     pub variables: Vec<Variable>,
     /// Who made it.
     pub tool: Tool,
+    /// What a debugger and a profiler want to know; none where nobody asked. It is not read from files.
+    pub debug: Option<Debug>,
+}
+
+/// The texts that code comes from: `.debug_line`, `.nv_debug_line_sass` and what they refer to.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Debug {
+    /// The source files, by the numbers of [`Kernel::lines`] from 1 on.
+    pub files: Vec<File>,
+    /// `.debug_str`, where the names of inlined functions stand; no section where it is empty.
+    pub strings: Vec<u8>,
+    /// `.nv_debug_ptx_txt`: the lines of the PTX text, each with a zero behind it.
+    pub ptx: Vec<u8>,
 }
 
 /// Who made a file: the content of its notes.
@@ -171,6 +185,10 @@ pub struct Kernel {
     pub blocks_are_clusters: bool,
     /// True if the code has convergence barriers or calls.
     pub convergence: bool,
+    /// Where in the sources the code comes from: offsets, rising, and places. Looked at if the image has [`Debug`].
+    pub lines: Vec<(u64, Place)>,
+    /// The same for the PTX text; its file has the number 0.
+    pub ptx_lines: Vec<(u64, Place)>,
     /// Attributes that have no field here, as they stand in `.nv.info.<name>`, each at the place of its code.
     pub others: Vec<crate::attr::Attr>,
 }
@@ -340,7 +358,7 @@ mod tests {
         let target = Target::parse("sm_90").unwrap();
         let tool =
             Tool { name: "t".into(), version: "v".into(), branch: "b".into(), options: String::new(), toolkit: 135 };
-        let mut image = Image { target, ptx_sm: 90, kernels: Vec::new(), variables: Vec::new(), tool };
+        let mut image = Image { target, ptx_sm: 90, kernels: Vec::new(), variables: Vec::new(), tool, debug: None };
         let mut v = variable("v", Binding::Local, 8, 8, true);
         let kind = DataRelocKind::Generic64;
         v.relocs.push(DataReloc { offset: 0, kind, symbol: "nowhere".into(), addend: 0 });

@@ -42,6 +42,7 @@ impl Image {
             kernels: Vec::new(),
             variables: Vec::new(),
             tool,
+            debug: None,
         };
         let info = elf.section(".nv.info").map(|(_, s)| attr::read(&s.data)).transpose()?.unwrap_or_default();
         for (index, section) in elf.sections.iter().enumerate() {

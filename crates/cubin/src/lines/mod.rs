@@ -2,6 +2,8 @@
 //! with the vendor's two extended opcodes: 0x90 makes the following rows inlined at an earlier row, 0x91 names a function.
 //! (What ptxas writes and nvdisasm shows of it, release 13.5.)
 
+pub mod write;
+
 use crate::elf::Reloc;
 use diag::Diagnostic;
 
@@ -16,7 +18,8 @@ pub struct Row {
     pub file: u32,
     /// Line, from 1.
     pub line: u32,
-    /// Number, from 1, of the row that this one is inlined at; 0 for none.
+    /// Number, from 1, of the row of the table that this one is inlined at; 0 for none. (The file counts from the start of
+    /// the sequence.)
     pub inlined_at: u32,
     /// Ends a sequence: nothing comes from here.
     pub end: bool,
@@ -163,6 +166,8 @@ fn table(b: &mut Bytes, relocs: &[Reloc]) -> Result<Lines, Diagnostic> {
     b.at = program;
     let start = Row { symbol: 0, address: 0, file: 1, line: 1, inlined_at: 0, end: false };
     let mut row = start;
+    // Rows are counted from the start of their sequence.
+    let mut first = 0;
     while b.at < b.end {
         let op = b.fixed(1)?;
         if op >= first_special {
@@ -183,6 +188,7 @@ fn table(b: &mut Bytes, relocs: &[Reloc]) -> Result<Lines, Diagnostic> {
                     1 => {
                         out.rows.push(Row { end: true, ..row });
                         row = start;
+                        first = out.rows.len() as u32;
                     }
                     2 => {
                         let place = b.at as u64;
@@ -196,7 +202,10 @@ fn table(b: &mut Bytes, relocs: &[Reloc]) -> Result<Lines, Diagnostic> {
                         let name = b.text()?;
                         file(b, name, &mut out)?;
                     }
-                    0x90 => row.inlined_at = b.unsigned()? as u32,
+                    0x90 => {
+                        let n = b.unsigned()? as u32;
+                        row.inlined_at = if n == 0 { 0 } else { first.wrapping_add(n) };
+                    }
                     _ => {}
                 }
                 b.at = next;

@@ -1,0 +1,131 @@
+//! `-lineinfo`: the vendor's disassembler finds in our files the lines that it finds in the vendor's.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output};
+use testkit::Scratch;
+
+fn run(tool: impl AsRef<Path>, dir: &Path, args: &[&str]) -> Output {
+    Command::new(tool.as_ref()).args(args).current_dir(dir).output().expect("the tool runs")
+}
+
+/// What the vendor's disassembler says of where code comes from, each place once. It must have nothing to complain of.
+fn places(nvdisasm: &Path, dir: &Path, file: &str) -> BTreeSet<String> {
+    let done = run(nvdisasm, dir, &["-gi", "-c", file]);
+    assert!(done.status.success() && done.stderr.is_empty(), "{file}: {}", String::from_utf8_lossy(&done.stderr));
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    text.lines().filter_map(|l| l.trim().strip_prefix("//## ")).map(str::to_string).collect()
+}
+
+/// Calls through calls, names in the middle of `.debug_str`, two entries, two files.
+const INLINED: &str = r#".version 8.4
+.target sm_90
+.address_size 64
+.file 1 "/src/a.cu"
+.file 2 "/inc/b.h", 1700000000, 1234
+.visible .entry k(.param .u64 p, .param .u32 n)
+{
+	.reg .b32 %r<9>;
+	.reg .b64 %rd<9>;
+	.loc 1 10 5
+	ld.param.u64 %rd1, [p];
+	.loc 1 12 7
+	mov.u32 %r2, %tid.x;
+	.loc 2 300 9, function_name $name, inlined_at 1 12 7
+	mul.wide.s32 %rd3, %r2, 4;
+	add.s64 %rd4, %rd1, %rd3;
+	.loc 1 15 1
+	.loc 2 301 9, function_name $name+1, inlined_at 1 15 1
+	.loc 2 400 9, function_name $other, inlined_at 2 301 9
+	ld.global.u32 %r3, [%rd4];
+	xor.b32 %r4, %r3, 77;
+	.loc 1 15 1
+	st.global.u32 [%rd4], %r4;
+	.loc 1 20 1
+	ret;
+}
+.visible .entry j(.param .u64 p)
+{
+	.reg .b32 %r<9>;
+	.reg .b64 %rd<9>;
+	.loc 1 110 5
+	ld.param.u64 %rd1, [p];
+	.loc 1 112 7
+	mov.u32 %r2, %tid.x;
+	.loc 2 300 9, function_name $name, inlined_at 1 112 7
+	st.global.u32 [%rd1], %r2;
+	ret;
+}
+.section .debug_str
+{
+.b8 0
+$name:
+.b8 95,90
+.b8 0
+$other: .b8 65,0
+}
+"#;
+
+#[test]
+fn lines_are_those_of_the_vendor() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let nvdisasm = oracle.join("bin/nvdisasm");
+    let dir = Scratch::new("lines");
+    let mut texts = vec![("inlined".to_string(), INLINED.to_string())];
+    for file in testkit::corpus() {
+        let text = std::fs::read_to_string(&file).expect("readable");
+        if text.lines().any(|l| l.trim_start().starts_with(".loc")) {
+            texts.push((file.file_stem().expect("a name").to_string_lossy().into_owned(), text));
+        }
+    }
+    assert!(texts.len() > 5, "{}", texts.len());
+    for (name, text) in texts {
+        std::fs::write(dir.join("k.ptx"), &text).expect("written");
+        let arch = format!("-arch={}", testkit::oracle::arch(&text));
+        for (tool, out) in
+            [(env!("CARGO_BIN_EXE_ptxas").into(), "ours.cubin"), (oracle.join("bin/ptxas"), "theirs.cubin")]
+        {
+            let done = run(&tool, &dir, &[&arch, "-lineinfo", "-w", "k.ptx", "-o", out]);
+            assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+        }
+        let (ours, theirs) = (places(&nvdisasm, &dir, "ours.cubin"), places(&nvdisasm, &dir, "theirs.cubin"));
+        // Every place of ours is one that the text names, and nearly all of theirs are there: what code is left of a line
+        // is for each compiler to say.
+        let own = |place: &String| {
+            let line = place.split(", line ").nth(1).and_then(|l| l.split(' ').next()).expect("a line");
+            text.lines().any(|l| l.trim_start().starts_with(".loc") && l.split_whitespace().nth(2) == Some(line))
+        };
+        assert!(ours.iter().all(own), "{name}: {ours:?}");
+        let missing: Vec<_> = theirs.difference(&ours).collect();
+        let allowed = if name == "inlined" { 0 } else { theirs.len() / 5 };
+        assert!(missing.len() <= allowed, "{name}: of {} are missing {missing:?}", theirs.len());
+        // The whole listing of our file is the same by either disassembler.
+        let args = ["-gi", "-gp", "ours.cubin"];
+        let listings = [run(&nvdisasm, &dir, &args), run(env!("CARGO_BIN_EXE_nvdisasm"), &dir, &args)];
+        assert!(listings[0].stdout == listings[1].stdout, "{name}");
+    }
+}
+
+/// Without being asked the lines are there where the text has debugging sections, and not where they are suppressed.
+#[test]
+fn when_there_are_lines() {
+    let dir = Scratch::new("lines-when");
+    let bare: String = INLINED.split(".section").next().expect("text").replace("$name+1", "$name");
+    for (text, args, expected) in [
+        (INLINED, &[][..], true),
+        (INLINED, &["-lineinfo"], true),
+        (INLINED, &["-lineinfo", "-suppress-debug-info"], false),
+        (&bare, &[], false),
+        (&bare, &["-lineinfo"], true),
+    ] {
+        std::fs::write(dir.join("k.ptx"), text).expect("written");
+        let mut all = vec!["-arch=sm_90", "k.ptx", "-o", "k.cubin"];
+        all.extend(args);
+        let done = run(env!("CARGO_BIN_EXE_ptxas"), &dir, &all);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let elf = cubin::elf::Elf::read(&std::fs::read(dir.join("k.cubin")).expect("a file")).expect("a cubin");
+        for section in [".debug_line", ".nv_debug_line_sass", ".nv_debug_ptx_txt"] {
+            assert_eq!(elf.section(section).is_some(), expected, "{section} with {args:?}");
+        }
+    }
+}
