@@ -193,9 +193,7 @@ impl Lower<'_, '_> {
             let a = if kind == Kind::Shl && sat { self.b().resize(pa, Ty::B64, sa) } else { pa };
             let signed = sa || self.f.ty(a) == Ty::B64;
             Number { v: self.combine(kind, a, n, sa), signed }
-        } else if narrow {
-            Number { v: self.combine(kind, pa, pb, true), signed: true }
-        } else if !sat && matches!(kind, Kind::Add | Kind::Sub) {
+        } else if narrow || (!sat && matches!(kind, Kind::Add | Kind::Sub)) {
             Number { v: self.combine(kind, pa, pb, true), signed: true }
         } else if sa == sb && !matches!(kind, Kind::Add | Kind::Sub) {
             // The difference of two 32-bit numbers of one kind is a 32-bit one without a sign.
