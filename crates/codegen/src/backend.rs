@@ -76,7 +76,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         after("postpass", &f, false)?;
         let (name, frame) = (f.name.clone(), f.frame.size);
         let mut blocks = branches::run(f);
-        let calls = emit::expand_calls(&mut blocks);
+        let calls = emit::expand_calls(&mut blocks, descriptor);
         control::run(&mut blocks, sm);
         ready.push(Ready { name, frame, blocks, calls });
     }

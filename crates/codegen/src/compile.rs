@@ -112,6 +112,7 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
         ptx_sm: ptx_target.map_or(options.target.sm, |t| t.sm),
         kernels,
         variables,
+        externs: layout.externs.iter().map(|f| m.funcs[f.index()].name.clone()).collect(),
         tool: options.tool.clone(),
         debug: lines.map(|l| l.debug),
     };
@@ -182,7 +183,7 @@ fn kernel(
     let code = backend::compile(input, options.target, &back)?;
     let mut dumps = watch.printed;
     dumps.extend(code.dumps.iter().map(|(pass, text)| format!("# after {pass}\n{text}")));
-    let mut kernel = image_kernel(m, entry, &program, &code, &bounds, options);
+    let mut kernel = image_kernel(m, entry, (&program, layout), &code, &bounds, options);
     if let Some(lines) = lines {
         [kernel.lines, kernel.ptx_lines] = lines.of(&code.lines);
     }
@@ -270,14 +271,14 @@ impl Bounds {
 fn image_kernel(
     m: &Module,
     entry: FuncId,
-    program: &Program,
+    (program, layout): (&Program, &Layout),
     code: &Code,
     bounds: &Bounds,
     options: &Options,
 ) -> Kernel {
     let f = &m.funcs[entry.index()];
     let bytes: Vec<u8> = code.words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    let calls = code.functions.len() > 1;
+    let calls = code.functions.len() > 1 || !code.syscall_offsets.is_empty();
     let last = code.functions.len() - 1;
     let functions = code
         .functions
@@ -323,6 +324,10 @@ fn image_kernel(
         coop_offsets: code.coop_group_offsets.iter().map(|&o| (o, u32::MAX)).collect(),
         warp_wide_offsets: Vec::new(),
         indirect_branches: code.indirect_branches.clone(),
+        externs: (0..layout.externs.len() as u32)
+            .filter(|&n| program.externs.contains(&layout.externs[n as usize]))
+            .collect(),
+        syscall_offsets: code.syscall_offsets.clone(),
         maxreg: bounds.max_registers as u16,
         max_threads: bounds.max_threads,
         req_threads: bounds.req_threads,

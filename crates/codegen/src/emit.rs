@@ -6,10 +6,11 @@
 
 use crate::mir::operands::{sass_defs, sass_uses};
 use crate::mir::{CallTarget, Inst, Op};
+use crate::regalloc::frame::descriptor_load;
 use crate::sched::branches::LinearBlock;
 use diag::Diagnostic;
 use sass::control::Control;
-use sass::form::SlotName as S;
+use sass::form::{ModName, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
 use sass::reg::{File, Reg};
@@ -46,6 +47,8 @@ pub struct Code {
     pub lines: Vec<(u32, u32)>,
     /// There is a BSSY or a CALL: threads may wait for each other on a stack.
     pub has_bssy_or_call: bool,
+    /// Calls of functions of the system.
+    pub syscall_offsets: Vec<u32>,
     /// There are calls through pointers.
     pub has_indirect_calls: bool,
     /// Bytes of spill code: loads, stores.
@@ -81,7 +84,7 @@ pub struct Ready {
 }
 
 /// Replaces calls by instructions; offsets are filled in by [`run`].
-pub fn expand_calls(blocks: &mut [LinearBlock]) -> Vec<CallTarget> {
+pub fn expand_calls(blocks: &mut [LinearBlock], descriptor: Option<u16>) -> Vec<CallTarget> {
     let mut calls = Vec::new();
     for b in blocks {
         if !b.insts.iter().any(|i| matches!(i.op, Op::Call(_))) {
@@ -95,6 +98,18 @@ pub fn expand_calls(blocks: &mut [LinearBlock]) -> Vec<CallTarget> {
             };
             let loc = inst.loc;
             let mut push = |s: Sass| out.push(Inst { op: Op::Sass(s), loc });
+            if let (true, CallTarget::Indirect(r)) = (call.far, call.target) {
+                let pair = Reg::r(r.0 as u8);
+                let address = Sass::new(F::LDC).with(S::Rd, pair).with(S::Const, Operand::cbank(4, 0));
+                push(address.with(S::Ra, pair).with_mod(ModName::Size, sass::enums::constsize::B64));
+                push(Sass::new(F::LEPC).with(S::Rd, Reg::r(20)));
+                push(Sass::new(F::CALL_ABS_R).with(S::Ra, pair));
+                // It does not keep the uniform registers: the descriptor of memory is loaded again.
+                if let Some(at) = descriptor {
+                    push(descriptor_load(at));
+                }
+                continue;
+            }
             let last = match call.target {
                 CallTarget::Func(n) => {
                     let to = Operand { value: Value::Target(FUNCTION + n as i64), ..Operand::imm(0) };
@@ -157,6 +172,16 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
             // Return offsets stand two instructions before their calls.
             for k in 2..b.insts.len() {
                 let is_call = matches!(&b.insts[k].op, Op::Sass(s) if s.form == F::CALL_REL || s.form == F::CALL_REL_R);
+                if matches!(&b.insts[k].op, Op::Sass(s) if s.form == F::CALL_ABS_R) {
+                    // The address behind the call, from the instruction that makes it.
+                    let lepc = (0..k).rev().find(|&j| matches!(&b.insts[j].op, Op::Sass(s) if s.form == F::LEPC));
+                    if let Some(j) = lepc
+                        && let Op::Sass(s) = &mut b.insts[j].op
+                        && let Some(i) = s.slot(S::Address)
+                    {
+                        s.operands[i] = Operand { value: Value::Target(16 * (k - j) as i64), ..Operand::imm(0) };
+                    }
+                }
                 if let (true, Op::Sass(s)) = (is_call, &mut b.insts[k - 2].op)
                     && let Some(i) = s.slot(S::Rb)
                 {
@@ -237,6 +262,7 @@ fn resolve(s: &mut Sass, pc: u32, table: i32, functions: &[Function], block: imp
     for o in &mut s.operands {
         match &mut o.value {
             // The register holds the offset from the start of the text.
+            Value::Target(_) if form == F::LEPC => {}
             Value::Target(t) if form == F::RET_REL || form == F::CALL_REL_R => *t = -next,
             Value::Target(t) if *t >= FUNCTION => {
                 let n = (*t - FUNCTION) as usize;
@@ -272,6 +298,10 @@ fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32) {
     }
     match s.form {
         F::BRX | F::BRXU => code.indirect_branches.push((pc, table.to_vec())),
+        F::CALL_ABS_R => {
+            code.has_bssy_or_call = true;
+            code.syscall_offsets.push(pc);
+        }
         F::BSSY | F::CALL_REL | F::CALL_REL_R => code.has_bssy_or_call = true,
         _ => {}
     }

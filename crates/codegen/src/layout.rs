@@ -4,7 +4,8 @@
 
 use cubin::image;
 use diag::Diagnostic;
-use ptx::module::{FuncId, InitValue, Linkage, Module, VarId, Variable};
+use ptx::isa::Op;
+use ptx::module::{Body, FuncId, InitValue, Linkage, Module, Operand, VarId, Variable};
 use ptx::types::Space;
 
 /// Not placed.
@@ -19,6 +20,27 @@ pub struct Layout {
     pub constant_size: u32,
     /// Slot (8 bytes each) in constant bank 4 of each global variable.
     pub slot: Vec<u32>,
+    /// Functions of the system that the module calls: the first slots of constant bank 4.
+    pub externs: Vec<FuncId>,
+}
+
+/// Functions that the system brings with it.
+pub const SYSTEM: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
+
+/// The functions of the system that a module calls, in the order of the calls.
+fn system_calls(m: &Module) -> Vec<FuncId> {
+    let mut out = Vec::new();
+    for x in m.funcs.iter().flat_map(|f| &f.body).flat_map(Body::insts) {
+        if x.op == Op::Call
+            && let Some(Operand::Func(f)) = x.operands.get(1)
+            && m.funcs[f.index()].body.is_none()
+            && SYSTEM.contains(&m.funcs[f.index()].name.as_str())
+            && !out.contains(f)
+        {
+            out.push(*f);
+        }
+    }
+    out
 }
 
 fn align_to(n: u64, align: u64) -> u64 {
@@ -29,13 +51,14 @@ impl Layout {
     /// Places the variables of constant and global memory, of any scope: where the image puts them.
     pub fn new(m: &Module) -> Layout {
         let n = m.vars.len();
-        let mut out = Layout { constant: vec![NONE; n], constant_size: 0, slot: vec![NONE; n] };
+        let externs = system_calls(m);
+        let mut out = Layout { constant: vec![NONE; n], constant_size: 0, slot: vec![NONE; n], externs };
         let listed = listed(m);
         let variables: Vec<image::Variable> = listed.iter().map(|&v| plain_variable(m, v)).collect();
         let placed = image::Layout::of(&variables);
         for (i, v) in listed.iter().enumerate() {
             match placed.slots[i] {
-                Some(at) => out.slot[v.index()] = at / 8,
+                Some(at) => out.slot[v.index()] = at / 8 + out.externs.len() as u32,
                 None => {
                     let at = placed.offsets[i] as u32;
                     out.constant[v.index()] = at;

@@ -123,6 +123,8 @@ pub enum Op {
 pub struct Call {
     /// The callee, by index in the kernel's list of functions ([`crate::pipeline`]), or a register pair.
     pub target: CallTarget,
+    /// The value of an indirect target is the offset in constant bank 4 of the address of a function of the system.
+    pub far: bool,
     /// Values that go into fixed registers.
     pub args: Vec<(Vreg, Reg)>,
     /// Values that come back in fixed registers.

@@ -64,7 +64,15 @@ pub(super) fn read(text: &str) -> Result<Elf, Diagnostic> {
         done.push(kernel(k)?);
     }
     let tool = codegen::compile::default_tool();
-    let image = Image { target, ptx_sm: target.sm, kernels: done, variables: Vec::new(), tool, debug: None };
+    let image = Image {
+        target,
+        ptx_sm: target.sm,
+        kernels: done,
+        variables: Vec::new(),
+        externs: Vec::new(),
+        tool,
+        debug: None,
+    };
     image.emit()
 }
 

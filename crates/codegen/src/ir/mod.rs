@@ -167,6 +167,8 @@ pub struct BlockData {
 pub struct CallSite {
     /// Number of the callee in the kernel's list of functions; `None` for an indirect call.
     pub callee: Option<u32>,
+    /// Slot in constant bank 4 of the address of a function of the system, where that is the callee.
+    pub far: Option<u32>,
     /// GPR of each argument word.
     pub args: Vec<u8>,
     /// GPR of each result word.

@@ -149,9 +149,14 @@ impl Sel<'_> {
         let indirect = inst.op == Op::CallIndirect;
         let values: Vec<Value> = inst.args.to_vec();
         let rets: Vec<Value> = inst.results.to_vec();
-        let target = match site.callee {
-            Some(n) => CallTarget::Func(n),
-            None => {
+        let target = match (site.callee, site.far) {
+            (Some(n), _) => CallTarget::Func(n),
+            (None, Some(slot)) => {
+                let v = self.m.new_vreg(File::Gpr);
+                self.mov_imm(v, 8 * slot);
+                CallTarget::Indirect(v)
+            }
+            (None, None) => {
                 // The pointer is an offset into the function table at the start of bank 2.
                 let pointer = self.lo(values[0]);
                 let pointer = self.gpr(pointer);
@@ -171,7 +176,7 @@ impl Sel<'_> {
             let regs = self.regs_of(v);
             out.push((regs.lo, Reg::r(r)));
         }
-        self.push_op(mir::Op::Call(Box::new(Call { target, args, rets: out })));
+        self.push_op(mir::Op::Call(Box::new(Call { target, far: site.far.is_some(), args, rets: out })));
         Some(())
     }
 

@@ -74,7 +74,7 @@ pub fn select(f: &ir::Func, layout: &Layout, conv: &Convergence, max_gprs: u32) 
         m,
         regs: vec![None; f.values.len()],
         uses: count_uses(f),
-        in_uniform: uniform_values(f, conv),
+        in_uniform: uniform_values(f, conv, !layout.externs.is_empty()),
         out: Vec::new(),
         loc: u32::MAX,
         block: 0,
@@ -94,9 +94,10 @@ const MOST_UNIFORM: usize = 40;
 
 /// Values for uniform registers: 32-bit kernel parameters read where all threads are together, if every use is an
 /// operand that may be a uniform register.
-fn uniform_values(f: &ir::Func, conv: &Convergence) -> Vec<bool> {
+fn uniform_values(f: &ir::Func, conv: &Convergence, far: bool) -> Vec<bool> {
     let mut out = vec![false; f.values.len()];
-    if !f.entry {
+    // A function of the system does not keep them.
+    if !f.entry || far {
         return out;
     }
     for (b, block) in f.blocks.iter().enumerate() {

@@ -220,7 +220,7 @@ impl Lower<'_, '_> {
             }
         }
         self.f.returns = vec![Ty::B32; rets.len()];
-        self.f.signature = CallSite { callee: None, args, rets, stack };
+        self.f.signature = CallSite { args, rets, stack, ..CallSite::default() };
         Ok(())
     }
 
@@ -375,8 +375,8 @@ impl Lower<'_, '_> {
     fn callee(&self, x: &Inst) -> Res<(Option<FuncId>, Vec<VarId>, Vec<VarId>)> {
         if let Some(Operand::Func(f)) = x.operands.get(1) {
             let g = &self.m.funcs[f.index()];
-            if g.body.is_none() {
-                return unsupported(format!("a call of the external function '{}'", g.name), x.span);
+            if g.body.is_none() && !self.cx.layout.externs.contains(f) {
+                return Err(Diagnostic::new(diag::Severity::Fatal, format!("Unresolved extern function '{}'", g.name)));
             }
             return Ok((Some(*f), g.params.clone(), g.returns.clone()));
         }
@@ -428,14 +428,15 @@ impl Lower<'_, '_> {
         if over {
             return unsupported("a call with a result of more than 48 bytes", x.span);
         }
-        let number = callee.map(|f| self.cx.reach.number(f));
-        let indirect = number.is_none();
+        let far = callee.and_then(|f| self.cx.layout.externs.iter().position(|&g| g == f)).map(|n| n as u32);
+        let number = callee.filter(|_| far.is_none()).map(|f| self.cx.reach.number(f));
+        let indirect = callee.is_none();
         if indirect {
             let target = self.arg(x, 1, Ty::B64)?;
             values.insert(0, target);
         }
         let types = vec![Ty::B32; ret_regs.len()];
-        let site = self.call_site(CallSite { callee: number, args: regs, rets: ret_regs, stack });
+        let site = self.call_site(CallSite { callee: number, far, args: regs, rets: ret_regs, stack });
         let op = if indirect { Op::CallIndirect } else { Op::Call };
         let id = self.b().push(op, Attr::default(), Mem::default(), site, &values, &types);
         let results = self.f.inst(id).results.clone();

@@ -70,7 +70,7 @@ pub fn print_op(f: &Func, op: &Op) -> String {
         Op::Call(c) => {
             let target = match c.target {
                 CallTarget::Func(n) => format!("f{n}"),
-                CallTarget::Indirect(v) => format!("*{}", v.0),
+                CallTarget::Indirect(v) => format!("{}{}", if c.far { '@' } else { '*' }, v.0),
             };
             format!("call {target} ({}) -> ({})", pairs(f, &c.args), pairs(f, &c.rets))
         }
@@ -382,13 +382,14 @@ impl Parser<'_> {
             "call" => {
                 let (target, rest) = rest.split_once(' ').ok_or("call needs arguments")?;
                 let (args, rets) = rest.split_once("->").ok_or("call needs '->'")?;
-                let target = match target.strip_prefix('*') {
+                let far = target.starts_with('@');
+                let target = match target.strip_prefix(['*', '@']) {
                     Some(v) => CallTarget::Indirect(Vreg(number(v)? as u32)),
                     None => CallTarget::Func(number(target.strip_prefix('f').unwrap_or(target))? as u32),
                 };
                 let args = self.pairs(inner(args, '(', ')')?)?;
                 let rets = self.pairs(inner(rets, '(', ')')?)?;
-                Ok(Op::Call(Box::new(Call { target, args, rets })))
+                Ok(Op::Call(Box::new(Call { target, far, args, rets })))
             }
             "incoming" => {
                 let (dst, offset) = rest.split_once('+').ok_or("incoming needs an offset")?;

@@ -81,11 +81,14 @@ fn lop_immediate(bits: i64) -> Operand {
 /// What every entry begins with: R1, and the memory descriptor in UR4:UR5 where something needs it.
 pub fn begin_entry(f: &mut Func, stack: u16, descriptor: Option<u16>) {
     let mut code = vec![Sass::new(F::LDC).with(S::Rd, R1).with(S::Const, Operand::cbank(0, stack as i32))];
-    if let Some(offset) = descriptor {
-        let load = Sass::new(F::ULDC).with(S::Rd, Reg::ur(4)).with(S::Const, Operand::cbank(0, offset as i32));
-        code.push(load.with_mod(M::Size, enums::constsize::B64));
-    }
+    code.extend(descriptor.map(descriptor_load));
     f.blocks[0].insts.splice(0..0, code.into_iter().map(|s| Inst { op: Op::Sass(s), loc: u32::MAX }));
+}
+
+/// Loads the memory descriptor from its place in constant bank 0.
+pub fn descriptor_load(offset: u16) -> Sass {
+    let load = Sass::new(F::ULDC).with(S::Rd, Reg::ur(4)).with(S::Const, Operand::cbank(0, offset as i32));
+    load.with_mod(M::Size, enums::constsize::B64)
 }
 
 /// Registers of the caller that the function writes.

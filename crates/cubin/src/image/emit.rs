@@ -168,6 +168,7 @@ impl Image {
             shared(d, kernel, &group);
             functions[i] = device_functions(d, kernel);
         }
+        let externs: Vec<SymbolId> = external_functions(d, self);
         if !self.kernels.is_empty() {
             d.section_symbol(".debug_frame", ".debug_frame");
         }
@@ -187,12 +188,21 @@ impl Image {
         let calls = d.add(9, ".nv.callgraph", SHT_LOPROC + 1, 0, 4, lists);
         (calls.section.entsize, calls.link) = (8, ".symtab");
 
-        self.relocations(d, &layout, &entries, &variables)?;
+        self.relocations(d, &layout, &entries, &variables, &externs)?;
         d.parts.sort_by_key(|p| p.class);
         let own: Vec<u32> = entries.iter().map(|&e| d.index(e)).collect();
+        let outside: Vec<u32> = externs.iter().map(|&e| d.index(e)).collect();
+        if let Some(part) = d.part(".nv.callgraph") {
+            // Between the lists' heads: who calls whom.
+            let edges = self.kernels.iter().zip(&own).rev().flat_map(|(k, &caller)| {
+                k.externs.iter().rev().filter_map(|&n| Some([caller, *outside.get(n as usize)?])).collect::<Vec<_>>()
+            });
+            let bytes: Vec<u8> = edges.flatten().flat_map(u32::to_le_bytes).collect();
+            part.section.data.splice(8..8, bytes);
+        }
         let inner: Vec<Vec<u32>> = functions.iter().map(|l| l.iter().map(|&f| d.index(f)).collect()).collect();
         let first_bank = (1 + d.locals.len() + d.others.len()) as u32;
-        for (name, list) in info::attributes(self, &group, &own, &inner, first_bank) {
+        for (name, list) in info::attributes(self, &group, &own, (&inner, &outside), first_bank) {
             if let Some(part) = d.part(&name) {
                 part.section.data = attr::write(&list);
             }
@@ -230,6 +240,7 @@ impl Image {
         layout: &Layout,
         entries: &[SymbolId],
         variables: &[SymbolId],
+        externs: &[SymbolId],
     ) -> Result<(), Diagnostic> {
         for kernel in self.kernels.iter().rev() {
             if !kernel.functions.is_empty() || kernel.shared.is_some_and(|s| s.used) {
@@ -241,9 +252,10 @@ impl Image {
             let place = place.or_else(|| self.kernels.iter().position(|k| k.name == name).map(|i| entries[i]));
             place.ok_or_else(|| Diagnostic::error(format!("a variable has the address of the unknown name '{name}'")))
         };
-        let mut slots: Vec<(u32, SymbolId)> = Vec::new();
+        let mut slots: Vec<(u32, SymbolId)> = externs.iter().enumerate().map(|(n, &s)| (8 * n as u32, s)).collect();
+        let first = 8 * externs.len() as u32;
         for &i in &layout.order {
-            slots.extend(layout.slots[i].map(|at| (at, variables[i])));
+            slots.extend(layout.slots[i].map(|at| (at + first, variables[i])));
         }
         if !slots.is_empty() {
             let list = slots.iter().rev().map(|&(at, s)| reloc(d, at as u64, 2, s, 0)).collect();
@@ -431,6 +443,22 @@ fn device_functions(d: &mut Draft, kernel: &Kernel) -> Vec<SymbolId> {
         }
     });
     list.collect()
+}
+
+/// The functions of the system that are called: names without a place, and room for their addresses.
+fn external_functions(d: &mut Draft, image: &Image) -> Vec<SymbolId> {
+    if image.externs.is_empty() {
+        return Vec::new();
+    }
+    if d.part(CONSTANT4).is_none() {
+        d.add(13, CONSTANT4, PROGBITS, ALLOC, 8, Vec::new());
+        d.section_symbol(CONSTANT4, CONSTANT4);
+    }
+    if let Some(part) = d.part(CONSTANT4) {
+        part.section.data.extend(vec![0; 8 * image.externs.len()]);
+    }
+    let symbol = |name: &String| Symbol { name: name.clone(), bind: 1, kind: 2, ..Symbol::default() };
+    image.externs.iter().map(|name| d.other(symbol(name), "")).collect()
 }
 
 fn bind(binding: Binding) -> u8 {

@@ -5,12 +5,12 @@ use super::{Image, Kernel};
 use crate::attr::{self, Attr};
 
 /// The attributes of `.nv.info` and of every entry's section, each list with the section's name. `entries` and `functions` are
-/// indices of symbols, `first_bank` that of the parameter bank of the last entry; those of the others follow.
+/// indices of symbols (inner functions by entry, then those of the system), `first_bank` that of the parameter bank of the last entry; those of the others follow.
 pub(super) fn attributes(
     image: &Image,
     group: &Group,
     entries: &[u32],
-    functions: &[Vec<u32>],
+    (functions, externs): (&[Vec<u32>], &[u32]),
     first_bank: u32,
 ) -> Vec<(String, Vec<Attr>)> {
     let mut all = Vec::new();
@@ -29,7 +29,13 @@ pub(super) fn attributes(
     }
     let mut out = vec![(".nv.info".to_string(), all)];
     for (n, kernel) in image.kernels.iter().rev().enumerate() {
-        let list = kernel_attributes(kernel, image, group, first_bank + n as u32);
+        let mut kernel = kernel.clone();
+        if !kernel.externs.is_empty() {
+            let called = kernel.externs.iter().filter_map(|&n| externs.get(n as usize).copied());
+            kernel.others.push(Attr::words(attr::EXTERNS, called));
+            kernel.others.push(Attr::words(attr::SYSCALL_OFFSETS, kernel.syscall_offsets.iter().copied()));
+        }
+        let list = kernel_attributes(&kernel, image, group, first_bank + n as u32);
         out.push((format!(".nv.info.{}", kernel.name), list));
     }
     out

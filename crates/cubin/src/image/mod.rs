@@ -23,6 +23,8 @@ pub struct Image {
     pub kernels: Vec<Kernel>,
     /// The variables of the module in global and constant memory, in the order of the PTX.
     pub variables: Vec<Variable>,
+    /// Functions of the system that the code calls: their addresses are the first words of constant bank 4, in this order.
+    pub externs: Vec<String>,
     /// Who made it.
     pub tool: Tool,
     /// What a debugger and a profiler want to know; none where nobody asked. It is not read from files.
@@ -169,6 +171,10 @@ pub struct Kernel {
     pub warp_wide_offsets: Vec<u32>,
     /// Offsets of indexed branches with their targets.
     pub indirect_branches: Vec<(u32, Vec<u32>)>,
+    /// Functions of the system that it calls, by number in [`Image::externs`].
+    pub externs: Vec<u32>,
+    /// Byte offsets of those calls.
+    pub syscall_offsets: Vec<u32>,
     /// Limit of registers: `.maxnreg`, or what the launch bounds leave, 255 without a limit.
     pub maxreg: u16,
     /// `.maxntid`.

@@ -41,6 +41,7 @@ impl Image {
             ptx_sm,
             kernels: Vec::new(),
             variables: Vec::new(),
+            externs: Vec::new(),
             tool,
             debug: None,
         };
