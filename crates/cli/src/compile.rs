@@ -26,10 +26,29 @@ pub struct Request {
     pub print_after: Option<String>,
     /// Limit of registers a thread.
     pub max_registers: Option<u32>,
+    /// Launch bounds of entries that have none of their own, or of all.
+    pub bounds: Bounds,
+    /// Entries to compile; none for all.
+    pub entries: Vec<String>,
+    /// Wait before exits for errors of memory.
+    pub errors_at_exit: bool,
+    /// Threads to compile with; 0 for one a core.
+    pub threads: usize,
     /// The PTX text, where lines are wanted.
     pub line_info: Option<Arc<[u8]>>,
     /// Options for the note.
     pub options: String,
+}
+
+/// Launch bounds from the command line.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounds {
+    /// `.maxntid`.
+    pub max_threads: Option<[u32; 3]>,
+    /// `.minnctapersm`.
+    pub min_ctas: Option<u32>,
+    /// They, and the limit of registers, go before what the PTX says.
+    pub first: bool,
 }
 
 /// Compiles a checked module.
@@ -45,6 +64,12 @@ pub fn compile(module: &Module, request: &Request) -> Result<Output, Vec<Diagnos
         verify: request.verify,
         print_after: request.print_after.clone(),
         max_registers: request.max_registers,
+        max_threads: request.bounds.max_threads,
+        min_ctas: request.bounds.min_ctas,
+        override_directives: request.bounds.first,
+        entries: request.entries.clone(),
+        errors_at_exit: request.errors_at_exit,
+        threads: request.threads,
         line_info: request.line_info.clone(),
     };
     codegen::compile::compile(module, &options)

@@ -94,6 +94,10 @@ fn run(args: &[String]) -> Result<u8, String> {
                 verify: false,
                 print_after: None,
                 max_registers: None,
+                bounds: Default::default(),
+                entries: Vec::new(),
+                errors_at_exit: false,
+                threads: 0,
                 line_info: None,
                 options: format!("-arch {target} "),
             };

@@ -67,6 +67,21 @@ pub struct Log {
 /// What is not supported, with its place; what does not fit the machine (registers, shared memory); with
 /// `options.verify`, a broken rule of the compiler itself.
 pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
+    let pool = match options.threads {
+        0 => None,
+        // Without threads of its own it goes on with those that are there.
+        n => rayon::ThreadPoolBuilder::new().num_threads(n.min(MOST_THREADS)).build().ok(),
+    };
+    match pool {
+        Some(pool) => pool.install(|| run(m, options)),
+        None => run(m, options),
+    }
+}
+
+/// More threads than this help nobody.
+const MOST_THREADS: usize = 1024;
+
+fn run(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
     if options.target.sm != 90 {
         return Err(vec![Diagnostic::new(
             Severity::Fatal,
@@ -82,7 +97,13 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
     let entries: Vec<FuncId> = (0..m.funcs.len() as u32)
         .map(FuncId)
         .filter(|f| m.funcs[f.index()].kind == FuncKind::Entry && m.funcs[f.index()].body.is_some())
+        .filter(|f| options.entries.is_empty() || options.entries.contains(&m.funcs[f.index()].name))
         .collect();
+    for name in &options.entries {
+        if !m.funcs.iter().any(|f| f.kind == FuncKind::Entry && f.body.is_some() && f.name == *name) {
+            return Err(vec![Diagnostic::new(Severity::Fatal, format!("Unknown function {name}"))]);
+        }
+    }
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
     let compiled: Vec<_> = entries.par_iter().map(|&e| kernel(m, e, &layout, lines.as_ref(), options)).collect();
     let mut kernels = Vec::new();
@@ -237,12 +258,12 @@ impl Bounds {
             blocks_are_clusters: false,
             max_registers: 255,
         };
-        let (mut ctas, mut written) = (1, None);
+        let (mut ctas, mut written) = (None, None);
         for d in directives {
             match d {
                 Directive::MaxNtid(n) => b.max_threads = Some(*n),
                 Directive::ReqNtid(n) => b.req_threads = Some(*n),
-                Directive::MinNctaPerSm(n) => ctas = (*n).max(1),
+                Directive::MinNctaPerSm(n) => ctas = Some(*n),
                 Directive::MaxNreg(n) => written = Some(*n),
                 Directive::ReqNctaPerCluster(n) => b.cluster = Some(*n),
                 Directive::MaxClusterRank(n) => b.max_cluster_rank = Some(*n),
@@ -251,12 +272,17 @@ impl Bounds {
                 _ => {}
             }
         }
+        let first = options.override_directives;
+        if let Some(n) = options.max_threads.filter(|_| b.req_threads.is_none() && (first || b.max_threads.is_none())) {
+            b.max_threads = Some(n);
+        }
+        let ctas = if first { options.min_ctas.or(ctas) } else { ctas.or(options.min_ctas) }.unwrap_or(1).max(1);
         let threads = b.req_threads.or(b.max_threads).map(|[x, y, z]| x.max(1) * y.max(1) * z.max(1));
         if let (Some(t), Some(limits)) = (threads, arch::limits(options.target.sm)) {
             let ctas = if t * ctas > limits.warps_per_sm * 32 { 1 } else { ctas };
             b.max_registers = (limits.regs_per_sm / (t * ctas).max(1) / 8 * 8).clamp(24, 255);
         }
-        if let Some(n) = written.or(options.max_registers) {
+        if let Some(n) = if first { options.max_registers.or(written) } else { written.or(options.max_registers) } {
             b.max_registers = n.clamp(24, 255);
         }
         b

@@ -22,6 +22,18 @@ pub struct Options {
     pub print_after: Option<String>,
     /// Largest number of registers a thread may have, from the command line.
     pub max_registers: Option<u32>,
+    /// `.maxntid` of entries that have none of their own.
+    pub max_threads: Option<[u32; 3]>,
+    /// `.minnctapersm` of entries that have none of their own.
+    pub min_ctas: Option<u32>,
+    /// These three limits go before the directives of the PTX.
+    pub override_directives: bool,
+    /// Names of the entries to compile; all where there is none.
+    pub entries: Vec<String>,
+    /// Wait before every exit until errors of memory accesses have shown.
+    pub errors_at_exit: bool,
+    /// Most threads that compile functions beside each other; 0 for what the machine has. The output is the same.
+    pub threads: usize,
     /// The PTX text, where the output shall say which line each instruction comes from.
     pub line_info: Option<Arc<[u8]>>,
 }
@@ -35,6 +47,12 @@ impl Default for Options {
             verify: false,
             print_after: None,
             max_registers: None,
+            max_threads: None,
+            min_ctas: None,
+            override_directives: false,
+            entries: Vec::new(),
+            errors_at_exit: false,
+            threads: 0,
             line_info: None,
         }
     }
@@ -109,7 +127,7 @@ pub fn select(
         if let Some(b) = &watch.broken {
             return Err(vec![internal(b)]);
         }
-        funcs.push(isel::select(f, layout, &convergence, max_gprs).map_err(|e| vec![e])?);
+        funcs.push(isel::select(f, layout, &convergence, max_gprs, options.errors_at_exit).map_err(|e| vec![e])?);
     }
     program.funcs = list;
     Ok(Selected { funcs, program })

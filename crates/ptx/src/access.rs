@@ -1,9 +1,10 @@
 //! What consumers ask of an instruction: its modifiers by meaning.
 
 use crate::isa::{Mod, Op};
-use crate::module::Inst;
+use crate::module::{Head, Inst, Module};
 use crate::types::*;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 macro_rules! word_enum {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $($word:ident)|+),* $(,)? }) => {
@@ -68,6 +69,55 @@ word_enum!(
     /// Cache operator of `ld`, `st`, `cp.async`.
     CacheOp { Ca = Ca, Cg = Cg, Cs = Cs, Lu = Lu, Cv = Cv, Wb = Wb, Wt = Wt }
 );
+
+/// A cache operator for the loads or the stores of a module that have none, or for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheDefault {
+    /// The modifier of a [`CacheOp`].
+    pub word: Mod,
+    /// Also in the place of one that is written.
+    pub force: bool,
+}
+
+impl Module {
+    /// Gives cache operators to loads (`ld`) and stores (`st`) of global and generic memory: plain ones, without an ordering or
+    /// an eviction priority of their own and not of the read-only kind, for which an operator may stand.
+    pub fn set_cache_operators(&mut self, load: Option<CacheDefault>, store: Option<CacheDefault>) {
+        let change = |head: &Head| -> Head {
+            let mut head = head.clone();
+            let default = match head.op {
+                Op::Ld => load,
+                Op::St => store,
+                _ => None,
+            };
+            let space = head.mods.iter().find_map(|&m| Space::from_mod(m)).unwrap_or(Space::Generic);
+            let ordered = head.mods.iter().any(|&m| {
+                let ordering = Sem::from_mod(m).is_some_and(|s| s != Sem::Weak);
+                ordering
+                    || m == Mod::Mmio
+                    || m == Mod::Nc
+                    || m.name().contains("evict")
+                    || m.name().contains("allocate")
+            });
+            let written = head.mods.iter().position(|&m| CacheOp::from_mod(m).is_some());
+            if let Some(CacheDefault { word, force }) = default
+                && matches!(space, Space::Global | Space::Generic)
+                && !ordered
+                && (force || written.is_none())
+            {
+                match written {
+                    Some(i) => head.mods[i] = word,
+                    None => head.mods.insert(0, word),
+                }
+            }
+            head
+        };
+        // All bodies of a module share their heads.
+        let Some(heads) = self.funcs.iter().find_map(|f| f.body.as_ref()).map(|b| &b.heads) else { return };
+        let heads: Arc<[Head]> = heads.iter().map(change).collect();
+        self.funcs.iter_mut().filter_map(|f| f.body.as_mut()).for_each(|b| b.heads = heads.clone());
+    }
+}
 
 impl Inst<'_> {
     fn first<T>(&self, f: impl Fn(Mod) -> Option<T>) -> Option<T> {

@@ -1,5 +1,6 @@
 //! `ptxas`: PTX in, a cubin out, with the vendor's options, messages and exit codes.
 
+mod more;
 mod table;
 
 use crate::compile::{self, Request};
@@ -114,14 +115,27 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     if parsed.has("compile-only") || parsed.has("extensible-whole-program") {
         return fatal("Compilation to linkable code (-c, -ewp) is not supported yet");
     }
+    let caches = match more::caches(parsed) {
+        Ok((caches, warnings)) => {
+            warnings.iter().filter(|_| !quiet).for_each(|w| report::plain(TOOL, Severity::Warning, w));
+            caches
+        }
+        Err(message) => {
+            report::plain(TOOL, Severity::Error, &message);
+            return fatal(diag::render::ABORTED);
+        }
+    };
     let (file, text) = match input(parsed) {
         Ok(input) => input,
         Err(message) => return aborted(&message),
     };
     let source = Source::new(file, &text);
-    let (module, mut diagnostics) = ptx::parse_bytes(&text);
+    let (mut module, mut diagnostics) = ptx::parse_bytes(&text);
     if !diagnostics.iter().any(Diagnostic::is_error) {
         diagnostics.extend(ptx::check(&module, Some(&name.target)));
+    }
+    if parsed.has("warn-on-double-precision-use") && !diagnostics.iter().any(Diagnostic::is_error) {
+        diagnostics.extend(more::double_precision(&module, strict));
     }
     if show(&mut diagnostics, &source, style, quiet, strict) {
         // A fatal error without a place (the target does not fit) is the last word.
@@ -135,6 +149,7 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     }
     let wanted = parsed.has("generate-line-info");
     let line_info = (wanted || codegen::lines::has_sections(&module)) && !(wanted && parsed.has("suppress-debug-info"));
+    more::cache_operators(&mut module, caches);
     let start = Instant::now();
     let request = Request {
         target: name.target,
@@ -142,6 +157,10 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         verify: parsed.has("verify"),
         print_after: parsed.get("print-after").map(str::to_string),
         max_registers: registers,
+        bounds: more::bounds(parsed),
+        entries: parsed.values.get("entry").cloned().unwrap_or_default(),
+        errors_at_exit: parsed.has("make-errors-visible-at-exit"),
+        threads: parsed.get("split-compile").and_then(|n| n.parse().ok()).unwrap_or(0),
         line_info: line_info.then(|| text.as_slice().into()),
         options: note(parsed),
     };
@@ -149,6 +168,10 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         Ok(output) => output,
         Err(mut diagnostics) => {
             show(&mut diagnostics, &source, style, quiet, strict);
+            // An entry that is not there is the last word.
+            if diagnostics.iter().any(|d| d.severity == Severity::Fatal && d.message.starts_with("Unknown function")) {
+                return FAILED;
+            }
             return fatal(diag::render::ABORTED);
         }
     };

@@ -32,7 +32,13 @@ impl Sel<'_> {
                 let index = self.scalar(o);
                 mir::Term::Switch { index, targets: targets.iter().map(|t| BlockId(t.0)).collect() }
             }
-            Term::Exit => mir::Term::Exit,
+            Term::Exit => {
+                if self.errors_at_exit {
+                    self.push(Sass::new(F::ERRBAR));
+                    self.push(Sass::new(F::CGAERRBAR));
+                }
+                mir::Term::Exit
+            }
             Term::Ret(values) => {
                 let regs = f.signature.rets.clone();
                 let mut out = Vec::new();

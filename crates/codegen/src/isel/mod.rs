@@ -54,14 +54,22 @@ pub struct Sel<'a> {
     /// Blocks already selected.
     done: Vec<bool>,
     bank0: &'static arch::Bank0,
+    errors_at_exit: bool,
     error: Option<Diagnostic>,
 }
 
-/// Selects a function; `max_gprs` goes through to the register allocator.
+/// Selects a function; `max_gprs` goes through to the register allocator; with `errors_at_exit` a kernel waits at its exits
+/// until errors of its memory accesses have shown.
 ///
 /// # Errors
 /// A diagnostic for an operation that has no rule.
-pub fn select(f: &ir::Func, layout: &Layout, conv: &Convergence, max_gprs: u32) -> Result<Func, Diagnostic> {
+pub fn select(
+    f: &ir::Func,
+    layout: &Layout,
+    conv: &Convergence,
+    max_gprs: u32,
+    errors_at_exit: bool,
+) -> Result<Func, Diagnostic> {
     let outgoing = f.calls.iter().map(|c| c.stack).max().unwrap_or(0).next_multiple_of(16);
     let frame =
         Frame { outgoing, fixed: (outgoing + f.local_size).next_multiple_of(4), size: 0, align: f.local_align.max(8) };
@@ -80,6 +88,7 @@ pub fn select(f: &ir::Func, layout: &Layout, conv: &Convergence, max_gprs: u32) 
         block: 0,
         done: vec![false; f.blocks.len()],
         bank0,
+        errors_at_exit,
         error: None,
     };
     sel.run();

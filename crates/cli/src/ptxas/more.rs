@@ -1,0 +1,67 @@
+//! Options that change the module or say something about it before it is compiled.
+
+use crate::compile::Bounds;
+use crate::options::Parsed;
+use diag::{Diagnostic, Severity};
+use ptx::access::{CacheDefault, CacheOp};
+use ptx::isa::Mod;
+use ptx::module::{Body, Module};
+use ptx::types::ScalarType;
+
+/// Cache operators of loads and of stores.
+pub type Caches = [Option<CacheDefault>; 2];
+
+/// Those of `--def-load-cache` and its like, with warnings of what contradicts itself; or what is no operator.
+pub fn caches(parsed: &Parsed) -> Result<(Caches, Vec<String>), String> {
+    let mut out = [None; 2];
+    let mut warnings = Vec::new();
+    let words = [&["ca", "cg", "cs", "lu", "cv"][..], &["wb", "cg", "cs", "wt"]];
+    for ((place, kind), words) in out.iter_mut().zip(["load", "store"]).zip(words) {
+        let given = |how: &str| -> Result<Option<Mod>, String> {
+            let Some(text) = parsed.get(&format!("{how}-{kind}-cache")) else { return Ok(None) };
+            let word = Mod::from_name(text).filter(|&m| words.contains(&text) && CacheOp::from_mod(m).is_some());
+            word.map(Some).ok_or(format!("Invalid default cache modifier on {kind} specified: {text}"))
+        };
+        let (default, forced) = (given("def")?, given("force")?);
+        if default.is_some() && forced.is_some() {
+            warnings.push(format!(
+                "Conflicting options force-{kind}-cache and def-{kind}-cache specified, ignoring def-{kind}-cache option"
+            ));
+        }
+        *place = forced.or(default).map(|word| CacheDefault { word, force: forced.is_some() });
+    }
+    Ok((out, warnings))
+}
+
+/// Gives them to the module.
+pub fn cache_operators(m: &mut Module, [load, store]: Caches) {
+    if load.is_some() || store.is_some() {
+        m.set_cache_operators(load, store);
+    }
+}
+
+/// `--maxntid`, `--minnctapersm`, `--override-directive-values`. A bound of 0, as the vendor's tool reads what is no number, is
+/// none.
+pub fn bounds(parsed: &Parsed) -> Bounds {
+    let sizes: Vec<u32> = parsed.values.get("maxntid").into_iter().flatten().map(|n| n.parse().unwrap_or(0)).collect();
+    let max_threads = (!sizes.is_empty() && sizes.len() <= 3 && sizes[0] > 0)
+        .then(|| [0, 1, 2].map(|i| sizes.get(i).copied().unwrap_or(1).max(1)));
+    let min_ctas = parsed.get("minnctapersm").and_then(|n| n.parse().ok()).filter(|&n| n > 0);
+    Bounds { max_threads, min_ctas, first: parsed.has("override-directive-values") }
+}
+
+/// `--warn-on-double-precision-use`: a warning for each instruction that has such a type; two where it has several types,
+/// unless they are errors.
+pub fn double_precision(m: &Module, strict: bool) -> Vec<Diagnostic> {
+    let mut out = Vec::new();
+    for inst in m.funcs.iter().filter_map(|f| f.body.as_ref()).flat_map(Body::insts) {
+        let types = inst.types();
+        if types.contains(&ScalarType::F64) {
+            for _ in 0..types.len().min(if strict { 1 } else { 2 }) {
+                let message = "Program is doing double precision computations.";
+                out.push(Diagnostic::new(Severity::Warning, message).at(inst.span));
+            }
+        }
+    }
+    out
+}
