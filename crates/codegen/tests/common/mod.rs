@@ -251,7 +251,7 @@ impl Gen {
         let v = self.word();
         let rets = vec![(v, Reg::r(4))];
         let target = if self.rng.chance(30) { CallTarget::Indirect(self.any()) } else { CallTarget::Func(n + 1) };
-        self.push(Op::Call(Box::new(Call { target, args, rets })));
+        self.push(Op::Call(Box::new(Call { target, far: false, args, rets })));
         self.words.push(v);
     }
 

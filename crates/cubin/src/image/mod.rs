@@ -364,7 +364,15 @@ mod tests {
         let target = Target::parse("sm_90").unwrap();
         let tool =
             Tool { name: "t".into(), version: "v".into(), branch: "b".into(), options: String::new(), toolkit: 135 };
-        let mut image = Image { target, ptx_sm: 90, kernels: Vec::new(), variables: Vec::new(), tool, debug: None };
+        let mut image = Image {
+            target,
+            ptx_sm: 90,
+            kernels: Vec::new(),
+            variables: Vec::new(),
+            externs: Vec::new(),
+            tool,
+            debug: None,
+        };
         let mut v = variable("v", Binding::Local, 8, 8, true);
         let kind = DataRelocKind::Generic64;
         v.relocs.push(DataReloc { offset: 0, kind, symbol: "nowhere".into(), addend: 0 });
