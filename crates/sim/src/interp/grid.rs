@@ -10,7 +10,7 @@ use crate::launch::Launch;
 use crate::memory::{Global, LOCAL_SIZE, MAX_SHARED, SHARED_RESERVED, Window, get};
 use crate::shadow::{Checks, Shadow, Who};
 use crate::shape::{self, Engine, Run, Shape};
-use crate::texture::Textures;
+use crate::texture::{Handles, Textures};
 use crate::world::World;
 use crate::{Config, Outcome};
 use ptx::module::{Directive, FuncKind, Module};
@@ -62,7 +62,7 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
     }
     let mut global = Global::new();
     let sizes: Vec<usize> = f.params.iter().map(|v| m.vars[v.index()].size() as usize).collect();
-    let world = World::place(launch, &sizes, &mut global).map_err(bad)?;
+    let world = World::place(launch, &sizes, Handles::Marked, &mut global).map_err(bad)?;
     let l = layout(m, ptx::module::FuncId(entry as u32), &mut global);
     if l.frames.iter().any(|&n| n > LOCAL_SIZE) {
         return Err(bad(format!("a function needs more than {LOCAL_SIZE} bytes of local memory")));

@@ -359,6 +359,8 @@ pub struct TextureOp {
     pub lod: LodFrom,
     /// Texels added.
     pub offset: SmallVec<[Slot; 4]>,
+    /// A depth that texels are compared with.
+    pub compare: Option<Slot>,
     /// `tld4`: the component.
     pub gather: Option<usize>,
 }

@@ -53,7 +53,7 @@ pub(super) fn take(words: &mut Vec<String>, word: &str) -> bool {
     at.map(|at| words.remove(at)).is_some()
 }
 
-fn size(words: &mut Vec<String>) -> (u8, bool) {
+pub(super) fn size(words: &mut Vec<String>) -> (u8, bool) {
     for (word, size, sign) in
         [("U8", 1, false), ("S8", 1, true), ("U16", 2, false), ("S16", 2, true), ("64", 8, false), ("128", 16, false)]
     {
@@ -212,6 +212,8 @@ impl Decoder<'_> {
                 return Ok(Exec::Nop);
             }
             "HGMMA" | "IGMMA" | "QGMMA" | "BGMMA" => return self.gmma(inst),
+            "TEX" | "TLD" | "TLD4" | "TXD" | "TXQ" => return self.texture(inst, w),
+            "SULD" | "SUST" | "SURED" => return self.surface(inst, w),
             "WARPGROUP" => {
                 if take(w, "ARRIVE") {
                     Exec::GroupArrive

@@ -289,6 +289,7 @@ impl Grid<'_> {
             banks: &self.image.banks,
             global: &mut run.global,
             shared,
+            textures: &self.image.world.textures,
             constant: &self.image.constant,
             param: &self.image.param,
             budget: &mut run.budget,

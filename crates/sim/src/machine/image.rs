@@ -2,6 +2,7 @@
 
 use crate::launch::Launch;
 use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, SHARED_RESERVED, Window};
+use crate::texture::{Handles, Table};
 use crate::world::World;
 use cubin::elf::{Elf, Section};
 
@@ -29,6 +30,9 @@ struct Layout {
     /// Addresses of the first and past the last byte of the parameters.
     param_address: Option<usize>,
     descriptor: Option<usize>,
+    /// Addresses of the tables of textures, of samplers, and of surfaces.
+    tables: [usize; 3],
+    handles: Handles,
     params: usize,
     /// Bytes at the start of shared memory that belong to the system.
     reserved: u32,
@@ -43,6 +47,8 @@ const TURING: Layout = Layout {
     clusters: false,
     param_address: None,
     descriptor: None,
+    tables: [0x70, 0x78, 0x80],
+    handles: Handles::Packed,
     params: 0x160,
     reserved: 0,
 };
@@ -56,6 +62,8 @@ const HOPPER: Layout = Layout {
     clusters: true,
     param_address: Some(0x198),
     descriptor: Some(0x208),
+    tables: [0xf0, 0xf8, 0x100],
+    handles: Handles::Apart,
     params: 0x210,
     reserved: SHARED_RESERVED,
 };
@@ -107,6 +115,29 @@ pub struct Image {
     pub registers: u32,
 }
 
+/// Types of relocations, by what the vendor's tool writes for a construct.
+mod reloc {
+    /// A 64-bit address.
+    pub const ADDRESS: u32 = 2;
+    /// A 64-bit handle of a texture, in a variable.
+    pub const HANDLE: u32 = 4;
+    /// A handle of a texture, in bank 0.
+    pub const TEXTURE: u32 = 6;
+    /// The sampler of the handle at this place.
+    pub const SAMPLER: u32 = 7;
+    /// A handle of a surface.
+    pub const SURFACE: u32 = 0x34;
+    /// Bytes of an entry in a table of textures, samplers or surfaces.
+    pub const ENTRY_SIZE: u32 = 0x37;
+    /// A handle of a sampler in a word of its own.
+    pub const SAMPLER_APART: u32 = 0x65;
+    /// Those for references of the module.
+    pub const REFERENCES: [u32; 5] = [HANDLE, TEXTURE, SAMPLER, SURFACE, SAMPLER_APART];
+}
+
+/// How the names of the symbols begin that only code of the independent texture mode has.
+const INDEPENDENT: &str = ".nv.independent.";
+
 /// Largest section of globals, in bytes.
 const MAX_GLOBAL: u64 = 1 << 32;
 /// Section type of relocations without addends.
@@ -142,7 +173,8 @@ impl Image {
         let name = &launch.kernel;
         let text = section(&elf, &format!(".text.{name}"))
             .ok_or_else(|| format!("there is no kernel '{name}' in the cubin"))?;
-        let code = text.data.chunks_exact(16).map(|w| u128::from_le_bytes(w.try_into().unwrap())).collect();
+        let mut code: Vec<u128> =
+            text.data.chunks_exact(16).map(|w| u128::from_le_bytes(w.try_into().unwrap())).collect();
         let params = parameters(&elf, name).ok_or("the parameter description of the kernel is damaged")?;
         if params.len() != launch.args.len() {
             return Err(format!(
@@ -154,7 +186,7 @@ impl Image {
         let mut bank0 = section(&elf, &format!(".nv.constant0.{name}")).map(|s| s.data.clone()).unwrap_or_default();
         bank0.resize(bank0.len().max(layout.params), 0);
         let sizes: Vec<usize> = params.iter().map(|p| p.1).collect();
-        let world = World::place(launch, &sizes, global)?;
+        let world = World::place(launch, &sizes, layout.handles, global)?;
         for (i, value) in world.values.iter().enumerate() {
             let (offset, size) = params[i];
             if size != value.len() {
@@ -183,10 +215,49 @@ impl Image {
         let mut data: Vec<Option<Vec<u8>>> =
             elf.sections.iter().map(|s| s.name.starts_with(".nv.constant").then(|| s.data.clone())).collect();
         let symbols = elf.symbols().map_err(|d| d.message)?;
+        let independent = symbols.iter().any(|s| s.name.starts_with(INDEPENDENT));
+        if !launch.arrays.is_empty() {
+            let kinds = [if independent { Table::Textures } else { Table::Unified }, Table::Samplers, Table::Surfaces];
+            for (kind, at) in kinds.into_iter().zip(layout.tables) {
+                let table = global.alloc(world.textures.table(kind), 256, format!("table of {kind:?}"));
+                put64(&mut bank0, at, table);
+            }
+        }
+        // Handles of references, in the bank of the kernel and in variables; those of samplers complete those of textures.
+        let mut references: Vec<_> =
+            elf.sections.iter().flat_map(|t| t.relocs().into_iter().map(move |r| (t, r))).collect();
+        references.retain(|(_, r)| reloc::REFERENCES.contains(&r.kind));
+        references.sort_by_key(|(_, r)| r.kind == reloc::SAMPLER);
+        let bank0_number = elf.sections.iter().position(|s| s.name == format!(".nv.constant0.{name}"));
+        for (t, r) in references {
+            let Some(symbol) = symbols.get(r.symbol as usize) else { continue };
+            let bound = world.binds.iter().find(|b| b.0 == symbol.name).map(|b| b.1);
+            let target = t.info as usize;
+            if r.kind == reloc::HANDLE {
+                if let (Some(handle), Some(Some(at))) = (bound, sections.get(target)) {
+                    global.store(at.wrapping_add(r.offset), 8, handle).map_err(|e| e.message)?;
+                }
+                continue;
+            }
+            if Some(target) != bank0_number {
+                continue;
+            }
+            let handle = bound.ok_or_else(|| format!("the launch binds nothing to '{}'", symbol.name))? as u32;
+            let at = r.offset as usize;
+            let old = bank0.get(at..at + 4).map_or(0, |b| u32::from_le_bytes(b.try_into().unwrap()));
+            let word = if r.kind == reloc::SAMPLER { old & 0xfffff | handle << 20 } else { handle };
+            put32(&mut bank0, at, word);
+        }
         for (table, r) in elf.sections.iter().flat_map(|t| t.relocs().into_iter().map(move |r| (t, r))) {
             let Some(symbol) = symbols.get(r.symbol as usize) else { continue };
-            // Type 2 is a 64-bit address; others concern code and debugging.
-            if r.kind != 2 {
+            if r.kind == reloc::ENTRY_SIZE
+                && elf.sections.get(table.info as usize).is_some_and(|s| s.name == text.name)
+                && let Some(word) = code.get_mut(r.offset as usize / 16)
+            {
+                // An immediate of 32 bits.
+                *word = *word & !(0xffff_ffff << 32) | (Table::ENTRY as u128) << 32;
+            }
+            if r.kind != reloc::ADDRESS {
                 continue;
             }
             let base = match sections.get(symbol.shndx as usize) {

@@ -7,6 +7,7 @@ mod loops;
 mod memory;
 #[cfg(test)]
 mod tests;
+mod texture;
 
 use super::alu::{self, Fetch};
 use super::hazard;
