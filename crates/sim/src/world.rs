@@ -4,7 +4,7 @@
 use crate::launch::{Arg, Launch};
 use crate::memory::Global;
 use crate::tensormap;
-use crate::texture::{Handles, Textures};
+use crate::texture::{Handles, Object, Sampler, Textures};
 
 /// The arguments of a launch.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +62,18 @@ impl World {
             w.binds.push((name.clone(), handle));
         }
         Ok(w)
+    }
+
+    /// A sampler that the module itself describes, where the launch binds none.
+    ///
+    /// # Errors
+    /// None for a sampler.
+    pub fn describe(&mut self, name: &str, s: Sampler) -> Result<(), String> {
+        if !self.binds.iter().any(|b| b.0 == name) {
+            let handle = self.textures.handle(&Object::Sampler(s))?;
+            self.binds.push((name.to_string(), handle));
+        }
+        Ok(())
     }
 
     /// The final contents that the outcome gives.

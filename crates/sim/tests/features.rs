@@ -38,7 +38,9 @@ fn ptx_and_vendor_code_agree() {
                 continue;
             }
         };
-        if want[1].iter().all(|&b| b == 0) {
+        let same =
+            launch.arrays.iter().zip(want.iter().rev().take(launch.arrays.len()).rev()).all(|(a, w)| a.data == *w);
+        if want[1].iter().all(|&b| b == 0) && same {
             bad.push(format!("{name}: the kernel leaves nothing"));
         }
         for (k, chip) in chips.iter().enumerate() {

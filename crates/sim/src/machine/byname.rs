@@ -171,17 +171,17 @@ impl Decoder<'_> {
             }
             "DEPBAR" => {
                 let waits = Self::imm(inst, S::Waits).unwrap_or(0);
-                let more = Self::imm(inst, S::Sb).unwrap_or(0);
+                let counted = Self::imm(inst, S::Sb).unwrap_or(0);
+                let pending = Self::imm(inst, S::Pending);
                 take(w, "LE");
-                if more != 0 && Self::imm(inst, S::Pending).unwrap_or(0) != 0 {
-                    return gap("a count of a scoreboard");
-                }
-                let also = if more != 0 { 1 << more } else { 0 };
-                let groups = match Self::imm(inst, S::Pending) {
-                    Some(n) if more == 0 => Some(n as u32),
-                    _ => None,
+                let also = if pending == Some(0) || counted != 0 && pending.is_none() { 1 << counted } else { 0 };
+                let (groups, all_but) = match pending {
+                    // Groups of copies count on the first scoreboard.
+                    Some(n) if counted == 0 => (Some(n as u32), None),
+                    Some(n) if n > 0 => (None, Some((counted as u8, n as u32))),
+                    _ => (None, None),
                 };
-                Exec::WaitFor { scoreboards: (waits | also) as u8, groups }
+                Exec::WaitFor { scoreboards: (waits | also) as u8, groups, all_but }
             }
             "BMOV" => {
                 let bar = form.slots.iter().find(|s| s.kind == SlotKind::Reg(File::Bar)).map(|s| s.name);

@@ -290,6 +290,7 @@ impl Grid<'_> {
             global: &mut run.global,
             shared,
             textures: &self.image.world.textures,
+            system: &self.image.system,
             constant: &self.image.constant,
             param: &self.image.param,
             budget: &mut run.budget,

@@ -1,8 +1,8 @@
 //! A kernel of a cubin in memory: code, constant banks, globals, parameters.
 
 use crate::launch::Launch;
-use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, SHARED_RESERVED, Window};
-use crate::texture::{Handles, Table};
+use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, SHARED_RESERVED, Window, get};
+use crate::texture::{Handles, Sampler, Table};
 use crate::world::World;
 use cubin::elf::{Elf, Section};
 
@@ -11,8 +11,6 @@ pub const STACK_TOP: u32 = 0x10000;
 
 /// Where the functions lie that the system provides, 16 bytes apart: no code can lie there.
 pub const SYSTEM: u64 = 0x7a00_0000_0000;
-/// Those functions.
-pub const SYSTEM_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
 
 /// Where the words of bank 0 lie that the driver fills, and what else of a launch differs between chips: read off what the
 /// vendor's code for each chip loads. `None`: no code of that chip reads it.
@@ -109,6 +107,8 @@ pub struct Image {
     pub reserved: u32,
     /// Buffers, arrays and objects of the launch.
     pub world: World,
+    /// Functions that the file does not have, by their number behind [`SYSTEM`].
+    pub system: Vec<String>,
     /// The SM number of the file.
     pub sm: u16,
     /// Registers of a thread.
@@ -135,11 +135,13 @@ mod reloc {
     pub const REFERENCES: [u32; 5] = [HANDLE, TEXTURE, SAMPLER, SURFACE, SAMPLER_APART];
 }
 
-/// How the names of the symbols begin that only code of the independent texture mode has.
-const INDEPENDENT: &str = ".nv.independent.";
+/// Code of the attribute of samplers that take coordinates that are not normalised; the vendor's tool lists it so.
+const SAMPLER_FORCE_UNNORMALIZED: u8 = 0x13;
 
 /// Largest section of globals, in bytes.
 const MAX_GLOBAL: u64 = 1 << 32;
+/// Type of the symbol of a function.
+const FUNCTION: u8 = 2;
 /// Section type of relocations without addends.
 const REL: u32 = 9;
 
@@ -186,7 +188,7 @@ impl Image {
         let mut bank0 = section(&elf, &format!(".nv.constant0.{name}")).map(|s| s.data.clone()).unwrap_or_default();
         bank0.resize(bank0.len().max(layout.params), 0);
         let sizes: Vec<usize> = params.iter().map(|p| p.1).collect();
-        let world = World::place(launch, &sizes, layout.handles, global)?;
+        let mut world = World::place(launch, &sizes, layout.handles, global)?;
         for (i, value) in world.values.iter().enumerate() {
             let (offset, size) = params[i];
             if size != value.len() {
@@ -212,10 +214,16 @@ impl Image {
                 sections[i] = Some(global.alloc(data, s.align, format!("section {}", s.name)));
             }
         }
+        let mut system: Vec<String> = Vec::new();
         let mut data: Vec<Option<Vec<u8>>> =
             elf.sections.iter().map(|s| s.name.starts_with(".nv.constant").then(|| s.data.clone())).collect();
         let symbols = elf.symbols().map_err(|d| d.message)?;
-        let independent = symbols.iter().any(|s| s.name.starts_with(INDEPENDENT));
+        for (symbol, sampler) in samplers(&elf) {
+            if let Some(s) = symbols.get(symbol as usize) {
+                world.describe(&s.name, sampler)?;
+            }
+        }
+        let independent = attributes(&elf).iter().any(|a| a.code == cubin::attr::TEXMODE_INDEPENDENT);
         if !launch.arrays.is_empty() {
             let kinds = [if independent { Table::Textures } else { Table::Unified }, Table::Samplers, Table::Surfaces];
             for (kind, at) in kinds.into_iter().zip(layout.tables) {
@@ -264,10 +272,16 @@ impl Image {
                 Some(Some(base)) => *base,
                 // The code of the kernel and of its functions begins at 0.
                 _ if elf.sections.get(symbol.shndx as usize).is_some_and(|s| s.name == text.name) => 0,
-                _ => match SYSTEM_FUNCTIONS.iter().position(|f| *f == symbol.name) {
-                    Some(n) => SYSTEM + 16 * n as u64,
-                    None => continue,
-                },
+                // Of the system, or missing: an error where it is called.
+                _ if symbol.shndx == 0 && symbol.kind == FUNCTION => {
+                    let known = system.iter().position(|f| *f == symbol.name);
+                    SYSTEM
+                        + 16 * known.unwrap_or_else(|| {
+                            system.push(symbol.name.clone());
+                            system.len() - 1
+                        }) as u64
+                }
+                _ => continue,
             };
             let value = base.wrapping_add(symbol.value).wrapping_add(r.addend as u64);
             let target = table.info as usize;
@@ -305,6 +319,7 @@ impl Image {
             shared: shared.max(reserved),
             reserved,
             world,
+            system,
             sm,
             registers: text.info >> 24,
         })
@@ -340,6 +355,30 @@ fn parameters(elf: &Elf, kernel: &str) -> Option<Vec<(usize, usize)>> {
         }
     }
     Some(params)
+}
+
+/// The attributes of the module.
+fn attributes(elf: &Elf) -> Vec<cubin::attr::Attr> {
+    section(elf, ".nv.info").and_then(|s| cubin::attr::read(&s.data).ok()).unwrap_or_default()
+}
+
+/// The samplers that the module describes, by the number of their symbol: each edge and the filter a byte, 0xff where it says
+/// nothing.
+fn samplers(elf: &Elf) -> Vec<(u32, Sampler)> {
+    let attrs = attributes(elf);
+    let words = |code: u8| {
+        let all = attrs.iter().filter(move |a| a.code == code);
+        all.filter_map(|a| match &a.value {
+            cubin::attr::Value::Bytes(b) if b.len() >= 8 => Some((get(b, 0, 4) as u32, get(b, 4, 4) as u32)),
+            _ => None,
+        })
+    };
+    let forced = |symbol: u32| words(SAMPLER_FORCE_UNNORMALIZED).any(|w| w.0 == symbol && w.1 != 0);
+    let described = |(symbol, word): (u32, u32)| {
+        let byte = |n: u32| Some((word >> (8 * n)) as u8).filter(|&b| b != 0xff);
+        (symbol, Sampler::described([byte(0), byte(1), byte(2)], byte(3).map(|b| b == 1), forced(symbol)))
+    };
+    words(cubin::attr::SAMPLER_INIT).map(described).collect()
 }
 
 /// The words of bank 0 that the driver fills.

@@ -440,6 +440,8 @@ pub enum Exec {
     WaitFor {
         scoreboards: u8,
         groups: Option<u32>,
+        /// A scoreboard, and how many of those who set it may still be under way.
+        all_but: Option<(u8, u32)>,
     },
     Fence,
     /// Between plain and asynchronous accesses.

@@ -199,6 +199,26 @@ impl Compare {
     }
 }
 
+impl Sampler {
+    /// The sampler that a module describes: edges by number and the filter, where it tells; it takes normalised coordinates
+    /// unless they are forced not to be.
+    pub(crate) fn described(edges: [Option<u8>; 3], linear: Option<bool>, unnormalized: bool) -> Sampler {
+        let of = |n: Option<u8>| match n {
+            Some(0) => Edge::Wrap,
+            Some(1) => Edge::Mirror,
+            Some(2) => Edge::ClampOgl,
+            Some(4) => Edge::Border,
+            _ => Edge::Clamp,
+        };
+        Sampler {
+            edge: edges.map(of),
+            linear: linear.unwrap_or(false),
+            normalized: !unnormalized,
+            ..Sampler::default()
+        }
+    }
+}
+
 /// What a parameter or a reference names: arrays by their number in the launch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Object {

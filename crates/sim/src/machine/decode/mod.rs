@@ -67,6 +67,7 @@ pub fn unmodelled(code: &[u128], sm: u16) -> Vec<(usize, String, String)> {
         shared: 0,
         reserved: 0,
         world: crate::world::World::default(),
+        system: Vec::new(),
         sm,
         registers: 0,
     };

@@ -103,6 +103,8 @@ pub struct Env<'a> {
     pub shared: &'a mut [Window],
     /// Textures and surfaces.
     pub textures: &'a Textures,
+    /// Functions that the file does not have, by number.
+    pub system: &'a [String],
     /// Constants as generic memory.
     pub constant: &'a Window,
     /// Parameters as generic memory.
@@ -442,7 +444,10 @@ impl Warp {
             Exec::ProxyFence => env.shadow.proxy_fence(env.id),
             Exec::Copy(x) => self.copy(env, pc, x, m)?,
             Exec::CopyGroup => self.copies.commit(),
-            Exec::WaitFor { groups, .. } => {
+            Exec::WaitFor { groups, all_but, .. } => {
+                if let (Some((sb, n)), Some(h)) = (all_but, &mut self.hazards) {
+                    h.wait_but(*sb as usize, *n as usize);
+                }
                 if let Some(n) = groups {
                     self.copies.wait(env.shadow, *n as usize).map_err(|e| memory(e, 0, pc))?;
                 }

@@ -4,8 +4,11 @@
 //! returns to what R20 and R21 hold.
 
 use super::*;
-use crate::machine::image::{SYSTEM, SYSTEM_FUNCTIONS};
+use crate::machine::image::SYSTEM;
+use crate::texture::{At, Fetch, Lod};
 
+/// How the names begin of the functions that fetch with gradients.
+const GRADIENTS: &str = "__cuda_syscall_tex_grad_";
 /// Bytes of a text that is shown.
 const TEXT: u64 = 512;
 
@@ -24,7 +27,7 @@ impl Warp {
         while left != 0 {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
-            let name = SYSTEM_FUNCTIONS.get(((target(i) - SYSTEM) / 16) as usize).copied().unwrap_or("?");
+            let name = env.system.get(((target(i) - SYSTEM) / 16) as usize).map_or("?", |s| s.as_str());
             let argument = |w: &Warp, r: usize| w.r.0[r][i] as u64 | (w.r.0[r + 1][i] as u64) << 32;
             let result = match name {
                 "malloc" => {
@@ -39,6 +42,13 @@ impl Warp {
                     let message = format!("{file}:{line}: assertion failed: {message}");
                     return Err(stop(FaultKind::Trap, message, 1 << i, pc));
                 }
+                _ if name.starts_with(GRADIENTS) => {
+                    let texel = self.gradients(env, (i, pc), &name[GRADIENTS.len()..])?;
+                    // Whether texels are missing comes first.
+                    self.put(Dst::R(4), 1 << i, &[0; 32]);
+                    (0..4).for_each(|k| self.put(Dst::R(5 + k as u8), 1 << i, &[texel[k]; 32]));
+                    0
+                }
                 _ => {
                     let message = format!("'{name}' is not modelled by the SASS simulator");
                     return Err(stop(FaultKind::Unsupported, message, 1 << i, pc));
@@ -51,6 +61,52 @@ impl Warp {
         }
         self.jump(env.p, (self.r.0[20], 0), m, pc)?;
         Ok(true)
+    }
+
+    /// A fetch with gradients that has no instruction: the texel of a lane. `what` is the rest of the function's name.
+    ///
+    /// The handle is in R4 and R5, one of a sampler in R6 and R7; coordinates, with the layer first, in R8 to R11, the first
+    /// gradient in R12 to R15, the second on the stack.
+    fn gradients(&mut self, env: &mut Env<'_>, (i, pc): (usize, u32), what: &str) -> Res<[u32; 4]> {
+        let refuse = || {
+            let message = format!("'{GRADIENTS}{what}' is not modelled by the SASS simulator");
+            stop(FaultKind::Unsupported, message, 1 << i, pc)
+        };
+        let (geometry, rest) = what.split_once("_v4_").ok_or_else(refuse)?;
+        let (cube, layered) = match geometry {
+            "3d" => (false, false),
+            "cube" => (true, false),
+            "acube" => (true, true),
+            _ => return Err(refuse()),
+        };
+        let (_, mode) = rest.split_once("32_f32").ok_or_else(refuse)?;
+        let independent = mode == "_texmode_independent";
+        if !independent && !mode.is_empty() {
+            return Err(refuse());
+        }
+        let fault = |e| memory(e, i, pc);
+        let r = |w: &Warp, n: usize| w.r.0[n][i];
+        let words = [r(self, 4), if independent { r(self, 6) } else { 0 }];
+        let mut second = [0; 16];
+        self.read(env, Space::Local, r(self, 1) as u64, &mut second, i).map_err(fault)?;
+        let first = 8 + layered as usize;
+        let f = Fetch {
+            dims: 3,
+            cube,
+            layer: layered.then(|| r(self, 8)),
+            sample: None,
+            at: At::Point([0, 1, 2].map(|k| f32::from_bits(r(self, first + k)))),
+            lod: Lod::Grad([
+                [0, 1, 2].map(|k| f32::from_bits(r(self, 12 + k))),
+                [0, 1, 2].map(|k| f32::from_bits(get(&second, 4 * k, 4) as u32)),
+            ]),
+            offset: [0; 3],
+            compare: None,
+        };
+        let (array, sampler) = env.textures.named(words).map_err(fault)?;
+        let message = "a texture without a sampler";
+        let sampler = sampler.ok_or_else(|| stop(FaultKind::OutOfBounds, message, 1 << i, pc))?;
+        array.fetch(env.global, sampler, &f).map_err(fault)
     }
 
     /// The text at a generic address.

@@ -106,8 +106,8 @@ impl Warp {
         for k in (0..count).filter(|k| x.half.is_none() || k % 2 == 0) {
             self.put(gpr(x.d[k / 2], k % 2), m, &out[k]);
         }
-        // All texels are there.
-        self.put_pred(x.p, m, u32::MAX);
+        // The predicate tells of texels that are not there.
+        self.put_pred(x.p, m, 0);
         Ok(())
     }
 
