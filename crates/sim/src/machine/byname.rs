@@ -153,7 +153,11 @@ impl Decoder<'_> {
             }
             "CALL" | "RET" if take(w, "ABS") => {
                 if inst.slot(S::Ra).is_none() {
-                    return gap("a function of another section");
+                    let Some(&to) = self.image.calls.get(&self.pc) else { return gap("a target that nothing tells") };
+                    let (low, high) = (self.k(to as u32), self.k((to >> 32) as u32));
+                    let p = Self::p(inst, S::Pp);
+                    inst.all();
+                    return Ok(Exec::Jump { p, low, high: Some(high), base: 0 });
                 }
                 let base = Self::imm(inst, S::Offset).unwrap_or(0);
                 let (low, high) = (self.src(inst, S::Ra)?, self.word(inst, S::Ra, 1)?);

@@ -5,6 +5,7 @@ use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, SHARED_RESE
 use crate::texture::{Handles, Sampler, Table};
 use crate::world::World;
 use cubin::elf::{Elf, Section};
+use rustc_hash::FxHashMap;
 
 /// Value of R1 when a kernel starts: the end of the local memory of a thread, which grows down.
 pub const STACK_TOP: u32 = 0x10000;
@@ -109,6 +110,8 @@ pub struct Image {
     pub world: World,
     /// Functions that the file does not have, by their number behind [`SYSTEM`].
     pub system: Vec<String>,
+    /// Where calls lead whose target a relocation tells, by the number of the instruction.
+    pub calls: FxHashMap<u32, u64>,
     /// The SM number of the file.
     pub sm: u16,
     /// Registers of a thread.
@@ -127,6 +130,16 @@ mod reloc {
     pub const SAMPLER: u32 = 7;
     /// A handle of a surface.
     pub const SURFACE: u32 = 0x34;
+    /// The lower and the upper half of an address, in an immediate of 32 bits.
+    pub const LOW: u32 = 0x38;
+    /// See [`LOW`].
+    pub const HIGH: u32 = 0x39;
+    /// The target of a call, before sm_90 and since.
+    pub const CALL: u32 = 0x3a;
+    /// See [`CALL`].
+    pub const CALL_64: u32 = 0x4b;
+    /// Those that hold an address.
+    pub const ADDRESSES: [u32; 5] = [ADDRESS, LOW, HIGH, CALL, CALL_64];
     /// Bytes of an entry in a table of textures, samplers or surfaces.
     pub const ENTRY_SIZE: u32 = 0x37;
     /// A handle of a sampler in a word of its own.
@@ -140,6 +153,8 @@ const SAMPLER_FORCE_UNNORMALIZED: u8 = 0x13;
 
 /// Largest section of globals, in bytes.
 const MAX_GLOBAL: u64 = 1 << 32;
+/// What the symbol of a kernel has beside its binding.
+const ENTRY: u8 = 0x10;
 /// Type of the symbol of a function.
 const FUNCTION: u8 = 2;
 /// Section type of relocations without addends.
@@ -147,6 +162,10 @@ const REL: u32 = 9;
 
 fn section<'a>(elf: &'a Elf, name: &str) -> Option<&'a Section> {
     elf.section(name).map(|s| s.1)
+}
+
+fn set_immediate(word: &mut u128, value: u32) {
+    *word = *word & !(0xffff_ffff << 32) | (value as u128) << 32;
 }
 
 fn put32(data: &mut [u8], at: usize, value: u32) {
@@ -214,10 +233,22 @@ impl Image {
                 sections[i] = Some(global.alloc(data, s.align, format!("section {}", s.name)));
             }
         }
+        let symbols = elf.symbols().map_err(|d| d.message)?;
         let mut system: Vec<String> = Vec::new();
+        let mut calls = FxHashMap::default();
+        // Functions in sections of their own lie behind the kernel.
+        let mut texts: Vec<Option<u64>> = vec![None; elf.sections.len()];
+        for (i, s) in elf.sections.iter().enumerate() {
+            let entry = symbols.iter().any(|y| y.shndx as usize == i && y.kind == FUNCTION && y.other & ENTRY != 0);
+            if s.name == text.name {
+                texts[i] = Some(0);
+            } else if s.name.starts_with(".text.") && !entry {
+                texts[i] = Some(16 * code.len() as u64);
+                code.extend(s.data.chunks_exact(16).map(|w| u128::from_le_bytes(w.try_into().unwrap())));
+            }
+        }
         let mut data: Vec<Option<Vec<u8>>> =
             elf.sections.iter().map(|s| s.name.starts_with(".nv.constant").then(|| s.data.clone())).collect();
-        let symbols = elf.symbols().map_err(|d| d.message)?;
         for (symbol, sampler) in samplers(&elf) {
             if let Some(s) = symbols.get(symbol as usize) {
                 world.describe(&s.name, sampler)?;
@@ -258,20 +289,22 @@ impl Image {
         }
         for (table, r) in elf.sections.iter().flat_map(|t| t.relocs().into_iter().map(move |r| (t, r))) {
             let Some(symbol) = symbols.get(r.symbol as usize) else { continue };
+            let place = texts.get(table.info as usize).copied().flatten().map(|base| (base + r.offset) / 16);
+            let word = place.and_then(|n| code.get_mut(n as usize));
             if r.kind == reloc::ENTRY_SIZE
-                && elf.sections.get(table.info as usize).is_some_and(|s| s.name == text.name)
-                && let Some(word) = code.get_mut(r.offset as usize / 16)
+                && let Some(word) = word
             {
-                // An immediate of 32 bits.
-                *word = *word & !(0xffff_ffff << 32) | (Table::ENTRY as u128) << 32;
+                set_immediate(word, Table::ENTRY);
+                continue;
             }
-            if r.kind != reloc::ADDRESS {
+            if !reloc::ADDRESSES.contains(&r.kind) {
                 continue;
             }
             let base = match sections.get(symbol.shndx as usize) {
                 Some(Some(base)) => *base,
-                // The code of the kernel and of its functions begins at 0.
-                _ if elf.sections.get(symbol.shndx as usize).is_some_and(|s| s.name == text.name) => 0,
+                _ if texts.get(symbol.shndx as usize).is_some_and(|t| t.is_some()) => {
+                    texts[symbol.shndx as usize].unwrap_or(0)
+                }
                 // Of the system, or missing: an error where it is called.
                 _ if symbol.shndx == 0 && symbol.kind == FUNCTION => {
                     let known = system.iter().position(|f| *f == symbol.name);
@@ -284,6 +317,21 @@ impl Image {
                 _ => continue,
             };
             let value = base.wrapping_add(symbol.value).wrapping_add(r.addend as u64);
+            if let (Some(word), Some(n)) = (word, place) {
+                let old = if table.kind == REL { (*word >> 32) as u32 as u64 } else { 0 };
+                match r.kind {
+                    reloc::LOW => set_immediate(word, value.wrapping_add(old) as u32),
+                    reloc::HIGH => set_immediate(word, (value.wrapping_add(old) >> 32) as u32),
+                    reloc::CALL | reloc::CALL_64 => {
+                        calls.insert(n as u32, value);
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+            if r.kind != reloc::ADDRESS {
+                continue;
+            }
             let target = table.info as usize;
             if let Some(Some(at)) = sections.get(target) {
                 // A table without addends finds them in place.
@@ -320,6 +368,7 @@ impl Image {
             reserved,
             world,
             system,
+            calls,
             sm,
             registers: text.info >> 24,
         })

@@ -68,6 +68,7 @@ pub fn unmodelled(code: &[u128], sm: u16) -> Vec<(usize, String, String)> {
         reserved: 0,
         world: crate::world::World::default(),
         system: Vec::new(),
+        calls: FxHashMap::default(),
         sm,
         registers: 0,
     };
