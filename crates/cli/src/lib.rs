@@ -8,6 +8,7 @@ mod files;
 pub mod nvdisasm;
 mod nvlink;
 mod options;
+mod progress;
 mod ptxas;
 mod report;
 mod run;

@@ -58,7 +58,9 @@ fn run(args: &[String]) -> Result<u8, String> {
     };
 
     let source = Source::new(path, &text);
-    let config = Config::default();
+    // What is traced is its own progress.
+    let bar = crate::progress::Bar::new(!trace);
+    let config = Config { progress: Some(bar.counters()), ..Config::default() };
     let sass = |cubin: &[u8]| {
         if trace {
             let each = |s: &sim::Step| {
@@ -112,6 +114,7 @@ fn run(args: &[String]) -> Result<u8, String> {
             sim::run_ptx(&module, &launch, &config).map(|o| (o, None))
         }
     };
+    drop(bar);
     let (outcome, estimate) = match outcome {
         Ok(outcome) => outcome,
         Err(fault) => {

@@ -170,9 +170,20 @@ impl Engine for Grid<'_> {
             let mut alive = false;
             for (rank, cta) in c.ctas.iter_mut().enumerate() {
                 self.cta_turn(run, cta, (rank, &mut c.shared, &mut c.shadow))?;
-                alive |= cta.warps.iter().any(|w| w.alive != 0);
+                if cta.warps.iter().all(|w| w.alive == 0) {
+                    c.shadow.end(rank);
+                } else {
+                    alive = true;
+                }
             }
             if !alive {
+                for cta in &c.ctas {
+                    if let Some((pc, warp)) = cta.barriers.registers.missing() {
+                        let message = "setmaxnreg waits for registers that no other warpgroup gives up".into();
+                        let stop = Stop { kind: FaultKind::Deadlock, message, lane: 0, pc, earlier: None };
+                        return Err(self.fault(stop, cta.index, warp));
+                    }
+                }
                 return Ok(true);
             }
             let waits = |w: &Warp| (0..32).any(|i| w.waiting >> i & 1 != 0 && w.wait[i] == Wait::Cluster);

@@ -268,6 +268,21 @@ impl Decoder<'_> {
                 let d = Self::gpr(inst, S::Rd);
                 Exec::Load(Load { space: Space::Global, addr, size, sign: false, d, strong: true, poll: false })
             }
+            "USETMAXREG" if take(w, "CTAPOOL") => {
+                // There are always enough: who asks for what it may not have is told by the interpreter of PTX.
+                let granted = Self::p(inst, S::Pu);
+                if take(w, "DEALLOC") {
+                    inst.all();
+                    return Ok(Exec::Nop);
+                }
+                if !take(w, "TRY_ALLOC") {
+                    return gap("this form");
+                }
+                inst.all();
+                let (zero, f): (_, AluFn) = (self.k(0), Box::new(|_, o| o.p = [u32::MAX; 2]));
+                let pout = [granted, Pred::TRUE];
+                return Ok(Exec::Alu { s: [zero; 6], n: 0, pin: [Pred::TRUE; 3], d: Dst::None, nd: 0, pout, f });
+            }
             "BRA" | "CALL" | "RET" => {
                 let target = form.slots.iter().find(|s| s.kind == SlotKind::Target).map(|s| s.name);
                 let Some(target) = target else { return gap("no target") };

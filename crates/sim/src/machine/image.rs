@@ -181,6 +181,24 @@ fn put64(data: &mut [u8], at: usize, value: u64) {
 }
 
 impl Image {
+    /// Code alone, with banks of zeros, as no launch has it.
+    pub fn of_code(code: Vec<u128>, sm: u16) -> Image {
+        let bank = || Window { start: 0, data: vec![0; 1 << 16] };
+        Image {
+            code,
+            banks: (0..8).map(|_| bank()).collect(),
+            param: bank(),
+            constant: bank(),
+            shared: 0,
+            reserved: 0,
+            world: World::default(),
+            system: Vec::new(),
+            calls: FxHashMap::default(),
+            sm,
+            registers: 0,
+        }
+    }
+
     /// Loads the kernel that a launch names, with its arguments and globals in `global`.
     ///
     /// # Errors

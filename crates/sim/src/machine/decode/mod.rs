@@ -14,7 +14,6 @@ use super::hazard;
 use super::image::Image;
 use super::program::*;
 use super::seen::Seen;
-use crate::memory::Window;
 use crate::num::fp::{self, Half};
 use crate::num::soft::Round;
 use rustc_hash::FxHashMap;
@@ -58,20 +57,7 @@ pub fn decode(image: &Image) -> Program {
 /// What of some code for a chip (75 for sm_75) the machine does not model: the place in the code (an index), the
 /// instruction, and why.
 pub fn unmodelled(code: &[u128], sm: u16) -> Vec<(usize, String, String)> {
-    let bank = || Window { start: 0, data: vec![0; 1 << 16] };
-    let image = Image {
-        code: code.to_vec(),
-        banks: (0..8).map(|_| bank()).collect(),
-        param: bank(),
-        constant: bank(),
-        shared: 0,
-        reserved: 0,
-        world: crate::world::World::default(),
-        system: Vec::new(),
-        calls: FxHashMap::default(),
-        sm,
-        registers: 0,
-    };
+    let image = Image::of_code(code.to_vec(), sm);
     let p = decode(&image);
     let text = |i: usize| match &p.insts[i] {
         Some(inst) => sass::text::print(inst, 16 * i as u64, &sass::text::NoLabels),

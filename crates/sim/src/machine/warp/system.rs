@@ -141,7 +141,7 @@ impl Warp {
         );
         let (text, used) = done?;
         env.global.print(&text);
-        Ok(used as u32)
+        Ok(used)
     }
 
     /// The text at a generic address, as far as it can be read.
