@@ -110,7 +110,7 @@ fn stem(path: &Path) -> String {
 }
 
 /// The text for a chip.
-fn retargeted(text: &str, chip: &str) -> String {
+pub fn retargeted(text: &str, chip: &str) -> String {
     let change = |line: &str| match line.strip_prefix(".target ") {
         Some(rest) => {
             let rest = rest.find([',', ' ', '\n']).map_or("", |at| &rest[at..]);

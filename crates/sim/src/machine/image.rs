@@ -1,8 +1,9 @@
 //! A kernel of a cubin in memory: code, constant banks, globals, parameters.
 
+use super::chip::Chip;
 use crate::launch::Launch;
-use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, SHARED_RESERVED, Window, get};
-use crate::texture::{Handles, Sampler, Table};
+use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, Window, get};
+use crate::texture::{Sampler, Table};
 use crate::world::World;
 use cubin::elf::{Elf, Section};
 use rustc_hash::FxHashMap;
@@ -12,71 +13,6 @@ pub const STACK_TOP: u32 = 0x10000;
 
 /// Where the functions lie that the system provides, 16 bytes apart: no code can lie there.
 pub const SYSTEM: u64 = 0x7a00_0000_0000;
-
-/// Where the words of bank 0 lie that the driver fills, and what else of a launch differs between chips: read off what the
-/// vendor's code for each chip loads. `None`: no code of that chip reads it.
-struct Layout {
-    /// Generic bases of shared memory and of bank 0.
-    shared_base: Option<usize>,
-    bank_base: Option<usize>,
-    /// End of the parameters, relative to the base of bank 0.
-    param_end_offset: Option<usize>,
-    const_base: usize,
-    /// Size of the shared memory of a CTA together with that of others.
-    aggr_shared: Option<usize>,
-    /// Words of clusters.
-    clusters: bool,
-    /// Addresses of the first and past the last byte of the parameters.
-    param_address: Option<usize>,
-    descriptor: Option<usize>,
-    /// Addresses of the tables of textures, of samplers, and of surfaces.
-    tables: [usize; 3],
-    handles: Handles,
-    params: usize,
-    /// Bytes at the start of shared memory that belong to the system.
-    reserved: u32,
-}
-
-const TURING: Layout = Layout {
-    shared_base: Some(0x18),
-    bank_base: Some(0x40),
-    param_end_offset: Some(0x114),
-    const_base: 0x50,
-    aggr_shared: None,
-    clusters: false,
-    param_address: None,
-    descriptor: None,
-    tables: [0x70, 0x78, 0x80],
-    handles: Handles::Packed,
-    params: 0x160,
-    reserved: 0,
-};
-const AMPERE: Layout = Layout { param_end_offset: Some(0x12c), descriptor: Some(0x118), ..TURING };
-const HOPPER: Layout = Layout {
-    shared_base: None,
-    bank_base: None,
-    param_end_offset: None,
-    const_base: 0xd0,
-    aggr_shared: Some(0x13c),
-    clusters: true,
-    param_address: Some(0x198),
-    descriptor: Some(0x208),
-    tables: [0xf0, 0xf8, 0x100],
-    handles: Handles::Apart,
-    params: 0x210,
-    reserved: SHARED_RESERVED,
-};
-
-impl Layout {
-    fn of(sm: u16) -> Option<&'static Layout> {
-        Some(match sm {
-            75 => &TURING,
-            80..=89 => &AMPERE,
-            90 => &HOPPER,
-            _ => return None,
-        })
-    }
-}
 
 /// Words that lie at the same place on all these chips.
 mod bank0 {
@@ -207,7 +143,7 @@ impl Image {
         launch.check()?;
         let elf = Elf::read(bytes).map_err(|d| d.message)?;
         let sm = elf.sm();
-        let layout = Layout::of(sm)
+        let layout = Chip::of(sm)
             .ok_or_else(|| format!("the simulator runs code for sm_75, sm_80 to sm_89 and sm_90, not sm_{sm}"))?;
         let name = &launch.kernel;
         let text = section(&elf, &format!(".text.{name}"))
@@ -449,7 +385,7 @@ fn samplers(elf: &Elf) -> Vec<(u32, Sampler)> {
 }
 
 /// The words of bank 0 that the driver fills.
-fn system_words(bank: &mut [u8], layout: &Layout, launch: &Launch, param_bytes: u64) {
+fn system_words(bank: &mut [u8], layout: &Chip, launch: &Launch, param_bytes: u64) {
     let cluster = launch.cluster.unwrap_or([1; 3]);
     for i in 0..3 {
         put32(bank, bank0::BLOCK + 4 * i, launch.block[i]);
