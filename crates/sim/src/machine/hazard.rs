@@ -146,7 +146,7 @@ fn look_up(p: &Program, first: (u32, u8), second: (u32, Access), again: bool, sm
 pub fn queues(class: Class) -> (u8, u8) {
     use Class::*;
     match class {
-        Shared | Shuffle | Barrier | Fence => (0, 0),
+        Shared | Shuffle | Movm | Barrier | Fence => (0, 0),
         // Results of global and local memory come when they come.
         Global => (0, 1),
         Local => (0, 2),
