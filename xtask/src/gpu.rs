@@ -2,7 +2,7 @@
 //! judge, launch files and their data, the vendor's cubins and ours, and what the simulator left. See docs/gpu.md.
 
 use crate::{oracle, root, test};
-use sim::{Config, Launch};
+use sim::{Arg, Config, Launch};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,8 +26,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
     for file in list(&kernels.join("data"), "bin")? {
         copy(&file, &out.join("kernels/data").join(file.file_name().unwrap_or_default()))?;
     }
-    let (mut lines, mut count) = (String::new(), 0);
-    for folder in ["cuda", "triton"] {
+    let (mut lines, mut count, mut theirs, mut left_out) = (String::new(), 0, 0, 0);
+    for folder in ["cuda", "triton", "features"] {
         std::fs::create_dir_all(out.join("kernels").join(folder)).map_err(|e| e.to_string())?;
         for ptx in list(&kernels.join(folder), "ptx")? {
             let text = std::fs::read_to_string(&ptx).map_err(|e| e.to_string())?;
@@ -36,13 +36,27 @@ pub fn run(args: &[String]) -> Result<(), String> {
             if let Some(d) = messages.iter().find(|d| d.is_error()) {
                 return Err(format!("{name}: {}", d.message));
             }
-            let arch = if module.target.iter().any(|t| t.ends_with('a')) { "sm_90a" } else { "sm_90" };
+            let features = folder == "features";
+            let arch = if features || module.target.iter().any(|t| t.ends_with('a')) { "sm_90a" } else { "sm_90" };
+            let mut source = ptx.clone();
+            if features {
+                // Their texts are for the oldest of their chips.
+                source = out.join("kernels").join(folder).join(format!("{name}.ptx"));
+                std::fs::write(&source, crate::chips::retargeted(&text, arch)).map_err(|e| e.to_string())?;
+            }
+            if features && !launched(&ptx, &text)? {
+                left_out += 1;
+                continue;
+            }
             for (who, tool) in [("vendor", &vendor), ("ours", &ours)] {
                 let cubin = out.join("cubin").join(who).join(&name).with_extension("cubin");
+                let _ = std::fs::remove_file(&cubin);
                 let mut command = Command::new(tool);
-                command.args([&format!("-arch={arch}"), "-fmad=false"]).arg(&ptx).arg("-o").arg(&cubin);
+                command.args([&format!("-arch={arch}"), "-fmad=false"]).arg(&source).arg("-o").arg(&cubin);
                 let done = command.output().map_err(|e| e.to_string())?;
-                if !done.status.success() {
+                if features && who == "ours" && !done.status.success() {
+                    theirs += 1;
+                } else if !done.status.success() {
                     return Err(format!("{who} {name}: {}", String::from_utf8_lossy(&done.stderr)));
                 }
             }
@@ -67,8 +81,22 @@ pub fn run(args: &[String]) -> Result<(), String> {
         }
     }
     std::fs::write(out.join("launches.txt"), lines).map_err(|e| e.to_string())?;
+    println!(
+        "of the kernels of features {theirs} have the vendor's code only, {left_out} need what the judge does not launch"
+    );
     println!("{count} launches in {}; run ./judge there on a machine with an sm_90 GPU", out.display());
     Ok(())
+}
+
+/// A kernel of `features` that the judge can launch: for sm_90a, and without textures, surfaces and tensor maps.
+fn launched(ptx: &Path, text: &str) -> Result<bool, String> {
+    let file = ptx.with_extension("basic.toml");
+    let launch = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let launch = Launch::parse(&launch, &mut |_| Err("a file is not wanted here".into()))
+        .map_err(|d| format!("{}: {}", file.display(), d.first().map_or("", |d| &d.message)))?;
+    let plain = |a: &Arg| matches!(a, Arg::Value(_) | Arg::Buffer { .. });
+    let first = text.lines().next().unwrap_or_default();
+    Ok(first.contains("sm_90a") && launch.arrays.is_empty() && launch.args.iter().all(plain))
 }
 
 fn stem(path: &Path) -> String {

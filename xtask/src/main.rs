@@ -1,6 +1,7 @@
 //! What developers run: `cargo xtask oracle | test | conformance | probe-latency | bench | gpu`.
 
 mod bench;
+mod chips;
 mod compare;
 mod conformance;
 mod gpu;
@@ -22,6 +23,8 @@ usage: cargo xtask <command>
   oracle                      install the vendor's tools from PyPI into target/oracle, as black boxes to compare with
   test                        formatting, lints, oracle, all tests, conformance
   conformance [--filter NAME] run every launch of tests/kernels on three engines and compare
+  conformance --chips sm_75,.. [--filter NAME] [--every N]
+                              every launch of tests/kernels by two witnesses on each of these chips
   conformance --sass [--arch sm_XX,..] [--words N] [--quick]
                               the description of SASS against nvdisasm: words of ptxas and N mutated ones a target;
                               --save DIR keeps the words, --from DIR takes them, --every N takes one kernel in N
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Some("conformance") if args.get(1).is_some_and(|a| a == "--instructions") => {
             instructions::run(args.get(2).map_or("", |o| o.as_str()))
         }
+        Some("conformance") if args.get(1).is_some_and(|a| a == "--chips") => chips::run(&args[2..]),
         Some("conformance") => conformance::run(&args[1..]),
         Some("gpu") => gpu::run(&args[1..]),
         Some("probe-latency") => probe::run(&args[1..]),

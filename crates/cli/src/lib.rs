@@ -8,6 +8,7 @@ mod files;
 pub mod nvdisasm;
 mod nvlink;
 mod options;
+mod progress;
 mod ptxas;
 mod report;
 mod run;
@@ -39,7 +40,7 @@ Commands:
   nvlink       link cubins (not supported yet)
   run          run a kernel of a PTX file or cubin on the CPU:
                  run MODULE.{ptx,cubin} --launch FILE.toml [--out DIR] [--arch sm_90] [--engine ptx|sass]
-                 [--timing [--latency global=500,shared=30,constant=40,sectors=2,sms=1]] [--trace]
+                 [--timing [--latency global=500,texture=600,shared=30,constant=40,sectors=2,sms=1]] [--trace]
   check        check a PTX file: check FILE.ptx [--arch sm_90] [--diagnostics vendor|pretty|json]
   lint         look for hazards in the code of a cubin: lint FILE.cubin
   cubin-diff   say what tells two cubins apart: cubin-diff A B

@@ -58,7 +58,9 @@ fn run(args: &[String]) -> Result<u8, String> {
     };
 
     let source = Source::new(path, &text);
-    let config = Config::default();
+    // What is traced is its own progress.
+    let bar = crate::progress::Bar::new(!trace);
+    let config = Config { progress: Some(bar.counters()), ..Config::default() };
     let sass = |cubin: &[u8]| {
         if trace {
             let each = |s: &sim::Step| {
@@ -112,6 +114,7 @@ fn run(args: &[String]) -> Result<u8, String> {
             sim::run_ptx(&module, &launch, &config).map(|o| (o, None))
         }
     };
+    drop(bar);
     let (outcome, estimate) = match outcome {
         Ok(outcome) => outcome,
         Err(fault) => {
@@ -145,16 +148,20 @@ fn run(args: &[String]) -> Result<u8, String> {
     Ok(0)
 }
 
-/// `global=600,shared=25,constant=40,sectors=2,sms=132`: what the estimate assumes, where it is not the default.
+/// `global=600,texture=700,shared=25,constant=40,sectors=2,sms=132`: what the estimate assumes, where it is not the default.
 fn latencies(list: &str) -> Result<Latencies, String> {
     let mut l = Latencies::default();
     for part in list.split(',') {
-        let bad =
-            || format!("--latency takes global=, shared=, constant=, sectors= and sms= with a number, not '{part}'");
+        let bad = || {
+            format!(
+                "--latency takes global=, texture=, shared=, constant=, sectors= and sms= with a number, not '{part}'"
+            )
+        };
         let (name, value) = part.split_once('=').ok_or_else(bad)?;
         let whole = || value.parse::<u32>().map_err(|_| bad());
         match name {
             "global" => l.global = whole()?,
+            "texture" => l.texture = whole()?,
             "shared" => l.shared = whole()?,
             "constant" => l.constant = whole()?,
             "sectors" => l.sectors = value.parse().ok().filter(|&s: &f64| s > 0.0).ok_or_else(bad)?,

@@ -32,6 +32,9 @@ pub use launch::{Arg, Launch};
 pub use machine::timing;
 pub use machine::{Step, run_sass, time_sass, trace_sass, unmodelled};
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 /// How to run.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -45,6 +48,26 @@ pub struct Config {
     pub check_hazards: bool,
     /// Threads of this machine that run clusters; 0 for as many as it has processors.
     pub threads: usize,
+    /// Where the run tells how far it is.
+    pub progress: Option<Arc<Progress>>,
+}
+
+/// How far a launch is: counters that others may look at while it runs.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Clusters of the launch; 0 before it has begun.
+    pub clusters: AtomicU64,
+    /// Those that have ended.
+    pub ended: AtomicU64,
+    /// Warp instructions issued so far.
+    pub instructions: AtomicU64,
+}
+
+impl Progress {
+    fn tell(&self, ended: u64, instructions: u64) {
+        self.ended.store(ended, Ordering::Relaxed);
+        self.instructions.store(instructions, Ordering::Relaxed);
+    }
 }
 
 impl Default for Config {
@@ -55,6 +78,7 @@ impl Default for Config {
             check_races: true,
             check_hazards: true,
             threads: 0,
+            progress: None,
         }
     }
 }

@@ -151,8 +151,12 @@ pub struct Shadow {
     proxied: Clock,
     /// By place: the barriers in shared memory.
     meetings: FxHashMap<(usize, usize), Meeting>,
+    /// Tensor maps that the kernel has changed.
+    pub maps: crate::tensormap::Changes,
     now: u32,
     used: bool,
+    /// By rank: the CTAs of which all threads have exited.
+    ended: u32,
 }
 
 impl Shadow {
@@ -174,8 +178,10 @@ impl Shadow {
             fenced: vec![0; n],
             proxied: vec![0; n],
             meetings: FxHashMap::default(),
+            maps: Default::default(),
             now: 1,
             used: false,
+            ended: 0,
         }
     }
 
@@ -192,6 +198,10 @@ impl Shadow {
         same: bool,
         who: Who,
     ) -> Result<(), MemFault> {
+        if self.ended >> rank & 1 != 0 {
+            let message = format!("the shared memory of the CTA of rank {rank}, which has ended");
+            return Err(MemFault::new(FaultKind::OutOfBounds, message));
+        }
         let (mut word, mut shift, mut left) = (at / 4, at % 4, size as usize);
         while left > 0 {
             let n = left.min(4 - shift);
@@ -406,6 +416,11 @@ impl Shadow {
         self.acquire(warp, &clock);
         self.meetings.entry(place).or_default().ended = clock;
         Ok(())
+    }
+
+    /// All threads of a CTA have exited: its shared memory is no more.
+    pub fn end(&mut self, rank: usize) {
+        self.ended |= 1 << rank;
     }
 
     /// `fence.proxy.async`: what was written so far may be read by asynchronous copies.

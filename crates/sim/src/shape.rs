@@ -136,6 +136,9 @@ pub(crate) fn run<E: Engine>(
     config: &Config,
 ) -> Result<Stats, Box<Fault>> {
     let mut stats = Stats::default();
+    if let Some(p) = &config.progress {
+        p.clusters.store(total, std::sync::atomic::Ordering::Relaxed);
+    }
     let processors = if config.threads == 0 { rayon::current_num_threads() } else { config.threads };
     let mut next = 0;
     if processors > 1 && total > 2 {
@@ -173,6 +176,9 @@ pub(crate) fn run<E: Engine>(
                 stats.thread_instructions += t.threads;
                 stats.cycles = stats.cycles.max(t.cycles);
                 next += 1;
+                if let Some(p) = &config.progress {
+                    p.tell(next, stats.warp_instructions);
+                }
             }
             // The first cluster tells what the others will take.
             let worth = stats.warp_instructions.saturating_mul(total - next) / next.max(1) > WORTH;
@@ -216,7 +222,11 @@ fn one_by_one<E: Engine>(
     let memory = Memory::Whole(std::mem::take(global), 0);
     let mut run = Run { global: memory, budget, threads: 0, cycles: 0, scratch: engine.scratch() };
     let mut active: VecDeque<E::Cluster> = VecDeque::new();
+    let mut ended = numbers.start;
     loop {
+        if let Some(p) = &config.progress {
+            p.tell(ended, config.max_instructions - run.budget);
+        }
         let mut c = match active.pop_front() {
             Some(c) => c,
             None => match numbers.next() {
@@ -225,6 +235,7 @@ fn one_by_one<E: Engine>(
             },
         };
         if engine.step(&mut run, &mut c)? {
+            ended += 1;
             continue;
         }
         active.push_back(c);

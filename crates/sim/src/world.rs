@@ -4,7 +4,7 @@
 use crate::launch::{Arg, Launch};
 use crate::memory::Global;
 use crate::tensormap;
-use crate::texture::Textures;
+use crate::texture::{Handles, Object, Sampler, Textures};
 
 /// The arguments of a launch.
 #[derive(Clone, Debug, Default)]
@@ -20,11 +20,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Puts all into memory. `sizes` are the bytes of the parameters, as many as there are arguments.
+    /// Puts all into memory. `sizes` are the bytes of the parameters, as many as there are arguments; `handles` as the
+    /// engine wants them.
     ///
     /// # Errors
     /// What does not fit.
-    pub fn place(launch: &Launch, sizes: &[usize], global: &mut Global) -> Result<World, String> {
+    pub fn place(launch: &Launch, sizes: &[usize], handles: Handles, global: &mut Global) -> Result<World, String> {
         let mut w = World::default();
         let mut buffers = vec![0; launch.args.len()];
         for (i, arg) in launch.args.iter().enumerate() {
@@ -33,7 +34,7 @@ impl World {
                 w.outputs.push(buffers[i]);
             }
         }
-        w.textures = Textures::place(&launch.arrays, global);
+        w.textures = Textures::place(&launch.arrays, handles, global);
         w.outputs.extend(w.textures.arrays.iter().map(|a| a.base));
         for (i, arg) in launch.args.iter().enumerate() {
             let value = match arg {
@@ -61,6 +62,18 @@ impl World {
             w.binds.push((name.clone(), handle));
         }
         Ok(w)
+    }
+
+    /// A sampler that the module itself describes, where the launch binds none.
+    ///
+    /// # Errors
+    /// None for a sampler.
+    pub fn describe(&mut self, name: &str, s: Sampler) -> Result<(), String> {
+        if !self.binds.iter().any(|b| b.0 == name) {
+            let handle = self.textures.handle(&Object::Sampler(s))?;
+            self.binds.push((name.to_string(), handle));
+        }
+        Ok(())
     }
 
     /// The final contents that the outcome gives.

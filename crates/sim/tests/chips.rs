@@ -85,7 +85,7 @@ fn assertions_stop_the_kernel() {
         let cubin = oracle::compile(&ptxas, &text, &[&format!("-arch={chip}")]).unwrap();
         let f = sim::run_sass(&cubin, &launch(), &config()).unwrap_err();
         assert_eq!((f.kind, f.thread), (FaultKind::Trap, Some([33, 0, 0])), "{f}");
-        assert!(f.message.contains("a.cu:7: assertion failed: x > 0"), "{f}");
+        assert!(f.message.contains("a.cu:7: x > 0: assertion failed: x > 0"), "{f}");
     }
 }
 

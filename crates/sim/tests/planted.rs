@@ -12,6 +12,8 @@
 //! right KIND                      what the vendor's code of the right version ends with, where that is a false alarm
 //! ptx-only                        this case and those after it in the file: the simulator lacks the instructions
 //! launch block 64 grid 1 cluster 1 shared 0
+//! chip sm_90a                     instead of sm_90
+//! entry .maxnreg 64               directives of the kernel
 //! decl .shared .b32 x;            declarations before the kernel
 //! - only in the wrong version
 //! + only in the right version
@@ -19,8 +21,10 @@
 //! ```
 //!
 //! Empty lines and lines with `#` are left out. The kernel has the parameter `p`, a buffer of 1024 bytes that hold 1;
-//! `%rd1` is its address, `%r1` is `%tid.x`.
+//! `%rd1` is its address, `%r1` is `%tid.x`. References named `image` and `pixels` in the declarations are bound to a texture and
+//! a surface of 16 x 8 floats.
 
+use sim::texture::{Array, Object, Sampler};
 use sim::{Arg, Config, Fault, FaultKind, Launch, Place};
 
 #[derive(Clone, Default)]
@@ -37,6 +41,8 @@ struct Case {
     grid: u32,
     cluster: u32,
     shared: u32,
+    chip: String,
+    entry: String,
     decls: Vec<String>,
     body: Vec<(char, String)>,
 }
@@ -47,7 +53,8 @@ fn parse(text: &str) -> Vec<Case> {
     for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         if word == "case" {
-            cases.push(Case { name: rest.into(), block: 64, grid: 1, cluster: 1, ptx_only, ..Case::default() });
+            let chip = "sm_90".into();
+            cases.push(Case { name: rest.into(), block: 64, grid: 1, cluster: 1, ptx_only, chip, ..Case::default() });
             continue;
         }
         if word == "ptx-only" {
@@ -68,6 +75,8 @@ fn parse(text: &str) -> Vec<Case> {
             }
             "sass" => c.sass = Some(rest.into()),
             "right" => c.right = Some(rest.into()),
+            "chip" => c.chip = rest.into(),
+            "entry" => c.entry = rest.into(),
             "launch" => {
                 let words: Vec<&str> = rest.split_whitespace().collect();
                 for pair in words.chunks(2) {
@@ -109,11 +118,19 @@ impl Case {
         let skip = if wrong { '+' } else { '-' };
         let body: Vec<&str> = self.body.iter().filter(|l| l.0 != skip).map(|l| l.1.as_str()).collect();
         format!(
-            ".version 8.6\n.target sm_90\n.address_size 64\n{}\n.visible .entry k(.param .u64 p)\n{{\n.reg .pred %p<8>;\n.reg .b16 %h<8>;\n\
+            ".version 8.6\n.target {}\n.address_size 64\n{}\n.visible .entry k(.param .u64 p) {}\n{{\n.reg .pred %p<8>;\n.reg .b16 %h<8>;\n\
              .reg .b32 %r<32>;\n.reg .b32 %f<8>;\n.reg .b64 %rd<16>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\n{}\nret;\n}}\n",
+            self.chip,
             self.decls.join("\n"),
+            self.entry,
             body.join("\n")
         )
+    }
+
+    fn binds(&self) -> Vec<(String, Object)> {
+        let all = [("image", Object::Texture(0, Sampler::default())), ("pixels", Object::Surface(0))];
+        let used = |name: &str| self.decls.iter().any(|d| d.contains("ref ") && d.contains(name));
+        all.into_iter().filter(|b| used(b.0)).map(|b| (b.0.to_string(), b.1)).collect()
     }
 
     fn launch(&self) -> Launch {
@@ -124,9 +141,15 @@ impl Case {
             cluster: (self.cluster > 1).then_some([self.cluster, 1, 1]),
             shared: self.shared,
             args: vec![Arg::Buffer { data: vec![1; 1024], out: None }],
-            ..Launch::default()
+            arrays: if self.decls.iter().any(|d| d.contains("ref ")) { vec![image()] } else { Vec::new() },
+            binds: self.binds(),
         }
     }
+}
+
+fn image() -> Array {
+    let data = (0..16 * 8).flat_map(|n| (n as f32).to_le_bytes()).collect();
+    Array { name: "image".into(), size: [16, 8, 0], levels: 1, samples: 1, channels: 1, data, ..Array::default() }
 }
 
 fn config() -> Config {
@@ -205,7 +228,7 @@ fn machine_code_is_judged_alike() {
             continue;
         }
         let mut judge = |wrong: bool, want: &str| {
-            let cubin = match testkit::oracle::compile(&ptxas, &c.text(wrong), &["-arch=sm_90"]) {
+            let cubin = match testkit::oracle::compile(&ptxas, &c.text(wrong), &[&format!("-arch={}", c.chip)]) {
                 Ok(cubin) => cubin,
                 Err(e) => return bad.push(format!("{}: ptxas refuses it: {e}", c.name)),
             };

@@ -72,6 +72,24 @@ fn conflicts_sectors_and_latencies() {
     }
 }
 
+/// A fetch takes the latency of textures, which is a parameter.
+#[test]
+fn textures_take_their_time() {
+    let Some(ptxas) = oracle::ptxas() else { return };
+    let folder = testkit::root().join("tests/kernels/features");
+    let text = std::fs::read_to_string(folder.join("tex_2d_linear.ptx")).unwrap();
+    let launch = std::fs::read_to_string(folder.join("tex_2d_linear.basic.toml")).unwrap();
+    let launch = Launch::parse(&launch, &mut |_| Err("no file".into())).unwrap();
+    let cubin = oracle::compile(&ptxas, &text, &["-arch=sm_75"]).unwrap();
+    let l = Latencies::default();
+    let at = |texture: u32| {
+        let (_, t) = sim::time_sass(&cubin, &launch, &Config::default(), &Latencies { texture, ..l }).unwrap();
+        (t.longest, t.lines.iter().find(|l| l.0.starts_with("TEX")).map(|l| l.1.issued))
+    };
+    let (slow, issued) = at(l.texture);
+    assert_eq!((slow - at(l.texture - 250).0, issued), (250, Some(4)));
+}
+
 #[test]
 fn steps_in_order() {
     let Some(cubin) = compile(&kernel(1, 4)) else { return };

@@ -3,6 +3,7 @@ warps), for the chips that their first line names. Every thread reads words of `
 
 import pathlib
 import random
+import struct
 
 HERE = pathlib.Path(__file__).resolve().parent.parent / "features"
 OLD = ["sm_75", "sm_80", "sm_89", "sm_90a"]
@@ -361,10 +362,218 @@ suld.b.2d.b32.trap %r0, [%e7, {%t0, %t1}]; sust.b.2d.b32.zero [%e7, {%t0, %t1}],
        params=HANDLE, launch='[[arg]]\nsurface = { array = "image" }\n' + IMAGE)
 
 
+# Geometries, formats, levels, modes and queries. What a fetch leaves goes to `out` whole.
+Q = ".reg .f32 %q<8>;\n"
+TAKE = "\n" + " ".join(f"mov.b32 %r{k}, %q{k};" for k in range(4))
+FOUR = "{%q0, %q1, %q2, %q3}"
+
+
+def image(size, format="f32", channels=1, layers=0, cube=False, levels=1, samples=1, name="image"):
+    """An array of random texels; floats are small numbers of quarters, so that sums are exact."""
+    rng = random.Random(f"{size}{format}{channels}{layers}{cube}{levels}{samples}")
+    texels = 0
+    for level in range(levels):
+        n = samples * max(layers, 1) * (6 if cube else 1)
+        for side in size:
+            n *= max(side >> level, 1)
+        texels += n
+    count = texels * channels
+    if format == "f32":
+        data = b"".join(struct.pack("<f", rng.randrange(-128, 128) / 4) for _ in range(count))
+    elif format == "f16":
+        data = b"".join(struct.pack("<e", rng.randrange(-128, 128) / 4) for _ in range(count))
+    else:
+        data = rng.randbytes(count * int("".join(c for c in format if c.isdigit())) // 8)
+    text = f'[[array]]\nname = "{name}"\nsize = {list(size)}\nchannels = {channels}\nformat = "{format}"\n'
+    if layers:
+        text += f"layers = {layers}\n"
+    if cube:
+        text += "cube = true\n"
+    if levels > 1:
+        text += f"levels = {levels}\n"
+    if samples > 1:
+        text += f"samples = {samples}\n"
+    return text + f'data = {{ hex = "{data.hex()}" }}\n'
+
+
+def texture(name, instr, arrays, keys="", tail="", before="", take=TAKE, chips=OLD, more=""):
+    """A kernel with the handle of a texture in %e7."""
+    kernel(name, chips, XY + Q + before + f"{instr}{tail};" + take, params=HANDLE + more,
+           launch='[[arg]]\ntexture = { array = "image"' + keys + " }\n" + arrays)
+
+
+# A third coordinate, a layer, small slopes that are powers of two.
+THIRD = "and.b32 %t2, %x2, 0xff; cvt.rn.f32.u32 %q4, %t2; mul.f32 %q4, %q4, 0f3C800000;\n"
+LAYER = "and.b32 %t3, %x3, 3;\n"
+SLOPES = "and.b32 %t2, %x2, 3; cvt.rn.f32.u32 %q4, %t2; ex2.approx.f32 %q4, %q4; mul.f32 %q4, %q4, 0f3D800000; mov.f32 %q5, 0f3D000000;\n"
+LINEAR = ', filter = "linear"'
+WRAP = ', normalized = true, address = "wrap"'
+NORMAL = "mul.f32 %g0, %g0, 0f3D000000; mul.f32 %g1, %g1, 0f3D800000;\n"
+texture("tex_1d", f"tex.1d.v4.f32.f32 {FOUR}, [%e7, {{%g0}}]", image([24]), LINEAR)
+texture("tex_1d_offset", f"tex.1d.v4.f32.f32 {FOUR}, [%e7, {{%g0}}]", image([24], channels=2), tail=", {-3}")
+texture("tex_3d", f"tex.3d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1, %q4, %q4}}]", image([16, 8, 4]), LINEAR, before=THIRD)
+texture("tex_3d_offset", f"tex.3d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1, %q4, %q4}}]", image([16, 8, 4]), before=THIRD, tail=", {1, -2, 1, 0}")
+texture("tex_3d_wrap", f"tex.3d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1, %q4, %q4}}]", image([4, 8, 2]), WRAP, before=THIRD)
+texture("tex_a1d", f"tex.a1d.v4.f32.f32 {FOUR}, [%e7, {{%t3, %g0}}]", image([16], layers=3), LINEAR, before=LAYER)
+texture("tex_a2d", f"tex.a2d.v4.f32.f32 {FOUR}, [%e7, {{%t3, %g0, %g1, %g1}}]", image([16, 8], layers=3), LINEAR, before=LAYER)
+texture("tex_a2d_offset", f"tex.a2d.v4.f32.f32 {FOUR}, [%e7, {{%t3, %g0, %g1, %g1}}]", image([16, 8], layers=4), before=LAYER, tail=", {2, -1}")
+texture("tex_3d_texel", f"tex.3d.v4.f32.s32 {FOUR}, [%e7, {{%t0, %t1, %t2, %t2}}]", image([8, 4, 4]),
+        before="and.b32 %t0, %x0, 7; and.b32 %t1, %x1, 3; and.b32 %t2, %x2, 3;\n")
+texture("tex_1d_texel", f"tex.1d.v4.f32.s32 {FOUR}, [%e7, {{%t0}}]", image([64]), before="and.b32 %t0, %x0, 63;\n")
+texture("tex_a1d_texel", f"tex.a1d.v4.f32.s32 {FOUR}, [%e7, {{%t3, %t0}}]", image([32], layers=4), before=LAYER + "and.b32 %t0, %x0, 31;\n")
+texture("tex_a2d_texel", f"tex.a2d.v4.f32.s32 {FOUR}, [%e7, {{%t3, %t0, %t1, %t1}}]", image([16, 8], layers=4),
+        before=LAYER + "and.b32 %t0, %x0, 15; and.b32 %t1, %x1, 7;\n")
+texture("tex_2dms", f"tex.2dms.v4.f32.s32 {FOUR}, [%e7, {{%t3, %t0, %t1, %t1}}]", image([8, 4], samples=4),
+        before=LAYER + "and.b32 %t0, %x0, 7; and.b32 %t1, %x1, 3;\n")
+texture("tex_a2dms", f"tex.a2dms.v4.f32.s32 {FOUR}, [%e7, {{%t3, %t2, %t0, %t1}}]", image([8, 4], samples=4, layers=2),
+        before=LAYER + "and.b32 %t0, %x0, 7; and.b32 %t1, %x1, 3; and.b32 %t2, %x2, 1;\n")
+# A direction whose longest part is 2 or -2, so that it is divided exactly; which one, two bits tell.
+DIRECTION = """and.b32 %t0, %x0, 0xff; sub.u32 %t0, %t0, 128; cvt.rn.f32.s32 %g0, %t0; mul.f32 %g0, %g0, 0f3C000000;
+and.b32 %t1, %x1, 0xff; sub.u32 %t1, %t1, 128; cvt.rn.f32.s32 %g1, %t1; mul.f32 %g1, %g1, 0f3C000000;
+and.b32 %t2, %x2, 1; setp.eq.u32 %p0, %t2, 0; selp.f32 %q4, 0f40000000, 0fC0000000, %p0;
+bfe.u32 %t2, %x2, 1, 2; setp.eq.u32 %p0, %t2, 0; setp.eq.u32 %p1, %t2, 1;
+selp.f32 %q5, %q4, %g0, %p0; selp.f32 %q6, %q4, %g1, %p1; selp.f32 %q7, %g0, %q4, %p0; selp.f32 %q7, %g1, %q7, %p1;
+"""
+texture("tex_cube", f"tex.cube.v4.f32.f32 {FOUR}, [%e7, {{%q5, %q6, %q7, %q7}}]", image([8, 8], cube=True), before=DIRECTION)
+texture("tex_acube", f"tex.acube.v4.f32.f32 {FOUR}, [%e7, {{%t3, %q5, %q6, %q7}}]", image([4, 4], cube=True, layers=2), before=DIRECTION + LAYER)
+texture("tex_2d_level", f"tex.level.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8], levels=4), WRAP + ', mip_filter = "linear"',
+        before=THIRD + NORMAL, tail=", %q4")
+texture("tex_a2d_level", f"tex.level.a2d.v4.f32.f32 {FOUR}, [%e7, {{%t3, %g0, %g1, %g1}}]", image([16, 8], levels=3, layers=2), WRAP + ", levels = [0.5, 1.5]",
+        before=THIRD + NORMAL + LAYER, tail=", %q4")
+texture("tex_2d_level_texel", f"tex.level.2d.v4.f32.s32 {FOUR}, [%e7, {{%t0, %t1}}]", image([16, 8], levels=3),
+        before="and.b32 %t0, %x0, 3; and.b32 %t1, %x1, 1; and.b32 %t2, %x2, 1;\n", tail=", %t2, {1, 1}")
+texture("tex_base_2d", f"tex.base.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8], levels=3), LINEAR + WRAP, before=NORMAL)
+texture("tex_grad_1d", f"tex.grad.1d.v4.f32.f32 {FOUR}, [%e7, {{%g0}}]", image([32], levels=5), WRAP, before=SLOPES + NORMAL, tail=", {%q4}, {%q5}")
+texture("tex_grad_2d", f"tex.grad.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 16], levels=5), WRAP, before=SLOPES + NORMAL,
+        tail=", {%q4, 0f00000000}, {0f00000000, %q5}")
+texture("tex_grad_a2d", f"tex.grad.a2d.v4.f32.f32 {FOUR}, [%e7, {{%t3, %g0, %g1, %g1}}]", image([16, 16], levels=4, layers=4), WRAP, before=SLOPES + NORMAL + LAYER,
+        tail=", {0f00000000, %q4}, {%q5, 0f00000000}, {1, -1}")
+texture("tex_grad_3d", f"tex.grad.3d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1, %g0, %g0}}]", image([8, 8, 8], levels=4), WRAP, before=SLOPES + NORMAL,
+        tail=", {%q4, 0f00000000, 0f00000000, 0f00000000}, {0f00000000, %q5, 0f00000000, 0f00000000}")
+# The slopes of these are sums that the code makes itself; two bits behind the point keep them exact.
+for name, format, channels, kind in [("u8", "u8", 4, "u32"), ("s8", "s8", 2, "s32"), ("u16", "u16", 4, "u32"), ("s16", "s16", 1, "s32"),
+                                     ("u32", "u32", 2, "u32"), ("s32", "s32", 1, "s32")]:
+    texture(f"tex_2d_{name}", f"tex.2d.v4.{kind}.f32 {{%r0, %r1, %r2, %r3}}, [%e7, {{%g0, %g1}}]", image([16, 8], format, channels), take="")
+for name, format, channels in [("unorm16", "unorm16", 2), ("snorm8", "snorm8", 4), ("snorm16", "snorm16", 1), ("f16", "f16", 4)]:
+    texture(f"tex_2d_{name}", f"tex.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8], format, channels), LINEAR)
+texture("tex_2d_halves", "tex.2d.v4.f16.f32 {%h0, %h1, %h2, %h3}, [%e7, {%g0, %g1}]", image([16, 8], "unorm8", 4), LINEAR,
+        before=".reg .b16 %h<4>;\n".replace("%h<4>", "%h2, %h3"), take="\nmov.b32 %r0, {%h0, %h1}; mov.b32 %r1, {%h2, %h3};")
+texture("tex_2d_pairs", "tex.2d.v2.f16x2.f32 {%r0, %r1}, [%e7, {%g0, %g1}]", image([16, 8], "f16", 4), take="")
+texture("tex_2d_some", f"tex.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8], "unorm8", 4), take="\nmov.b32 %r0, %q1; mov.b32 %r1, %q3;")
+texture("tex_2d_one", f"tex.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8], "unorm8", 4), take="\nmov.b32 %r0, %q2;")
+DEPTH = "and.b32 %t2, %x2, 0xff; sub.u32 %t2, %t2, 128; cvt.rn.f32.s32 %q4, %t2; mul.f32 %q4, %q4, 0f3E800000;\n"
+texture("tex_2d_depth", f"tex.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8]), LINEAR + ', compare = "greater"', before=DEPTH, tail=", %q4")
+texture("tex_a2d_depth", f"tex.a2d.v4.f32.f32 {FOUR}, [%e7, {{%t3, %g0, %g1, %g1}}]", image([16, 8], layers=4), before=DEPTH + LAYER, tail=", %q4")
+texture("tex_2d_level_depth", f"tex.level.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8], levels=2), ', compare = "less"', before=DEPTH,
+        tail=", 0f3F800000, {1, 1}, %q4")
+texture("tex_cube_depth", f"tex.cube.v4.f32.f32 {FOUR}, [%e7, {{%q5, %q6, %q7, %q7}}]", image([8, 8], cube=True), before=DIRECTION + DEPTH, tail=", %q4")
+for c in "ra":
+    texture(f"tld4_{c}_2d", f"tld4.{c}.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8], "unorm8", 4))
+texture("tld4_2d_offset", f"tld4.b.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8], "unorm8", 4), tail=", {5, -7}")
+texture("tld4_2d_depth", f"tld4.r.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8]), before=DEPTH, tail=", %q4")
+texture("tld4_2d_u32", "tld4.g.2d.v4.u32.f32 {%r0, %r1, %r2, %r3}, [%e7, {%g0, %g1}]", image([16, 8], "u16", 2), take="")
+texture("tld4_a2d", f"tld4.r.a2d.v4.f32.f32 {FOUR}, [%e7, {{%t3, %g0, %g1, %g1}}]", image([16, 8], layers=3), before=LAYER)
+texture("tld4_cube", f"tld4.r.cube.v4.f32.f32 {FOUR}, [%e7, {{%q5, %q6, %q7, %q7}}]", image([8, 8], cube=True), before=DIRECTION)
+texture("tex_whether", f"tex.2d.v4.f32.f32 {FOUR}|%p0, [%e7, {{%g0, %g1}}]", image([16, 8]), take=TAKE + " selp.u32 %r3, 7, 9, %p0;")
+# Handles that differ among the lanes of a warp.
+CHOOSE = ".reg .b64 %u; ld.param.u64 %u, [p3]; and.b32 %t2, %x2, 1; setp.eq.u32 %p0, %t2, 0; selp.b64 %e7, %e7, %u, %p0;\n"
+OTHER = '[[arg]]\ntexture = { array = "other", filter = "linear" }\n'
+TWO = image([16, 8]) + image([8, 8], name="other")
+for name, instr, before in [
+    ("tex_handles", f"tex.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", ""),
+    ("tex_handles_texel", f"tex.2d.v4.f32.s32 {FOUR}, [%e7, {{%t0, %t1}}]", "and.b32 %t0, %x0, 7; and.b32 %t1, %x1, 7;\n"),
+    ("tex_handles_level", f"tex.level.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}], 0f00000000", ""),
+    ("tex_handles_grad", f"tex.grad.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}], {{%g0, %g1}}, {{%g1, %g0}}", ""),
+    ("tld4_handles", f"tld4.r.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", ""),
+]:
+    texture(name, instr, OTHER + TWO, before=CHOOSE + before, more=", .param .u64 p3")
+texture("txq_handles", "txq.width.b32 %r0, [%e7]; txq.height.b32 %r1, [%e7]; txq.filter_mode.b32 %r2, [%e7]", OTHER + TWO, before=CHOOSE, more=", .param .u64 p3", take="")
+# Queries.
+MODES = ', filter = "linear", normalized = true, address = ["wrap", "border", "mirror"]'
+for name, asked, arrays, keys in [
+    ("txq_sizes", ["width", "height", "depth", "num_mipmap_levels"], image([8, 4, 2], levels=2), ""),
+    ("txq_layers", ["array_size", "width", "num_samples", "height"], image([8, 4], layers=5), ""),
+    ("txq_format", ["channel_data_type", "channel_order", "normalized_coords", "filter_mode"], image([8, 4], "f16", 2), MODES),
+    ("txq_edges", ["addr_mode_0", "addr_mode_1", "addr_mode_2", "width"], image([8, 4]), MODES),
+]:
+    texture(name, "; ".join(f"txq.{q}.b32 %r{k}, [%e7]" for k, q in enumerate(asked)), arrays, keys, take="")
+texture("txq_level", "txq.level.width.b32 %r0, [%e7], %t2; txq.level.height.b32 %r1, [%e7], %t2", image([16, 8], levels=3), take="", before="and.b32 %t2, %x2, 1;\n")
+
+
+def surface(name, body, arrays, chips=OLD):
+    kernel(name, chips, XY + body, params=HANDLE, launch='[[arg]]\nsurface = { array = "image" }\n' + arrays)
+
+
+# Every thread has a texel of its own: 64 in x, 2 in y.
+OWN = "mov.b32 %t0, %me; mov.b32 %t1, %cta;\n"
+surface("suq", "suq.width.b32 %r0, [%e7]; suq.height.b32 %r1, [%e7]; suq.channel_data_type.b32 %r2, [%e7]; suq.channel_order.b32 %r3, [%e7];", image([8, 4], "snorm16", 4))
+surface("suq_layers", "suq.array_size.b32 %r0, [%e7]; suq.width.b32 %r1, [%e7]; suq.memory_layout.b32 %r2, [%e7];", image([8, 4], "u8", 1, layers=3))
+for name, kind, bytes, store, zero in [("b8", "b8", 1, "%h0", "%h1"), ("b16", "b16", 2, "%h0", "%h1"), ("b32", "b32", 4, "%x2", "%r1"), ("b64", "b64", 8, "%e5", "%e6")]:
+    load = {"b8": "%h1", "b16": "%h1", "b32": "%r1", "b64": "%e6"}[name]
+    give = {"b8": "cvt.u32.u16 %r1, %h1;", "b16": "cvt.u32.u16 %r1, %h1;", "b32": "", "b64": "mov.b64 {%r1, %r2}, %e6;"}[name]
+    make = {"b8": "cvt.u16.u32 %h0, %x2;", "b16": "cvt.u16.u32 %h0, %x2;", "b32": "", "b64": "mov.b64 %e5, {%x2, %x3};"}[name]
+    surface(f"surf_{name}", OWN + f"mul.lo.u32 %t0, %t0, {bytes}; {make}\nsuld.b.2d.{kind}.trap {load}, [%e7, {{%t0, %t1}}]; {give} mov.b32 %r0, %r1;\n"
+            f"sust.b.2d.{kind}.trap [%e7, {{%t0, %t1}}], {store}; suld.b.2d.{kind}.clamp {load}, [%e7, {{%t0, %t1}}]; {give}",
+            image([64, 2], f"u{8 * bytes}" if bytes < 8 else "u32", 1 if bytes < 8 else 2))
+surface("surf_v4", OWN + "shl.b32 %t0, %t0, 4; suld.b.2d.v4.b32.zero {%r0, %r1, %r2, %r3}, [%e7, {%t0, %t1}]; sust.b.2d.v4.b32.zero [%e7, {%t0, %t1}], {%x3, %x2, %x1, %x0};",
+        image([64, 2], "u32", 4))
+surface("surf_v2_b64", OWN + "shl.b32 %t0, %t0, 4; suld.b.2d.v2.b64.zero {%e5, %e6}, [%e7, {%t0, %t1}]; mov.b64 {%r0, %r1}, %e5; mov.b64 {%r2, %r3}, %e6; sust.b.2d.v2.b64.zero [%e7, {%t0, %t1}], {%e6, %e5};",
+        image([64, 2], "u32", 4))
+surface("surf_1d", "shl.b32 %t0, %i, 2; suld.b.1d.b32.trap %r0, [%e7, {%t0}]; sust.b.1d.b32.trap [%e7, {%t0}], %x2; suld.b.1d.b32.zero %r1, [%e7, {9999996}]; suld.b.1d.b32.clamp %r2, [%e7, {9999996}];",
+        image([160], "u32"))
+surface("surf_3d", "and.b32 %t0, %me, 15; shl.b32 %t0, %t0, 2; shr.u32 %t1, %me, 4; suld.b.3d.b32.trap %r0, [%e7, {%t0, %t1, %cta, %cta}]; sust.b.3d.b32.trap [%e7, {%t0, %t1, %cta, %cta}], %x2; suld.b.3d.b32.zero %r1, [%e7, {%t0, %t1, 7, 7}];",
+        image([16, 4, 2], "u32"))
+surface("surf_a2d", "and.b32 %t0, %me, 15; shl.b32 %t0, %t0, 2; shr.u32 %t1, %me, 4; suld.b.a2d.b32.trap %r0, [%e7, {%cta, %t0, %t1, %t1}]; sust.b.a2d.b32.trap [%e7, {%cta, %t0, %t1, %t1}], %x2; suld.b.a2d.b32.clamp %r1, [%e7, {7, 0, 0, 0}];",
+        image([16, 4], "u32", layers=3))
+surface("surf_a1d", "shl.b32 %t0, %me, 2; suld.b.a1d.b32.trap %r0, [%e7, {%cta, %t0}]; sust.b.a1d.b32.trap [%e7, {%cta, %t0}], %x2; suld.b.a1d.b32.zero %r1, [%e7, {5, 0}];", image([64], "u32", layers=2))
+for name, format, channels, value in [("unorm8", "unorm8", 4, "%g"), ("f16", "f16", 2, "%g"), ("s16", "s16", 4, "%x"), ("u8", "u8", 2, "%x"), ("snorm16", "snorm16", 1, "%g")]:
+    four = "mov.b32 %s0, %x0; mov.b32 %s1, %x1; mov.b32 %s2, %x2; mov.b32 %s3, %x3;" if value == "%x" else \
+        "mul.f32 %g0, %g0, 0f3D800000; mov.b32 %s0, %g0; mov.b32 %s1, %g1; neg.f32 %g0, %g0; mov.b32 %s2, %g0; mov.b32 %s3, 0f3F000000;"
+    # Where the texels are read again as words, the formats are seen.
+    words = {"unorm8": 4, "f16": 4, "s16": 8, "u8": 2, "snorm16": 2}[name]
+    kind = "b32" if words >= 4 else "b16"
+    back = "%r0" if words >= 4 else "%h0"
+    surface(f"surf_p_{name}", OWN + f"{four}\nsust.p.2d.v4.b32.trap [%e7, {{%t0, %t1}}], {{%s0, %s1, %s2, %s3}};\nmul.lo.u32 %t0, %t0, {words};\nsuld.b.2d.{kind}.trap {back}, [%e7, {{%t0, %t1}}];" +
+            ("" if words >= 4 else " cvt.u32.u16 %r0, %h0;"), image([64, 2], format, channels))
+surface("surf_p_some", OWN + "sust.p.2d.v2.b32.zero [%e7, {%t0, %t1}], {%x0, %x1}; sust.p.2d.b32.zero [%e7, {%t0, 9}], %x0; shl.b32 %t0, %t0, 3; suld.b.2d.v2.b32.trap {%r0, %r1}, [%e7, {%t0, %t1}];",
+        image([64, 2], "u16", 4))
+# Reductions by all threads on a few words.
+PLACE = "and.b32 %t0, %x0, 12; and.b32 %t1, %x1, 1;\n"
+for op, kind in [("add", "u32"), ("min", "s32"), ("max", "s32"), ("and", "b32"), ("or", "b32"), ("min", "u32"), ("max", "u32")]:
+    suffix = "_u32" if kind == "u32" and op != "add" else ""
+    surface(f"sured_{op}{suffix}", PLACE + f"sured.b.{op}.2d.{kind}.trap [%e7, {{%t0, %t1}}], %x2; sured.b.{op}.2d.{kind}.zero [%e7, {{%t0, 77}}], %x2;", image([4, 2], "u32"))
+surface("sured_u64", "and.b32 %t0, %x0, 24; mov.b64 %e5, {%x2, %x3}; sured.b.add.1d.u64.trap [%e7, {%t0}], %e5;", image([8], "u32"))
+surface("sured_p", "and.b32 %t0, %x0, 3; and.b32 %t1, %x1, 1; sured.p.add.2d.b32.trap [%e7, {%t0, %t1}], %x2; add.u32 %t0, %t0, 4; sured.p.min.2d.b32.trap [%e7, {%t0, %t1}], %x3;", image([8, 2], "s32"))
+surface("sured_p_unsigned", "and.b32 %t0, %x0, 3; and.b32 %t1, %x1, 1; sured.p.max.2d.b32.trap [%e7, {%t0, %t1}], %x2;", image([8, 2], "u32"))
+# References of the module that the launch binds, and the independent mode, in which samplers are apart.
+BIND = '[[bind]]\nname = "{}"\n{} = {{ {} }}\n'
+kernel("tex_reference", OLD, XY + Q + f"tex.2d.v4.f32.f32 {FOUR}, [pixels, {{%g0, %g1}}]; txq.width.b32 %r0, [pixels];" + TAKE, before=".global .texref pixels;",
+       params=HANDLE, launch="[[arg]]\nu64 = 0\n" + image([16, 8]) + BIND.format("pixels", "texture", 'array = "image", filter = "linear"'))
+kernel("surf_reference", OLD, XY + OWN + "shl.b32 %t0, %t0, 2; suld.b.2d.b32.trap %r0, [pixels, {%t0, %t1}]; sust.b.2d.b32.trap [pixels, {%t0, %t1}], %x2;",
+       before=".global .surfref pixels;", params=HANDLE, launch="[[arg]]\nu64 = 0\n" + image([64, 2], "u32") + BIND.format("pixels", "surface", 'array = "image"'))
+SAMPLER = '[[arg]]\nsampler = { filter = "linear", address = "border", border = [4, 0, 0, 1] }\n'
+for name, instr, arrays in [
+    ("independent_2d", f"tex.2d.v4.f32.f32 {FOUR}, [%e7, %u, {{%g0, %g1}}];", image([16, 8])),
+    ("independent_3d", THIRD + f"tex.3d.v4.f32.f32 {FOUR}, [%e7, %u, {{%g0, %g1, %q4, %q4}}];", image([16, 8, 4])),
+    ("independent_grad", SLOPES + f"tex.grad.2d.v4.f32.f32 {FOUR}, [%e7, %u, {{%g0, %g1}}], {{%q4, %q5}}, {{%q5, %q5}};", image([16, 8], levels=3)),
+    ("independent_tld4", f"tld4.r.2d.v4.f32.f32 {FOUR}, [%e7, %u, {{%g0, %g1}}];", image([16, 8])),
+    ("independent_level", f"tex.level.2d.v4.f32.f32 {FOUR}, [%e7, %u, {{%g0, %g1}}], %g1;", image([16, 8], levels=3)),
+]:
+    kernel(f"tex_{name}", OLD, XY + Q + ".reg .b64 %u; ld.param.u64 %u, [p3];\n" + instr + TAKE, params=HANDLE + ", .param .u64 p3",
+           launch='[[arg]]\ntexture = { array = "image" }\n' + SAMPLER + arrays)
+kernel("txq_independent", OLD, XY + ".reg .b64 %u; ld.param.u64 %u, [p3];\ntxq.width.b32 %r0, [%e7]; txq.channel_data_type.b32 %r1, [%e7]; txq.addr_mode_1.b32 %r2, [%u]; txq.filter_mode.b32 %r3, [%u];",
+       params=HANDLE + ", .param .u64 p3", launch='[[arg]]\ntexture = { array = "image" }\n' + SAMPLER + image([16, 8], "snorm8", 2))
+kernel("tex_independent_reference", OLD, XY + Q + f"tex.2d.v4.f32.f32 {FOUR}, [pixels, how, {{%g0, %g1}}];" + TAKE, before=".global .texref pixels;\n.global .samplerref how;", params=HANDLE,
+       launch="[[arg]]\nu64 = 0\n" + image([16, 8]) + BIND.format("pixels", "texture", 'array = "image"') + BIND.format("how", "sampler", 'filter = "linear", address = "border"'))
+kernel("tex_independent_initial", OLD, XY + Q + NORMAL + f"tex.2d.v4.f32.f32 {FOUR}, [pixels, how, {{%g0, %g1}}];" + TAKE,
+       before=".global .texref pixels;\n.global .samplerref how = { addr_mode_0 = wrap, addr_mode_1 = mirror, filter_mode = linear };", params=HANDLE,
+       launch="[[arg]]\nu64 = 0\n" + image([16, 8]) + BIND.format("pixels", "texture", 'array = "image"'))
+
+
 def text(name, chips, body, shared, before, cluster, params):
     return f"""// chips: {' '.join(chips)}
 .version 8.7
-.target {chips[0]}
+.target {chips[0]}{', texmode_independent' if 'independent' in name else ''}
 .address_size 64
 {before}
 .visible .entry {name}(.param .u64 p0, .param .u64 p1{params})

@@ -1,6 +1,7 @@
 //! Barriers of a CTA.
 
 use super::program::{Exec, Program};
+use super::registers::Registers;
 use super::warp::{Stop, Wait, Warp};
 use crate::fault::FaultKind;
 use crate::shadow::{Clock, Shadow};
@@ -29,13 +30,21 @@ pub struct Barriers {
     pub cluster_clock: Clock,
     /// Something arrived or exited since the last look.
     pub changed: bool,
+    /// Registers that its warpgroups hand to each other.
+    pub registers: Registers,
 }
 
 impl Barriers {
     /// For a CTA of so many warps.
     pub fn new(warps: usize) -> Barriers {
         let one = Barrier { arrived: vec![0; warps], ..Barrier::default() };
-        Barriers { list: vec![one; 16], cluster: vec![0; warps], cluster_clock: Clock::new(), changed: false }
+        Barriers {
+            list: vec![one; 16],
+            cluster: vec![0; warps],
+            cluster_clock: Clock::new(),
+            changed: false,
+            registers: Registers::default(),
+        }
     }
 
     /// A thread arrives; says what is wrong with it.
@@ -71,10 +80,12 @@ impl Barriers {
         &mut self.list[id as usize & 15].clock
     }
 
-    /// Threads of a warp arrive at the barrier of the cluster.
-    pub fn cluster_arrive(&mut self, warp: usize, m: u32) {
+    /// Threads of a warp arrive at the barrier of the cluster; gives the first that has done so before in this phase.
+    pub fn cluster_arrive(&mut self, warp: usize, m: u32) -> Option<usize> {
+        let twice = self.cluster[warp] & m;
         self.cluster[warp] |= m;
         self.changed = true;
+        (twice != 0).then(|| twice.trailing_zeros() as usize)
     }
 
     /// True if every living thread of the CTA has arrived at the barrier of the cluster.

@@ -10,7 +10,7 @@ use crate::launch::Launch;
 use crate::memory::{Global, LOCAL_SIZE, MAX_SHARED, SHARED_RESERVED, Window, get};
 use crate::shadow::{Checks, Shadow, Who};
 use crate::shape::{self, Engine, Run, Shape};
-use crate::texture::Textures;
+use crate::texture::{Handles, Sampler, Textures};
 use crate::world::World;
 use crate::{Config, Outcome};
 use ptx::module::{Directive, FuncKind, Module};
@@ -62,7 +62,12 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
     }
     let mut global = Global::new();
     let sizes: Vec<usize> = f.params.iter().map(|v| m.vars[v.index()].size() as usize).collect();
-    let world = World::place(launch, &sizes, &mut global).map_err(bad)?;
+    let mut world = World::place(launch, &sizes, Handles::Marked, &mut global).map_err(bad)?;
+    for v in m.vars.iter().filter(|v| v.ty == ptx::types::ScalarType::SamplerRef) {
+        if let Some(fields) = v.fields.first() {
+            world.describe(&v.name, described(fields)).map_err(bad)?;
+        }
+    }
     let l = layout(m, ptx::module::FuncId(entry as u32), &mut global);
     if l.frames.iter().any(|&n| n > LOCAL_SIZE) {
         return Err(bad(format!("a function needs more than {LOCAL_SIZE} bytes of local memory")));
@@ -102,6 +107,20 @@ pub fn run_ptx(m: &Module, launch: &Launch, config: &Config) -> Result<Outcome, 
     };
     let stats = shape::run(&grid, shape.total(), &mut global, config).map_err(named)?;
     Ok(Outcome { buffers: world.contents(&global), printed: global.printed, stats })
+}
+
+/// The sampler that an initialiser describes: names and values.
+fn described(fields: &[(String, String)]) -> Sampler {
+    let field = |name: &str| fields.iter().find(|f| f.0 == name).map(|f| f.1.as_str());
+    let edge = |name: &str| {
+        let words = ["wrap", "mirror", "clamp_ogl", "clamp_to_edge", "clamp_to_border"];
+        field(name).and_then(|v| words.iter().position(|w| *w == v)).map(|n| n as u8)
+    };
+    Sampler::described(
+        [edge("addr_mode_0"), edge("addr_mode_1"), edge("addr_mode_2")],
+        field("filter_mode").map(|v| v == "linear"),
+        field("force_unnormalized_coords").is_some_and(|v| v != "0"),
+    )
 }
 
 struct Grid<'a> {
@@ -151,9 +170,20 @@ impl Engine for Grid<'_> {
             let mut alive = false;
             for (rank, cta) in c.ctas.iter_mut().enumerate() {
                 self.cta_turn(run, cta, (rank, &mut c.shared, &mut c.shadow))?;
-                alive |= cta.warps.iter().any(|w| w.alive != 0);
+                if cta.warps.iter().all(|w| w.alive == 0) {
+                    c.shadow.end(rank);
+                } else {
+                    alive = true;
+                }
             }
             if !alive {
+                for cta in &c.ctas {
+                    if let Some((pc, warp)) = cta.barriers.registers.missing() {
+                        let message = "setmaxnreg waits for registers that no other warpgroup gives up".into();
+                        let stop = Stop { kind: FaultKind::Deadlock, message, lane: 0, pc, earlier: None };
+                        return Err(self.fault(stop, cta.index, warp));
+                    }
+                }
                 return Ok(true);
             }
             let waits = |w: &Warp| (0..32).any(|i| w.waiting >> i & 1 != 0 && w.wait[i] == Wait::Cluster);

@@ -12,6 +12,7 @@ mod layout;
 mod matrix;
 mod mbarrier;
 mod program;
+mod registers;
 mod sparse;
 mod warp;
 mod wgmma;

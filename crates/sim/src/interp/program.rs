@@ -359,6 +359,8 @@ pub struct TextureOp {
     pub lod: LodFrom,
     /// Texels added.
     pub offset: SmallVec<[Slot; 4]>,
+    /// A depth that texels are compared with.
+    pub compare: Option<Slot>,
     /// `tld4`: the component.
     pub gather: Option<usize>,
 }
@@ -501,6 +503,8 @@ pub enum WgmmaOp {
     Wait(u32),
     /// `.mma_async`
     Product(WgmmaProduct),
+    /// `setmaxnreg`: to more registers, and how many.
+    Registers(bool, u32),
 }
 
 /// Groups of asynchronous copies.
@@ -564,6 +568,8 @@ pub enum Exec {
     Stack { d: Slot, how: Stack },
     /// `fence.proxy.async`
     ProxyFence,
+    /// `fence.proxy.tensormap`: a release; or an acquire, of the map at an address.
+    MapFence(Option<Addr>),
     /// `mbarrier`
     Mbarrier(Box<Mbarrier>),
     /// `cp.async.bulk`
@@ -596,7 +602,8 @@ pub enum Exec {
     /// `aligned`: all threads of the warp must come to the same instruction.
     Barrier { id: Slot, count: Slot, wait: bool, aligned: bool, red: Option<BarRed> },
     /// `barrier.cluster.arrive`, `.wait`
-    ClusterArrive,
+    /// With `release` it tells what the thread has done.
+    ClusterArrive { release: bool },
     /// See [`Exec::ClusterArrive`].
     ClusterWait,
     /// A warp-wide operation with its member mask.
@@ -692,4 +699,6 @@ pub struct Program {
     pub entry: u32,
     /// It has `wgmma`.
     pub warpgroups: bool,
+    /// `.maxnreg` of the kernel: what `setmaxnreg` starts from.
+    pub registers: Option<u32>,
 }

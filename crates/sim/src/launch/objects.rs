@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tensormap::{Im2col, Interleave, Swizzle, TensorMap, Type};
-use crate::texture::{Array, Edge, Format, Object, Sampler};
+use crate::texture::{Array, Compare, Edge, Format, Object, Sampler};
 
 type Value<'i> = Spanned<DeValue<'i>>;
 /// The name of an array, and where it is written.
@@ -140,7 +140,7 @@ impl Reader<'_> {
 
     /// `texture = { ... }`, `surface = { ... }`, `sampler = { ... }`; the array stays a name until all are known.
     pub(super) fn object(&mut self, kind: &str, v: &Value<'_>) -> Option<(Object, Option<Named>)> {
-        const KNOWN: &str = "array, address, filter, mip_filter, normalized, border, bias and levels";
+        const KNOWN: &str = "array, address, filter, mip_filter, normalized, border, bias, levels and compare";
         let table = self.table(v, kind)?;
         let (mut s, mut array) = (Sampler::default(), None);
         let filter = [("nearest", false), ("linear", true)];
@@ -164,6 +164,7 @@ impl Reader<'_> {
                 "border" => s.border = self.reals(value, name)?,
                 "bias" => s.bias = self.real(value, name)?,
                 "levels" => s.levels = Some(self.reals(value, name)?),
+                "compare" => s.compare = self.word(value, name, &Compare::ALL)?,
                 other => return self.unknown(key.span(), other, KNOWN),
             }
         }

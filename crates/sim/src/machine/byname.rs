@@ -53,7 +53,7 @@ pub(super) fn take(words: &mut Vec<String>, word: &str) -> bool {
     at.map(|at| words.remove(at)).is_some()
 }
 
-fn size(words: &mut Vec<String>) -> (u8, bool) {
+pub(super) fn size(words: &mut Vec<String>) -> (u8, bool) {
     for (word, size, sign) in
         [("U8", 1, false), ("S8", 1, true), ("U16", 2, false), ("S16", 2, true), ("64", 8, false), ("128", 16, false)]
     {
@@ -153,7 +153,11 @@ impl Decoder<'_> {
             }
             "CALL" | "RET" if take(w, "ABS") => {
                 if inst.slot(S::Ra).is_none() {
-                    return gap("a function of another section");
+                    let Some(&to) = self.image.calls.get(&self.pc) else { return gap("a target that nothing tells") };
+                    let (low, high) = (self.k(to as u32), self.k((to >> 32) as u32));
+                    let p = Self::p(inst, S::Pp);
+                    inst.all();
+                    return Ok(Exec::Jump { p, low, high: Some(high), base: 0 });
                 }
                 let base = Self::imm(inst, S::Offset).unwrap_or(0);
                 let (low, high) = (self.src(inst, S::Ra)?, self.word(inst, S::Ra, 1)?);
@@ -171,17 +175,17 @@ impl Decoder<'_> {
             }
             "DEPBAR" => {
                 let waits = Self::imm(inst, S::Waits).unwrap_or(0);
-                let more = Self::imm(inst, S::Sb).unwrap_or(0);
+                let counted = Self::imm(inst, S::Sb).unwrap_or(0);
+                let pending = Self::imm(inst, S::Pending);
                 take(w, "LE");
-                if more != 0 && Self::imm(inst, S::Pending).unwrap_or(0) != 0 {
-                    return gap("a count of a scoreboard");
-                }
-                let also = if more != 0 { 1 << more } else { 0 };
-                let groups = match Self::imm(inst, S::Pending) {
-                    Some(n) if more == 0 => Some(n as u32),
-                    _ => None,
+                let also = if pending == Some(0) || counted != 0 && pending.is_none() { 1 << counted } else { 0 };
+                let (groups, all_but) = match pending {
+                    // Groups of copies count on the first scoreboard.
+                    Some(n) if counted == 0 => (Some(n as u32), None),
+                    Some(n) if n > 0 => (None, Some((counted as u8, n as u32))),
+                    _ => (None, None),
                 };
-                Exec::WaitFor { scoreboards: (waits | also) as u8, groups }
+                Exec::WaitFor { scoreboards: (waits | also) as u8, groups, all_but }
             }
             "BMOV" => {
                 let bar = form.slots.iter().find(|s| s.kind == SlotKind::Reg(File::Bar)).map(|s| s.name);
@@ -212,6 +216,8 @@ impl Decoder<'_> {
                 return Ok(Exec::Nop);
             }
             "HGMMA" | "IGMMA" | "QGMMA" | "BGMMA" => return self.gmma(inst),
+            "TEX" | "TLD" | "TLD4" | "TXD" | "TXQ" => return self.texture(inst, w),
+            "SULD" | "SUST" | "SURED" => return self.surface(inst, w),
             "WARPGROUP" => {
                 if take(w, "ARRIVE") {
                     Exec::GroupArrive
@@ -261,6 +267,21 @@ impl Decoder<'_> {
                 let addr = self.shown_address(inst, 0, true)?;
                 let d = Self::gpr(inst, S::Rd);
                 Exec::Load(Load { space: Space::Global, addr, size, sign: false, d, strong: true, poll: false })
+            }
+            "USETMAXREG" if take(w, "CTAPOOL") => {
+                // There are always enough: who asks for what it may not have is told by the interpreter of PTX.
+                let granted = Self::p(inst, S::Pu);
+                if take(w, "DEALLOC") {
+                    inst.all();
+                    return Ok(Exec::Nop);
+                }
+                if !take(w, "TRY_ALLOC") {
+                    return gap("this form");
+                }
+                inst.all();
+                let (zero, f): (_, AluFn) = (self.k(0), Box::new(|_, o| o.p = [u32::MAX; 2]));
+                let pout = [granted, Pred::TRUE];
+                return Ok(Exec::Alu { s: [zero; 6], n: 0, pin: [Pred::TRUE; 3], d: Dst::None, nd: 0, pout, f });
             }
             "BRA" | "CALL" | "RET" => {
                 let target = form.slots.iter().find(|s| s.kind == SlotKind::Target).map(|s| s.name);

@@ -174,6 +174,9 @@ impl Engine for Grid<'_> {
                     }
                 }
                 released |= self.settle(cta, &mut c.shadow, first)?;
+                if cta.warps.iter().all(|w| w.alive == 0) {
+                    c.shadow.end(rank);
+                }
             }
             if c.ctas.iter().all(|cta| cta.warps.iter().all(|w| w.alive == 0)) {
                 for w in c.ctas.iter().flat_map(|cta| &cta.warps) {
@@ -289,6 +292,8 @@ impl Grid<'_> {
             banks: &self.image.banks,
             global: &mut run.global,
             shared,
+            textures: &self.image.world.textures,
+            system: &self.image.system,
             constant: &self.image.constant,
             param: &self.image.param,
             budget: &mut run.budget,

@@ -86,6 +86,8 @@ pub struct Hazards {
     /// A bit for each register of `reads` that has any.
     reading: [u64; COUNT.div_ceil(64)],
     epoch: [u32; 6],
+    /// By scoreboard: who of those that set it has ended, before all have.
+    done: [u64; 6],
     set: [u64; 6],
     /// By scoreboard: instructions that set it since it was last waited for; true where they release it with results.
     holders: [Vec<(u8, u8, u64, bool)>; 6],
@@ -144,7 +146,7 @@ fn look_up(p: &Program, first: (u32, u8), second: (u32, Access), again: bool, sm
 pub fn queues(class: Class) -> (u8, u8) {
     use Class::*;
     match class {
-        Shared | Shuffle | Barrier | Fence => (0, 0),
+        Shared | Shuffle | Movm | Barrier | Fence => (0, 0),
         // Results of global and local memory come when they come.
         Global => (0, 1),
         Local => (0, 2),
@@ -171,6 +173,7 @@ impl Hazards {
             reading: [0; COUNT.div_ceil(64)],
             reads: vec![SmallVec::new(); COUNT],
             epoch: [0; 6],
+            done: [0; 6],
             set: [0; 6],
             holders: Default::default(),
             read_done: [0; QUEUES],
@@ -184,7 +187,7 @@ impl Hazards {
         match w.until {
             Until::Fixed => false,
             Until::Queue => w.seq > self.result_done[w.queue as usize],
-            Until::Scoreboard(sb, e) => self.epoch[sb as usize] == e,
+            Until::Scoreboard(sb, e) => self.epoch[sb as usize] == e && w.seq > self.done[sb as usize],
         }
     }
 
@@ -203,6 +206,21 @@ impl Hazards {
             }
         }
         self.holders[sb] = holders;
+    }
+
+    /// Waits until only `n` of those who set a scoreboard are under way: they end in the order in which they began.
+    pub fn wait_but(&mut self, sb: usize, n: usize) {
+        let ended = self.holders[sb].len().saturating_sub(n);
+        for (read, result, seq, with_results) in self.holders[sb].drain(..ended) {
+            self.done[sb] = self.done[sb].max(seq);
+            let queues = if with_results { [read, result] } else { [read, read] };
+            let done = &mut self.read_done[read as usize];
+            *done = (*done).max(seq);
+            for q in queues.into_iter().filter(|_| with_results) {
+                let done = &mut self.result_done[q as usize];
+                *done = (*done).max(seq);
+            }
+        }
     }
 
     /// An instruction issues for the lanes `group`, of which `active` execute it.

@@ -1,75 +1,18 @@
 //! A kernel of a cubin in memory: code, constant banks, globals, parameters.
 
+use super::chip::Chip;
 use crate::launch::Launch;
-use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, SHARED_RESERVED, Window};
+use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, Window, get};
+use crate::texture::{Sampler, Table};
 use crate::world::World;
 use cubin::elf::{Elf, Section};
+use rustc_hash::FxHashMap;
 
 /// Value of R1 when a kernel starts: the end of the local memory of a thread, which grows down.
 pub const STACK_TOP: u32 = 0x10000;
 
 /// Where the functions lie that the system provides, 16 bytes apart: no code can lie there.
 pub const SYSTEM: u64 = 0x7a00_0000_0000;
-/// Those functions.
-pub const SYSTEM_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
-
-/// Where the words of bank 0 lie that the driver fills, and what else of a launch differs between chips: read off what the
-/// vendor's code for each chip loads. `None`: no code of that chip reads it.
-struct Layout {
-    /// Generic bases of shared memory and of bank 0.
-    shared_base: Option<usize>,
-    bank_base: Option<usize>,
-    /// End of the parameters, relative to the base of bank 0.
-    param_end_offset: Option<usize>,
-    const_base: usize,
-    /// Size of the shared memory of a CTA together with that of others.
-    aggr_shared: Option<usize>,
-    /// Words of clusters.
-    clusters: bool,
-    /// Addresses of the first and past the last byte of the parameters.
-    param_address: Option<usize>,
-    descriptor: Option<usize>,
-    params: usize,
-    /// Bytes at the start of shared memory that belong to the system.
-    reserved: u32,
-}
-
-const TURING: Layout = Layout {
-    shared_base: Some(0x18),
-    bank_base: Some(0x40),
-    param_end_offset: Some(0x114),
-    const_base: 0x50,
-    aggr_shared: None,
-    clusters: false,
-    param_address: None,
-    descriptor: None,
-    params: 0x160,
-    reserved: 0,
-};
-const AMPERE: Layout = Layout { param_end_offset: Some(0x12c), descriptor: Some(0x118), ..TURING };
-const HOPPER: Layout = Layout {
-    shared_base: None,
-    bank_base: None,
-    param_end_offset: None,
-    const_base: 0xd0,
-    aggr_shared: Some(0x13c),
-    clusters: true,
-    param_address: Some(0x198),
-    descriptor: Some(0x208),
-    params: 0x210,
-    reserved: SHARED_RESERVED,
-};
-
-impl Layout {
-    fn of(sm: u16) -> Option<&'static Layout> {
-        Some(match sm {
-            75 => &TURING,
-            80..=89 => &AMPERE,
-            90 => &HOPPER,
-            _ => return None,
-        })
-    }
-}
 
 /// Words that lie at the same place on all these chips.
 mod bank0 {
@@ -101,19 +44,64 @@ pub struct Image {
     pub reserved: u32,
     /// Buffers, arrays and objects of the launch.
     pub world: World,
+    /// Functions that the file does not have, by their number behind [`SYSTEM`].
+    pub system: Vec<String>,
+    /// Where calls lead whose target a relocation tells, by the number of the instruction.
+    pub calls: FxHashMap<u32, u64>,
     /// The SM number of the file.
     pub sm: u16,
     /// Registers of a thread.
     pub registers: u32,
 }
 
+/// Types of relocations, by what the vendor's tool writes for a construct.
+mod reloc {
+    /// A 64-bit address.
+    pub const ADDRESS: u32 = 2;
+    /// A 64-bit handle of a texture, in a variable.
+    pub const HANDLE: u32 = 4;
+    /// A handle of a texture, in bank 0.
+    pub const TEXTURE: u32 = 6;
+    /// The sampler of the handle at this place.
+    pub const SAMPLER: u32 = 7;
+    /// A handle of a surface.
+    pub const SURFACE: u32 = 0x34;
+    /// The lower and the upper half of an address, in an immediate of 32 bits.
+    pub const LOW: u32 = 0x38;
+    /// See [`LOW`].
+    pub const HIGH: u32 = 0x39;
+    /// The target of a call, before sm_90 and since.
+    pub const CALL: u32 = 0x3a;
+    /// See [`CALL`].
+    pub const CALL_64: u32 = 0x4b;
+    /// Those that hold an address.
+    pub const ADDRESSES: [u32; 5] = [ADDRESS, LOW, HIGH, CALL, CALL_64];
+    /// Bytes of an entry in a table of textures, samplers or surfaces.
+    pub const ENTRY_SIZE: u32 = 0x37;
+    /// A handle of a sampler in a word of its own.
+    pub const SAMPLER_APART: u32 = 0x65;
+    /// Those for references of the module.
+    pub const REFERENCES: [u32; 5] = [HANDLE, TEXTURE, SAMPLER, SURFACE, SAMPLER_APART];
+}
+
+/// Code of the attribute of samplers that take coordinates that are not normalised; the vendor's tool lists it so.
+const SAMPLER_FORCE_UNNORMALIZED: u8 = 0x13;
+
 /// Largest section of globals, in bytes.
 const MAX_GLOBAL: u64 = 1 << 32;
+/// What the symbol of a kernel has beside its binding.
+const ENTRY: u8 = 0x10;
+/// Type of the symbol of a function.
+const FUNCTION: u8 = 2;
 /// Section type of relocations without addends.
 const REL: u32 = 9;
 
 fn section<'a>(elf: &'a Elf, name: &str) -> Option<&'a Section> {
     elf.section(name).map(|s| s.1)
+}
+
+fn set_immediate(word: &mut u128, value: u32) {
+    *word = *word & !(0xffff_ffff << 32) | (value as u128) << 32;
 }
 
 fn put32(data: &mut [u8], at: usize, value: u32) {
@@ -129,6 +117,24 @@ fn put64(data: &mut [u8], at: usize, value: u64) {
 }
 
 impl Image {
+    /// Code alone, with banks of zeros, as no launch has it.
+    pub fn of_code(code: Vec<u128>, sm: u16) -> Image {
+        let bank = || Window { start: 0, data: vec![0; 1 << 16] };
+        Image {
+            code,
+            banks: (0..8).map(|_| bank()).collect(),
+            param: bank(),
+            constant: bank(),
+            shared: 0,
+            reserved: 0,
+            world: World::default(),
+            system: Vec::new(),
+            calls: FxHashMap::default(),
+            sm,
+            registers: 0,
+        }
+    }
+
     /// Loads the kernel that a launch names, with its arguments and globals in `global`.
     ///
     /// # Errors
@@ -137,12 +143,13 @@ impl Image {
         launch.check()?;
         let elf = Elf::read(bytes).map_err(|d| d.message)?;
         let sm = elf.sm();
-        let layout = Layout::of(sm)
+        let layout = Chip::of(sm)
             .ok_or_else(|| format!("the simulator runs code for sm_75, sm_80 to sm_89 and sm_90, not sm_{sm}"))?;
         let name = &launch.kernel;
         let text = section(&elf, &format!(".text.{name}"))
             .ok_or_else(|| format!("there is no kernel '{name}' in the cubin"))?;
-        let code = text.data.chunks_exact(16).map(|w| u128::from_le_bytes(w.try_into().unwrap())).collect();
+        let mut code: Vec<u128> =
+            text.data.chunks_exact(16).map(|w| u128::from_le_bytes(w.try_into().unwrap())).collect();
         let params = parameters(&elf, name).ok_or("the parameter description of the kernel is damaged")?;
         if params.len() != launch.args.len() {
             return Err(format!(
@@ -154,7 +161,7 @@ impl Image {
         let mut bank0 = section(&elf, &format!(".nv.constant0.{name}")).map(|s| s.data.clone()).unwrap_or_default();
         bank0.resize(bank0.len().max(layout.params), 0);
         let sizes: Vec<usize> = params.iter().map(|p| p.1).collect();
-        let world = World::place(launch, &sizes, global)?;
+        let mut world = World::place(launch, &sizes, layout.handles, global)?;
         for (i, value) in world.values.iter().enumerate() {
             let (offset, size) = params[i];
             if size != value.len() {
@@ -180,25 +187,105 @@ impl Image {
                 sections[i] = Some(global.alloc(data, s.align, format!("section {}", s.name)));
             }
         }
+        let symbols = elf.symbols().map_err(|d| d.message)?;
+        let mut system: Vec<String> = Vec::new();
+        let mut calls = FxHashMap::default();
+        // Functions in sections of their own lie behind the kernel.
+        let mut texts: Vec<Option<u64>> = vec![None; elf.sections.len()];
+        for (i, s) in elf.sections.iter().enumerate() {
+            let entry = symbols.iter().any(|y| y.shndx as usize == i && y.kind == FUNCTION && y.other & ENTRY != 0);
+            if s.name == text.name {
+                texts[i] = Some(0);
+            } else if s.name.starts_with(".text.") && !entry {
+                texts[i] = Some(16 * code.len() as u64);
+                code.extend(s.data.chunks_exact(16).map(|w| u128::from_le_bytes(w.try_into().unwrap())));
+            }
+        }
         let mut data: Vec<Option<Vec<u8>>> =
             elf.sections.iter().map(|s| s.name.starts_with(".nv.constant").then(|| s.data.clone())).collect();
-        let symbols = elf.symbols().map_err(|d| d.message)?;
+        for (symbol, sampler) in samplers(&elf) {
+            if let Some(s) = symbols.get(symbol as usize) {
+                world.describe(&s.name, sampler)?;
+            }
+        }
+        let independent = attributes(&elf).iter().any(|a| a.code == cubin::attr::TEXMODE_INDEPENDENT);
+        if !launch.arrays.is_empty() {
+            let kinds = [if independent { Table::Textures } else { Table::Unified }, Table::Samplers, Table::Surfaces];
+            for (kind, at) in kinds.into_iter().zip(layout.tables) {
+                let table = global.alloc(world.textures.table(kind), 256, format!("table of {kind:?}"));
+                put64(&mut bank0, at, table);
+            }
+        }
+        // Handles of references, in the bank of the kernel and in variables; those of samplers complete those of textures.
+        let mut references: Vec<_> =
+            elf.sections.iter().flat_map(|t| t.relocs().into_iter().map(move |r| (t, r))).collect();
+        references.retain(|(_, r)| reloc::REFERENCES.contains(&r.kind));
+        references.sort_by_key(|(_, r)| r.kind == reloc::SAMPLER);
+        let bank0_number = elf.sections.iter().position(|s| s.name == format!(".nv.constant0.{name}"));
+        for (t, r) in references {
+            let Some(symbol) = symbols.get(r.symbol as usize) else { continue };
+            let bound = world.binds.iter().find(|b| b.0 == symbol.name).map(|b| b.1);
+            let target = t.info as usize;
+            if r.kind == reloc::HANDLE {
+                if let (Some(handle), Some(Some(at))) = (bound, sections.get(target)) {
+                    global.store(at.wrapping_add(r.offset), 8, handle).map_err(|e| e.message)?;
+                }
+                continue;
+            }
+            if Some(target) != bank0_number {
+                continue;
+            }
+            let handle = bound.ok_or_else(|| format!("the launch binds nothing to '{}'", symbol.name))? as u32;
+            let at = r.offset as usize;
+            let old = bank0.get(at..at + 4).map_or(0, |b| u32::from_le_bytes(b.try_into().unwrap()));
+            let word = if r.kind == reloc::SAMPLER { old & 0xfffff | handle << 20 } else { handle };
+            put32(&mut bank0, at, word);
+        }
         for (table, r) in elf.sections.iter().flat_map(|t| t.relocs().into_iter().map(move |r| (t, r))) {
             let Some(symbol) = symbols.get(r.symbol as usize) else { continue };
-            // Type 2 is a 64-bit address; others concern code and debugging.
-            if r.kind != 2 {
+            let place = texts.get(table.info as usize).copied().flatten().map(|base| (base + r.offset) / 16);
+            let word = place.and_then(|n| code.get_mut(n as usize));
+            if r.kind == reloc::ENTRY_SIZE
+                && let Some(word) = word
+            {
+                set_immediate(word, Table::ENTRY);
+                continue;
+            }
+            if !reloc::ADDRESSES.contains(&r.kind) {
                 continue;
             }
             let base = match sections.get(symbol.shndx as usize) {
                 Some(Some(base)) => *base,
-                // The code of the kernel and of its functions begins at 0.
-                _ if elf.sections.get(symbol.shndx as usize).is_some_and(|s| s.name == text.name) => 0,
-                _ => match SYSTEM_FUNCTIONS.iter().position(|f| *f == symbol.name) {
-                    Some(n) => SYSTEM + 16 * n as u64,
-                    None => continue,
-                },
+                _ if texts.get(symbol.shndx as usize).is_some_and(|t| t.is_some()) => {
+                    texts[symbol.shndx as usize].unwrap_or(0)
+                }
+                // Of the system, or missing: an error where it is called.
+                _ if symbol.shndx == 0 && symbol.kind == FUNCTION => {
+                    let known = system.iter().position(|f| *f == symbol.name);
+                    SYSTEM
+                        + 16 * known.unwrap_or_else(|| {
+                            system.push(symbol.name.clone());
+                            system.len() - 1
+                        }) as u64
+                }
+                _ => continue,
             };
             let value = base.wrapping_add(symbol.value).wrapping_add(r.addend as u64);
+            if let (Some(word), Some(n)) = (word, place) {
+                let old = if table.kind == REL { (*word >> 32) as u32 as u64 } else { 0 };
+                match r.kind {
+                    reloc::LOW => set_immediate(word, value.wrapping_add(old) as u32),
+                    reloc::HIGH => set_immediate(word, (value.wrapping_add(old) >> 32) as u32),
+                    reloc::CALL | reloc::CALL_64 => {
+                        calls.insert(n as u32, value);
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+            if r.kind != reloc::ADDRESS {
+                continue;
+            }
             let target = table.info as usize;
             if let Some(Some(at)) = sections.get(target) {
                 // A table without addends finds them in place.
@@ -234,6 +321,8 @@ impl Image {
             shared: shared.max(reserved),
             reserved,
             world,
+            system,
+            calls,
             sm,
             registers: text.info >> 24,
         })
@@ -271,8 +360,32 @@ fn parameters(elf: &Elf, kernel: &str) -> Option<Vec<(usize, usize)>> {
     Some(params)
 }
 
+/// The attributes of the module.
+fn attributes(elf: &Elf) -> Vec<cubin::attr::Attr> {
+    section(elf, ".nv.info").and_then(|s| cubin::attr::read(&s.data).ok()).unwrap_or_default()
+}
+
+/// The samplers that the module describes, by the number of their symbol: each edge and the filter a byte, 0xff where it says
+/// nothing.
+fn samplers(elf: &Elf) -> Vec<(u32, Sampler)> {
+    let attrs = attributes(elf);
+    let words = |code: u8| {
+        let all = attrs.iter().filter(move |a| a.code == code);
+        all.filter_map(|a| match &a.value {
+            cubin::attr::Value::Bytes(b) if b.len() >= 8 => Some((get(b, 0, 4) as u32, get(b, 4, 4) as u32)),
+            _ => None,
+        })
+    };
+    let forced = |symbol: u32| words(SAMPLER_FORCE_UNNORMALIZED).any(|w| w.0 == symbol && w.1 != 0);
+    let described = |(symbol, word): (u32, u32)| {
+        let byte = |n: u32| Some((word >> (8 * n)) as u8).filter(|&b| b != 0xff);
+        (symbol, Sampler::described([byte(0), byte(1), byte(2)], byte(3).map(|b| b == 1), forced(symbol)))
+    };
+    words(cubin::attr::SAMPLER_INIT).map(described).collect()
+}
+
 /// The words of bank 0 that the driver fills.
-fn system_words(bank: &mut [u8], layout: &Layout, launch: &Launch, param_bytes: u64) {
+fn system_words(bank: &mut [u8], layout: &Chip, launch: &Launch, param_bytes: u64) {
     let cluster = launch.cluster.unwrap_or([1; 3]);
     for i in 0..3 {
         put32(bank, bank0::BLOCK + 4 * i, launch.block[i]);

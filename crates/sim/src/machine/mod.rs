@@ -2,6 +2,7 @@
 
 mod alu;
 mod byname;
+mod chip;
 mod decode;
 mod gmma;
 mod grid;

@@ -273,6 +273,99 @@ pub struct AsyncStore {
     pub reduce: Option<AtomFn>,
 }
 
+/// Where a texture instruction has its handle from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum HandleFrom {
+    /// Constants, or uniform registers: the handle, and for the chips that have one the word of the sampler.
+    Words([Src; 2]),
+    /// A register.
+    Register(u8),
+}
+
+/// What a texture instruction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextureWhat {
+    /// `TEX`, with coordinates.
+    Sample,
+    /// `TLD`, with numbers of texels.
+    Load,
+    /// `TLD4` of a component.
+    Gather(usize),
+    /// `TXD`, with gradients.
+    Gradients,
+    /// `TXQ`: sizes.
+    Sizes,
+}
+
+/// Where `TEX` and `TLD` have the level from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelFrom {
+    /// How coordinates differ in the four lanes of a quad.
+    Quad,
+    /// The first level.
+    Zero,
+    /// A register.
+    Register(u8),
+}
+
+/// `TEX`, `TLD`, `TLD4`, `TXD`, `TXQ`: which registers hold what; 255 is zero.
+#[allow(missing_docs)]
+pub struct TextureOp {
+    pub what: TextureWhat,
+    pub dims: usize,
+    pub cube: bool,
+    pub handle: HandleFrom,
+    pub layer: Option<u8>,
+    pub coordinates: [u8; 3],
+    pub level: LevelFrom,
+    pub offset: Option<u8>,
+    pub sample: Option<u8>,
+    /// A depth that texels are compared with.
+    pub compare: Option<u8>,
+    /// How the coordinates change to the right and downward.
+    pub slopes: [[u8; 3]; 2],
+    /// Results are halves, rounded this way.
+    pub half: Option<Round>,
+    /// Components that are wanted: the first two go to the first pair.
+    pub mask: u8,
+    pub d: [u8; 2],
+    pub p: Pred,
+}
+
+/// What is done to a surface.
+#[allow(missing_docs)]
+pub enum SurfaceWhat {
+    Load {
+        d: u8,
+        sign: bool,
+    },
+    Store {
+        s: SmallVec<[Src; 4]>,
+    },
+    /// By the sign of the surface's components.
+    Reduce {
+        s: [Src; 2],
+        f: [AtomFn; 2],
+    },
+}
+
+/// `SULD`, `SUST`, `SURED`
+#[allow(missing_docs)]
+pub struct SurfaceOp {
+    pub what: SurfaceWhat,
+    pub handle: Src,
+    pub dims: usize,
+    pub layered: bool,
+    /// First register of coordinates: the layer comes last.
+    pub a: u8,
+    /// The first coordinate counts bytes, not texels.
+    pub by_bytes: bool,
+    /// Texels are converted from 32-bit words.
+    pub formatted: bool,
+    pub size: u8,
+    pub beyond: crate::texture::Beyond,
+}
+
 /// Type of the elements of A or B of a matrix product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MatrixType {
@@ -347,6 +440,8 @@ pub enum Exec {
     WaitFor {
         scoreboards: u8,
         groups: Option<u32>,
+        /// A scoreboard, and how many of those who set it may still be under way.
+        all_but: Option<(u8, u32)>,
     },
     Fence,
     /// Between plain and asynchronous accesses.
@@ -386,6 +481,8 @@ pub enum Exec {
         op: Box<super::quadpair::Step>,
         r: [u8; 4],
     },
+    Texture(Box<TextureOp>),
+    Surface(Box<SurfaceOp>),
     Movm {
         d: u8,
         a: Src,

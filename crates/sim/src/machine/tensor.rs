@@ -14,6 +14,7 @@
 //! t e + 4 e r on; C has in register r the row g + 8 (r >> 1) and column 2 t + (r & 1), halves two columns in a register.
 //! The PTX ISA gives these layouts for the shapes that a single instruction computes.
 
+use super::chip::Chip;
 use super::program::{Lanes, Matrix, MatrixType};
 use crate::num::fp;
 use crate::num::soft::{BF16, E4M3, E5M2, F16, F32, Format, Round, TF32, convert};
@@ -23,11 +24,7 @@ const EXTRA: i32 = 2;
 
 /// Products that are summed at once.
 pub(super) fn block(sm: u16, tf32: bool) -> usize {
-    let n = match sm {
-        75 => 4,
-        80..=89 => 8,
-        _ => 16,
-    };
+    let n = Chip::of(sm).map_or(16, |c| c.sums);
     if tf32 { (n / 2).max(4) } else { n }
 }
 

@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 pub struct Latencies {
     /// Cycles until a load from global or local memory gives its result.
     pub global: u32,
+    /// The same for textures and surfaces.
+    pub texture: u32,
     /// The same for shared memory without bank conflicts.
     pub shared: u32,
     /// The same for constant memory.
@@ -22,7 +24,7 @@ pub struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        Latencies { global: 500, shared: 30, constant: 40, sectors: 2.0, sms: 1 }
+        Latencies { global: 500, texture: 600, shared: 30, constant: 40, sectors: 2.0, sms: 1 }
     }
 }
 
@@ -178,6 +180,7 @@ impl Timing {
     pub(super) fn latency(&self, class: Class, other: u16) -> (u64, Lost) {
         match class {
             Class::Global | Class::Local => (self.latencies.global as u64, Lost::Memory),
+            Class::Texture => (self.latencies.texture as u64, Lost::Memory),
             Class::Shared => (self.latencies.shared as u64, Lost::Memory),
             Class::Const => (self.latencies.constant as u64, Lost::Memory),
             _ => (other as u64, Lost::Scoreboard),

@@ -94,9 +94,22 @@ pub fn table(items: &[Item], done: &[Done]) -> (String, bool) {
     let mut out =
         String::from("launch                           vendor's us   ours us  ratio  registers      verdict\n");
     let (mut ratios, mut bad) = (Vec::new(), [0; 2]);
-    for (pair, d) in items.chunks(2).zip(done.chunks(2)) {
-        let [item, _] = pair else { continue };
-        let (v, o) = (&d[0], &d[1]);
+    let (mut n, mut count, mut alone) = (0, 0, 0);
+    while let (Some(item), Some(v)) = (items.get(n), done.get(n)) {
+        let second = items.get(n + 1).filter(|next| next.name == item.name).and(done.get(n + 1));
+        (n, count) = (n + 1 + second.is_some() as usize, count + 1);
+        let Some(o) = second else {
+            alone += 1;
+            bad[0] += (v.verdict() != "ok") as u32;
+            let (time, registers, verdict) = (v.figure("median"), v.figure("registers"), v.verdict());
+            let name = &item.name;
+            let _ = writeln!(
+                out,
+                "{name:<32} {time:>11.2} {:>9} {:>6} {registers:>5} {:>4}      vendor's alone: {verdict}",
+                "", "", ""
+            );
+            continue;
+        };
         let (tv, to) = (v.figure("median"), o.figure("median"));
         let both = v.failed.is_none() && o.failed.is_none() && tv > 0.0;
         let ratio = if both { to / tv } else { f64::NAN };
@@ -124,10 +137,8 @@ pub fn table(items: &[Item], done: &[Done]) -> (String, bool) {
     let mean = (ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len().max(1) as f64).exp();
     let _ = writeln!(
         out,
-        "{} launches; not ok: {} of the vendor's code, {} of ours; our time by the vendor's: {mean:.3} (geometric mean)",
-        items.len() / 2,
-        bad[0],
-        bad[1]
+        "{count} launches ({alone} without our code); not ok: {} of the vendor's code, {} of ours; our time by the vendor's: {mean:.3} (geometric mean)",
+        bad[0], bad[1]
     );
     (out, bad[1] == 0)
 }
@@ -149,6 +160,10 @@ mod tests {
         let (text, fine) = table(&items, &[good.clone(), bad.clone()]);
         assert!(text.contains("1.50") && text.contains("ours: DIFFERS buffer 0") && !fine, "{text}");
         assert!(table(&items, &[bad.clone(), good.clone()]).1, "the vendor's code is not ours to fail for");
+        let third = Item { name: "only".into(), ..item("vendor") };
+        let (text, _) =
+            table(&[items[0].clone(), items[1].clone(), third], &[good.clone(), good.clone(), good.clone()]);
+        assert!(text.contains("2 launches (1 without our code); not ok: 0 of"), "{text}");
         let m = Machine { gpu: "G".into(), sm: 90, driver: "13.0".into(), time: 7 };
         let json = json(&m, &items, &[good, Done { failed: Some("a\tb".into()), ..Done::default() }]);
         assert!(

@@ -11,7 +11,8 @@ impl Decoder<'_> {
             return Ok(Exec::Collective { mask, key, op: Collective::Sync });
         }
         if inst.has(Mod::Cluster) {
-            return Ok(if inst.has(Mod::Arrive) { Exec::ClusterArrive } else { Exec::ClusterWait });
+            let release = !inst.has(Mod::Relaxed);
+            return Ok(if inst.has(Mod::Arrive) { Exec::ClusterArrive { release } } else { Exec::ClusterWait });
         }
         let none = Slot::NONE;
         let aligned = inst.op == Op::Bar || inst.has(Mod::Aligned);

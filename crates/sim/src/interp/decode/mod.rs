@@ -69,6 +69,10 @@ pub fn decode(m: &Module, l: &Layout, entry: FuncId, clusters: bool, handles: &H
             d.function(f);
         }
     }
+    d.p.registers = m.funcs[entry.index()].directives.iter().find_map(|d| match d {
+        ptx::module::Directive::MaxNreg(n) => Some(*n),
+        _ => None,
+    });
     d.p.constant = l.constant.clone();
     d.p
 }
@@ -516,11 +520,15 @@ impl<'a> Decoder<'a> {
             Op::Txq | Op::Suq => self.texture_query(inst),
             Op::Movmatrix => self.movmatrix(inst),
             Op::Fence if inst.has(Mod::Proxy) && inst.has(Mod::Async) => Ok(Exec::ProxyFence),
+            Op::Fence if inst.has(Mod::TensormapGeneric) => {
+                Ok(Exec::MapFence(ops.first().map(|at| self.addr(at)).transpose()?))
+            }
             Op::Membar | Op::Fence if !inst.has(Mod::Proxy) && !inst.has(Mod::MbarrierInit) => Ok(Exec::Fence),
             Op::Membar | Op::Fence | Op::Prefetch | Op::Prefetchu | Op::Pmevent | Op::Discard | Op::Applypriority => {
                 Ok(Exec::Nop)
             }
-            Op::Griddepcontrol | Op::Setmaxnreg => Ok(Exec::Nop),
+            Op::Griddepcontrol => Ok(Exec::Nop),
+            Op::Setmaxnreg => self.registers(inst),
             Op::Createpolicy => {
                 let s = [self.constant(0); 4];
                 Ok(Exec::Alu { d: self.dst(arg(0)?)?, s, n: 0, f: l1(|_| 0) })

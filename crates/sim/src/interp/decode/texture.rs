@@ -92,13 +92,11 @@ impl Decoder<'_> {
         {
             offset = vector(self, rest.next().ok_or("")?, T::S32)?;
         }
-        if rest.next().is_some() {
-            return gap("depth comparison");
-        }
+        let compare = rest.next().map(|o| self.src(o, T::F32)).transpose()?;
         let component = [Mod::R, Mod::G, Mod::B, Mod::A].iter().position(|&m| inst.has(m));
         let gather = (inst.op == Op::Tld4).then_some(component.unwrap_or(0));
         let whole = *ct != T::F32;
-        Ok(Exec::Texture(Box::new(TextureOp { at, d, p, ty: *dt, whole, lod, offset, gather })))
+        Ok(Exec::Texture(Box::new(TextureOp { at, d, p, ty: *dt, whole, lod, offset, compare, gather })))
     }
 
     fn is_float(&self, o: &Operand) -> bool {

@@ -24,6 +24,13 @@ impl Decoder<'_> {
         self.matrix_op(inst, Collective::Wgmma(Box::new(op)))
     }
 
+    /// `setmaxnreg`
+    pub(super) fn registers(&mut self, inst: &Inst) -> Result<Exec> {
+        let Some(Operand::Int(n)) = inst.operands.first() else { return gap("the number of registers") };
+        let op = WgmmaOp::Registers(inst.has(Mod::Inc), (*n).clamp(0, 256) as u32);
+        self.matrix_op(inst, Collective::Wgmma(Box::new(op)))
+    }
+
     fn wgmma_product(&mut self, inst: &Inst) -> Result<Exec> {
         let word = |m: &Mod| m.name().strip_prefix('m').and_then(shape);
         let Some([_, n, k]) = inst.mods.iter().find_map(word) else { return gap("no shape") };

@@ -52,9 +52,14 @@ impl Warp {
                     }
                 }
             }
-            Exec::ClusterArrive => {
-                env.barriers.cluster_arrive(self.number, m);
-                env.shadow.release(self.id(env), &mut env.barriers.cluster_clock);
+            Exec::ClusterArrive { release } => {
+                if let Some(again) = env.barriers.cluster_arrive(self.number, m) {
+                    let message = "the thread arrives twice at the barrier of the cluster before it completes";
+                    return Err(stop(FaultKind::BarrierMisuse, message, again, pc));
+                }
+                if *release {
+                    env.shadow.release(self.id(env), &mut env.barriers.cluster_clock);
+                }
             }
             Exec::ClusterWait => each(m, |i| {
                 self.pc[i] = pc;

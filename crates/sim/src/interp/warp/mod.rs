@@ -497,6 +497,16 @@ impl Warp {
             }
             Exec::AsyncStore(x) => self.async_store(env, depth, pc, x, m)?,
             Exec::ProxyFence => env.shadow.proxy_fence(self.id(env)),
+            Exec::MapFence(at) => {
+                let id = self.id(env);
+                match at {
+                    None => env.shadow.maps.release(id),
+                    Some(at) => {
+                        let at = self.address(env, depth, pc, at, m)?;
+                        lanes(m).for_each(|i| env.shadow.maps.acquire(resolve(Space::Generic, at[i]).1, id));
+                    }
+                }
+            }
             Exec::Fence => env.shadow.fence(self.id(env)),
             Exec::ActiveMask { d } => self.put(depth, *d, m, &[m as u64; 32]),
             Exec::Clock { d, high } => {

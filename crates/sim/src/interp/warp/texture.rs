@@ -31,6 +31,7 @@ impl Warp {
     pub(super) fn texture(&mut self, env: &mut Env<'_>, depth: usize, pc: u32, x: &TextureOp, m: u32) -> Res<()> {
         self.need_address(env, depth, pc, &x.at, m)?;
         self.need(env, depth, &x.offset, m, pc)?;
+        self.need(env, depth, x.compare.as_slice(), m, pc)?;
         match &x.lod {
             LodFrom::Base => {}
             LodFrom::Level(s, _) => self.need(env, depth, &[*s], m, pc)?,
@@ -84,6 +85,7 @@ impl Warp {
                     LodFrom::Grad(a, b) => Lod::Grad([vector(a), vector(b)]),
                 },
                 offset: std::array::from_fn(|i| x.offset.get(i).map_or(0, |&s| value(s) as u32 as i32)),
+                compare: x.compare.map(float),
             };
             let texel = match x.gather {
                 None => array.fetch(env.global, sampler, &f),

@@ -49,7 +49,7 @@ impl Warp {
     pub(super) fn wgmma(&mut self, env: &mut Env<'_>, first: usize, op: &WgmmaOp) -> Res<()> {
         let (depth, pc) = self.together(first)?;
         if env.warps < self.number / 4 * 4 + 4 {
-            let message = "wgmma needs a warpgroup of four warps, and the CTA has not that many";
+            let message = "the instruction needs a warpgroup of four warps, and the CTA has not that many";
             return Err(stop(FaultKind::BarrierMisuse, message, first, pc));
         }
         match op {
@@ -69,6 +69,11 @@ impl Warp {
                 }
             }
             WgmmaOp::Product(x) => self.product(env, depth, pc, x)?,
+            WgmmaOp::Registers(more, n) => {
+                let registers = &mut env.barriers.registers;
+                let done = registers.set(self.number, (*more, *n), env.p.registers, pc);
+                done.map_err(|m| stop(FaultKind::BarrierMisuse, m, first, pc))?;
+            }
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Barriers in shared memory, and the copies and stores that complete on them.
 
 use super::*;
+use crate::machine::chip::Chip;
 
 impl Decoder<'_> {
     /// An address of shared memory: a register, a uniform register, a distance.
@@ -25,7 +26,7 @@ impl Decoder<'_> {
             }
             "ARRIVES_LDGSTSBAR" => match inst.modifier(M::Mode) {
                 1 => SyncsOp::Copies { arrives: true },
-                0 if self.image.sm < 90 => SyncsOp::PlainCopies,
+                0 if Chip::of(self.image.sm).is_some_and(|c| c.plain_barriers) => SyncsOp::PlainCopies,
                 2 => SyncsOp::Copies { arrives: false },
                 _ => return gap("this mode"),
             },

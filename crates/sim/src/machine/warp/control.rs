@@ -119,6 +119,11 @@ impl Warp {
                 }
             }
             Exec::ClusterArrive => {
+                let twice = *env.cluster & m;
+                if twice != 0 {
+                    let message = "the thread arrives twice at the barrier of the cluster before it completes";
+                    return Err(stop(FaultKind::BarrierMisuse, message, twice, pc));
+                }
                 *env.cluster |= m;
                 env.shadow.release(env.id, env.cluster_clock);
             }

@@ -12,6 +12,7 @@ mod gmma;
 mod memory;
 mod sync;
 mod system;
+mod texture;
 mod tma;
 mod watch;
 
@@ -24,6 +25,7 @@ use crate::copies::Copies;
 use crate::fault::{FaultKind, MemFault};
 use crate::memory::{Window, check_aligned, get, put};
 use crate::shadow::{Clock, Shadow, Who};
+use crate::texture::Textures;
 use crate::view::Memory;
 use memory::resolve;
 use rustc_hash::FxHashSet;
@@ -99,6 +101,10 @@ pub struct Env<'a> {
     pub global: &'a mut Memory,
     /// Shared memory of the CTAs of the cluster, by rank.
     pub shared: &'a mut [Window],
+    /// Textures and surfaces.
+    pub textures: &'a Textures,
+    /// Functions that the file does not have, by number.
+    pub system: &'a [String],
     /// Constants as generic memory.
     pub constant: &'a Window,
     /// Parameters as generic memory.
@@ -438,7 +444,10 @@ impl Warp {
             Exec::ProxyFence => env.shadow.proxy_fence(env.id),
             Exec::Copy(x) => self.copy(env, pc, x, m)?,
             Exec::CopyGroup => self.copies.commit(),
-            Exec::WaitFor { groups, .. } => {
+            Exec::WaitFor { groups, all_but, .. } => {
+                if let (Some((sb, n)), Some(h)) = (all_but, &mut self.hazards) {
+                    h.wait_but(*sb as usize, *n as usize);
+                }
                 if let Some(n) = groups {
                     self.copies.wait(env.shadow, *n as usize).map_err(|e| memory(e, 0, pc))?;
                 }
@@ -498,6 +507,8 @@ impl Warp {
                 self.products.wait(*n as usize);
             }
             Exec::Tensor(x) => self.tensor(env, pc, x, m)?,
+            Exec::Texture(x) => self.texture(env, pc, x, m)?,
+            Exec::Surface(x) => self.surface(env, pc, x, m)?,
             Exec::Movm { d, a } => {
                 self.whole(m, pc)?;
                 let out = super::tensor::transpose(self.src(env.p, *a));

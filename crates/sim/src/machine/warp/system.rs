@@ -1,13 +1,19 @@
-//! Functions that the system provides to kernels: `malloc`, `free`, `__assertfail`.
+//! Functions that the system provides to kernels: `vprintf`, `malloc`, `free`, `__assertfail`, and fetches of textures
+//! that have no instruction.
 //!
 //! Arguments are in R4 and above, 64-bit ones in pairs that begin at an even register; the result is in R4. The function
 //! returns to what R20 and R21 hold.
 
 use super::*;
-use crate::machine::image::{SYSTEM, SYSTEM_FUNCTIONS};
+use crate::machine::image::SYSTEM;
+use crate::texture::{At, Fetch, Lod};
 
-/// Bytes of a text that is shown.
-const TEXT: u64 = 512;
+/// How the names begin of the functions that fetch with gradients.
+const GRADIENTS: &str = "__cuda_syscall_tex_grad_";
+/// Most bytes that `malloc` gives at once.
+const HEAP: u64 = 1 << 28;
+/// What its memory is called.
+const MALLOC: &str = "malloc";
 
 impl Warp {
     /// Calls the function where the target, a pair of registers, is one of the system; false where it is another.
@@ -24,45 +30,127 @@ impl Warp {
         while left != 0 {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
-            let name = SYSTEM_FUNCTIONS.get(((target(i) - SYSTEM) / 16) as usize).copied().unwrap_or("?");
+            let name = env.system.get(((target(i) - SYSTEM) / 16) as usize).map_or("?", |s| s.as_str());
             let argument = |w: &Warp, r: usize| w.r.0[r][i] as u64 | (w.r.0[r + 1][i] as u64) << 32;
-            let result = match name {
+            match name {
                 "malloc" => {
                     let size = argument(self, 4);
-                    if size > 1 << 28 { 0 } else { env.global.alloc(vec![0; size as usize], 16, "malloc") }
+                    let a = if size > HEAP { 0 } else { env.global.alloc(vec![0; size as usize], 16, MALLOC) };
+                    self.put(Dst::R(4), 1 << i, &[a as u32; 32]);
+                    self.put(Dst::R(5), 1 << i, &[(a >> 32) as u32; 32]);
                 }
-                "free" => 0,
+                "free" => {
+                    let a = argument(self, 4);
+                    if a != 0 && !env.global.free(a, MALLOC) {
+                        let message = format!("free of {a:#x}, where malloc has given nothing");
+                        return Err(stop(FaultKind::OutOfBounds, message, 1 << i, pc));
+                    }
+                }
+                "vprintf" => {
+                    let used = self.print(env, (i, pc), argument(self, 4), argument(self, 6))?;
+                    self.put(Dst::R(4), 1 << i, &[used; 32]);
+                }
                 "__assertfail" => {
-                    let (message, file) =
-                        (self.words_at(env, argument(self, 4)), self.words_at(env, argument(self, 6)));
+                    let [what, file, function] = [4, 6, 10].map(|r| self.words_at(env, argument(self, r), i));
                     let line = self.r.0[8][i];
-                    let message = format!("{file}:{line}: assertion failed: {message}");
+                    let message = format!("{file}:{line}: {function}: assertion failed: {what}");
                     return Err(stop(FaultKind::Trap, message, 1 << i, pc));
+                }
+                _ if name.starts_with(GRADIENTS) => {
+                    let texel = self.gradients(env, (i, pc), &name[GRADIENTS.len()..])?;
+                    // Whether texels are missing comes first.
+                    self.put(Dst::R(4), 1 << i, &[0; 32]);
+                    (0..4).for_each(|k| self.put(Dst::R(5 + k as u8), 1 << i, &[texel[k]; 32]));
                 }
                 _ => {
                     let message = format!("'{name}' is not modelled by the SASS simulator");
                     return Err(stop(FaultKind::Unsupported, message, 1 << i, pc));
                 }
-            };
-            if name == "malloc" {
-                self.put(Dst::R(4), 1 << i, &[result as u32; 32]);
-                self.put(Dst::R(5), 1 << i, &[(result >> 32) as u32; 32]);
             }
         }
         self.jump(env.p, (self.r.0[20], 0), m, pc)?;
         Ok(true)
     }
 
-    /// The text at a generic address.
-    fn words_at(&self, env: &mut Env<'_>, a: u64) -> String {
-        let byte = |k: u64| match resolve(Space::Generic, a + k) {
-            (Space::Generic, a) => env.constant.load(a & 0xffff_ffff, 1, "constant").ok().map(|b| b as u8),
-            (_, a) => {
-                let mut b = [0];
-                env.global.read(a, &mut b).ok().map(|_| b[0])
-            }
+    /// A fetch with gradients that has no instruction: the texel of a lane. `what` is the rest of the function's name.
+    ///
+    /// The handle is in R4 and R5, one of a sampler in R6 and R7; coordinates, with the layer first, in R8 to R11, the first
+    /// gradient in R12 to R15, the second on the stack.
+    fn gradients(&mut self, env: &mut Env<'_>, (i, pc): (usize, u32), what: &str) -> Res<[u32; 4]> {
+        let refuse = || {
+            let message = format!("'{GRADIENTS}{what}' is not modelled by the SASS simulator");
+            stop(FaultKind::Unsupported, message, 1 << i, pc)
         };
-        let bytes: Vec<u8> = (0..TEXT).map_while(byte).take_while(|&b| b != 0).collect();
+        let (geometry, rest) = what.split_once("_v4_").ok_or_else(refuse)?;
+        let (cube, layered) = match geometry {
+            "3d" => (false, false),
+            "cube" => (true, false),
+            "acube" => (true, true),
+            _ => return Err(refuse()),
+        };
+        let (_, mode) = rest.split_once("32_f32").ok_or_else(refuse)?;
+        let independent = mode == "_texmode_independent";
+        if !independent && !mode.is_empty() {
+            return Err(refuse());
+        }
+        let fault = |e| memory(e, i, pc);
+        let r = |w: &Warp, n: usize| w.r.0[n][i];
+        let words = [r(self, 4), if independent { r(self, 6) } else { 0 }];
+        let mut second = [0; 16];
+        self.read(env, Space::Local, r(self, 1) as u64, &mut second, i).map_err(fault)?;
+        let first = 8 + layered as usize;
+        let f = Fetch {
+            dims: 3,
+            cube,
+            layer: layered.then(|| r(self, 8)),
+            sample: None,
+            at: At::Point([0, 1, 2].map(|k| f32::from_bits(r(self, first + k)))),
+            lod: Lod::Grad([
+                [0, 1, 2].map(|k| f32::from_bits(r(self, 12 + k))),
+                [0, 1, 2].map(|k| f32::from_bits(get(&second, 4 * k, 4) as u32)),
+            ]),
+            offset: [0; 3],
+            compare: None,
+        };
+        let (array, sampler) = env.textures.named(words).map_err(fault)?;
+        let message = "a texture without a sampler";
+        let sampler = sampler.ok_or_else(|| stop(FaultKind::OutOfBounds, message, 1 << i, pc))?;
+        array.fetch(env.global, sampler, &f).map_err(fault)
+    }
+
+    /// `vprintf` of a lane; gives how many arguments were used.
+    fn print(&mut self, env: &mut Env<'_>, (i, pc): (usize, u32), format: u64, mut next: u64) -> Res<u32> {
+        let format = self.words_at(env, format, i);
+        // Two readers of memory: each has it in turn.
+        let both = std::cell::RefCell::new((&mut *self, &mut *env));
+        let done = crate::printf::format(
+            format.as_bytes(),
+            &mut |size| {
+                let a = next.checked_next_multiple_of(size as u64).unwrap_or(u64::MAX);
+                next = a.wrapping_add(size as u64);
+                let mut bytes = [0; 8];
+                let (w, env) = &mut *both.borrow_mut();
+                w.read(env, Space::Generic, a, &mut bytes[..size as usize], i).map_err(|e| memory(e, i, pc))?;
+                Ok(u64::from_le_bytes(bytes))
+            },
+            &mut |a| {
+                let (w, env) = &mut *both.borrow_mut();
+                Ok(w.words_at(env, a, i).into_bytes())
+            },
+            &|m| stop(FaultKind::Unsupported, m, 1 << i, pc),
+        );
+        let (text, used) = done?;
+        env.global.print(&text);
+        Ok(used)
+    }
+
+    /// The text at a generic address, as far as it can be read.
+    fn words_at(&mut self, env: &mut Env<'_>, a: u64, lane: usize) -> String {
+        let mut byte = |k: u64| {
+            let mut b = [0];
+            self.read(env, Space::Generic, a + k, &mut b, lane).ok().map(|_| b[0])
+        };
+        let bytes: Vec<u8> = (0..crate::printf::LONGEST as u64).map_while(&mut byte).take_while(|&b| b != 0).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
