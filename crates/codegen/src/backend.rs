@@ -5,7 +5,7 @@ use crate::ifconvert;
 use crate::mir::{Func, Op, text, verify};
 use crate::regalloc::{self, frame};
 use crate::sched::branches::{self, uses_descriptor};
-use crate::sched::{control, postpass, prepass};
+use crate::sched::{control, postpass, prepass, warpgroup};
 use arch::Target;
 use diag::Diagnostic;
 use sass::lint;
@@ -71,6 +71,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         after("regalloc", &f, false)?;
         ifconvert::run(&mut f);
         after("ifconvert", &f, false)?;
+        warpgroup::run(&mut f);
         let mut scheduler = postpass::Scheduler::new(sm);
         f.blocks.iter_mut().for_each(|b| scheduler.block(&mut b.insts));
         after("postpass", &f, false)?;

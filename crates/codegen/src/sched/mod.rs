@@ -4,6 +4,7 @@ pub mod branches;
 pub mod control;
 pub mod postpass;
 pub mod prepass;
+pub mod warpgroup;
 
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use sass::inst::Inst;
