@@ -5,7 +5,7 @@ use crate::ifconvert;
 use crate::mir::{Func, Op, text, verify};
 use crate::regalloc::{self, frame};
 use crate::sched::branches::{self, uses_descriptor};
-use crate::sched::{control, postpass, prepass, warpgroup};
+use crate::sched::{control, copies, postpass, prepass, warpgroup};
 use arch::Target;
 use diag::Diagnostic;
 use sass::lint;
@@ -74,6 +74,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         warpgroup::run(&mut f);
         let mut scheduler = postpass::Scheduler::new(sm);
         f.blocks.iter_mut().for_each(|b| scheduler.block(&mut b.insts));
+        copies::run(&mut f);
         after("postpass", &f, false)?;
         let (name, frame) = (f.name.clone(), f.frame.size);
         let mut blocks = branches::run(f);

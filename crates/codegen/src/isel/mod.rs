@@ -6,8 +6,8 @@
 //! warp-wide operations, which touch the function's shape, are written in Rust beside them.
 
 mod asm;
-mod atomic;
 mod asynchronous;
+mod atomic;
 mod control;
 mod isle;
 mod matrix;

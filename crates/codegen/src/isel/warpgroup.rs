@@ -52,7 +52,20 @@ impl Sel<'_> {
             _ => return None,
         };
         self.all_together();
+        let (meta, c) = match (g.sparse, c) {
+            (None, c) => (None, c),
+            (Some(_), [meta, c @ ..]) => (Some(*meta), c),
+            _ => return None,
+        };
         let form = match (g.kind, g.held) {
+            (0..=2, false) if g.sparse.is_some() => F::HGMMA_RURRI_OPEN,
+            (0..=2, true) if g.sparse.is_some() => F::HGMMA_RRURRI_OPEN,
+            (3, false) if g.sparse.is_some() => F::QGMMA_RURR_OPEN,
+            (3, true) if g.sparse.is_some() && g.negative[1] => F::QGMMA_XRRURPR_OPEN,
+            (3, true) if g.sparse.is_some() => F::QGMMA_XRRURPR_2_OPEN,
+            (4, false) if g.sparse.is_some() => F::IGMMA_RURR_OPEN,
+            (4, true) if g.sparse.is_some() => F::IGMMA_XRRURPR_OPEN,
+            (5, _) if g.sparse.is_some() => return None,
             (0..=2, false) => F::HGMMA_RUR_OPEN,
             (0..=2, true) => F::HGMMA_RRUR_OPEN,
             (3, false) => F::QGMMA_RUR_OPEN,
@@ -72,9 +85,10 @@ impl Sel<'_> {
             _ => None,
         };
         let shape = match g.kind {
-            0 | 1 | 3 => step - 1,
-            2 => 32 + step - 1,
-            4 => 3 * few()?,
+            0 | 1 if g.sparse.is_some() => 32 + step - 1,
+            2 if g.sparse.is_none() => 32 + step - 1,
+            0..=3 => step - 1,
+            4 => 3 * few()? + g.sparse.is_some() as u8,
             _ => few()?,
         };
         let mut m = Sass::new(form).with_mod(M::M53, shape);
@@ -92,8 +106,16 @@ impl Sel<'_> {
                     m = m.with_mod(M::M63, g.negative[1] as u8).with_mod(M::M72, g.negative[0] as u8);
                 }
             }
-            4 => m = m.with_mod(M::M76, g.a as u8).with_mod(M::M82, g.b as u8).with_mod(M::Sat, g.sat as u8),
+            4 => {
+                let sat = if g.held && g.sparse.is_some() { M::M75 } else { M::Sat };
+                m = m.with_mod(M::M76, g.a as u8).with_mod(M::M82, g.b as u8).with_mod(sat, g.sat as u8);
+            }
             _ => {}
+        }
+        if let (Some(meta), Some(selector)) = (meta, g.sparse) {
+            let meta = self.lo(meta);
+            let meta = self.gpr(meta);
+            m = m.with(S::RegAt40, meta).with(S::ImmAt48, Operand::imm(selector as i64));
         }
         let b_words = self.words(b);
         let (descriptors, slot) = if g.held {

@@ -241,10 +241,6 @@ impl Lower<'_, '_> {
                 let base = self.window_base(if space == Space::Local { MemSpace::Local } else { MemSpace::Const });
                 if to { self.same(Op::ISub, &[a, base]) } else { self.same(Op::IAdd, &[a, base]) }
             }
-            Space::Param => {
-                let base = self.window_base(MemSpace::Param);
-                if to { self.same(Op::ISub, &[a, base]) } else { self.same(Op::IAdd, &[a, base]) }
-            }
             _ => return self.unsupported(x),
         };
         self.dst(x, v, false)

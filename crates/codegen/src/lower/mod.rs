@@ -4,8 +4,8 @@
 //! registers of the ABI ([`call`]); guards become selects where the instruction has no effect, branches where it has.
 
 mod arith;
-mod atomic;
 pub mod asynchronous;
+mod atomic;
 pub mod call;
 mod control;
 mod convert;

@@ -11,7 +11,8 @@ use ptx::module::{Inst, Operand};
 use ptx::types::ScalarType as T;
 
 /// What a product of a warpgroup is: the bits of the `imm` of [`Op::Wgmma`]. The arguments are the words of A (four
-/// registers, or the two of its descriptor), the descriptor of B (two words), whether C is added (P), and C.
+/// registers, or the two of its descriptor), the descriptor of B (two words), whether C is added (P), the metadata of a
+/// sparse A, and C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     /// 0 halves, 1 bfloat16, 2 tf32, 3 8-bit floats, 4 bytes, 5 bits.
@@ -32,6 +33,8 @@ pub struct Group {
     pub negative: [bool; 2],
     /// A, then B are stored with the other dimension first.
     pub transposed: [bool; 2],
+    /// A is sparse: the selector of the threads that hold the metadata.
+    pub sparse: Option<u8>,
 }
 
 impl Group {
@@ -47,6 +50,8 @@ impl Group {
             self.negative[1],
             self.transposed[0],
             self.transposed[1],
+            self.sparse.is_some(),
+            self.sparse == Some(1),
         ];
         let flags = bits.iter().enumerate().fold(0, |m, (i, &b)| m | (b as i64) << i);
         self.kind as i64 | (self.n as i64) << 8 | flags << 32
@@ -65,6 +70,7 @@ impl Group {
             sat: flag(4),
             negative: [flag(5), flag(6)],
             transposed: [flag(7), flag(8)],
+            sparse: flag(9).then_some(flag(10) as u8),
         }
     }
 }
@@ -98,9 +104,9 @@ impl Lower<'_, '_> {
         }
         let t = x.types();
         let (Some(s), &[d, a, b]) = (shape(x), &t[..]) else { return self.unsupported(x) };
-        if is("sp") {
-            return self.unsupported(x);
-        }
+        // Metadata and selector stand before whether C is added.
+        let sparse = is("sp");
+        let after = 3 + 2 * sparse as usize;
         let kind = match a {
             T::F16 => 0,
             T::BF16 => 1,
@@ -117,9 +123,9 @@ impl Lower<'_, '_> {
             _ => 0,
         };
         let (negative, transposed) = match kind {
-            0 | 1 if held => ([small(4) < 0, small(5) < 0], [false, small(6) != 0]),
-            0 | 1 => ([small(4) < 0, small(5) < 0], [small(6) != 0, small(7) != 0]),
-            2 | 3 => ([small(4) < 0, small(5) < 0], [false; 2]),
+            0 | 1 if held => ([small(after + 1) < 0, small(after + 2) < 0], [false, small(after + 3) != 0]),
+            0 | 1 => ([small(after + 1) < 0, small(after + 2) < 0], [small(after + 3) != 0, small(after + 4) != 0]),
+            2 | 3 => ([small(after + 1) < 0, small(after + 2) < 0], [false; 2]),
             _ => ([false; 2], [false; 2]),
         };
         let group = Group {
@@ -132,10 +138,14 @@ impl Lower<'_, '_> {
             sat: x.has(Mod::Satfinite),
             negative,
             transposed,
+            sparse: sparse.then(|| small(4) as u8 & 1),
         };
         let mut args = if held { self.values(x, 1)? } else { vec![self.arg(x, 1, Ty::B64)?] };
         args.push(self.arg(x, 2, Ty::B64)?);
-        args.push(self.arg(x, 3, Ty::P)?);
+        args.push(self.arg(x, after, Ty::P)?);
+        if sparse {
+            args.push(self.arg(x, 3, Ty::B32)?);
+        }
         let sums = self.values(x, 0)?;
         let types: Vec<Ty> = sums.iter().map(|&v| self.f.ty(v)).collect();
         args.extend(sums);
@@ -163,6 +173,7 @@ mod tests {
                 sat: bit(4),
                 negative: [bit(5), bit(6)],
                 transposed: [bit(7), bit(8)],
+                sparse: [None, Some(0), Some(1)][i % 3],
             };
             assert_eq!(Group::unpack(g.pack()), g);
         }

@@ -2,6 +2,7 @@
 
 pub mod branches;
 pub mod control;
+pub mod copies;
 pub mod postpass;
 pub mod prepass;
 pub mod warpgroup;

@@ -44,6 +44,13 @@ fn closed(form: FormId) -> Option<FormId> {
         F::IGMMA_RRUR_OPEN => F::IGMMA_RRUR,
         F::BGMMA_RUR_OPEN => F::BGMMA_RUR,
         F::BGMMA_RRUR_OPEN => F::BGMMA_RRUR,
+        F::HGMMA_RURRI_OPEN => F::HGMMA_RURRI,
+        F::HGMMA_RRURRI_OPEN => F::HGMMA_RRURRI,
+        F::QGMMA_RURR_OPEN => F::QGMMA_RURR,
+        F::QGMMA_XRRURPR_OPEN => F::QGMMA_XRRURPR,
+        F::QGMMA_XRRURPR_2_OPEN => F::QGMMA_XRRURPR_2,
+        F::IGMMA_RURR_OPEN => F::IGMMA_RURR,
+        F::IGMMA_XRRURPR_OPEN => F::IGMMA_XRRURPR,
         _ => return None,
     })
 }
@@ -117,7 +124,7 @@ impl Flight {
     fn unseen(&self, op: &Op) -> bool {
         let Op::Sass(s) = op else { return false };
         let any = |slot: S| register(s, slot).is_some_and(|(base, n)| self.fresh[base..base + n].contains(&true));
-        product(s) && [S::Ra, S::Rc, S::Rd].into_iter().any(any)
+        product(s) && [S::Ra, S::Rc, S::Rd, S::RegAt40].into_iter().any(any)
     }
 
     /// After the instruction.
@@ -148,7 +155,7 @@ impl Flight {
             self.sums[base..base + n].fill(0);
             self.first[base..base + n].fill(key(base, n));
         }
-        if let Some((base, n)) = register(s, S::Ra) {
+        for (base, n) in [S::Ra, S::RegAt40].into_iter().filter_map(|slot| register(s, slot)) {
             self.left[base..base + n].fill(0);
         }
         if closed(s.form).is_none() {
