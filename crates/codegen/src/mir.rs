@@ -186,6 +186,12 @@ pub fn callee_saved(gpr: u32) -> bool {
     gpr == 2 || (16..32).contains(&gpr) || (gpr >= 36 && gpr % 8 >= 4)
 }
 
+/// What the first register of a vector of `width` registers is a multiple of. Up to 16 it is the width, rounded up to a
+/// power of two; the sums of products by a warpgroup, of which there are up to 128, begin at multiples of 8 in the vendor's code.
+pub fn alignment(width: usize) -> usize {
+    if width > 16 { 8 } else { width.next_power_of_two() }
+}
+
 impl Func {
     /// A new scalar virtual register.
     pub fn new_vreg(&mut self, file: File) -> Vreg {

@@ -148,3 +148,16 @@ def tiles(r):
     x = [f32(v) for v in range(h * w)]
     run("triton_transpose", "basic", (2, 1), buf("x", pack("f", x)), out("out", 4 * h * w, pack("f", [x[y * w + c] for c in range(w) for y in range(h)])),
         val("s32", h), val("s32", w))
+
+    # Small integers: every product and sum is exact. The last row of tiles has rows beyond the matrix, the last column columns; k is no
+    # multiple of the step.
+    m, n, k = 83, 80, 80
+    a, b = ([float(r.randrange(-4, 5)) for _ in range(size)] for size in (m * k, k * n))
+    want = [sum(a[i * k + p] * b[p * n + j] for p in range(k)) for i in range(m) for j in range(n)]
+    run("triton_dot", "basic", (2, 2), buf("a", pack("e", a)), buf("b", pack("e", b)), out("c", 4 * m * n, pack("f", want)), val("s32", m),
+        val("s32", n), val("s32", k))
+
+    n, d = 99, 64
+    q, k, v = ([r.uniform(-1, 1) for _ in range(n * d)] for _ in "qkv")
+    run("triton_attention", "basic", 2, buf("q", pack("e", q)), buf("k", pack("e", k)), buf("v", pack("e", v)), out("out", 4 * n * d), val("s32", n),
+        val("f32", 1.4426950408889634 / 8))

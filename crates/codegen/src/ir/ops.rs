@@ -238,9 +238,27 @@ ops! {
     GridDep "griddep" 0 Write;
     /// Triggers the events of the performance monitor whose bits `imm` has.
     PmEvent "pmevent" 0 Write;
+    // ---- asynchronous copies, barriers in memory ---------------------------------------------------------------
+    /// True in one of the threads that are here.
+    Leader "leader" 0 Warp;
+    /// `mbarrier`: address first; `sub` as [`barrier`](crate::lower::asynchronous::barrier) says.
+    MBarrier "mbarrier" -1 Write;
+    /// `cp.async` of `mem.bytes`: shared address, address, and maybe a predicate of what is to be copied; `sub` 1: `.cg`; `sat`: the
+    /// address is moved on by the bytes that are not read.
+    CopyAsync "cp.async" -1 Write;
+    /// Groups, fences and cluster barriers; `sub` as [`order`](crate::lower::asynchronous::order) says.
+    AsyncOrder "async.order" 0 Warp;
+    /// The bulk engine; `imm` is a packed [`Bulk`](crate::lower::asynchronous::Bulk). By one thread at a time.
+    Bulk "bulk" -1 Write;
+    /// `st.async` (`sub` 255) or `red.async` (`sub` is the operation): {address, barrier}, values.
+    RemoteStore "store.remote" -1 Write;
     // ---- matrices -----------------------------------------------------------------------------------------------
     /// A product of matrices; `imm` is a packed [`Product`](super::matrix::Product), which also says what the arguments are.
     Mma "mma" -1 Warp;
+    /// A product by a warpgroup; `imm` is a packed [`Group`](crate::lower::warpgroup::Group), which also says what the arguments are.
+    Wgmma "wgmma" -1 Warp;
+    /// `wgmma.fence`, `commit_group`, `wait_group`; `sub` as [`order`](crate::lower::warpgroup::order) says.
+    WgmmaOrder "wgmma.order" 0 Warp;
     /// `movmatrix`: transposes an 8x8 matrix of halves.
     MovMatrix "movmatrix" 1 Warp;
     /// Two 8-bit floats in the lower half of a word, as halves; `sub` bit 0: e5m2 rather than e4m3, bit 1: the upper half.

@@ -455,6 +455,7 @@ impl generated::Context for Sel<'_> {
             _ => match inst.mem.space {
                 // Words of constant bank 0 on sm_90: generic bases of the local window and of bank 3.
                 MemSpace::Local => self.load_const(0, self.bank0.local_window as i32, true),
+                MemSpace::Param => self.load_const(0, self.bank0.param_address.unwrap_or_default() as i32, true),
                 _ => self.load_const(0, self.bank0.const_window as i32, true),
             },
         }

@@ -36,7 +36,7 @@ impl Sel<'_> {
     }
 
     /// Splits constant additions off an address, as far as the offset field reaches.
-    fn peel(&self, addr: Value, mut offset: i64) -> (Value, i64) {
+    pub(super) fn peel(&self, addr: Value, mut offset: i64) -> (Value, i64) {
         let mut v = addr;
         while let Some(inst) = self.f.def_inst(v) {
             if inst.op != Op::IAdd {

@@ -6,6 +6,7 @@
 //! warp-wide operations, which touch the function's shape, are written in Rust beside them.
 
 mod asm;
+mod asynchronous;
 mod atomic;
 mod control;
 mod isle;
@@ -15,6 +16,7 @@ mod operand;
 mod packed;
 mod special;
 mod warp;
+pub mod warpgroup;
 
 use crate::converge::Convergence;
 use crate::ir::{self, Effect, InstId, Op as I, Ty, Value};
@@ -240,6 +242,8 @@ impl Sel<'_> {
             | I::Fp8FromHalf
             | I::HalfFromFp8 => self.packed(id),
             I::FEx2 | I::FTanh if self.f.inst(id).attr.fmt != ir::Fmt::F32 => self.packed(id),
+            I::Leader | I::MBarrier | I::CopyAsync | I::AsyncOrder | I::Bulk | I::RemoteStore => self.asynchronous(id),
+            I::Wgmma | I::WgmmaOrder => self.warpgroup(id),
             I::Mma | I::MovMatrix | I::Unpack8 => self.matrices(id),
             I::Call | I::CallIndirect => self.call(id),
             I::AddC | I::SubC => self.carry(id),

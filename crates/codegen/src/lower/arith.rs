@@ -94,6 +94,7 @@ impl Lower<'_, '_> {
     pub(super) fn inst(&mut self, x: &Inst) -> Res {
         let t = x.ty();
         match x.op {
+            _ if super::asynchronous::is_ours(x) => self.asynchronous(x),
             P::Add | P::Sub | P::Mul | P::Mad | P::Fma | P::Div | P::Min | P::Max if t.is_float() => self.float(x, t),
             P::Neg | P::Abs | P::Rcp | P::Sqrt | P::Rsqrt | P::Sin | P::Cos | P::Ex2 | P::Lg2 | P::Tanh
                 if t.is_float() =>
@@ -127,6 +128,9 @@ impl Lower<'_, '_> {
             P::Mma => self.mma(x),
             P::Movmatrix => self.movmatrix(x),
             P::Wmma => self.wmma(x),
+            P::Wgmma => self.wgmma(x),
+            // How many registers a thread may have is settled for the whole kernel: there is nothing to give or take.
+            P::Setmaxnreg => Ok(()),
             _ => self.warp(x),
         }
     }

@@ -326,6 +326,9 @@ impl Lower<'_, '_> {
 
 /// True for an instruction whose only effect is its result, so that it may run with the guard false.
 fn is_pure(x: &Inst) -> bool {
+    if super::asynchronous::is_ours(x) {
+        return matches!(x.op, P::Mapa | P::Getctarank);
+    }
     !matches!(
         x.op,
         P::Ld
@@ -353,6 +356,8 @@ fn is_pure(x: &Inst) -> bool {
             | P::Mma
             | P::Movmatrix
             | P::Stmatrix
+            | P::Setmaxnreg
+            | P::Wgmma
             | P::Wmma
     ) || (x.op == P::Ld && x.space() == ptx::types::Space::Param)
 }

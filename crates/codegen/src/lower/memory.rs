@@ -67,6 +67,13 @@ impl Lower<'_, '_> {
             Space::Const => MemSpace::Const,
             Space::Generic => MemSpace::Generic,
             Space::Param | Space::ParamEntry => MemSpace::Param,
+            Space::SharedCluster => {
+                let v = match a.base() {
+                    AddressBase::Reg(r) => self.read_reg(r, None),
+                    _ => self.konst(Ty::B32, 0),
+                };
+                return Ok((MemSpace::Generic, self.cluster_address(v), a.offset()));
+            }
             _ => return unsupported(format!("state space '.{}' here", space.name()), x.span),
         };
         let wide = matches!(mem, MemSpace::Generic | MemSpace::Global);

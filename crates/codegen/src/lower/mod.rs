@@ -4,6 +4,7 @@
 //! registers of the ABI ([`call`]); guards become selects where the instruction has no effect, branches where it has.
 
 mod arith;
+pub mod asynchronous;
 mod atomic;
 pub mod call;
 mod control;
@@ -18,6 +19,7 @@ mod special;
 mod ssa;
 mod video;
 mod warp;
+pub mod warpgroup;
 
 use crate::ir::{self, Attr, Block, Builder, CallSite, Mem, Op, Ty, Value};
 use crate::layout::{Layout, Shared};
@@ -68,14 +70,16 @@ pub fn lower(m: &Module, entry: FuncId, layout: &Layout) -> Result<Program, Vec<
     Ok(Program { funcs, ids: reach.funcs, table, shared, params, param_bytes, externs: reach.externs })
 }
 
-/// Offsets of a kernel's parameters and their total size: each at its own alignment, in order.
+/// Offsets of a kernel's parameters from their first byte and their total size: each address at its own alignment, in order.
 pub fn kernel_params(m: &Module, entry: FuncId) -> (Vec<u32>, u32) {
+    // Alignment is that of the address, which begins where the parameters do in the constant bank.
+    let first = arch::bank0(90).map_or(0, |b| b.params as u32);
     let mut end = 0u32;
     let mut offsets = Vec::new();
     for &p in &m.funcs[entry.index()].params {
         let v = &m.vars[p.index()];
         let align = v.align.max(1);
-        end = end.div_ceil(align) * align;
+        end = (first + end).div_ceil(align) * align - first;
         offsets.push(end);
         end += v.size() as u32;
     }

@@ -181,7 +181,7 @@ fn slots(f: &Func, op: &Op) -> Result<(), String> {
 
 fn register(f: &Func, r: Reg, width: u8) -> Result<(), String> {
     if !r.is_virtual() {
-        let aligned = r.is_const() || width <= 1 || r.index().is_multiple_of((width as u32).next_power_of_two());
+        let aligned = r.is_const() || width <= 1 || r.index().is_multiple_of(super::alignment(width as usize) as u32);
         return if aligned { Ok(()) } else { Err(format!("{r} is not aligned to {width} registers")) };
     }
     if width <= 1 {

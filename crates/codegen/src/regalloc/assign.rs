@@ -14,7 +14,7 @@ use super::{Banks, INCOMING, Note};
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
-use crate::mir::{CallTarget, Func, Inst, Op, Term, Vreg, callee_saved};
+use crate::mir::{CallTarget, Func, Inst, Op, Term, Vreg, alignment, callee_saved};
 use diag::Diagnostic;
 use sass::form::SlotName as S;
 use sass::forms as F;
@@ -58,6 +58,9 @@ pub struct Assign<'a> {
     end: Vec<u32>,
     vec_hint: Vec<(u32, u8)>,
     vec_base: Vec<u8>,
+    /// Windows of uniform registers that wait for their other components: file, vector, base, size. Nothing else may take
+    /// their places: uniform registers cannot always be moved.
+    promised: Vec<(usize, u32, usize, usize)>,
     web: Vec<u32>,
     web_reg: Vec<u8>,
     fixed_hint: Vec<u8>,
@@ -107,6 +110,7 @@ pub fn run(
         end: vec![0; n],
         vec_hint: vec![(FREE, 0); n],
         vec_base: vec![NOWHERE; f.vecs.len()],
+        promised: Vec::new(),
         web: (0..n as u32).collect(),
         web_reg: vec![NOWHERE; n],
         fixed_hint: vec![NOWHERE; n],
@@ -229,9 +233,24 @@ impl Assign<'_> {
         if known != NOWHERE {
             return Some(known as usize);
         }
-        let base = find_window(&mut self.banks[file], size, true)?;
+        let base = if file == File::Ugpr as usize {
+            let align = alignment(size);
+            let bank = &self.banks[file];
+            let free =
+                |base: usize| bank.window_free(base, size) && (base..base + size).all(|r| !self.kept(file, r, vec));
+            let base = (0..bank.limit).step_by(align).find(|&base| free(base))?;
+            self.promised.push((file, vec as u32, base, size));
+            base
+        } else {
+            find_window(&mut self.banks[file], size, true)?
+        };
         self.vec_base[vec] = base as u8;
         Some(base)
+    }
+
+    /// True for a register that is promised to another vector than `vec`.
+    fn kept(&self, file: usize, r: usize, vec: usize) -> bool {
+        self.promised.iter().any(|p| p.0 == file && p.1 as usize != vec && (p.2..p.2 + p.3).contains(&r))
     }
 
     /// A free register for a new value.
@@ -277,7 +296,8 @@ impl Assign<'_> {
             }
             for step in 0..bound {
                 let r = (bank.cursor + step) % bound;
-                if bank.free(r) && !(strict && choosy && !prefer(r)) {
+                let promised = |p: &(usize, u32, usize, usize)| p.0 == file && (p.2..p.2 + p.3).contains(&r);
+                if bank.free(r) && !(strict && choosy && !prefer(r)) && !self.promised.iter().any(promised) {
                     bank.cursor = (r + 1) % bound;
                     return Some(r);
                 }
@@ -307,6 +327,7 @@ impl Assign<'_> {
         self.divergent = self.f.blocks[bi].divergent;
         let insts = std::mem::take(&mut self.f.blocks[bi].insts);
         self.lifetimes(bi, &insts);
+        self.promised.clear();
         for bank in &mut self.banks {
             bank.occ = [FREE; 256];
         }
@@ -332,6 +353,16 @@ impl Assign<'_> {
             self.next_call = calls.get(call).copied().unwrap_or(u32::MAX);
             let at = i as u32 + 1;
             let loc = inst.loc;
+            if let Op::Sass(s) = &inst.op
+                && !self.promised.is_empty()
+            {
+                let promised = &mut self.promised;
+                sass_uses(s, |p| {
+                    if p.reg.is_virtual() && p.width > 1 {
+                        promised.retain(|x| x.1 != p.reg.index());
+                    }
+                });
+            }
             match inst.op {
                 Op::Sass(s) => self.sass(at, s, loc, note),
                 Op::Copy(pairs) => self.copy(at, &pairs, loc),
@@ -666,7 +697,7 @@ impl Assign<'_> {
         let list = &self.f.vecs[vec as usize];
         let base = self.loc[list[0].index()] as usize;
         let bank = &self.banks[self.f.vregs[list[0].index()] as usize];
-        base.is_multiple_of(list.len().next_power_of_two())
+        base.is_multiple_of(alignment(list.len()))
             && list
                 .iter()
                 .enumerate()
@@ -706,7 +737,7 @@ impl Assign<'_> {
         if ok && !def_vecs.is_empty() {
             dying.iter().for_each(|&v| self.release(v));
             for &vec in &def_vecs {
-                let Some(base) = self.def_window(vec) else {
+                let Some(base) = self.sums_window(&s, vec).or_else(|| self.def_window(vec)) else {
                     ok = false;
                     break;
                 };
@@ -778,11 +809,23 @@ impl Assign<'_> {
         &mut self.banks[file]
     }
 
+    /// The window of the sums that a warpgroup's product adds to, if they are free now: it works in place.
+    fn sums_window(&mut self, s: &Sass, vec: u32) -> Option<usize> {
+        if s.form().class != sass::latency::Class::Gmma {
+            return None;
+        }
+        let reg = s.get(S::Rc)?.as_reg().filter(|r| r.is_virtual())?;
+        let first = self.f.vecs[reg.index() as usize][0];
+        let size = self.f.vecs[vec as usize].len();
+        let base = self.loc[first.index()] as usize;
+        self.bank_of(vec).window_free(base, size).then_some(base)
+    }
+
     /// A free window for a vector that an instruction defines: where its components will be wanted, if possible.
     fn def_window(&mut self, vec: u32) -> Option<usize> {
         let first = self.f.vecs[vec as usize][0];
         let size = self.f.vecs[vec as usize].len();
-        let align = size.next_power_of_two();
+        let align = alignment(size);
         let file = self.file(first);
         let rep = self.rep(first);
         let (wanted, nth) = self.vec_hint[first.index()];
@@ -831,7 +874,7 @@ impl Assign<'_> {
                 let list = self.f.vecs[*vec as usize].clone();
                 groups.push(Group { list, base: None, def: Some(n), live: false });
             }
-            groups.sort_by_key(|g| std::cmp::Reverse(g.list.len().next_power_of_two()));
+            groups.sort_by_key(|g| std::cmp::Reverse(alignment(g.list.len())));
             let plan = plan_near(&self.banks[file], &mut groups.clone(), dying)
                 .or_else(|| plan_fresh(&self.banks[file], &mut groups, dying));
             let Some(plan) = plan else {
@@ -859,7 +902,7 @@ impl Assign<'_> {
 
 /// A free aligned window; `far`: after the cursor, so that neighbours do not take it at once.
 fn find_window(bank: &mut Bank, size: usize, far: bool) -> Option<usize> {
-    let align = size.next_power_of_two();
+    let align = alignment(size);
     for bound in [bank.budget, bank.limit] {
         let windows = bound.div_ceil(align);
         let first = bank.cursor.div_ceil(align);
@@ -919,7 +962,7 @@ fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> 
     let lives = |v: u32| v < HELD && !dying.contains(&Vreg(v));
     for pass in [false, true] {
         for g in groups.iter_mut().filter(|g| g.base.is_none() && g.def.is_some() == pass) {
-            let (size, align) = (g.list.len(), g.list.len().next_power_of_two());
+            let (size, align) = (g.list.len(), alignment(g.list.len()));
             let mut best: Option<(usize, usize)> = None;
             for base in (0..bank.limit).step_by(align) {
                 let range = base..base + size;
@@ -955,7 +998,7 @@ fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> 
 fn plan_fresh(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> {
     let mut taken = [false; 256];
     for g in groups.iter_mut() {
-        let (size, align) = (g.list.len(), g.list.len().next_power_of_two());
+        let (size, align) = (g.list.len(), alignment(g.list.len()));
         let base = (0..bank.limit)
             .step_by(align)
             .find(|&base| base + size <= bank.limit && (base..base + size).all(|r| bank.usable[r] && !taken[r]))?;

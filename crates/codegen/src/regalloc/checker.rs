@@ -240,7 +240,7 @@ impl Checker<'_> {
                 for (n, v) in list.into_iter().enumerate() {
                     self.need(y.offset(n as u32), self.symbols.get(v), what);
                 }
-                if width > 1 && !y.index().is_multiple_of((width as u32).next_power_of_two()) {
+                if width > 1 && !y.index().is_multiple_of(crate::mir::alignment(width as usize) as u32) {
                     self.fail(format!("{y} is not aligned to {width} registers in {}", what()));
                 }
             }

@@ -148,7 +148,9 @@ pub fn pressure(f: &Func, cfg: &Cfg, live: &Liveness) -> Pressure {
                     demand[file].dying += 1;
                 }
             });
-            let vectors = matches!(&inst.op, Op::Sass(s) if prepare::has_vectors(s));
+            // A warpgroup's product works in place.
+            let in_place = |s: &sass::inst::Inst| s.form().class == sass::latency::Class::Gmma;
+            let vectors = matches!(&inst.op, Op::Sass(s) if prepare::has_vectors(s) && !in_place(s));
             for k in 0..4 {
                 demand[k].vectors = vectors;
                 out.max[k] = out.max[k].max(through[k] + demand[k].extra());

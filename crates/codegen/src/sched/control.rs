@@ -112,6 +112,12 @@ fn drains(s: &Sass) -> bool {
     matches!(s.form().mnemonic, "CALL" | "RET" | "BRX" | "BRXU")
 }
 
+/// Goes to an engine that reads its uniform registers later.
+fn engine(s: &Sass) -> bool {
+    let name = s.form().mnemonic;
+    s.form != F::UTMACMDFLUSH && (name.starts_with("UTMA") || name.starts_with("UBLK") || s.form == F::SYNCS_EXCH)
+}
+
 struct Boards<'a> {
     sm: u16,
     blocks: &'a [LinearBlock],
@@ -135,7 +141,8 @@ impl<'a> Boards<'a> {
             writes(s, |u, _| written[u] = i as u32 + 1);
         }
         // Groups of asynchronous copies are counted by SB0.
-        let first = code.iter().any(|s| s.form == F::LDGDEPBAR) as u8;
+        let counts = [F::LDGDEPBAR, F::UTMACMDFLUSH, F::DEPBAR_LE];
+        let first = code.iter().any(|s| counts.contains(&s.form)) as u8;
         let n = code.len();
         Boards {
             sm,
@@ -267,6 +274,9 @@ impl<'a> Boards<'a> {
         if s.form == F::LDGDEPBAR {
             self.write_sb[i] = 0;
         }
+        if s.form == F::UTMACMDFLUSH {
+            self.read_sb[i] = 0;
+        }
         if latency::needs_write_sb(s, self.sm) {
             let sb = self.choose(st, class);
             self.write_sb[i] = sb;
@@ -274,9 +284,11 @@ impl<'a> Boards<'a> {
             st.set[sb as usize] = (self.clock, Some(class));
             writes(s, |u, _| st.write[u] |= 1 << sb);
         }
-        if latency::may_need_read_sb(s, self.sm) {
+        let engine = engine(s);
+        if engine || latency::may_need_read_sb(s, self.sm) {
+            let end = if engine { 512 } else { 256 };
             reads(s, |u, slot| {
-                if slot.is_some() && u < 256 && !st.lazy.contains(&(u as u16, i as u32)) {
+                if slot.is_some() && u < end && !st.lazy.contains(&(u as u16, i as u32)) {
                     st.lazy.push((u as u16, i as u32));
                 }
             });

@@ -2,8 +2,10 @@
 
 pub mod branches;
 pub mod control;
+pub mod copies;
 pub mod postpass;
 pub mod prepass;
+pub mod warpgroup;
 
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use sass::inst::Inst;

@@ -154,7 +154,7 @@ impl Scheduler {
         let mut part: Vec<Inst> = Vec::new();
         for inst in insts.drain(..) {
             let flow = match &inst.op {
-                Op::Sass(s) => s.form().effects.flow,
+                Op::Sass(s) => s.form().effects.flow || super::warpgroup::stays(s),
                 _ => true,
             };
             part.push(inst);

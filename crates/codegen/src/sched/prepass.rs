@@ -93,7 +93,7 @@ fn fixed(op: &Op) -> bool {
     let Op::Sass(s) = op else { return matches!(op, Op::Call(_)) };
     let mut physical = false;
     sass_defs(s, |p| physical |= !p.reg.is_virtual() && !p.reg.is_const());
-    physical || s.form().effects.flow
+    physical || s.form().effects.flow || super::warpgroup::stays(s)
 }
 
 /// Counts the values that an instruction ends and makes.

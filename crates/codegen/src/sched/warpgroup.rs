@@ -1,0 +1,262 @@
+//! The registers of asynchronous products: nothing touches them while the tensor cores are at work.
+//!
+//! Needs assigned registers, before the last scheduling; nothing is moved across these products afterwards. A product
+//! reads and writes its sums, and reads A where it is in registers, some time after it was issued: until a wait for its
+//! group. Whatever would read the sums or overwrite any of these registers before (a program that does not wait, a move
+//! that register assignment made) gets a wait before it, as the vendor's compiler serialises such code. The next product
+//! on the same sums needs none: the machine does them in order.
+//!
+//! A product sees what was written to its registers before the last `WARPGROUP.ARRIVE`: where there is none in between, one
+//! is put.
+//!
+//! It is also here that the last product of a group ends it, where selection left a product of nothing.
+
+use super::{reads, writes};
+use crate::isel::warpgroup::{arrive, end_of_group, wait};
+use crate::mir::{Func, Inst, Op};
+use sass::form::{FormId, SlotName as S};
+use sass::forms as F;
+use sass::inst::{Inst as Sass, Value};
+use sass::latency::Class;
+use sass::reg::Reg;
+
+/// Not in flight.
+const DONE: u8 = 255;
+
+/// True for products of warpgroups and what orders them: nothing is moved across them.
+pub fn stays(s: &Sass) -> bool {
+    s.form().class == Class::Gmma || s.form().mnemonic.starts_with("WARPGROUP")
+}
+
+fn product(s: &Sass) -> bool {
+    s.form().class == Class::Gmma && s.form().mnemonic.ends_with("GMMA")
+}
+
+/// The form that also ends the group.
+fn closed(form: FormId) -> Option<FormId> {
+    Some(match form {
+        F::HGMMA_RUR_OPEN => F::HGMMA_RUR,
+        F::HGMMA_RRUR_OPEN => F::HGMMA_RRUR,
+        F::QGMMA_RUR_OPEN => F::QGMMA_RUR,
+        F::QGMMA_XRRURP_OPEN => F::QGMMA_XRRURP,
+        F::QGMMA_XRRURP_2_OPEN => F::QGMMA_XRRURP_2,
+        F::IGMMA_RUR_OPEN => F::IGMMA_RUR,
+        F::IGMMA_RRUR_OPEN => F::IGMMA_RRUR,
+        F::BGMMA_RUR_OPEN => F::BGMMA_RUR,
+        F::BGMMA_RRUR_OPEN => F::BGMMA_RRUR,
+        F::HGMMA_RURRI_OPEN => F::HGMMA_RURRI,
+        F::HGMMA_RRURRI_OPEN => F::HGMMA_RRURRI,
+        F::QGMMA_RURR_OPEN => F::QGMMA_RURR,
+        F::QGMMA_XRRURPR_OPEN => F::QGMMA_XRRURPR,
+        F::QGMMA_XRRURPR_2_OPEN => F::QGMMA_XRRURPR_2,
+        F::IGMMA_RURR_OPEN => F::IGMMA_RURR,
+        F::IGMMA_XRRURPR_OPEN => F::IGMMA_XRRURPR,
+        _ => return None,
+    })
+}
+
+fn register(s: &Sass, slot: S) -> Option<(usize, usize)> {
+    let at = s.slot(slot)?;
+    match s.operands[at].value {
+        Value::Reg(r) if !r.is_const() => Some((r.index() as usize, s.slot_width(at) as usize)),
+        _ => None,
+    }
+}
+
+/// What is in flight: for each register how many groups were ended since (0: its group goes on), as sums and as A, and
+/// for sums where they begin.
+#[derive(Clone, PartialEq)]
+struct Flight {
+    sums: [u8; 256],
+    first: [u16; 256],
+    left: [u8; 256],
+    /// Written by something else since the last `WARPGROUP.ARRIVE`, which lets products see what registers hold.
+    fresh: [bool; 256],
+}
+
+impl Flight {
+    fn new() -> Flight {
+        Flight { sums: [DONE; 256], first: [0; 256], left: [DONE; 256], fresh: [false; 256] }
+    }
+
+    fn any(&self) -> bool {
+        self.sums.iter().chain(&self.left).any(|&a| a != DONE)
+    }
+
+    fn open(&self) -> bool {
+        self.sums.iter().chain(&self.left).any(|&a| a == 0)
+    }
+
+    fn join(&mut self, o: &Flight) {
+        for r in 0..256 {
+            self.first[r] = match (self.sums[r], o.sums[r]) {
+                (_, DONE) => self.first[r],
+                (DONE, _) => o.first[r],
+                _ if self.first[r] == o.first[r] => self.first[r],
+                _ => u16::MAX,
+            };
+            self.sums[r] = self.sums[r].min(o.sums[r]);
+            self.left[r] = self.left[r].min(o.left[r]);
+            self.fresh[r] |= o.fresh[r];
+        }
+    }
+
+    fn ages(&mut self) -> impl Iterator<Item = &mut u8> {
+        self.sums.iter_mut().chain(&mut self.left).filter(|a| **a != DONE)
+    }
+
+    /// True if the instruction must wait first.
+    fn conflict(&self, op: &Op) -> bool {
+        let Op::Sass(s) = op else { return self.any() };
+        let (d, c) = (register(s, S::Rd), register(s, S::Rc));
+        let same = product(s) && (c.is_none() || c == d);
+        let mut hit = false;
+        // Its own sums, if they are exactly those of products before.
+        let own = |u: usize| {
+            same && d.is_some_and(|(base, n)| (base..base + n).contains(&u) && self.first[u] == key(base, n))
+        };
+        reads(s, |u, _| hit |= u < 256 && self.sums[u] != DONE && !own(u));
+        writes(s, |u, _| hit |= u < 256 && (self.sums[u] != DONE && !own(u) || self.left[u] != DONE));
+        hit
+    }
+
+    /// True for a product that needs `WARPGROUP.ARRIVE` before it.
+    fn unseen(&self, op: &Op) -> bool {
+        let Op::Sass(s) = op else { return false };
+        let any = |slot: S| register(s, slot).is_some_and(|(base, n)| self.fresh[base..base + n].contains(&true));
+        product(s) && [S::Ra, S::Rc, S::Rd, S::RegAt40].into_iter().any(any)
+    }
+
+    /// After the instruction.
+    fn step(&mut self, op: &Op) {
+        let Op::Sass(s) = op else {
+            self.fresh = [true; 256];
+            return;
+        };
+        if s.form == F::WARPGROUP {
+            self.fresh = [false; 256];
+        }
+        if !product(s) {
+            writes(s, |u, _| {
+                if u < 256 {
+                    self.fresh[u] = true;
+                }
+            });
+        }
+        if s.form == F::WARPGROUP_I
+            && let Some(Value::Imm(left)) = s.get(S::ImmAt72).map(|o| o.value)
+        {
+            self.ages().filter(|a| **a as i64 > left).for_each(|a| *a = DONE);
+        }
+        if !product(s) {
+            return;
+        }
+        if let Some((base, n)) = register(s, S::Rd) {
+            self.sums[base..base + n].fill(0);
+            self.first[base..base + n].fill(key(base, n));
+        }
+        for (base, n) in [S::Ra, S::RegAt40].into_iter().filter_map(|slot| register(s, slot)) {
+            self.left[base..base + n].fill(0);
+        }
+        if closed(s.form).is_none() {
+            self.ages().for_each(|a| *a = (*a + 1).min(DONE - 1));
+        }
+    }
+
+    /// After a wait for everything.
+    fn clear(&mut self) {
+        *self = Flight { fresh: self.fresh, ..Flight::new() };
+    }
+}
+
+fn key(base: usize, n: usize) -> u16 {
+    (base * 256 + n) as u16
+}
+
+/// Ends groups and puts waits where they are missing.
+pub fn run(f: &mut Func) {
+    let any = f.blocks.iter().flat_map(|b| &b.insts).any(|i| matches!(&i.op, Op::Sass(s) if product(s)));
+    if !any {
+        return;
+    }
+    f.blocks.iter_mut().for_each(|b| end_groups(&mut b.insts));
+    let cfg = f.cfg();
+    let mut entry: Vec<Option<Flight>> = vec![None; f.blocks.len()];
+    entry[0] = Some(Flight::new());
+    let mut work = vec![0u32];
+    while let Some(b) = work.pop() {
+        let Some(mut now) = entry[b as usize].clone() else { continue };
+        for inst in &f.blocks[b as usize].insts {
+            if now.any() && now.conflict(&inst.op) {
+                now.clear();
+            }
+            if now.unseen(&inst.op) {
+                now.fresh = [false; 256];
+            }
+            now.step(&inst.op);
+        }
+        for &s in &cfg.succs[b as usize] {
+            let joined = match &entry[s as usize] {
+                None => now.clone(),
+                Some(old) => {
+                    let mut j = old.clone();
+                    j.join(&now);
+                    j
+                }
+            };
+            if entry[s as usize].as_ref() != Some(&joined) {
+                entry[s as usize] = Some(joined);
+                work.push(s);
+            }
+        }
+    }
+    for (b, start) in entry.into_iter().enumerate() {
+        let Some(mut now) = start else { continue };
+        let insts = std::mem::take(&mut f.blocks[b].insts);
+        let mut out = Vec::with_capacity(insts.len());
+        for inst in insts {
+            if now.any() && now.conflict(&inst.op) {
+                let loc = inst.loc;
+                if now.open() {
+                    out.push(Inst { op: Op::Sass(end_of_group()), loc });
+                }
+                out.push(Inst { op: Op::Sass(wait(0)), loc });
+                now.clear();
+            }
+            if now.unseen(&inst.op) {
+                out.push(Inst { op: Op::Sass(arrive()), loc: inst.loc });
+                now.fresh = [false; 256];
+            }
+            now.step(&inst.op);
+            out.push(inst);
+        }
+        end_groups(&mut out);
+        f.blocks[b].insts = out;
+    }
+}
+
+/// Lets the last product of a group end it, instead of one of nothing.
+fn end_groups(insts: &mut Vec<Inst>) {
+    let mut last: Option<usize> = None;
+    let mut drop = Vec::new();
+    for i in 0..insts.len() {
+        let Op::Sass(s) = &insts[i].op else { continue };
+        let nothing = s.form == F::HGMMA_RUR && s.get(S::Rd).and_then(|o| o.as_reg()) == Some(Reg::RZ);
+        if nothing {
+            if let Some(p) = last.take()
+                && let Op::Sass(before) = &mut insts[p].op
+                && let Some(form) = closed(before.form)
+            {
+                before.form = form;
+                drop.push(i);
+            }
+        } else if product(s) {
+            last = Some(i);
+        } else if stays(s) && s.form == F::WARPGROUP_I {
+            last = None;
+        }
+    }
+    for i in drop.into_iter().rev() {
+        insts.remove(i);
+    }
+}
