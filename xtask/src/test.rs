@@ -1,6 +1,6 @@
 //! Everything that has to pass.
 
-use crate::{conformance, instructions, oracle, root};
+use crate::{chips, conformance, instructions, oracle, root};
 use std::process::Command;
 
 /// Runs formatting, lints, tests and conformance; the first failure stops.
@@ -10,6 +10,8 @@ pub fn run() -> Result<(), String> {
     oracle::install()?;
     cargo(&["test", "--workspace", "--quiet"])?;
     conformance::run(&[])?;
+    // A sample; without --every it is the whole table.
+    chips::run(&["sm_75,sm_80,sm_89,sm_90a", "--every", "10"].map(String::from))?;
     instructions::run("")
 }
 
