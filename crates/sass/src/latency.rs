@@ -314,6 +314,8 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             (R2Ur, _) => 13,
             (UniformMove | UniformConst, l) if !l.is_fixed(sm) => 5,
             (Elect, _) => 3,
+            // `ULDC UR6, c[0x0][0x220]; UMOV UR6, UR6`: what reads the result comes after it anyhow.
+            (UniformConst, UniformMove) if second.regs().iter().any(|r| !r.def && r.reg == reg) => 2,
             (UniformConst, UniformConst | UniformMove) => 3,
             _ => 2,
         },

@@ -4,7 +4,9 @@
 //! - a register is read only after its producer's latency: cumulative stall counts on every path for fixed latencies, a
 //!   wait for the producer's scoreboard for the others;
 //! - a register is overwritten only after earlier writes to it have landed (WAW) and earlier reads of it are done (WAR);
-//! - a scoreboard is waited for no sooner than [`latency::SCOREBOARD_SET`] cycles after it was set.
+//! - a scoreboard is waited for no sooner than [`latency::SCOREBOARD_SET`] cycles after it was set;
+//! - what a product of a warpgroup (HGMMA and its kin) adds up is read or overwritten, and its operand in registers overwritten, only after
+//!   a WARPGROUP.DEPBAR that waits for its group. Products among themselves stay in order.
 //!
 //! Results of one queue (shared memory and shuffles, decoupled arithmetic) return in order, so one without a scoreboard
 //! counts as done when a later one of the same queue is waited for, as the vendor's code relies on. Calls within the function's text are followed by call site.
@@ -13,7 +15,7 @@
 
 use crate::codec::{Decoded, decode};
 use crate::control::Control;
-use crate::form::{Form, Role, SlotKind, SlotName};
+use crate::form::{Form, Piece, Role, SlotKind, SlotName};
 use crate::forms;
 use crate::inst::{Inst, Value};
 use crate::latency::{self, Class, Latency};
@@ -164,15 +166,35 @@ struct Fact {
     own: u8,
     /// The guard under which it happens: predicate unit, inverted; `u16::MAX` for none or unknown.
     guard: (u16, bool),
+    /// Of a product of a warpgroup: how many groups have ended since, its own among them; [`NO_GROUP`] of others.
+    groups: u8,
     /// Cycles since issue, on the shortest path; at most [`OLD`].
     age: u8,
+}
+
+const NO_GROUP: u8 = u8::MAX;
+/// More groups than this are not told apart: a wait leaves at most 7 under way.
+const MANY_GROUPS: u8 = 16;
+
+/// True if the instruction ends a group of products, as its text says by `gsb0`.
+fn ends_group(inst: &Inst) -> bool {
+    let form = inst.form();
+    form.class == Class::Gmma && form.syntax.iter().any(|p| matches!(p, Piece::Text(text) if text.contains("gsb0")))
+}
+
+/// How many groups of products may still be under way after the instruction, if it waits for them.
+fn groups_left(inst: &Inst) -> Option<u8> {
+    let waits = inst.form == forms::WARPGROUP_I;
+    let count =
+        || inst.operands.iter().find_map(|o| if let Value::Imm(n) = o.value { u8::try_from(n).ok() } else { None });
+    if waits { count() } else { None }
 }
 
 const ALWAYS: (u16, bool) = (u16::MAX, false);
 
 impl Fact {
     fn key(&self) -> Fact {
-        Fact { age: 0, ..*self }
+        Fact { age: 0, groups: if self.groups == NO_GROUP { NO_GROUP } else { 0 }, ..*self }
     }
 }
 
@@ -329,6 +351,9 @@ impl Checker<'_> {
             }
             facts.retain(|f| f.scoreboards & waited == 0);
         }
+        if let Some(left) = groups_left(&inst) {
+            facts.retain(|f| f.groups == NO_GROUP || f.groups <= left);
+        }
         // 2. What it reads and writes: (unit, slot, word, written).
         touches.clear();
         for r in inst.regs() {
@@ -352,6 +377,21 @@ impl Checker<'_> {
                 let Some(Some(first)) = self.code.get(fact.by as usize).map(|c| c.as_ref().or(Some(&inst))) else {
                     continue;
                 };
+                if fact.groups != NO_GROUP {
+                    // Sums go from product to product; an operand in registers is read like any other register.
+                    let sum = form.class == Class::Gmma
+                        && form.slots.get(slot as usize).is_none_or(|s| s.name != SlotName::Ra);
+                    let (kind, what) = match (fact.write, def) {
+                        (true, false) => (Kind::ReadWithoutWait, "reads a sum"),
+                        (true, true) => (Kind::OverwriteOfWrite, "overwrites a sum"),
+                        (false, true) => (Kind::OverwriteOfRead, "overwrites an operand"),
+                        (false, false) => continue,
+                    };
+                    if !sum {
+                        problems.push((*fact, kind, format!("{what}, without waiting for gsb0, of")));
+                    }
+                    continue;
+                }
                 let used = if slot == 255 { None } else { Some(slot) };
                 let first_slot = if fact.slot == 255 { None } else { Some(fact.slot) };
                 // One queue: neither result nor read of the later one overtakes the earlier.
@@ -443,6 +483,7 @@ impl Checker<'_> {
                 scoreboards: 0,
                 own: NO_SB,
                 guard,
+                groups: if form.class == Class::Gmma && touched >> 8 == File::Gpr as u16 { 0 } else { NO_GROUP },
                 age: 0,
             };
             if def {
@@ -471,10 +512,15 @@ impl Checker<'_> {
                 }
             }
         }
+        if ends_group(&inst) {
+            for fact in facts.iter_mut().filter(|f| f.groups < MANY_GROUPS) {
+                fact.groups += 1;
+            }
+        }
         // 6. Time.
         if ctrl.stall == 0 {
-            // Waits until everything is done: the vendor's unoptimized code has nothing else.
-            facts.clear();
+            // Waits until everything is done but products: the vendor's unoptimized code has nothing else.
+            facts.retain(|f| f.groups != NO_GROUP);
         }
         for fact in facts.iter_mut() {
             fact.age = (fact.age + ctrl.stall).min(OLD);
@@ -495,19 +541,20 @@ impl Checker<'_> {
                 !lasting && f.age >= 3
             }
         };
-        facts.retain(|f| !done(f));
+        facts.retain(|f| f.groups != NO_GROUP || !done(f));
         self.code[at] = Some(inst);
     }
 }
 
-/// Unites `new` into `old`; true if `old` changed. Ages take the shorter path.
+/// Unites `new` into `old`; true if `old` changed. Ages take the shorter path, groups that with fewer ends.
 fn unite(old: &mut Vec<Fact>, new: &[Fact]) -> bool {
     let mut changed = false;
     for fact in new {
         match old.binary_search_by_key(&fact.key(), Fact::key) {
             Ok(i) => {
-                if fact.age < old[i].age {
-                    old[i].age = fact.age;
+                if fact.age < old[i].age || fact.groups < old[i].groups {
+                    old[i].age = fact.age.min(old[i].age);
+                    old[i].groups = fact.groups.min(old[i].groups);
                     changed = true;
                 }
             }

@@ -198,3 +198,56 @@ fn unknown_words_are_said() {
     assert_eq!(found[0].kind, Kind::Unknown);
     assert_eq!(check(&[], 90, &CfgHints::default()), []);
 }
+
+#[test]
+fn groups_of_products() {
+    let product = |text: &str| format!("[B------:R-:W-:-:S04] {text}\n");
+    let program = |lines: &[&str]| lines.iter().map(|l| product(l)).collect::<String>() + "[B------:R-:W-:-:S05] EXIT";
+    let first = "HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ, !UPT, gsb0";
+    let second = "HGMMA.64x8x16.F32 R32, R40, gdesc[UR8], RZ, !UPT, gsb0";
+    let open = "HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ, !UPT";
+    let end = "HGMMA.64x8x16.F16 RZ, gdesc[URZ], RZ, !UPT, gsb0";
+    let (all, but_one) = ("WARPGROUP.DEPBAR.LE gsb0, 0x0", "WARPGROUP.DEPBAR.LE gsb0, 0x1");
+    let (reads, reads_second) = ("FADD R0, R27, R2", "FADD R0, R1, R32");
+    // A sum is read once its group is waited for.
+    assert_eq!(kinds(&program(&[first, all, reads])), []);
+    assert_eq!(kinds(&program(&[first, reads])), [(0x10, Kind::ReadWithoutWait)]);
+    assert_eq!(kinds(&program(&[first, but_one, reads])), [(0x20, Kind::ReadWithoutWait)]);
+    // Of two groups the first is done when one is left.
+    assert_eq!(kinds(&program(&[first, second, but_one, reads])), []);
+    assert_eq!(kinds(&program(&[first, second, but_one, reads_second])), [(0x30, Kind::ReadWithoutWait)]);
+    // Sums and operands in registers are not overwritten before.
+    assert_eq!(kinds(&program(&[first, "FADD R26, R1, R2"])), [(0x10, Kind::OverwriteOfWrite)]);
+    assert_eq!(kinds(&program(&[second, "FADD R41, R1, R2"])), [(0x10, Kind::OverwriteOfRead)]);
+    assert_eq!(kinds(&program(&[second, all, "FADD R41, R1, R2"])), []);
+    // Products add to the sum of one before; as an operand it is a register like any other.
+    assert_eq!(kinds(&program(&[first, "HGMMA.64x8x16.F32 R24, gdesc[UR8], R24, gsb0", all])), []);
+    let chained = "HGMMA.64x8x16.F32 R48, R24, gdesc[UR8], RZ, !UPT, gsb0";
+    assert_eq!(kinds(&program(&[first, chained, all])), [(0x10, Kind::ReadWithoutWait)]);
+    // A group that goes on ends with the next product that counts.
+    assert_eq!(kinds(&program(&[open, all, reads])), [(0x20, Kind::ReadWithoutWait)]);
+    assert_eq!(kinds(&program(&[open, end, all, reads])), []);
+    let message = &check(&words(&program(&[first, reads])), 90, &CfgHints::default())[0].message;
+    assert_eq!(
+        message,
+        "`FADD R0, R27, R2` reads a sum, without waiting for gsb0, of `HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ, !UPT, gsb0` at 0x0000 (R27)"
+    );
+}
+
+#[test]
+fn a_loop_of_products_waits_on_every_path() {
+    // The wait stands behind the branch back: the next round reads a sum that is under way.
+    let program = |waits: &str| {
+        format!(
+            "[B------:R-:W-:-:S04] FADD R0, R24, R2
+             [B------:R-:W-:-:S04] WARPGROUP.ARRIVE
+             [B------:R-:W-:-:S04] HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ, !UPT, gsb0
+             [B------:R-:W-:-:S04] {waits}
+             [B------:R-:W-:-:S05] @P0 BRA 0x0
+             [B------:R-:W-:-:S04] WARPGROUP.DEPBAR.LE gsb0, 0x0
+             [B------:R-:W-:-:S05] EXIT"
+        )
+    };
+    assert_eq!(kinds(&program("WARPGROUP.DEPBAR.LE gsb0, 0x0")), []);
+    assert_eq!(kinds(&program("NOP")), [(0x0, Kind::ReadWithoutWait)]);
+}

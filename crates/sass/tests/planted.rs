@@ -9,10 +9,12 @@ mod common;
 use common::{Text, corpus, hints};
 use sass::codec::{Decoded, decode, decode_control, encode_control};
 use sass::control::Control;
+use sass::form::SlotName;
 use sass::inst::Inst;
 use sass::latency::{self, Class, Latency};
 use sass::lint::{Kind, Stated, check, check_stated};
 use sass::reg::{File, Reg};
+use sass::text::{NoLabels, print};
 use std::collections::{BTreeMap, HashMap};
 use testkit::oracle::releases;
 use testkit::{Random, Scratch};
@@ -27,6 +29,8 @@ struct Access {
     /// Scoreboards that tell of its end, a bit each: a result that is there tells that the sources have been read.
     sb: u8,
     done: bool,
+    /// Of a product of a warpgroup: groups that have ended since, its own among them.
+    groups: Option<u8>,
     /// The predicate that guards it, as long as nobody has written it.
     guard: Option<(Reg, bool)>,
 }
@@ -56,6 +60,16 @@ fn queue(inst: &Inst, sm: u16) -> u8 {
     }
 }
 
+/// How many groups of products `WARPGROUP.DEPBAR.LE gsb0, n` leaves.
+fn products_left(inst: &Inst) -> Option<u8> {
+    if inst.form().mnemonic != "WARPGROUP" {
+        return None;
+    }
+    let text = print(inst, 0, &NoLabels);
+    let (_, n) = text.split_once("WARPGROUP.DEPBAR.LE gsb0, 0x")?;
+    u8::from_str_radix(n, 16).ok()
+}
+
 /// The pairs (first, second) of instructions of which the second comes too soon.
 fn violations(code: &[Option<Inst>], sm: u16) -> Vec<(usize, usize)> {
     let mut out = Vec::new();
@@ -77,6 +91,11 @@ fn violations(code: &[Option<Inst>], sm: u16) -> Vec<(usize, usize)> {
             r.writes.iter_mut().for_each(done);
             r.reads.iter_mut().for_each(done);
         }
+        if let Some(left) = products_left(inst) {
+            for a in registers.values_mut().flat_map(|r| r.writes.iter_mut().chain(&mut r.reads)) {
+                a.done |= a.groups.is_some_and(|n| n > left);
+            }
+        }
         if latency::drains_reads(inst, sm) {
             let memory = |a: &Access| (2..=4).contains(&queue(code[a.by].as_ref().expect("noted"), sm));
             registers.values_mut().for_each(|r| r.reads.retain(|a| !memory(a)));
@@ -92,7 +111,15 @@ fn violations(code: &[Option<Inst>], sm: u16) -> Vec<(usize, usize)> {
         let apart = |a: &Access, slot: Option<u8>| {
             slot.is_some() && matches!((a.guard, guard), (Some(x), Some(y)) if x.0 == y.0 && x.1 != y.1)
         };
-        let mut bad = |a: &Access, need: Latency| {
+        let product = inst.form().class == Class::Gmma;
+        let operand = |slot: Option<u8>| slot.is_some_and(|n| inst.form().slots[n as usize].name == SlotName::Ra);
+        let mut bad = |a: &Access, need: Latency, slot: Option<u8>| {
+            if a.groups.is_some() {
+                if !a.done && (!product || operand(slot)) {
+                    out.push((a.by, at));
+                }
+                return;
+            }
             let late = match need {
                 Latency::Fixed(n) => time - a.time >= n as u32,
                 Latency::Scoreboard => a.done,
@@ -105,7 +132,7 @@ fn violations(code: &[Option<Inst>], sm: u16) -> Vec<(usize, usize)> {
         for (reg, slot, word) in touched(false) {
             for a in registers.get(&reg).iter().flat_map(|r| &r.writes).filter(|a| !apart(a, slot)) {
                 let def = a.slot.expect("a result has a slot");
-                bad(a, latency::raw_word(first(a), def, a.word, inst, slot, word, sm));
+                bad(a, latency::raw_word(first(a), def, a.word, inst, slot, word, sm), slot);
             }
         }
         for (reg, slot, _) in touched(true) {
@@ -118,10 +145,10 @@ fn violations(code: &[Option<Inst>], sm: u16) -> Vec<(usize, usize)> {
                         || all && (2..=4).contains(&x) && (2..=4).contains(&y))
             };
             for a in r.writes.iter().filter(|a| !apart(a, Some(slot)) && !ordered(a, false)) {
-                bad(a, latency::waw(first(a), a.slot.expect("a slot"), inst, slot, sm));
+                bad(a, latency::waw(first(a), a.slot.expect("a slot"), inst, slot, sm), Some(slot));
             }
             for a in r.reads.iter().filter(|a| !apart(a, Some(slot)) && !ordered(a, true)) {
-                bad(a, latency::war(first(a), a.slot, inst, slot, sm));
+                bad(a, latency::war(first(a), a.slot, inst, slot, sm), Some(slot));
             }
         }
         // What this one begins. A scoreboard of a later one of the same queue tells of the earlier, too: then nothing is
@@ -151,15 +178,22 @@ fn violations(code: &[Option<Inst>], sm: u16) -> Vec<(usize, usize)> {
         for (reg, slot, word) in touched(false) {
             if slot.is_some() && !(guard.is_none() && defs.iter().any(|d| d.0 == reg)) {
                 let sb = if fixed { 0 } else { bit(c.read_sb) | bit(c.write_sb) };
-                let access = Access { by: at, slot, word, time, sb, done: false, guard: own };
+                let groups = product.then_some(0).filter(|_| reg.file() == File::Gpr);
+                let access = Access { by: at, slot, word, time, sb, done: false, groups, guard: own };
                 registers.entry(reg).or_default().reads.push(access);
             }
         }
         for (reg, slot, word) in defs {
             let sb = if fixed { 0 } else { bit(c.write_sb) };
             let both = inst.form().mnemonic == "ATOM" && reg.file() == File::Pred;
-            let access = Access { by: at, slot, word, time, sb, done: both, guard: own };
+            let groups = product.then_some(0).filter(|_| reg.file() == File::Gpr);
+            let access = Access { by: at, slot, word, time, sb, done: both, groups, guard: own };
             registers.entry(reg).or_default().writes.push(access);
+        }
+        if product && print(inst, 0, &NoLabels).ends_with("gsb0") {
+            for a in registers.values_mut().flat_map(|r| r.writes.iter_mut().chain(&mut r.reads)) {
+                a.groups = a.groups.map(|n| n.saturating_add(1));
+            }
         }
         time += c.stall as u32;
         let falls = !(inst.form().effects.flow && inst.guard.as_reg().is_none_or(Reg::is_const));
@@ -197,9 +231,20 @@ fn known(words: &[u128], sm: u16) -> Vec<Option<Inst>> {
     words.iter().map(inst).collect()
 }
 
-/// Words with one fault: a broken control field, or a guarded instruction before the one that it follows.
+/// The fault of a wait for products that is not there.
+const PRODUCTS: &str = "products not waited for";
+
+/// Words with one fault: a broken control field, a guarded instruction before the one that it follows, or a NOP in place of a wait for
+/// products.
 fn plant(text: &Text, sm: u16, random: &mut Random, kind: usize) -> Option<Vec<u128>> {
     let mut words = text.words.clone();
+    if kind > FAULTS.len() {
+        let waits = |w: &u128| decode(*w, sm).known().is_some_and(|i| products_left(i).is_some());
+        let at: Vec<usize> = (0..words.len()).filter(|&n| waits(&words[n])).collect();
+        let n = *at.get(random.index(at.len().max(1)))?;
+        words[n] = words[n] & 0x1f_ffff << 105 | 0x7918;
+        return Some(words);
+    }
     for _ in 0..20 {
         let n = random.index(words.len());
         if let Some((_, fault)) = FAULTS.get(kind) {
@@ -255,7 +300,7 @@ fn faults(target: &str, texts: &[Text], wanted: usize) -> Result<String, String>
         if total >= wanted || round > wanted * 40 {
             break;
         }
-        let (t, kind) = (random.index(texts.len()), round % (FAULTS.len() + 1));
+        let (t, kind) = (random.index(texts.len()), round % (FAULTS.len() + 2));
         let Some(words) = plant(&texts[t], sm, &mut random, kind) else { continue };
         let old = clean.entry(t).or_insert_with(|| violations(&known(&texts[t].words, sm), sm));
         let new = violations(&known(&words, sm), sm);
@@ -263,7 +308,8 @@ fn faults(target: &str, texts: &[Text], wanted: usize) -> Result<String, String>
             continue;
         }
         total += 1;
-        let name = FAULTS.get(kind).map_or("guard moved earlier", |f| f.0);
+        let other = if kind == FAULTS.len() { "guard moved earlier" } else { PRODUCTS };
+        let name = FAULTS.get(kind).map_or(other, |f| f.0);
         *confirmed.entry(name).or_insert(0) += 1;
         let hazards = check(&words, sm, &hints(&texts[t], sm));
         if hazards.is_empty() {
@@ -285,7 +331,10 @@ fn faults(target: &str, texts: &[Text], wanted: usize) -> Result<String, String>
             &noise[..noise.len().min(10)]
         ));
     }
-    if total < wanted || confirmed.len() <= FAULTS.len() && wanted >= 400 {
+    // Products of warpgroups are on sm_90a alone.
+    let kinds_of = confirmed.keys().filter(|k| **k != PRODUCTS).count();
+    let products = target != "90a" || confirmed.contains_key(PRODUCTS);
+    if total < wanted || (kinds_of <= FAULTS.len() || !products) && wanted >= 400 {
         return Err(format!("only {total} confirmed: {confirmed:?}"));
     }
     Ok(format!("{total} confirmed and found: {confirmed:?}; {kinds:?}"))

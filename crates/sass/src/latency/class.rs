@@ -26,7 +26,7 @@ pub enum Class {
     /// Products of 64-bit float matrices.
     Dmma,
     /// Products of matrices in shared memory, by a whole warp group: done when a group scoreboard says so, which is asked
-    /// by WARPGROUP.DEPBAR and takes no part in the tables here.
+    /// by WARPGROUP.DEPBAR and takes no part in the tables here; `lint` follows the groups.
     Gmma,
     /// 64-bit float.
     Double,

@@ -104,6 +104,14 @@ impl Set {
         out
     }
 
+    /// Those of one file.
+    fn of_file(&self, file: File) -> Set {
+        let mut out = Set::default();
+        let range = FILES.iter().find(|f| f.0 == file).map_or(0..0, |f| f.2..f.2 + f.3);
+        range.filter(|&n| self.has(n)).for_each(|n| out.insert(n));
+        out
+    }
+
     /// How many registers of a file are in it.
     pub(super) fn count(&self, file: File) -> usize {
         FILES.iter().find(|f| f.0 == file).map_or(0, |f| (f.2..f.2 + f.3).filter(|&n| self.has(n)).count())
@@ -258,7 +266,21 @@ impl Listing<'_> {
         }
         let starts = |n: usize| leaders(&flows[n], flows[n].len(), |i| self.label(n, i as u64 * 16).is_some());
         let all = effects.into_iter().zip(flows).enumerate();
-        all.map(|(n, ((list, kept), flows))| (lives(flows, &list, &kept, &starts(n)), list)).collect()
+        all.map(|(n, ((mut list, kept), flows))| {
+            let live = lives(flows, &list, &kept, &starts(n));
+            // A uniform register that is read before anything has written it is none of the function's: kernels for sm_87 begin with a
+            // look at UR2, which they set when all else is set up.
+            let foreign = live.first().copied().unwrap_or_default().of_file(File::Ugpr);
+            if foreign == Set::default() {
+                return (live, list);
+            }
+            for e in &mut list {
+                (e.uses, e.defs, e.kills) =
+                    (e.uses.without(&foreign), e.defs.without(&foreign), e.kills.without(&foreign));
+            }
+            (lives(flows, &list, &kept, &starts(n)), list)
+        })
+        .collect()
     }
 
     /// Every section of code with its table of life ranges.
