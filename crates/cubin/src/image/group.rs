@@ -23,48 +23,94 @@ pub(super) struct Group {
     pub vrc: bool,
 }
 
+/// What files of a range of SMs have in common.
+#[derive(Clone, Copy)]
+struct Line {
+    /// The first SM of the range; the next line begins the next one.
+    from: u16,
+    old: bool,
+    reserved_shared: u32,
+    reserved_address: u64,
+    sw_war: Option<u32>,
+    vrc: bool,
+    /// Bytes behind the code, which fills whole 128 bytes.
+    text_tail: u32,
+}
+
+/// Read off files of one small kernel for each target (release 13.5), those of sm_90 off the whole corpus.
+const LINES: [Line; 5] = {
+    let first =
+        Line { from: 75, old: true, reserved_shared: 0, reserved_address: 0, sw_war: None, vrc: false, text_tail: 0 };
+    let sm_90 = Line { from: 90, old: false, reserved_shared: 0x400, sw_war: Some(8), text_tail: 128, ..first };
+    let sm_100 = Line { from: 100, reserved_address: 0x40, vrc: true, ..sm_90 };
+    [first, Line { from: 80, text_tail: 128, ..first }, sm_90, sm_100, Line { from: 120, sw_war: Some(0), ..sm_100 }]
+};
+
+/// Two notes that only some targets have: SM, which variants (accelerated or not), a word of flags.
+const NOTES: [(u16, [bool; 2], u8); 3] =
+    [(100, [true, true], 0x9), (120, [false, true], 0x50), (120, [true, false], 0x10)];
+
+/// The last SM that files are known of.
+const LAST: u16 = 121;
+
+fn line(sm: u16) -> &'static Line {
+    LINES.iter().rev().find(|l| l.from <= sm).unwrap_or(&LINES[0])
+}
+
+/// Bytes of NOPs behind the code of an SM, which fills whole 128 bytes.
+pub(super) fn text_tail(sm: u16) -> u32 {
+    line(sm).text_tail
+}
+
 /// The group of a target; none for one whose files cannot be written yet.
 ///
-/// What is known of targets other than sm_90 is from files of one small kernel each (release 13.5). Those of sm_100 and
-/// later carry a second form of the code beside the machine code (`.nv.capmerc`, flags 2); ours have the machine code
-/// alone and say so as files for sm_90 do.
+/// Files of the vendor for sm_100 and later carry a second form of the code beside the machine code (`.nv.capmerc`, flags 2); ours have
+/// the machine code alone and say so as files for sm_90 do.
 pub(super) fn group(target: Target) -> Option<Group> {
-    let accelerated = (target.variant == Variant::A) as u8;
-    let param_base = arch::bank0(target.sm)?.params as u32;
-    if target.sm < 90 {
-        return Some(Group {
-            flags: 4,
-            compat: Vec::new(),
-            param_base,
-            reserved_shared: 0,
-            reserved_address: 0,
-            sw_war: None,
-            old: true,
-            vrc: false,
-        });
-    }
-    // Two notes that only some have: by target.
-    let (more, word) = match (target.sm, accelerated) {
-        (100, _) => (&[3, 7, 1, 1][..], 0x9),
-        (120, 0) => (&[3, 7, 1, 1][..], 0x50),
-        (120, _) => (&[3, 7, 1, 1][..], 0x10),
-        (90..=121, _) => (&[][..], 0),
-        _ => return None,
+    let accelerated = target.variant == Variant::A;
+    let line = line(target.sm);
+    let compat = if line.old {
+        Vec::new()
+    } else if target.sm > LAST {
+        return None;
+    } else {
+        let note = NOTES.iter().find(|n| n.0 == target.sm && n.1[usize::from(!accelerated)]);
+        let more: &[u8] = if note.is_some() { &[3, 7, 1, 1] } else { &[] };
+        let word = note.map_or(0, |n| n.2);
+        [
+            &[2, 9, u8::from(accelerated), 0, 2, 0xc, 0, 0, 2, 2, 1, 0, 3, 0xd, 1, 1][..],
+            more,
+            &[2, 3, 0, 0, 4, 0xb, 8, 0, 0, word, 0, 0, 0, 0, 0, 0, 3, 0xe, 0x40, 4],
+        ]
+        .concat()
     };
-    let compat = [
-        &[2, 9, accelerated, 0, 2, 0xc, 0, 0, 2, 2, 1, 0, 3, 0xd, 1, 1][..],
-        more,
-        &[2, 3, 0, 0, 4, 0xb, 8, 0, 0, word, 0, 0, 0, 0, 0, 0, 3, 0xe, 0x40, 4],
-    ]
-    .concat();
     Some(Group {
         flags: 4,
         compat,
-        param_base,
-        reserved_shared: 0x400,
-        reserved_address: if target.sm >= 100 { 0x40 } else { 0 },
-        sw_war: Some(if target.sm >= 120 { 0 } else { 8 }),
-        old: false,
-        vrc: target.sm >= 100,
+        param_base: arch::bank0(target.sm)?.params as u32,
+        reserved_shared: line.reserved_shared,
+        reserved_address: line.reserved_address,
+        sw_war: line.sw_war,
+        old: line.old,
+        vrc: line.vrc,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_targets() {
+        let of = |sm, variant| group(Target { sm, variant }).expect("a group");
+        let (old, new) = (of(75, Variant::Plain), of(120, Variant::A));
+        assert!(old.old && old.compat.is_empty() && old.sw_war.is_none() && old.reserved_shared == 0);
+        assert!(!new.old && new.vrc && new.sw_war == Some(0) && new.reserved_address == 0x40);
+        // The word of flags: 120 and 120a differ, 90 and 90a have no such note.
+        let word = |g: &Group| g.compat[g.compat.len() - 11];
+        let words =
+            [of(120, Variant::Plain), new, of(100, Variant::A), of(90, Variant::A)].map(|g| (word(&g), g.compat.len()));
+        assert_eq!(words, [(0x50, 40), (0x10, 40), (0x9, 40), (0, 36)]);
+        assert_eq!([75, 80, 90, 121].map(text_tail), [0, 128, 128, 128]);
+    }
 }

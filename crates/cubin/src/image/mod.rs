@@ -254,7 +254,7 @@ pub fn helper_symbol(n: usize, helper: &str) -> String {
 /// The size of a code section for `len` bytes of code up to and with the branch to itself that ends it; the rest is NOPs.
 /// Observed: a multiple of 128, and from sm_80 on 128 bytes more.
 pub fn padded_text_size(sm: u16, len: u32) -> u32 {
-    len.next_multiple_of(128) + if sm >= 80 { 128 } else { 0 }
+    len.next_multiple_of(128) + group::text_tail(sm)
 }
 
 /// Where variables lie. Constants: visible ones first, in order; globals: by falling alignment, then rising size.
