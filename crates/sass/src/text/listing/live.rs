@@ -268,9 +268,9 @@ impl Listing<'_> {
         let all = effects.into_iter().zip(flows).enumerate();
         all.map(|(n, ((mut list, kept), flows))| {
             let live = lives(flows, &list, &kept, &starts(n));
-            // A uniform register that is read before anything has written it is none of the function's: kernels for sm_87 begin with a
-            // look at UR2, which they set when all else is set up.
-            let foreign = live.first().copied().unwrap_or_default().of_file(File::Ugpr);
+            // A uniform register that the very first instruction reads is none of the function's: kernels for sm_87 begin with a look at
+            // UR2, which they set when all else is set up.
+            let foreign = list.first().map(|e| e.uses.of_file(File::Ugpr)).unwrap_or_default();
             if foreign == Set::default() {
                 return (live, list);
             }
