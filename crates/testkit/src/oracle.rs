@@ -50,6 +50,24 @@ pub fn ptxas() -> Option<PathBuf> {
     latest().map(|f| f.join("bin/ptxas"))
 }
 
+/// The folder of Triton (`bin/python` has it); where there is none, as [`releases`].
+///
+/// # Panics
+/// Under `CI=true`, if it is not there.
+pub fn triton() -> Option<PathBuf> {
+    let folders = named().unwrap_or_else(|| vec![home().join("triton")]);
+    let has = |f: &PathBuf| {
+        let found = Command::new(f.join("bin/python")).args(["-c", "import triton, numpy"]).output();
+        found.is_ok_and(|o| o.status.success())
+    };
+    let found = folders.into_iter().find(has);
+    if found.is_none() {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no Triton: run `cargo xtask oracle`");
+        eprintln!("no Triton: not compared");
+    }
+    found
+}
+
 /// The `-arch` that a PTX text asks for among sm_90 and sm_90a: with the `a` if its target has one.
 pub fn arch(ptx: &str) -> &'static str {
     if ptx.contains(".target sm_90a") { "sm_90a" } else { "sm_90" }

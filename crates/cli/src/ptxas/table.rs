@@ -5,7 +5,7 @@ use crate::options::{Kind, Opt};
 
 /// Every option, in the order of help.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 64] = [
+pub static OPTIONS: [Opt; 65] = [
     no("Ofast-compile", "Ofc", Choice(&["0", "min", "mid", "max"]), "<0|min|mid|max>",
         "How much speed of the code to give up for speed of compilation.", "'0'"),
     no("allow-expensive-optimizations", "allow-expensive-optimizations", Bool, "<true|false>",
@@ -96,6 +96,8 @@ pub static OPTIONS: [Opt; 64] = [
         "Keep resolved relocations in the output.", ""),
     on("print-after", "", Text, "<pass>",
         "Our own: print each function after this pass (all: after every pass) to standard output.", ""),
+    no("regAllocOptLevel", "regAllocOptLevel", Number, "<N>",
+        "Level of the register allocator; the vendor's help does not name it, Triton passes it.", ""),
     no("register-usage-level", "regUsageLevel", Number, "<0..10>",
         "How freely optimizations may use registers.", "5"),
     no("return-at-end", "ret-end", Flag, "",
