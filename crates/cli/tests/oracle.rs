@@ -114,6 +114,7 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     ("switch_brx", "-json", "-c"),
     // Which of two names a function without kernel has as a node.
     ("function_table", "-bbcfg", "-O3"),
+    ("triton_quantize", "-cfg", "-g"),
 ];
 
 /// The ways of printing that must be those of the vendor.

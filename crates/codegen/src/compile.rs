@@ -107,6 +107,7 @@ fn run(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
     let compiled: Vec<_> = entries.par_iter().map(|&e| kernel(m, e, &layout, lines.as_ref(), options)).collect();
     let mut kernels = Vec::new();
+    let (mut isa_class, mut tensor_copies) = (1, false);
     let mut out = Vec::new();
     let mut errors = Vec::new();
     let mut dumps = Vec::new();
@@ -115,6 +116,8 @@ fn run(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
         match one {
             Ok(c) => {
                 kernels.push(c.kernel);
+                isa_class = isa_class.max(c.isa_class);
+                tensor_copies |= c.tensor_copies;
                 out.push(c.log);
                 dumps.extend(c.dumps);
                 notes.extend(c.notes);
@@ -134,6 +137,8 @@ fn run(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
         kernels,
         variables,
         externs: layout.externs.iter().map(|f| m.funcs[f.index()].name.clone()).collect(),
+        isa_class,
+        tensor_copies,
         tool: options.tool.clone(),
         debug: lines.map(|l| l.debug),
     };
@@ -171,6 +176,8 @@ fn undefined(m: &Module) -> Vec<Diagnostic> {
 /// One kernel, compiled.
 struct Compiled {
     kernel: Kernel,
+    isa_class: u8,
+    tensor_copies: bool,
     log: Log,
     dumps: Vec<String>,
     notes: Vec<Diagnostic>,
@@ -230,7 +237,7 @@ fn kernel(
             format!("Stack size for entry function '{}' cannot be statically determined", f.name),
         ));
     }
-    Ok(Compiled { kernel, log, dumps, notes })
+    Ok(Compiled { isa_class: code.isa_class, tensor_copies: code.tensor_copies, kernel, log, dumps, notes })
 }
 
 /// Launch bounds and register limits of a kernel.

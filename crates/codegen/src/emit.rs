@@ -51,6 +51,10 @@ pub struct Code {
     pub syscall_offsets: Vec<u32>,
     /// There are calls through pointers.
     pub has_indirect_calls: bool,
+    /// As `cubin::image::Image::isa_class`; 0 for code that asks for nothing.
+    pub isa_class: u8,
+    /// The code copies tensors.
+    pub tensor_copies: bool,
     /// Bytes of spill code: loads, stores.
     pub spill_bytes: (u32, u32),
     /// Text forms asked for: pass and function, text.
@@ -280,6 +284,21 @@ fn resolve(s: &mut Sass, pc: u32, table: i32, functions: &[Function], block: imp
     }
 }
 
+/// What instructions ask of a machine, by how their mnemonics begin; of all others 1.
+const ISA_CLASSES: [(&str, u8); 11] = [
+    ("HGMMA", 4),
+    ("IGMMA", 4),
+    ("QGMMA", 4),
+    ("BGMMA", 4),
+    ("UTMA", 2),
+    ("USETMAXREG", 2),
+    ("TEX", 2),
+    ("TLD", 2),
+    ("TXQ", 2),
+    ("TXD", 2),
+    ("SU", 2),
+];
+
 /// Collects what the container wants to know.
 fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32) {
     let mut look = |p: crate::mir::operands::Place| {
@@ -304,6 +323,12 @@ fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32) {
         }
         F::BSSY | F::CALL_REL | F::CALL_REL_R => code.has_bssy_or_call = true,
         _ => {}
+    }
+    for (word, class) in ISA_CLASSES {
+        if form.mnemonic.starts_with(word) {
+            code.isa_class = code.isa_class.max(class);
+            code.tensor_copies |= word == "UTMA";
+        }
     }
     if form.mnemonic.starts_with("BAR") {
         let used = match s.get(S::Bar).map(|o| o.value) {

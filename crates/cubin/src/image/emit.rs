@@ -134,7 +134,15 @@ impl Image {
         d.section_symbol(".note.nv.cuinfo", ".note.nv.cuinfo");
         d.add(6, ".nv.info", SHT_LOPROC, 0, 4, Vec::new()).link = ".symtab";
         if !group.compat.is_empty() {
-            d.add(7, ".nv.compat", SHT_LOPROC + 0x86, 0, 4, group.compat.clone());
+            let mut list = attr::read(&group.compat)?;
+            for a in &mut list {
+                match (a.code, &mut a.value) {
+                    (2, attr::Value::Byte(class, _)) => *class = self.isa_class,
+                    (3, attr::Value::Byte(copies, _)) => *copies = self.tensor_copies.into(),
+                    _ => {}
+                }
+            }
+            d.add(7, ".nv.compat", SHT_LOPROC + 0x86, 0, 4, attr::write(&list));
         }
 
         let layout = Layout::of(&self.variables);

@@ -25,6 +25,11 @@ pub struct Image {
     pub variables: Vec<Variable>,
     /// Functions of the system that the code calls: their addresses are the first words of constant bank 4, in this order.
     pub externs: Vec<String>,
+    /// What its code needs of a machine, as `.nv.compat` has it: 4 with products of warpgroups, 2 with textures, surfaces, tensor
+    /// copies or changes of the register count, otherwise 1 (observed; not all that makes it 2 or 4 is known).
+    pub isa_class: u8,
+    /// The code copies tensors.
+    pub tensor_copies: bool,
     /// Who made it.
     pub tool: Tool,
     /// What a debugger and a profiler want to know; none where nobody asked. It is not read from files.
@@ -370,6 +375,8 @@ mod tests {
             kernels: Vec::new(),
             variables: Vec::new(),
             externs: Vec::new(),
+            isa_class: 1,
+            tensor_copies: false,
             tool,
             debug: None,
         };

@@ -21,6 +21,11 @@ fn binding(symbol: &Symbol) -> Binding {
     }
 }
 
+/// The value of an entry that has one byte.
+fn byte(list: &[Attr], code: u8) -> Option<u8> {
+    list.iter().find(|a| a.code == code).and_then(|a| a.to_words().first().copied()).map(|w| w as u8)
+}
+
 impl Image {
     /// Finds the facts of an executable file. Not everything is in a file: the order of variables is that of their symbols, and
     /// where a frame begins is not looked for.
@@ -42,6 +47,8 @@ impl Image {
             kernels: Vec::new(),
             variables: Vec::new(),
             externs: Vec::new(),
+            isa_class: byte(&compat, 2).unwrap_or(1),
+            tensor_copies: byte(&compat, 3) == Some(1),
             tool,
             debug: None,
         };
