@@ -173,8 +173,8 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
             let table_base = code.const2.len() as i32;
             let table: Vec<u32> = b.table.iter().map(|&t| offsets[t as usize]).collect();
             table.iter().for_each(|t| code.const2.extend(t.to_le_bytes()));
-            // Return offsets stand two instructions before their calls.
-            for k in 2..b.insts.len() {
+            // Return offsets stand before their calls; NOPs may have come between.
+            for k in 0..b.insts.len() {
                 let is_call = matches!(&b.insts[k].op, Op::Sass(s) if s.form == F::CALL_REL || s.form == F::CALL_REL_R);
                 if matches!(&b.insts[k].op, Op::Sass(s) if s.form == F::CALL_ABS_R) {
                     // The address behind the call, from the instruction that makes it.
@@ -186,10 +186,16 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
                         s.operands[i] = Operand { value: Value::Target(16 * (k - j) as i64), ..Operand::imm(0) };
                     }
                 }
-                if let (true, Op::Sass(s)) = (is_call, &mut b.insts[k - 2].op)
-                    && let Some(i) = s.slot(S::Rb)
-                {
-                    s.operands[i] = Operand::imm(pc as i64 + 16 * (k as i64 + 1));
+                if !is_call {
+                    continue;
+                }
+                let sets = |s: &Sass| s.form == F::MOV_I && s.get(S::Rd).and_then(Operand::as_reg) == Some(Reg::r(20));
+                let set = (0..k).rev().find(|&j| matches!(&b.insts[j].op, Op::Sass(s) if sets(s)));
+                match set.map(|j| &mut b.insts[j].op) {
+                    Some(Op::Sass(s)) if let Some(i) = s.slot(S::Rb) => {
+                        s.operands[i] = Operand::imm(pc as i64 + 16 * (k as i64 + 1));
+                    }
+                    _ => return Err(internal(&f.name, "a call has no return address")),
                 }
             }
             for inst in b.insts {
