@@ -114,6 +114,23 @@ fn entries_and_bounds() {
     }
 }
 
+/// Bounds that no machine has are no reason to panic.
+#[test]
+fn bounds_of_any_size() {
+    let dir = Scratch::new("options-large");
+    let large = TEXT.replace("128,2,1", "65536,65536,4294967295");
+    for (text, args) in [
+        (&*large, &[][..]),
+        (TEXT, &["-maxntid", "4294967295,4294967295,4294967295"]),
+        (TEXT, &["-maxntid", "1024", "-minnctapersm", "4294967295"]),
+    ] {
+        std::fs::write(dir.join("k.ptx"), text).expect("written");
+        let done = run(env!("CARGO_BIN_EXE_ptxas"), &dir, &[&["-arch=sm_90", "k.ptx", "-o", "k.cubin"], args].concat());
+        let code = done.status.code();
+        assert!(code == Some(0), "{args:?}: {code:?} {}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
 /// The bytes do not depend on how many threads made them.
 #[test]
 fn any_number_of_threads_gives_the_same() {

@@ -284,9 +284,10 @@ impl Bounds {
             b.max_threads = Some(n);
         }
         let ctas = if first { options.min_ctas.or(ctas) } else { ctas.or(options.min_ctas) }.unwrap_or(1).max(1);
-        let threads = b.req_threads.or(b.max_threads).map(|[x, y, z]| x.max(1) * y.max(1) * z.max(1));
+        let product = |[x, y, z]: [u32; 3]| x.max(1).saturating_mul(y.max(1)).saturating_mul(z.max(1));
+        let threads = b.req_threads.or(b.max_threads).map(product);
         if let (Some(t), Some(limits)) = (threads, arch::limits(options.target.sm)) {
-            let ctas = if t * ctas > limits.warps_per_sm * 32 { 1 } else { ctas };
+            let ctas = if t.saturating_mul(ctas) > limits.warps_per_sm * 32 { 1 } else { ctas };
             b.max_registers = (limits.regs_per_sm / (t * ctas).max(1) / 8 * 8).clamp(24, 255);
         }
         if let Some(n) = if first { options.max_registers.or(written) } else { written.or(options.max_registers) } {
