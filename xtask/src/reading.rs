@@ -1,7 +1,6 @@
 //! How fast PTX is read and checked: a long text made of the kernels of the corpus, over and over under new names.
 
 use crate::bench::wait;
-use crate::test;
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,8 +10,7 @@ const SIZES: [usize; 3] = [25, 100, 400];
 
 /// Prints a line for each size, and how long it takes to start.
 pub fn run(release: &Path, work: &Path) -> Result<(), String> {
-    test::cargo(&["build", "--release", "--quiet", "-p", "sassafras-ptx", "--example", "ptx-check"])?;
-    let tool = release.join("examples/ptx-check");
+    let tool = release.join("sassafras");
     let kernels = kernels()?;
     println!("reading PTX: bytes       parse s  check s   MB/s   memory/bytes");
     for size in SIZES {
@@ -53,10 +51,10 @@ pub fn run(release: &Path, work: &Path) -> Result<(), String> {
 /// Seconds of parsing and of checking, and the peak memory.
 fn once(tool: &Path, file: &Path) -> Result<(f64, f64, i64), String> {
     let mut command = Command::new(tool);
-    command.args(["--time", "sm_90a"]).arg(file).stdout(Stdio::piped());
+    command.args(["check", "--time", "--arch", "sm_90a"]).arg(file).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|e| e.to_string())?;
     let mut out = String::new();
-    if let Some(mut pipe) = child.stdout.take() {
+    if let Some(mut pipe) = child.stderr.take() {
         std::io::Read::read_to_string(&mut pipe, &mut out).map_err(|e| e.to_string())?;
     }
     let (code, cost) = wait(child.id() as i32)?;

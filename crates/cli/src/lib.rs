@@ -5,6 +5,7 @@
 pub mod asm;
 mod compile;
 mod files;
+mod memory;
 pub mod nvdisasm;
 mod nvlink;
 mod options;
@@ -42,6 +43,7 @@ Commands:
                  run MODULE.{ptx,cubin} --launch FILE.toml [--out DIR] [--arch sm_90] [--engine ptx|sass]
                  [--timing [--latency global=500,texture=600,shared=30,constant=40,sectors=2,sms=1]] [--trace]
   check        check a PTX file: check FILE.ptx [--arch sm_90] [--diagnostics vendor|pretty|json]
+                 [--time], which prints bytes, seconds of parsing and of checking to stderr
   lint         look for hazards in the code of a cubin: lint FILE.cubin
   cubin-diff   say what tells two cubins apart: cubin-diff A B
   asm          assemble SASS text: asm FILE.sass [-o FILE.cubin]; the text of a cubin, which assembles

@@ -5,6 +5,7 @@ use cubin::elf::Elf;
 use cubin::load::Loaded;
 use diag::Diagnostic;
 use diag::render::Source;
+use std::time::Instant;
 
 /// The value of `--name`, and the arguments that are left; an error for an option without a value.
 pub(crate) fn take(args: &mut Vec<String>, name: &str) -> Result<Option<String>, String> {
@@ -33,7 +34,7 @@ pub(crate) fn read(path: &str) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|e| format!("cannot read '{path}': {e}"))
 }
 
-/// `sassafras check FILE.ptx [--arch sm_90] [--diagnostics STYLE]`: 1 if the file has an error.
+/// `sassafras check FILE.ptx [--arch sm_90] [--diagnostics STYLE] [--time]`: 1 if the file has an error.
 pub(crate) fn check(args: &[String]) -> u8 {
     let run = || -> Result<u8, String> {
         let mut args = args.to_vec();
@@ -47,15 +48,22 @@ pub(crate) fn check(args: &[String]) -> u8 {
             Some(a) => Some(arch::Target::parse(&a).ok_or_else(|| format!("unknown target '{a}'"))?),
             None => None,
         };
+        let time = args.iter().position(|a| a == "--time").map(|i| args.remove(i)).is_some();
         let path = only(&args, "the file to check")?;
         let text = read(&path)?;
         let source = Source::new(path, &text);
+        let start = Instant::now();
         let (module, mut list) = ptx::parse_bytes(&text);
+        let parsed = start.elapsed();
         if !list.iter().any(Diagnostic::is_error) {
             list.extend(ptx::check(&module, target.as_ref()));
         }
+        let checked = start.elapsed() - parsed;
         for d in &list {
             report::show("sassafras", d, &source, style);
+        }
+        if time {
+            report::err(&format!("{} {} {}\n", text.len(), parsed.as_secs_f64(), checked.as_secs_f64()));
         }
         Ok(list.iter().any(Diagnostic::is_error) as u8)
     };
