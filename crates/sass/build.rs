@@ -86,6 +86,8 @@ struct Isa {
     slots: HashMap<String, SlotDef>,
     mods: HashMap<String, String>,
     forms: Vec<FormDef>,
+    /// The first chip on which fields of uniform registers have 8 bits where 6 are written.
+    wide_from: u16,
     /// Forms that chips lack: place, name, chips.
     without: Vec<(String, String, Chips)>,
 }

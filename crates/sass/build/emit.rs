@@ -284,39 +284,60 @@ fn run(bits: &[(u8, u8)]) -> (u8, u8) {
     }
 }
 
+/// The mask of a modifier of so many bits; 0, which leaves it to the description, where they are more than a byte.
+fn mod_mask(count: u8) -> u8 {
+    if count > 8 { 0 } else { ((1u32 << count) - 1) as u8 }
+}
+
 /// What decoding needs of a form on chips whose fields of uniform registers are wide or not: a `form::Candidate`.
 fn candidate(isa: &Isa, n: usize, v: usize, form: &FormDef, wide: bool) -> String {
     let need = OPCODE | 1 << 91 | form.explicit;
     let free = form.fixed_mask & !need;
     let (need, free) = if wide { (need & !form.wide, free & !form.wide) } else { (need, free) };
-    let none = |o: Option<u8>| o.unwrap_or(0);
-    let slots = form.slots.iter().map(|slot| {
+    let none = |o: Option<u8>| o.unwrap_or(128);
+    let (mut plain, mut marked, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut constants, mut others) = (Vec::new(), Vec::new());
+    for (to, slot) in form.slots.iter().enumerate() {
         let (from, mut count) = run(&slot.bits);
-        let how = match slot.kind.as_str() {
-            _ if count == 0 => "Other",
-            "r" | "u" | "p" | "up" | "b" => "Reg",
-            "shex" if slot.shift == 0 => "Signed",
-            "const" | "target" => "Other",
-            _ if slot.shift == 0 => "Unsigned",
-            _ => "Other",
-        };
-        if slot.kind == "u" && wide && count == 6 {
-            count = 8;
+        let marks = [slot.neg, slot.abs, slot.inv];
+        let file = ["r", "u", "p", "up", "b"].iter().position(|k| *k == slot.kind);
+        match (file, slot.kind.as_str()) {
+            (Some(file), kind) if count != 0 => {
+                if kind == "u" && wide && count == 6 {
+                    count = 8;
+                }
+                let mask = ((1u32 << count) - 1) as u8;
+                // Of uniform registers the highest number is URZ. Of others this changes nothing.
+                let top = if kind == "u" { mask } else { 255 };
+                let read = format!(
+                    "RegRead {{ file: {file} << 28, to: {to}, from: {from}, mask: {mask}, xor: {}, top: {top} }}",
+                    slot.xor
+                );
+                match marks {
+                    [None, None, None] => plain.push(read),
+                    marks => marked.push(format!("({read}, {:?})", marks.map(none))),
+                }
+            }
+            (None, "const") => match slot.bits[..] {
+                [(from, count), (then, bank)] if from + count == then && run(&[(from, count + bank)]).1 != 0 => {
+                    constants.push(format!(
+                        "ConstRead {{ to: {to}, from: {from}, count: {count}, bank: {bank}, shift: {}, marks: {:?} }}",
+                        slot.shift,
+                        marks.map(none)
+                    ));
+                }
+                _ => others.push(to),
+            },
+            (None, kind) if kind != "target" && count != 0 && marks == [None; 3] => numbers.push(format!(
+                "NumberRead {{ to: {to}, from: {from}, count: {count}, signed: {}, shift: {} }}",
+                kind == "shex",
+                slot.shift
+            )),
+            _ => others.push(to),
         }
-        let file = ["r", "u", "p", "up", "b"].iter().position(|k| *k == slot.kind).unwrap_or(0);
-        // Of uniform registers the highest number is URZ, which we know as 255.
-        let top = if slot.kind == "u" && count > 0 { ((1u32 << count) - 1) as i16 } else { -1 };
-        let marks = [slot.neg, slot.abs, slot.inv].iter().enumerate().map(|(i, m)| u8::from(m.is_some()) << i).sum::<u8>();
-        format!(
-            "SlotRead {{ how: How::{how}, file: {file}, from: {from}, count: {count}, xor: {}, top: {top}, marks: {marks}, neg: {}, abs: {}, inv: {} }}",
-            slot.xor,
-            none(slot.neg),
-            none(slot.abs),
-            none(slot.inv)
-        )
-    });
-    let slots: Vec<String> = slots.collect();
-    let mods: Vec<(u8, u8)> = form.mods.iter().map(|m| run(&m.bits)).collect();
+    }
+    let mods: Vec<(u8, u8)> = form.mods.iter().map(|m| run(&m.bits)).map(|(from, n)| (from, mod_mask(n))).collect();
+    let split: Vec<usize> = (0..mods.len()).filter(|n| mods[*n].1 == 0).collect();
     // Modifiers that lack values: `u64::MAX` in place of a set of values asks the description.
     let checks = form.mods.iter().enumerate().filter_map(|(i, m)| {
         let count: u32 = m.bits.iter().map(|b| b.1 as u32).sum();
@@ -329,13 +350,19 @@ fn candidate(isa: &Isa, n: usize, v: usize, form: &FormDef, wide: bool) -> Strin
         Some((i as u8, if count <= 6 && run(&m.bits).1 != 0 { set } else { u64::MAX }))
     });
     let checks: Vec<(u8, u64)> = checks.collect();
+    let halves = |bits: u128| [bits as u64, (bits >> 64) as u64];
     format!(
-        "Candidate {{ need: {:?}, fixed: {:?}, free: {free:#x}, rest: {:#x}, form: {n}, variant: {v}, uniform_guard: {}, slots: &[{}], mods: &{mods:?}, checks: &{checks:?} }}",
-        [need as u64, (need >> 64) as u64],
-        [(form.fixed & need) as u64, ((form.fixed & need) >> 64) as u64],
-        form.fixed & free,
-        form.uniform || form.upguard,
-        slots.join(", ")
+        "Candidate {{ need: {:?}, fixed: {:?}, free: {:?}, rest: {:?}, form: {n}, variant: {v}, guard: {}, operands: {}, plain: &[{}], marked: &[{}], numbers: &[{}], constants: &[{}], others: &{others:?}, mods: &{mods:?}, split: &{split:?}, checks: &{checks:?} }}",
+        halves(need),
+        halves(form.fixed & need),
+        halves(free),
+        halves(form.fixed & free),
+        if form.uniform || form.upguard { 3 } else { 2 },
+        form.slots.len(),
+        plain.join(", "),
+        marked.join(", "),
+        numbers.join(", "),
+        constants.join(", ")
     )
 }
 
@@ -347,7 +374,7 @@ fn index(isa: &Isa, out: &mut String) {
     let mut by_chip = Vec::new();
     let mut known: BTreeMap<(bool, Vec<(usize, usize)>), u16> = BTreeMap::new();
     for chip in chips {
-        let wide = chip >= 100;
+        let wide = chip >= isa.wide_from;
         let mut by_opcode: BTreeMap<usize, Vec<(usize, usize, &FormDef)>> = BTreeMap::new();
         for (n, base) in isa.forms.iter().enumerate() {
             for (v, form) in std::iter::once(base).chain(&base.variants).enumerate() {
@@ -433,6 +460,14 @@ pub(crate) fn write(isa: &Isa) {
     };
     names(&mut out, "Name of an operand slot.", "SlotName", &slot_names);
     names(&mut out, "Name of a modifier field.", "ModName", &mod_names);
+    let most = |count: &dyn Fn(&FormDef) -> usize| all().map(count).max().unwrap_or(0);
+    let _ = writeln!(
+        out,
+        "/// The first chip on which fields of uniform registers have 8 bits where 6 are written.\npub const WIDE_UNIFORM_FROM: u16 = {};\n/// No form has more operands.\npub const MAX_OPERANDS: usize = {};\n/// No form has more modifiers.\npub const MAX_MODS: usize = {};",
+        isa.wide_from,
+        most(&|f| f.slots.len()),
+        most(&|f| f.mods.len())
+    );
     out.push_str("use crate::enums::*;\n");
     out.push_str("/// Every form.\npub static FORMS: &[Form] = &[\n");
     for form in &isa.forms {

@@ -74,10 +74,11 @@ impl Isa {
                 self.form(raw, &class);
             }
             let words: Vec<&str> = line.split_whitespace().collect();
-            if definitions != matches!(words[0], "enum" | "width" | "slot" | "mod") {
+            if definitions != matches!(words[0], "enum" | "width" | "slot" | "mod" | "wideuniform") {
                 continue;
             }
             match words[0] {
+                "wideuniform" => self.wide_from = number(&at, words[1]),
                 "enum" => self.enumeration(&at, &words[1..]),
                 "width" => {
                     let counts: Vec<u8> = words[2..].iter().map(|w| number(&at, w)).collect();
@@ -398,12 +399,12 @@ impl Isa {
         }
         form.fixed_mask = !(variable | CONTROL | GUARD);
         form.explicit |= form.zero & !used & !form.fixed;
-        if form.sms.iter().any(|s| s.1 >= 100) {
+        if form.sms.iter().any(|s| s.1 >= self.wide_from) {
             for slot in form.slots.iter().filter(|s| s.kind == "u" && s.bits.len() == 1 && s.bits[0].1 == 6) {
                 form.wide |= 3 << (slot.bits[0].0 + 6);
             }
             if form.wide & variable != 0 {
-                bad(&at, "a uniform register that grows on sm_100 overlaps another field");
+                bad(&at, "a uniform register that grows on later chips overlaps another field");
             }
         }
         self.forms.push(form);

@@ -1,11 +1,10 @@
 //! Instruction <-> 128-bit word, by the tables.
 
 use crate::control::Control;
-use crate::form::{Bits, Candidate, Form, FormId, How, ModField, Slot, SlotKind, SlotRead};
+use crate::form::{Bits, Candidate, Form, FormId, ModField, RegRead, Slot, SlotKind};
 use crate::inst::{Inst, Operand, Value};
 use crate::reg::{File, Reg};
-use crate::tables::{DECODE_CHIP, DECODE_INDEX, DECODE_LIST, FORMS};
-use smallvec::SmallVec;
+use crate::tables::{DECODE_CHIP, DECODE_INDEX, DECODE_LIST, FORMS, WIDE_UNIFORM_FROM};
 
 /// Why an instruction has no word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,9 +81,9 @@ fn insert(bits: Bits, value: u64) -> u128 {
     word
 }
 
-/// The field of a uniform register has two bits more from sm_100 on.
+/// The field of a uniform register has two bits more on this chip.
 fn wide(sm: u16) -> bool {
-    sm >= 100
+    sm >= WIDE_UNIFORM_FROM
 }
 
 #[inline]
@@ -121,6 +120,7 @@ fn bit(word: u128, at: Option<u8>) -> bool {
     at.is_some_and(|b| word >> b & 1 != 0)
 }
 
+#[inline(never)]
 fn decode_operand(word: u128, slot: &Slot, wide: bool) -> Operand {
     if slot.bits.is_empty() {
         return slot.default();
@@ -192,96 +192,168 @@ fn legal(field: &ModField, value: u8) -> bool {
     matches!(field.values.get(value as usize), Some(Some(_)))
 }
 
-/// The half of the word in which bit `at` lies, shifted so that this bit is the lowest.
+/// A word in halves; the third is 0: it holds the bit 128, one that is not there, and a shift by an 8-bit number needs
+/// no check of bounds.
+type Halves = [u64; 4];
+
 #[inline]
-fn from_bit(halves: [u64; 2], at: u8) -> u64 {
-    (if at < 64 { halves[0] } else { halves[1] }) >> (at & 63)
+fn halves(word: u128) -> Halves {
+    [word as u64, (word >> 64) as u64, 0, 0]
+}
+
+/// The half of the word in which bit `at` lies, shifted so that this bit is the lowest.
+#[inline(always)]
+fn from_bit(halves: &Halves, at: u8) -> u64 {
+    halves[(at >> 6) as usize] >> (at & 63)
 }
 
 /// The forms that a word may be on chip `sm`, by its opcode, those that need most bits first.
 #[inline]
-fn candidates(halves: [u64; 2], sm: u16) -> &'static [Candidate] {
+fn candidates(halves: &Halves, sm: u16) -> &'static [Candidate] {
     let chip = DECODE_CHIP[sm.min(255) as usize];
     let key = (halves[0] & 0xfff) as usize | ((halves[1] >> (91 - 64) & 1) as usize) << 12;
     let (start, count) = DECODE_INDEX[chip as usize][key];
     &DECODE_LIST[start as usize..start as usize + count as usize]
 }
 
+/// True if the modifiers that lack some values have values that there are.
+#[inline(always)]
+fn checked(word: u128, halves: &Halves, c: &Candidate) -> bool {
+    for &(n, set) in c.checks {
+        let value = if set == u64::MAX {
+            let field = &FORMS[c.form as usize].variant(c.variant).mods[n as usize];
+            if !legal(field, extract(word, field.bits) as u8) {
+                return false;
+            }
+            continue;
+        } else {
+            let (from, mask) = c.mods[n as usize];
+            from_bit(halves, from) & mask as u64
+        };
+        if set >> (value & 63) & 1 == 0 {
+            return false;
+        }
+    }
+    true
+}
+
 /// The candidate that a word is: forms of the same bits differ in the values that their modifiers have.
 #[inline(always)]
-fn find(word: u128, halves: [u64; 2], sm: u16) -> Option<&'static Candidate> {
+fn find(word: u128, halves: &Halves, sm: u16) -> Option<&'static Candidate> {
     candidates(halves, sm).iter().find(|c| {
-        (halves[0] & c.need[0] ^ c.fixed[0]) | (halves[1] & c.need[1] ^ c.fixed[1]) == 0
-            && c.checks.iter().all(|&(n, set)| {
-                if set == u64::MAX {
-                    let field = &FORMS[c.form as usize].variant(c.variant).mods[n as usize];
-                    return legal(field, extract(word, field.bits) as u8);
-                }
-                let (from, count) = c.mods[n as usize];
-                set >> (from_bit(halves, from) & ones(count)) & 1 != 0
-            })
+        (halves[0] & c.need[0] ^ c.fixed[0]) | (halves[1] & c.need[1] ^ c.fixed[1]) == 0 && checked(word, halves, c)
     })
 }
 
 /// The form of a word on chip `sm`, and which variant of it, found by its opcode bits.
 pub fn find_form(word: u128, sm: u16) -> Option<(FormId, u8)> {
-    find(word, [word as u64, (word >> 64) as u64], sm).map(|c| (FormId(c.form), c.variant))
+    find(word, &halves(word), sm).map(|c| (FormId(c.form), c.variant))
 }
 
-#[inline]
-fn read_slot(word: u128, halves: [u64; 2], c: &Candidate, n: usize, read: &SlotRead, wide: bool) -> Operand {
-    let raw = from_bit(halves, read.from) & ones(read.count);
-    let value = match read.how {
-        How::Reg => {
-            let index = if raw as i16 == read.top { 255 } else { raw as u8 ^ read.xor };
-            Value::Reg(Reg::numbered(read.file, index))
-        }
-        How::Signed => Value::Imm(sign_extend(raw, read.count)),
-        How::Unsigned => Value::Imm(raw as i64),
-        How::Other => return decode_operand(word, &FORMS[c.form as usize].variant(c.variant).slots[n], wide),
-    };
-    let mut operand = Operand { value, neg: false, abs: false, inv: false };
-    if read.marks != 0 {
-        let bit = |at: u8, mark: u8| from_bit(halves, at) as u8 & read.marks >> mark & 1 != 0;
-        (operand.neg, operand.abs, operand.inv) = (bit(read.neg, 0), bit(read.abs, 1), bit(read.inv, 2));
+#[inline(always)]
+fn read_register(halves: &Halves, read: &RegRead) -> Value {
+    let raw = from_bit(halves, read.from) as u8 & read.mask;
+    // No branch: which register it is cannot be guessed.
+    let all = u8::from(raw == read.top).wrapping_neg();
+    Value::Reg(Reg::of_bits(read.file, (raw ^ read.xor) | all))
+}
+
+#[inline(always)]
+fn marked(halves: &Halves, value: Value, marks: &[u8; 3]) -> Operand {
+    let [neg, abs, inv] = marks.map(|at| from_bit(halves, at) & 1 != 0);
+    Operand { value, neg, abs, inv }
+}
+
+/// Reads all operands into their places. (A list a kind: the processor guesses loops better than a choice in each round.)
+#[inline(always)]
+fn read_operands(word: u128, halves: &Halves, c: &Candidate, operands: &mut [Operand], sm: u16) {
+    let plain = |value| Operand { value, neg: false, abs: false, inv: false };
+    for read in c.plain {
+        operands[read.to as usize] = plain(read_register(halves, read));
     }
-    operand
+    for (read, marks) in c.marked {
+        operands[read.to as usize] = marked(halves, read_register(halves, read), marks);
+    }
+    for read in c.numbers {
+        let unused = 64 - read.count as u32;
+        let raw = from_bit(halves, read.from) << unused;
+        let value = if read.signed { raw as i64 >> unused } else { (raw >> unused) as i64 };
+        operands[read.to as usize] = plain(Value::Imm(value << read.shift));
+    }
+    for read in c.constants {
+        let raw = from_bit(halves, read.from);
+        let offset = sign_extend(raw << read.shift, read.count + read.shift) as i32;
+        let bank = (raw >> read.count) & ones(read.bank);
+        operands[read.to as usize] = marked(halves, Value::Const { bank: bank as u8, offset }, &read.marks);
+    }
+    for &n in c.others {
+        let slots = FORMS[c.form as usize].variant(c.variant).slots;
+        operands[n as usize] = decode_operand(word, &slots[n as usize], wide(sm));
+    }
 }
 
 /// What `word` says on chip `sm` (`90` for sm_90).
 pub fn decode(word: u128, sm: u16) -> Decoded {
-    let halves = [word as u64, (word >> 64) as u64];
-    let Some(c) = find(word, halves, sm) else { return Decoded::Unknown(word) };
-    let wide = wide(sm);
-    let file = if c.uniform_guard { File::Upred } else { File::Pred };
-    let guard = Operand {
-        value: Value::Reg(Reg::phys(file, (word >> 12 & 7) as u8)),
+    let mut decoded = Decoded::Known(Inst::blank());
+    decode_into(word, sm, &mut decoded);
+    decoded
+}
+
+/// [`decode`] into a place that is there already, which is faster: an instruction is big. Whatever was there is
+/// overwritten.
+#[inline(never)]
+pub fn decode_into(word: u128, sm: u16, decoded: &mut Decoded) {
+    let halves = halves(word);
+    let Some(c) = find(word, &halves, sm) else {
+        *decoded = Decoded::Unknown(word);
+        return;
+    };
+    if let Decoded::Unknown(_) = decoded {
+        *decoded = Decoded::Known(Inst::blank());
+    }
+    if let Decoded::Known(inst) = decoded {
+        fill(inst, word, &halves, c, sm);
+    }
+}
+
+/// [`decode`] of many words.
+pub fn decode_all(words: &[u128], sm: u16) -> Vec<Decoded> {
+    let mut all = Vec::new();
+    all.resize_with(words.len(), || Decoded::Known(Inst::blank()));
+    for (&word, decoded) in words.iter().zip(&mut all) {
+        decode_into(word, sm, decoded);
+    }
+    all
+}
+
+/// Puts into `inst` what a word of the form `c` says.
+#[inline(always)]
+fn fill(inst: &mut Inst, word: u128, halves: &Halves, c: &Candidate, sm: u16) {
+    inst.form = FormId(c.form);
+    inst.variant = c.variant;
+    inst.guard = Operand {
+        value: Value::Reg(Reg::numbered(c.guard, (halves[0] >> 12 & 7) as u8)),
         neg: false,
         abs: false,
-        inv: word >> 15 & 1 != 0,
+        inv: halves[0] >> 15 & 1 != 0,
     };
-    let mut operands = SmallVec::new();
-    for (n, read) in c.slots.iter().enumerate() {
-        operands.push(read_slot(word, halves, c, n, read, wide));
+    inst.ctrl = decode_control(word);
+    inst.operands.resize(c.operands as usize);
+    inst.mods.resize(c.mods.len());
+    read_operands(word, halves, c, &mut inst.operands, sm);
+    for (value, &(from, mask)) in inst.mods.iter_mut().zip(c.mods) {
+        *value = from_bit(halves, from) as u8 & mask;
     }
-    let mut mods = SmallVec::new();
-    for (n, &(from, count)) in c.mods.iter().enumerate() {
-        mods.push(if count != 0 {
-            (from_bit(halves, from) & ones(count)) as u8
-        } else {
-            extract(word, FORMS[c.form as usize].variant(c.variant).mods[n].bits) as u8
-        });
+    for &n in c.split {
+        let field = &FORMS[c.form as usize].variant(c.variant).mods[n as usize];
+        inst.mods[n as usize] = extract(word, field.bits) as u8;
     }
-    let extra = (word ^ c.rest) & c.free;
-    Decoded::Known(Inst {
-        form: FormId(c.form),
-        variant: c.variant,
-        guard,
-        operands,
-        mods,
-        ctrl: decode_control(word),
-        extra: if extra == 0 { None } else { Some(Box::new(extra)) },
-    })
+    let extra = [0, 1].map(|n| (halves[n] ^ c.rest[n]) & c.free[n]);
+    if extra != [0, 0] {
+        inst.extra = Some(Box::new(extra[0] as u128 | (extra[1] as u128) << 64));
+    } else if inst.extra.is_some() {
+        inst.extra = None;
+    }
 }
 
 #[cold]
@@ -370,8 +442,8 @@ fn as_on(inst: &Inst, sm: u16) -> Result<Inst, EncodeError> {
     let mut other = Inst::new(inst.form);
     other.variant = variant;
     let target = inst.form.get().variant(variant);
-    other.operands = target.slots.iter().map(|s| s.default()).collect();
-    other.mods = target.mods.iter().map(|m| m.default).collect();
+    other.operands = target.operands();
+    other.mods = target.modifiers();
     (other.guard, other.ctrl) = (inst.guard, inst.ctrl);
     for (slot, operand) in form.slots.iter().zip(&inst.operands) {
         match target.slots.iter().position(|s| s.name == slot.name) {

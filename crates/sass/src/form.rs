@@ -3,6 +3,8 @@
 use crate::inst::{Inst, Operand, Value};
 use crate::latency::Class;
 use crate::reg::{File, Reg};
+use crate::short::Short;
+use crate::tables::{MAX_MODS, MAX_OPERANDS};
 
 pub use crate::tables::{ModName, SlotName};
 
@@ -52,6 +54,16 @@ pub struct Form {
 }
 
 impl Form {
+    /// The operands of a new instruction.
+    pub fn operands(&self) -> Short<Operand, MAX_OPERANDS> {
+        Short::from_fn(Operand::imm(0), self.slots.len(), |n| self.slots[n].default())
+    }
+
+    /// The modifiers of a new instruction.
+    pub fn modifiers(&self) -> Short<u8, MAX_MODS> {
+        Short::from_fn(0, self.mods.len(), |n| self.mods[n].default)
+    }
+
     /// True if the chip has the form as it stands here (a variant may still be on the chip).
     pub fn on(&self, sm: u16) -> bool {
         self.sms.iter().any(|&(first, last)| first <= sm && sm <= last)
@@ -345,7 +357,8 @@ pub enum Alias {
 pub const NO_EFFECTS: Effects = Effects { load: false, store: false, sync: false, flow: false, cross_lane: false };
 
 /// What decoding needs of a form or variant, in few bytes. The build step makes it from the same description; anything
-/// unusual is left to that ([`How::Other`], runs without bits).
+/// unusual is left to that ([`Candidate::others`], [`Candidate::split`]). Places in the word are bit numbers; a run of
+/// bits lies in one half of the word. Bit 128 stands for one that is not there.
 #[derive(Debug)]
 pub struct Candidate {
     /// Bits that tell the form from others: low and high half of the word.
@@ -353,57 +366,80 @@ pub struct Candidate {
     /// Their values.
     pub fixed: [u64; 2],
     /// Bits that mean nothing.
-    pub free: u128,
+    pub free: [u64; 2],
     /// What they are in words that we make.
-    pub rest: u128,
+    pub rest: [u64; 2],
     /// Number of the form.
     pub form: u16,
     /// Number of the variant.
     pub variant: u8,
-    /// Guarded by a uniform predicate.
-    pub uniform_guard: bool,
-    /// One for each slot.
-    pub slots: &'static [SlotRead],
-    /// First bit and number of bits of each modifier.
+    /// The file of the guard as its number.
+    pub guard: u8,
+    /// How many operands.
+    pub operands: u8,
+    /// Registers without source modifiers.
+    pub plain: &'static [RegRead],
+    /// Registers with source modifiers.
+    pub marked: &'static [(RegRead, [u8; 3])],
+    /// Immediates.
+    pub numbers: &'static [NumberRead],
+    /// Constants in a bank.
+    pub constants: &'static [ConstRead],
+    /// Slots that are read by the description.
+    pub others: &'static [u8],
+    /// First bit and mask of each modifier; of those that are not one run of bits the mask is 0.
     pub mods: &'static [(u8, u8)],
+    /// Modifiers that are read by the description.
+    pub split: &'static [u8],
     /// Modifiers that lack some values: number of the modifier and the set of its values; all ones ask the description.
     pub checks: &'static [(u8, u64)],
 }
 
-/// How a slot is read.
+/// How a register is read. With source modifiers: the bits of arithmetic negation, absolute value and complement.
 #[derive(Clone, Copy, Debug)]
-pub struct SlotRead {
-    /// As what.
-    pub how: How,
-    /// The register file as its number.
-    pub file: u8,
+pub struct RegRead {
+    /// The bits of the first register of the file.
+    pub file: u32,
+    /// The operand that it is.
+    pub to: u8,
     /// First bit.
     pub from: u8,
-    /// Number of bits, all in one half of the word.
-    pub count: u8,
+    /// The bits, moved down.
+    pub mask: u8,
     /// Bits of a predicate's number that are stored complemented.
     pub xor: u8,
-    /// The number that is URZ; -1 for none.
-    pub top: i16,
-    /// Which of the next three there are, lowest bit first.
-    pub marks: u8,
-    /// Bit of arithmetic negation.
-    pub neg: u8,
-    /// Bit of absolute value.
-    pub abs: u8,
-    /// Bit of complement.
-    pub inv: u8,
+    /// The number that is URZ, which is known as 255.
+    pub top: u8,
 }
 
-/// The kinds of slots that are read at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// A register.
-    Reg,
-    /// A number in two's complement.
-    Signed,
-    /// A number.
-    Unsigned,
-    /// By the description.
-    Other,
+/// How an immediate without source modifiers is read.
+#[derive(Clone, Copy, Debug)]
+pub struct NumberRead {
+    /// The operand that it is.
+    pub to: u8,
+    /// First bit.
+    pub from: u8,
+    /// Number of bits.
+    pub count: u8,
+    /// In two's complement.
+    pub signed: bool,
+    /// Low bits that are not stored.
+    pub shift: u8,
+}
+
+/// How a constant is read: the offset, in two's complement, above it the bank.
+#[derive(Clone, Copy, Debug)]
+pub struct ConstRead {
+    /// The operand that it is.
+    pub to: u8,
+    /// First bit.
+    pub from: u8,
+    /// Number of bits of the offset.
+    pub count: u8,
+    /// Number of bits of the bank.
+    pub bank: u8,
+    /// Low bits that are not stored.
+    pub shift: u8,
+    /// The bits of arithmetic negation, absolute value and complement.
+    pub marks: [u8; 3],
 }

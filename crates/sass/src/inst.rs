@@ -3,6 +3,8 @@
 use crate::control::Control;
 use crate::form::{Form, FormId, ModName, Piece, Role, SlotName};
 use crate::reg::Reg;
+use crate::short::Short;
+use crate::tables::{MAX_MODS, MAX_OPERANDS};
 use smallvec::SmallVec;
 
 /// What an operand slot holds.
@@ -90,9 +92,9 @@ pub struct Inst {
     /// `@P0` / `@!P0`; PT, not negated, where there is none. Uniform instructions are guarded by UP.
     pub guard: Operand,
     /// One operand for each slot of the form, in the form's order.
-    pub operands: SmallVec<[Operand; 6]>,
+    pub operands: Short<Operand, MAX_OPERANDS>,
     /// One value for each modifier field of the form, in the form's order.
-    pub mods: SmallVec<[u8; 12]>,
+    pub mods: Short<u8, MAX_MODS>,
     /// Scheduling control.
     pub ctrl: Control,
     /// Bits that mean nothing in this form, where they differ from what the form fixes: none but in odd words.
@@ -121,9 +123,22 @@ impl Inst {
             variant: 0,
             extra: None,
             guard: Operand::reg(if f.uniform_guard { Reg::UPT } else { Reg::PT }),
-            operands: f.slots.iter().map(|s| s.default()).collect(),
-            mods: f.mods.iter().map(|m| m.default).collect(),
+            operands: f.operands(),
+            mods: f.modifiers(),
             ctrl: Control::default(),
+        }
+    }
+
+    /// A place for an instruction.
+    pub(crate) const fn blank() -> Inst {
+        Inst {
+            form: FormId(0),
+            variant: 0,
+            extra: None,
+            guard: Operand::reg(Reg::PT),
+            operands: Short::new(Operand::imm(0)),
+            mods: Short::new(0),
+            ctrl: Control { stall: 1, bit109: true, write_sb: None, read_sb: None, wait: 0, reuse: 0 },
         }
     }
 

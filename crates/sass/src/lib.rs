@@ -12,13 +12,14 @@ pub mod inst;
 pub mod latency;
 pub mod lint;
 pub mod reg;
+pub mod short;
 pub mod text;
 
 /// The tables that the build step makes from `isa/*.isa`.
 pub mod tables {
     use crate::form::{
-        Alias, Candidate, Effects, Form, HideZero, How, ImmPrint, ModField, NO_EFFECTS, Piece, Role, Slot, SlotKind,
-        SlotRead, Suffix, Width,
+        Alias, Candidate, ConstRead, Effects, Form, HideZero, ImmPrint, ModField, NO_EFFECTS, NumberRead, Piece,
+        RegRead, Role, Slot, SlotKind, Suffix, Width,
     };
     use crate::latency::Class;
     use crate::reg::File;

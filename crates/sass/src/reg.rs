@@ -48,6 +48,12 @@ impl Reg {
         Reg((file as u32) << 28 | index as u32)
     }
 
+    /// Physical register `index` of a file that is given by the bits of [`Reg::phys`]`(file, 0)`.
+    #[inline(always)]
+    pub(crate) const fn of_bits(file: u32, index: u8) -> Reg {
+        Reg(file | index as u32)
+    }
+
     /// Virtual register (or vector-pool entry) `id` of `file`; `id` below 2^28.
     pub const fn virt(file: File, id: u32) -> Reg {
         Reg(1 << 31 | (file as u32) << 28 | (id & 0x0fff_ffff))

@@ -10,6 +10,7 @@ use crate::form::{Alias, Form, HideZero, ImmPrint, Piece, Slot, SlotKind, SlotNa
 use crate::inst::{Inst, Operand, Value};
 use crate::latency::Class;
 use crate::reg::{File, Reg};
+use crate::tables::WIDE_UNIFORM_FROM;
 use std::fmt::Write as _;
 
 /// Names for the targets of branches.
@@ -89,8 +90,8 @@ fn print_untrimmed(out: &mut String, inst: &Inst, pc: u64, labels: &dyn Labels) 
 /// in the order in which the code first names them. `words` begin at byte `base`; words that are no known instruction are
 /// shown as data. With `control`, a column with the control field stands before each instruction.
 pub fn print_function(words: &[u128], sm: u16, base: u64, control: bool) -> String {
-    use crate::codec::{Decoded, decode};
-    let decoded: Vec<Decoded> = words.iter().map(|&word| decode(word, sm)).collect();
+    use crate::codec::{Decoded, decode_all};
+    let decoded = decode_all(words, sm);
     let mut labels = Listing::default();
     let end = base as i64 + words.len() as i64 * 16;
     for (n, inst) in decoded.iter().enumerate() {
@@ -458,7 +459,7 @@ fn print_alias(out: &mut String, inst: &Inst, alias: Alias, slots: &[u8], labels
 /// The register behind that of a slot. Behind UR62 it is URZ where those are all.
 pub(crate) fn next(inst: &Inst, slot: usize) -> Option<Reg> {
     let reg = inst.operands[slot].as_reg()?.offset(1);
-    let last = reg == Reg::ur(63) && inst.form().sms.iter().all(|&(_, last)| last < 100);
+    let last = reg == Reg::ur(63) && inst.form().sms.iter().all(|&(_, last)| last < WIDE_UNIFORM_FROM);
     Some(if last { Reg::URZ } else { reg })
 }
 

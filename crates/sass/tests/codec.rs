@@ -3,13 +3,14 @@
 mod common;
 
 use common::random_words;
-use sass::codec::{Decoded, decode, encode};
+use sass::codec::{Decoded, decode, decode_into, encode};
 use sass::text::{NoLabels, parse, parse_control, parse_on, print, print_control};
 use testkit::Random;
 
 #[test]
 fn every_word_comes_back() {
     let mut random = Random(7);
+    let mut place = Decoded::Unknown(0);
     for n in 0..400_000u32 {
         let mut word = random.word();
         if n % 2 == 0 {
@@ -18,7 +19,11 @@ fn every_word_comes_back() {
             word = word & !form.need | form.fixed & form.need;
         }
         for sm in [75, 90, 120] {
-            assert_eq!(decode(word, sm).encode(sm), Ok(word), "{word:#034x} on sm_{sm}");
+            let decoded = decode(word, sm);
+            assert_eq!(decoded.encode(sm), Ok(word), "{word:#034x} on sm_{sm}");
+            // Nothing of the word before may be left.
+            decode_into(word, sm, &mut place);
+            assert_eq!(place, decoded, "{word:#034x} on sm_{sm}");
         }
     }
 }

@@ -18,7 +18,7 @@ fn example(id: FormId, sm: u16, random: &mut Random) -> Option<u128> {
     for tries in 0..60 {
         let mut inst = Inst::new(id);
         inst.variant = variant;
-        inst.mods = form.mods.iter().map(|m| m.default).collect();
+        inst.mods = form.modifiers();
         for (field, value) in form.mods.iter().zip(&mut inst.mods) {
             let legal: Vec<u8> =
                 (0..field.values.len()).filter(|&n| field.values[n].is_some()).map(|n| n as u8).collect();
@@ -27,7 +27,7 @@ fn example(id: FormId, sm: u16, random: &mut Random) -> Option<u128> {
             }
         }
         let mut next = BTreeMap::from([(File::Gpr, 8u8), (File::Ugpr, 4), (File::Pred, 0), (File::Upred, 0)]);
-        inst.operands = form.slots.iter().map(|s| s.default()).collect();
+        inst.operands = form.operands();
         for (n, slot) in form.slots.iter().enumerate() {
             if slot.bits.is_empty() {
                 continue;

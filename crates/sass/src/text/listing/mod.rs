@@ -13,7 +13,7 @@ pub use graph::Graph;
 pub use json::quoted;
 pub use live::Ranges;
 
-use crate::codec::{Decoded, decode};
+use crate::codec::{Decoded, decode_all};
 use crate::form::{Slot, SlotKind};
 use crate::inst::{Operand, Value};
 use labels::{Places, number};
@@ -185,8 +185,7 @@ pub struct Listing<'a> {
 impl<'a> Listing<'a> {
     /// Decodes and numbers.
     pub fn new(file: &'a File) -> Listing<'a> {
-        let code: Vec<Vec<Decoded>> =
-            file.sections.iter().map(|s| s.words.iter().map(|&w| decode(w, file.sm)).collect()).collect();
+        let code = file.sections.iter().map(|s| decode_all(&s.words, file.sm)).collect::<Vec<_>>();
         let places = number(file, &code);
         Listing { file, code, places }
     }
