@@ -31,14 +31,14 @@ pub enum Tool {
 }
 
 const USAGE: &str = "\
-sassafras: an open PTX compiler
+sassafras: an open PTX compiler and device linker
 
 Usage: sassafras <command> [options]
 
 Commands:
   ptxas        compile PTX to a cubin, with the command line of the vendor's ptxas
   nvdisasm     print the code of a cubin, as the vendor's nvdisasm prints it
-  nvlink       link cubins (not supported yet)
+  nvlink       link cubins, with the command line of the vendor's nvlink
   run          run a kernel of a PTX file or cubin on the CPU:
                  run MODULE.{ptx,cubin} --launch FILE.toml [--out DIR] [--arch sm_90] [--engine ptx|sass]
                  [--timing [--latency global=500,texture=600,shared=30,constant=40,sectors=2,sms=1]] [--trace]
@@ -46,6 +46,7 @@ Commands:
                  [--time], which prints bytes, seconds of parsing and of checking to stderr
   lint         look for hazards in the code of a cubin: lint FILE.cubin
   cubin-diff   say what tells two cubins apart: cubin-diff A B
+  link-diff    say what tells two linked cubins apart in what they mean: link-diff A B
   asm          assemble SASS text: asm FILE.sass [-o FILE.cubin]; the text of a cubin, which assembles
                to the same bytes: asm --disassemble FILE.cubin [-o FILE.sass]
 
@@ -77,6 +78,7 @@ fn sassafras(mut args: Vec<String>) -> ExitCode {
         "check" => tools::check(&args),
         "lint" => tools::lint(&args),
         "cubin-diff" => tools::cubin_diff(&args),
+        "link-diff" => tools::link_diff(&args),
         "asm" => asm::main(&args),
         "--help" | "-h" | "help" => {
             report::out(USAGE);

@@ -1,4 +1,4 @@
-//! The small commands: `check`, `lint`, `cubin-diff`.
+//! The small commands: `check`, `lint`, `cubin-diff`, `link-diff`.
 
 use crate::report::{self, Style, fail};
 use cubin::elf::Elf;
@@ -136,6 +136,17 @@ pub(crate) fn cubin_diff(args: &[String]) -> u8 {
         for d in &list {
             report::out(&format!("{d}\n"));
         }
+        Ok(!list.is_empty() as u8)
+    };
+    run().unwrap_or_else(|m| fail(&m))
+}
+
+/// `sassafras link-diff A B`: one line a difference, 1 if there is one.
+pub(crate) fn link_diff(args: &[String]) -> u8 {
+    let run = || -> Result<u8, String> {
+        let [a, b] = args else { return Err("link-diff takes two cubins".into()) };
+        let list = link::diff(&read(a)?, &read(b)?).map_err(|d| format!("'{a}', '{b}': {}", d.message))?;
+        list.iter().for_each(|d| report::out(&format!("{d}\n")));
         Ok(!list.is_empty() as u8)
     };
     run().unwrap_or_else(|m| fail(&m))

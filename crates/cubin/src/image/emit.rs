@@ -370,7 +370,8 @@ fn note(kind: u32, desc: &[u8]) -> Vec<u8> {
     out
 }
 
-fn tool_note(tool: &Tool) -> Vec<u8> {
+/// The note that says who made a file.
+pub(super) fn tool_note(tool: &Tool) -> Vec<u8> {
     let mut strings = vec![0u8];
     let mut words = vec![2u32, 0];
     for text in [&tool.name, &tool.version, &tool.branch, &tool.options] {

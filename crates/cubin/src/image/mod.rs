@@ -62,6 +62,13 @@ pub struct Tool {
     pub toolkit: u16,
 }
 
+impl Tool {
+    /// The bytes of the note `.note.nv.tkinfo` that names it.
+    pub fn note(&self) -> Vec<u8> {
+        emit::tool_note(self)
+    }
+}
+
 /// Who sees a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Binding {

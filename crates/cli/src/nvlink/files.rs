@@ -1,0 +1,95 @@
+//! The files of a link: those that are named, libraries that are looked for, a copy of all for a report.
+
+use crate::options::Parsed;
+use arch::Target;
+use diag::{Diagnostic, Severity};
+use link::input::{Collector, Host, Inputs};
+use std::path::{Path, PathBuf};
+
+/// A file.
+pub struct Listed {
+    /// As it was named, or as it was found.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// It is the system's library.
+    pub system: bool,
+}
+
+/// The system's library, which is left out where nothing refers to it.
+const SYSTEM: &str = "cudadevrt";
+
+/// Reads the files that a command line names. A library that is nowhere is left out, as the vendor's tool does.
+pub fn find(parsed: &Parsed) -> Result<Vec<Listed>, String> {
+    let mut out: Vec<Listed> = Vec::new();
+    let mut seen: Vec<PathBuf> = Vec::new();
+    let is_system = |path: &str| Path::new(path).file_name().is_some_and(|n| n == "libcudadevrt.a");
+    for name in &parsed.inputs {
+        let bytes = std::fs::read(name).map_err(|_| format!("Could not open input file '{name}'"))?;
+        // An archive that is named twice is taken once; an object twice is a mistake that linking tells.
+        if cubin::archive::is_archive(&bytes) {
+            let path = std::fs::canonicalize(name).unwrap_or_else(|_| name.into());
+            if seen.contains(&path) {
+                continue;
+            }
+            seen.push(path);
+        }
+        out.push(Listed { name: name.clone(), bytes, system: is_system(name) });
+    }
+    let folders = parsed.values.get("library-path").cloned().unwrap_or_default();
+    for library in parsed.values.get("library").into_iter().flatten() {
+        let found = folders.iter().map(|f| Path::new(f).join(format!("lib{library}.a"))).find(|p| p.is_file());
+        let Some(path) = found else { continue };
+        let full = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        if seen.contains(&full) {
+            continue;
+        }
+        seen.push(full);
+        let name = path.display().to_string();
+        let bytes = std::fs::read(&path).map_err(|_| format!("Could not open input file '{name}'"))?;
+        out.push(Listed { name, bytes, system: library == SYSTEM });
+    }
+    if out.is_empty() {
+        return Err("No input files specified; use option --help for more information".into());
+    }
+    Ok(out)
+}
+
+/// What the linker asks of the command line.
+struct Files;
+
+impl Host for Files {
+    fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        std::fs::read(path).ok()
+    }
+
+    fn compile(&self, name: &str, _: &[u8], target: Target) -> Result<Vec<u8>, Vec<Diagnostic>> {
+        let m = format!("PTX of '{name}' cannot be compiled for '{target}': linkable code is not supported yet");
+        Err(vec![Diagnostic::new(Severity::Fatal, m)])
+    }
+}
+
+/// The cubins in the files.
+pub fn collect<'a>(files: &'a [Listed], target: Target) -> Result<Inputs<'a>, Vec<Diagnostic>> {
+    let mut collector = Collector::new(target, &Files);
+    for f in files {
+        collector.add(&f.name, &f.bytes, f.system)?;
+    }
+    Ok(collector.finish())
+}
+
+/// Copies all inputs and the command to a folder.
+pub fn save(folder: &Path, files: &[Listed], args: &[String]) -> Result<(), String> {
+    let wrong = |e: std::io::Error| format!("Could not write to '{}': {e}", folder.display());
+    std::fs::create_dir_all(folder).map_err(wrong)?;
+    let mut list = String::new();
+    for (i, f) in files.iter().enumerate() {
+        let base = Path::new(&f.name).file_name().map_or("input".into(), |n| n.to_string_lossy());
+        let name = format!("{i:04}-{base}");
+        std::fs::write(folder.join(&name), &f.bytes).map_err(wrong)?;
+        list.push_str(&format!("{name} {}\n", f.name));
+    }
+    std::fs::write(folder.join("inputs.txt"), list).map_err(wrong)?;
+    let quoted = args.iter().map(|a| format!("'{}'", a.replace('\'', "'\\''"))).collect::<Vec<_>>().join(" ");
+    std::fs::write(folder.join("command.txt"), format!("nvlink {quoted}\n")).map_err(wrong)
+}

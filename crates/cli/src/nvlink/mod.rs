@@ -1,0 +1,234 @@
+//! `nvlink`: relocatable cubins in, one cubin out, with the vendor's options, messages and exit codes.
+
+mod files;
+mod script;
+mod table;
+
+use crate::options::{self, Parsed};
+use crate::report;
+use arch::{GpuKind, GpuName, Target};
+use cubin::image::Tool;
+use diag::{Diagnostic, Severity};
+use link::input::Inputs;
+use link::{Cubin, Keep, Linked, Options};
+use std::path::Path;
+use std::time::Instant;
+
+const TOOL: &str = "nvlink";
+/// What the vendor's tool exits with after a fatal error, and after others.
+const FATAL: u8 = 1;
+const FAILED: u8 = 255;
+/// The newest release whose files are linked, times ten.
+const TOOLKIT: u16 = 135;
+
+/// Messages on their way to the user.
+struct Messages {
+    no_infos: bool,
+    no_warnings: bool,
+    strict: bool,
+    failed: bool,
+}
+
+impl Messages {
+    fn new(parsed: &Parsed) -> Messages {
+        Messages {
+            no_infos: parsed.has("disable-infos"),
+            no_warnings: parsed.has("disable-warnings"),
+            strict: parsed.has("warning-as-error"),
+            failed: false,
+        }
+    }
+
+    fn say(&mut self, severity: Severity, message: &str) {
+        let severity = match severity {
+            Severity::Info if self.no_infos => return,
+            Severity::Warning if self.no_warnings => return,
+            Severity::Warning if self.strict => Severity::Error,
+            s => s,
+        };
+        self.failed |= severity >= Severity::Error;
+        report::plain(TOOL, severity, message);
+    }
+
+    /// Prints errors; gives the exit code.
+    fn end(&mut self, errors: Vec<Diagnostic>) -> u8 {
+        errors.iter().for_each(|d| self.say(d.severity, &d.message));
+        if errors.iter().any(|d| d.severity == Severity::Fatal) { FATAL } else { FAILED }
+    }
+}
+
+/// Runs the tool; gives the exit code.
+pub fn main(args: &[String]) -> u8 {
+    let read = |file: &str| std::fs::read_to_string(file).ok();
+    let parsed = match options::parse(&table::OPTIONS, args, &read) {
+        Ok(parsed) => parsed,
+        Err(message) => return fatal(&message),
+    };
+    if parsed.has("help") {
+        let names = |long: &str| {
+            let quoted = || arch::gpu_names().iter().map(|n| format!("'{n}'")).collect::<Vec<_>>().join(", ");
+            (long == "arch").then(quoted)
+        };
+        report::out(&options::help("nvlink [options] <objects>", &table::OPTIONS, &names));
+        return 0;
+    }
+    if parsed.has("version") {
+        report::out(&crate::ptxas::version("nvlink", "Cuda linker"));
+        return 0;
+    }
+    if let Some(kind) = parsed.get("gen-host-linker-script") {
+        return script::write(&parsed, kind).unwrap_or_else(|m| fatal(&m));
+    }
+    run(&parsed, args)
+}
+
+fn fatal(message: &str) -> u8 {
+    report::plain(TOOL, Severity::Fatal, message);
+    FATAL
+}
+
+fn target(parsed: &Parsed) -> Result<Target, String> {
+    let name = parsed.get("arch").ok_or("Unknown arch name '(null)'")?;
+    let gpu = GpuName::parse(name).ok_or_else(|| format!("Value '{name}' is not defined for option 'arch'"))?;
+    match gpu.kind {
+        GpuKind::Sm => Ok(gpu.target),
+        _ => {
+            let m = format!("Link target of '{name}' is virtual target that is not JIT-able; use 'sm_' target instead");
+            Err(m)
+        }
+    }
+}
+
+fn run(parsed: &Parsed, args: &[String]) -> u8 {
+    let mut messages = Messages::new(parsed);
+    parsed.warnings.iter().for_each(|w| messages.say(Severity::Warning, w));
+    let target = match target(parsed) {
+        Ok(target) => target,
+        Err(message) => return fatal(&message),
+    };
+    if let Some(option) = ["dlto", "link-time-opt", "emit-ptx"].iter().find(|o| parsed.has(o)) {
+        return fatal(&format!("Link-time optimization (--{option}) is not supported yet"));
+    }
+    if parsed.has("uidx-file") {
+        return fatal("Unified functions (--uidx-file) are not supported yet");
+    }
+    let Some(output) = parsed.get("output-file") else {
+        return fatal("Must specify output file with -o option");
+    };
+    let mut times = vec![("init", Instant::now())];
+    let listed = match files::find(parsed) {
+        Ok(listed) => listed,
+        Err(message) => return fatal(&message),
+    };
+    if let Some(folder) = parsed.get("save-repro")
+        && let Err(message) = files::save(Path::new(folder), &listed, args)
+    {
+        return fatal(&message);
+    }
+    times.push(("read", Instant::now()));
+    let inputs = match files::collect(&listed, target) {
+        Ok(inputs) => inputs,
+        Err(errors) => return messages.end(errors),
+    };
+    if !parsed.has("suppress-arch-warning") {
+        inputs.warnings.iter().for_each(|w| messages.say(w.severity, &w.message));
+    }
+    let keep = keep(parsed, &inputs, &mut messages);
+    let options = Options {
+        target,
+        tool: tool(parsed),
+        relocatable: parsed.has("relocatable-link"),
+        preserve_relocs: parsed.has("preserve-relocs"),
+        strip_debug: parsed.has("debug") && parsed.has("suppress-debug-info"),
+        keep,
+        report_arch: parsed.has("report-arch"),
+        quiet_stack: parsed.has("suppress-stack-size-warning"),
+        keep_system: parsed.has("keep-system-libraries"),
+    };
+    let cubins: Vec<Cubin> = inputs.cubins.iter().map(|f| f.as_cubin()).collect();
+    times.push(("link", Instant::now()));
+    let linked = match link::link(&cubins, &options) {
+        Ok(linked) => linked,
+        Err(errors) => return messages.end(errors),
+    };
+    times.push(("finalize", Instant::now()));
+    linked.warnings.iter().for_each(|w| messages.say(w.severity, &w.message));
+    if messages.failed {
+        return FAILED;
+    }
+    if parsed.has("verbose") {
+        verbose(&linked, &mut messages);
+    }
+    if parsed.has("dump-callgraph") || parsed.has("dump-callgraph-no-demangle") {
+        let plain = parsed.has("dump-callgraph-no-demangle");
+        report::err(&if plain { linked.callgraph.clone() } else { script::demangle(&linked.callgraph) });
+        linked.propagated.iter().for_each(|l| report::err(&format!("{l}\n")));
+    }
+    times.push(("write", Instant::now()));
+    if let Some(path) = parsed.get("register-link-binaries") {
+        let mut text = format!("#define NUM_PRELINKED_OBJECTS {}\n", inputs.modules.len());
+        inputs.modules.iter().for_each(|m| text.push_str(&format!("DEFINE_REGISTER_FUNC({m})\n")));
+        if crate::files::write(Path::new(path), text.as_bytes()).is_err() {
+            return fatal(&format!("Could not open output file '{path}'"));
+        }
+    }
+    if crate::files::write(Path::new(output), &linked.bytes).is_err() {
+        return fatal(&format!("Could not open output file '{output}'"));
+    }
+    match parsed.get("time") {
+        Some(path) => {
+            script::times(path, &target.to_string(), &times, &linked.times).map_or_else(|m| fatal(&m), |()| 0)
+        }
+        None => 0,
+    }
+}
+
+/// Which kernels stay: what the options say, else what host objects say if all of them say something.
+fn keep(parsed: &Parsed, inputs: &Inputs, messages: &mut Messages) -> Keep {
+    let named = ["kernels-used", "variables-used"].iter().any(|o| parsed.has(o));
+    if named {
+        if parsed.has("use-host-info") {
+            let m = "ignore -use-host-info because -kernels-used or -variables-used is specified";
+            messages.say(Severity::Info, m);
+        }
+        return Keep::Containing(parsed.values.get("kernels-used").cloned().unwrap_or_default());
+    }
+    match inputs.referenced() {
+        Some(list) if !parsed.has("ignore-host-info") => Keep::Referenced(list),
+        _ => Keep::All,
+    }
+}
+
+/// The note of the output: options in short spelling, without file names.
+fn tool(parsed: &Parsed) -> Tool {
+    let hidden =
+        ["output-file", "library", "library-path", "register-link-binaries", "save-repro", "time", "host-ccbin"];
+    let mut text = String::new();
+    for o in table::OPTIONS.iter().filter(|o| !hidden.contains(&o.long)) {
+        match parsed.values.get(o.long).map(Vec::as_slice) {
+            None => {}
+            Some([]) => text.push_str(&format!("-{}  ", o.short)),
+            Some(values) => text.push_str(&format!("-{} {} ", o.short, values.join(","))),
+        }
+    }
+    Tool { name: TOOL.into(), options: text, toolkit: TOOLKIT, ..codegen::compile::default_tool() }
+}
+
+/// The lines of `-v` that tools read, as 13.5 prints them.
+fn verbose(linked: &Linked, messages: &mut Messages) {
+    let mut line = format!("{} bytes gmem", linked.global_bytes);
+    if linked.constant_bytes > 0 {
+        line.push_str(&format!(", {} bytes cmem[3]", linked.constant_bytes));
+    }
+    messages.say(Severity::Info, &line);
+    for u in &linked.usage {
+        messages.say(Severity::Info, &format!("Function properties for '{}':", u.name));
+        let (registers, barriers, stack, shared) = (u.registers, u.barriers, u.stack, u.shared);
+        let mut line =
+            format!("used {registers} registers, used {barriers} barriers, {stack} stack, {shared} bytes smem");
+        for (bank, size) in &u.constants {
+            line.push_str(&format!(", {size} bytes cmem[{bank}]"));
+        }
+        messages.say(Severity::Info, &(line + ", 0 bytes lmem"));
+    }
+}

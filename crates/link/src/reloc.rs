@@ -1,0 +1,188 @@
+//! Relocations: what needs no load address is written into the code; the rest stays for the driver, with its symbol's new
+//! number. Resolved are shared and constant variables, tables of the compiler, slots of textures, and places inside of the
+//! file; what is left are addresses of functions and of global variables.
+
+use crate::field::{Field, number};
+use crate::info::renumbered;
+use crate::shared::Places;
+use crate::world::{NONE, Place, SectionId, World};
+use cubin::elf::{Reloc, SHT_RELA};
+use diag::Diagnostic;
+
+/// A value to write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patch {
+    pub section: SectionId,
+    pub offset: u64,
+    pub field: Field,
+    pub value: u64,
+    pub bank: u8,
+    /// The old content of the field is added.
+    pub add: bool,
+}
+
+/// What relocations come to.
+pub(crate) struct Resolved {
+    pub patches: Vec<Patch>,
+    /// By section of relocations of the output: those that stay, in the order of the file.
+    pub left: Vec<Vec<Reloc>>,
+    /// By the same: those that are resolved, if they are to be kept.
+    pub done: Vec<Vec<Reloc>>,
+}
+
+/// Resolves all relocations. Symbols have their numbers.
+pub(crate) fn resolve(world: &World, places: &Places) -> Result<Resolved, Vec<Diagnostic>> {
+    let mut out = Resolved {
+        patches: Vec::new(),
+        left: vec![Vec::new(); world.sections.len()],
+        done: vec![Vec::new(); world.sections.len()],
+    };
+    let mut errors = Vec::new();
+    // Turned around as a whole: the lists of inputs stand last object first, each in rising order.
+    for &(object, section, id) in world.reloc_sections.iter().rev() {
+        let target = world.sections[id as usize].owner;
+        if world.sections[target as usize].dead {
+            continue;
+        }
+        if let Err(message) = section_relocs(world, places, object, section, id, &mut out) {
+            errors.push(Diagnostic::error(message));
+        }
+    }
+    if errors.is_empty() { Ok(out) } else { Err(errors) }
+}
+
+fn section_relocs(
+    world: &World,
+    places: &Places,
+    object: u32,
+    section: u32,
+    id: SectionId,
+    out: &mut Resolved,
+) -> Result<(), String> {
+    let o = &world.objects[object as usize];
+    let map = &world.maps[object as usize];
+    let input = &o.view.sections[section as usize];
+    let (target, base) = map.sections[input.info as usize];
+    let owner = &world.sections[target as usize];
+    let frame = owner.name == ".debug_frame";
+    let rela = input.kind == SHT_RELA;
+    for r in input.relocs().rev() {
+        let at = base + r.offset;
+        let wrong = |why: &str| {
+            let (file, name) = (o.name, o.symbols[r.symbol as usize].name);
+            format!("relocation 0x{:x} at {}+0x{at:x} against '{name}' in '{file}' {why}", r.kind, owner.name)
+        };
+        if r.kind > number::LAST {
+            return Err(wrong("is unknown"));
+        }
+        let fits = |field: Field| at + field.width() as u64 <= owner.size;
+        let patch = |out: &mut Resolved, value: u64, bank: u8| -> Result<(), String> {
+            let field = Field::of(r.kind).ok_or_else(|| wrong("cannot be resolved"))?;
+            if !fits(field) {
+                return Err(wrong("lies outside of its section"));
+            }
+            let value = value.wrapping_add(r.addend as u64);
+            out.patches.push(Patch { section: target, offset: at, field, value, bank, add: !rela });
+            if world.options.preserve_relocs {
+                let symbol = renumbered(world, object, r.symbol);
+                out.done[id as usize].push(Reloc { offset: at, kind: r.kind, symbol, addend: r.addend });
+            }
+            Ok(())
+        };
+        let s = &o.symbols[r.symbol as usize];
+        // A place in a section of the same file.
+        if s.kind == 3 {
+            let (to, offset) = map.sections.get(s.shndx as usize).copied().unwrap_or((NONE, 0));
+            if to == NONE || world.sections[to as usize].dead {
+                continue;
+            }
+            let name = &world.sections[to as usize].name;
+            if name.starts_with(".debug_") || name.starts_with(".nv_debug") {
+                patch(out, offset + s.value, 0)?;
+            } else if is_bank(name) {
+                patch(out, offset + s.value, bank_of(name))?;
+            } else {
+                let symbol = world.sections[to as usize].symbol;
+                let addend = r.addend.wrapping_add((offset + s.value) as i64);
+                out.left[id as usize].push(Reloc { offset: at, kind: r.kind, symbol, addend });
+            }
+            continue;
+        }
+        let symbol_id = map.symbols[r.symbol as usize];
+        if symbol_id == NONE {
+            continue;
+        }
+        let symbol = world.symbol(symbol_id);
+        let function = world.called(symbol_id);
+        // The code of this file that the symbol meant is not in the output: nothing may describe it.
+        let lost = s.shndx != 0 && map.lost.get(s.shndx as usize) == Some(&true);
+        let removed = symbol.hidden && function.is_some();
+        let gone = removed || lost && frame;
+        if matches!(r.kind, number::UNUSED_CLEAR32 | number::UNUSED_CLEAR64) {
+            if removed {
+                let field = Field::of(r.kind).ok_or_else(|| wrong("cannot be resolved"))?;
+                if !fits(field) {
+                    return Err(wrong("lies outside of its section"));
+                }
+                out.patches.push(Patch { section: target, offset: at, field, value: 0, bank: 0, add: false });
+            }
+            continue;
+        }
+        if number::YIELD.contains(&r.kind) || gone {
+            continue;
+        }
+        if r.kind == number::UFT_OFFSET && symbol.place == Place::Undefined {
+            continue;
+        }
+        match symbol.place {
+            Place::Shared(v) => {
+                patch(out, places.addresses[v as usize], 0)?;
+                continue;
+            }
+            Place::Section(to) if owner.function != NONE || is_bank(&owner.name) => {
+                let to = &world.sections[to as usize];
+                if is_bank(&to.name) {
+                    if to.dead {
+                        return Err(wrong("needs a constant bank of a function that is not there"));
+                    }
+                    patch(out, symbol.value, bank_of(&to.name))?;
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        if symbol.index == 0 {
+            return Err(wrong("names nothing that is in the output"));
+        }
+        out.left[id as usize].push(Reloc {
+            offset: at,
+            kind: not_unified(r.kind, symbol.other),
+            symbol: symbol.index,
+            addend: r.addend,
+        });
+    }
+    Ok(())
+}
+
+/// Unified functions and variables keep their kinds; others get the plain ones.
+fn not_unified(kind: u32, other: u8) -> u32 {
+    const UNIFIED: u8 = 4;
+    if other & UNIFIED != 0 {
+        return kind;
+    }
+    let (from, to) = number::UNIFIED_8;
+    if (from..from + 8).contains(&kind) {
+        return kind - from + to;
+    }
+    number::UNIFIED.iter().find(|u| u.0 == kind).map_or(kind, |u| u.1)
+}
+
+fn is_bank(name: &str) -> bool {
+    name.starts_with(".nv.constant")
+}
+
+/// The number of the constant bank of a section.
+fn bank_of(name: &str) -> u8 {
+    let digits = name.strip_prefix(".nv.constant").unwrap_or_default();
+    digits.split('.').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}

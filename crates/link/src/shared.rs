@@ -1,0 +1,136 @@
+//! Addresses of shared variables.
+//!
+//! A function has one code for all entries that reach it, so a variable that several entries reach has one address in all of
+//! them. These come first: by falling size each takes the first slot in which no variable is that an entry of its reaches too;
+//! slots lie behind one another. Then each entry's own, by falling alignment and rising size. Dynamic memory begins behind
+//! all. (Observed: nvlink 13.5 puts them like this.)
+
+use crate::callgraph::Graph;
+use crate::world::{NONE, World};
+use diag::Diagnostic;
+
+/// Where shared variables lie.
+pub(crate) struct Places {
+    /// By shared variable: its address.
+    pub addresses: Vec<u64>,
+    /// By function: bytes that an entry takes, without those of the system.
+    pub sizes: Vec<u64>,
+}
+
+/// Alignment of dynamic shared memory.
+const DYNAMIC_ALIGN: u64 = 16;
+
+/// Gives addresses; sets size and alignment of the entries' sections.
+pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Diagnostic>> {
+    let count = world.shared.len();
+    let mut places = Places { addresses: vec![0; count], sizes: vec![0; world.functions.len()] };
+    let live = |f: u32| world.functions[f as usize].entry && world.functions[f as usize].alive;
+    let entries: Vec<u32> = (0..world.functions.len() as u32).filter(|&f| live(f)).collect();
+    let mut users: Vec<Vec<u32>> = vec![Vec::new(); count];
+    for &f in &entries {
+        for &v in &graph.shared[f as usize] {
+            users[v as usize].push(f);
+        }
+    }
+    let size = |v: usize| (world.shared[v].size, world.shared[v].align);
+    let mut common: Vec<usize> = (0..count).filter(|&v| users[v].len() > 1 && !world.shared[v].dynamic).collect();
+    common.sort_by_key(|&v| std::cmp::Reverse(size(v).0));
+    // By slot: variables; by entry and slot: is one there that the entry reaches.
+    let mut slots: Vec<Vec<usize>> = Vec::new();
+    let mut taken: Vec<Vec<bool>> = Vec::new();
+    for v in common {
+        let free = |taken: &Vec<bool>| users[v].iter().all(|&f| !taken[f as usize]);
+        let slot = match taken.iter().position(free) {
+            Some(slot) => slot,
+            None => {
+                slots.push(Vec::new());
+                taken.push(vec![false; world.functions.len()]);
+                slots.len() - 1
+            }
+        };
+        slots[slot].push(v);
+        users[v].iter().for_each(|&f| taken[slot][f as usize] = true);
+    }
+    let mut end = 0u64;
+    for slot in &slots {
+        let align = slot.iter().map(|&v| size(v).1).max().unwrap_or(1);
+        let start = end.next_multiple_of(align);
+        for &v in slot {
+            places.addresses[v] = start;
+            end = end.max(start.saturating_add(size(v).0));
+            for &f in &users[v] {
+                let total = &mut places.sizes[f as usize];
+                *total = (*total).max(start.saturating_add(size(v).0));
+            }
+        }
+    }
+    for &f in &entries {
+        let mut own: Vec<usize> = graph.shared[f as usize].iter().map(|&v| v as usize).collect();
+        own.retain(|&v| users[v].len() == 1 && !world.shared[v].dynamic);
+        own.sort_by_key(|&v| (std::cmp::Reverse(size(v).1), size(v).0));
+        let mut at = places.sizes[f as usize];
+        for v in own {
+            at = at.next_multiple_of(size(v).1);
+            places.addresses[v] = at;
+            at = at.saturating_add(size(v).0);
+        }
+        places.sizes[f as usize] = at;
+    }
+    dynamic(world, &users, &mut places);
+    sections(world, graph, &entries, &places)?;
+    Ok(places)
+}
+
+/// Dynamic memory that several entries reach begins behind the static memory of all of them.
+fn dynamic(world: &World, users: &[Vec<u32>], places: &mut Places) {
+    let all: Vec<usize> = (0..users.len()).filter(|&v| world.shared[v].dynamic && !users[v].is_empty()).collect();
+    // Entries that share one array, directly or over others, have the same start; so repeat until nothing moves.
+    loop {
+        let mut moved = false;
+        for &v in &all {
+            let align = world.shared[v].align.max(DYNAMIC_ALIGN);
+            let start = users[v].iter().map(|&f| places.sizes[f as usize]).max().unwrap_or(0).next_multiple_of(align);
+            places.addresses[v] = start;
+            for &f in &users[v] {
+                moved |= places.sizes[f as usize] != start;
+                places.sizes[f as usize] = start;
+            }
+        }
+        if !moved {
+            return;
+        }
+    }
+}
+
+fn sections(world: &mut World, graph: &Graph, entries: &[u32], places: &Places) -> Result<(), Vec<Diagnostic>> {
+    let sm = world.options.target.sm;
+    let limit = arch::limits(sm).map_or(0xc000, |l| l.shared_static_per_cta) as u64;
+    // From sm_90 on the system has the first bytes.
+    let reserved = if sm >= FIRST_WITH_RESERVED { RESERVED } else { 0 };
+    let common_align = match world.debug_shared {
+        NONE => 1,
+        s => world.sections[s as usize].align,
+    };
+    let mut errors = Vec::new();
+    for &f in entries {
+        let id = world.functions[f as usize].shared;
+        let list = &graph.shared[f as usize];
+        let size = places.sizes[f as usize];
+        if size > limit && !world.options.relocatable {
+            let name = world.name_of(f);
+            let m = format!("Entry function '{name}' uses too much shared data (0x{size:x} bytes, 0x{limit:x} max)");
+            errors.push(Diagnostic::error(m));
+        }
+        let common = list.iter().any(|&v| world.shared[v as usize].entry == NONE);
+        let aligns = list.iter().map(|&v| world.shared[v as usize].align).max().unwrap_or(1);
+        let section = world.section(id);
+        section.align = section.align.max(aligns).max(if common { common_align } else { 1 });
+        section.size = size + if list.is_empty() { 0 } else { reserved };
+        section.dead |= list.is_empty();
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// The first SM on which the system has bytes of shared memory in front of an entry's, and how many.
+const FIRST_WITH_RESERVED: u16 = 90;
+const RESERVED: u64 = 0x400;
