@@ -1,21 +1,28 @@
 //! Diagnostics -> text: as the vendor's tools print them, with the source shown, or as JSON lines.
 
 use crate::{Diagnostic, Severity, Span};
+use std::cell::OnceCell;
 use std::fmt::Write;
 
 /// A source text with a name and a table of its lines.
 pub struct Source<'a> {
     name: String,
     text: &'a [u8],
-    starts: Vec<u32>,
+    starts: OnceCell<Vec<u32>>,
 }
 
 impl<'a> Source<'a> {
-    /// A source; the table of lines is built here, once.
+    /// A source; the table of its lines is built at the first question, as most files have nothing to be said of.
     pub fn new(name: impl Into<String>, text: &'a [u8]) -> Self {
-        let mut starts = vec![0];
-        starts.extend(text.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i as u32 + 1));
-        Source { name: name.into(), text, starts }
+        Source { name: name.into(), text, starts: OnceCell::new() }
+    }
+
+    /// The byte where each line begins.
+    fn starts(&self) -> &[u32] {
+        self.starts.get_or_init(|| {
+            let ends = self.text.iter().enumerate().filter(|(_, b)| **b == b'\n');
+            std::iter::once(0).chain(ends.map(|(i, _)| i as u32 + 1)).collect()
+        })
     }
 
     /// The name.
@@ -26,15 +33,16 @@ impl<'a> Source<'a> {
     /// Line and column of a byte, both from 1; the column counts bytes. A place past the end is that of the end.
     pub fn position(&self, byte: u32) -> (u32, u32) {
         let byte = byte.min(self.text.len() as u32);
-        let line = self.starts.partition_point(|&s| s <= byte);
-        (line as u32, byte - self.starts[line - 1] + 1)
+        let starts = self.starts();
+        let line = starts.partition_point(|&s| s <= byte);
+        (line as u32, byte - starts[line - 1] + 1)
     }
 
     /// The bytes of a line, from 1, without its end; empty for a line that is not there.
     pub fn line(&self, number: u32) -> &'a [u8] {
-        let Some(index) = (number as usize).checked_sub(1).filter(|&i| i < self.starts.len()) else { return &[] };
-        let start = self.starts[index] as usize;
-        let end = self.starts.get(index + 1).map_or(self.text.len(), |&e| e as usize - 1);
+        let Some(index) = (number as usize).checked_sub(1).filter(|&i| i < self.starts().len()) else { return &[] };
+        let start = self.starts()[index] as usize;
+        let end = self.starts().get(index + 1).map_or(self.text.len(), |&e| e as usize - 1);
         let line = &self.text[start..end.max(start)];
         line.strip_suffix(b"\r").unwrap_or(line)
     }
