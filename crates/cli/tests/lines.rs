@@ -129,3 +129,84 @@ fn when_there_are_lines() {
         }
     }
 }
+
+/// A kernel whose function stores behind the end of a buffer, and races with itself in shared memory.
+const FAULTS: &str = r#".version 8.4
+.target sm_90
+.address_size 64
+.file 1 "/src/a.cu"
+.file 2 "/inc/b.h"
+.func beyond(.reg .b64 at)
+{
+	.reg .b32 %r<2>;
+	.loc 2 77 3
+	mov.u32 %r1, 5;
+	.loc 2 78 3
+	st.global.u32 [at+4096], %r1;
+	.loc 2 79 3
+	ret;
+}
+.visible .entry k(.param .u64 p)
+{
+	.reg .b64 %rd<3>;
+	.loc 1 10 5
+	ld.param.u64 %rd1, [p];
+	.loc 1 11 5
+	cvta.to.global.u64 %rd2, %rd1;
+	.loc 1 12 5
+	call.uni beyond, (%rd2);
+	.loc 1 13 5
+	ret;
+}
+.visible .entry race(.param .u64 p)
+{
+	.reg .b32 %r<3>;
+	.reg .b64 %rd<2>;
+	.shared .b32 cell;
+	.loc 1 20 5
+	ld.param.u64 %rd1, [p];
+	mov.u32 %r1, %tid.x;
+	.loc 1 21 5
+	st.shared.u32 [cell], %r1;
+	.loc 1 22 5
+	bar.sync 0;
+	.loc 1 23 5
+	ld.shared.u32 %r2, [cell];
+	st.global.u32 [%rd1], %r2;
+	.loc 1 24 5
+	ret;
+}
+"#;
+
+/// A fault names the line of the source, in machine code of either compiler as in the PTX.
+#[test]
+fn faults_name_the_line() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let dir = Scratch::new("lines-faults");
+    std::fs::write(dir.join("k.ptx"), FAULTS).expect("written");
+    let launch = |kernel: &str| {
+        format!(
+            "kernel = \"{kernel}\"\ngrid = [1,1,1]\nblock = [64,1,1]\n[[arg]]\nbuffer = {{ bytes = 16, fill = 0 }}\n"
+        )
+    };
+    for (tool, out) in [(env!("CARGO_BIN_EXE_ptxas").into(), "ours.cubin"), (oracle.join("bin/ptxas"), "theirs.cubin")]
+    {
+        let done = run(&tool, &dir, &["-arch=sm_90", "-lineinfo", "-w", "k.ptx", "-o", out]);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    for (kernel, places) in
+        [("k", &["(/inc/b.h:78)"][..]), ("race", &["(/src/a.cu:21)", "the other is", "(/src/a.cu:21)"])]
+    {
+        std::fs::write(dir.join("l.toml"), launch(kernel)).expect("written");
+        for module in ["k.ptx", "ours.cubin", "theirs.cubin"] {
+            let done = run(env!("CARGO_BIN_EXE_sassafras"), &dir, &["run", module, "--launch", "l.toml"]);
+            let said = String::from_utf8_lossy(&done.stderr);
+            assert_eq!(done.status.code(), Some(1), "{module}: {said}");
+            let mut rest = &*said;
+            for place in places {
+                let at = rest.find(place).unwrap_or_else(|| panic!("{module}: no {place} in {said}"));
+                rest = &rest[at + place.len()..];
+            }
+        }
+    }
+}

@@ -15,9 +15,11 @@ fn files(folder: &str) -> Vec<PathBuf> {
     out
 }
 
-/// Parses and checks for sm_90 as the compiler does: checking begins only where parsing found no error.
+/// Parses and checks for sm_90 as the compiler does: checking begins only where parsing found no error. What is left of the
+/// module is whole: it can be printed.
 fn messages(text: &[u8]) -> Vec<Diagnostic> {
     let (module, mut diags) = ptx::parse_bytes(text);
+    let _ = ptx::print(&module);
     if !diags.iter().any(Diagnostic::is_error) {
         diags.extend(ptx::check(&module, arch::Target::parse("sm_90").as_ref()));
     }

@@ -319,43 +319,42 @@ impl Parser<'_> {
         for index in std::mem::take(&mut self.body.open) {
             let Pending { name, span, .. } = self.body.pending[index as usize];
             self.unknown(name, span);
-            // The label that is missing gets an id too: every id of a module is one of its tables, also after errors.
-            let id = LabelId(self.body.labels.len() as u32);
-            self.body.labels.push(Label { name: self.names.text(name), span });
+            let id = self.label_of_nothing(self.names.text(name), span);
             self.body.pending[index as usize].settled = Some(Meaning::Label(id));
         }
         let pending = std::mem::take(&mut self.body.pending);
         for (index, p) in pending.iter().enumerate() {
             let Some(meaning) = p.settled else { continue };
             let placeholder = LabelId(PENDING | index as u32);
-            match (p.site, meaning) {
-                (Site::Inst(_), Meaning::Table(_)) => {
-                    let message = format!("Label expected for forward reference of '{}'", self.names.text(p.name));
-                    self.error(p.span, message);
+            let label = match meaning {
+                Meaning::Label(l) => l,
+                _ => {
+                    let name = self.names.text(p.name);
+                    self.error(p.span, format!("Label expected for forward reference of '{name}'"));
+                    self.label_of_nothing(name, p.span)
                 }
-                (Site::Inst(inst), m) => {
-                    // The last one may have been given up.
-                    if inst.index() >= self.body.code.count() {
-                        continue;
-                    }
-                    for o in self.body.code.operands_mut(inst).iter_mut().filter(|o| **o == Operand::Label(placeholder))
-                    {
-                        *o = match m {
-                            Meaning::Label(l) => Operand::Label(l),
-                            _ => continue,
-                        };
-                    }
+            };
+            match p.site {
+                // The last one may have been given up.
+                Site::Inst(inst) if inst.index() < self.body.code.count() => {
+                    let operands = self.body.code.operands_mut(inst).iter_mut();
+                    operands.filter(|o| **o == Operand::Label(placeholder)).for_each(|o| *o = Operand::Label(label));
                 }
-                (Site::Table(t), Meaning::Label(l)) => {
+                Site::Inst(_) => {}
+                Site::Table(t) => {
                     if let Some(Table::Branch { targets, .. }) = self.body.tables.get_mut(t.index()) {
-                        targets.iter_mut().filter(|x| **x == placeholder).for_each(|x| *x = l);
+                        targets.iter_mut().filter(|x| **x == placeholder).for_each(|x| *x = label);
                     }
-                }
-                (Site::Table(_), _) => {
-                    self.error(p.span, "Illegal branch target, label expected");
                 }
             }
         }
+    }
+
+    /// An id for a label that is missing: every id of a module is one of its tables, also after errors.
+    fn label_of_nothing(&mut self, name: String, span: Span) -> LabelId {
+        let id = LabelId(self.body.labels.len() as u32);
+        self.body.labels.push(Label { name, span });
+        id
     }
 
     /// `.reg .b32 %r<5>, %x;` behind `.reg`.

@@ -4,10 +4,11 @@ use super::decode::decode;
 use super::hazard::{Distances, Hazards};
 use super::image::Image;
 use super::init::Init;
+use super::lines;
 use super::program::{Lanes, Program};
 use super::timing::{Latencies, Occupancy, Timing};
 use super::warp::{Arrival, Env, Stop, Wait, Warp, Watch};
-use crate::fault::{Fault, FaultKind, Other, Place};
+use crate::fault::{Fault, FaultKind, Other, Place, SourceLine};
 use crate::launch::Launch;
 use crate::memory::{Global, SHARED_HIGH, Window};
 use crate::shadow::{Checks, Clock, Shadow, Who};
@@ -100,13 +101,14 @@ fn watched(
     // What is watched happens once, in order.
     let one = Config { threads: 1, ..config.clone() };
     let config = if watch.is_some() { &one } else { config };
-    let grid = Grid { p, image, shape, config, watch };
+    let grid = Grid { cubin, p, image, shape, config, watch };
     let stats = shape::run(&grid, shape.total(), &mut global, config).map_err(named)?;
     let outcome = Outcome { buffers: grid.image.world.contents(&global), printed: global.printed, stats };
     Ok((outcome, grid.watch.and_then(|w| w.into_inner().ok())))
 }
 
 struct Grid<'a> {
+    cubin: &'a [u8],
     p: Program,
     image: Image,
     shape: Shape<'a>,
@@ -386,6 +388,10 @@ impl Grid<'_> {
         }
     }
 
+    fn source(&self, pc: u32) -> Option<SourceLine> {
+        lines::source(self.cubin, &self.image.texts, 16 * pc as u64)
+    }
+
     fn fault(&self, stop: Stop, cta: [u32; 3], warp: usize) -> Box<Fault> {
         let mut message = stop.message;
         if let Some(pc) = stop.earlier {
@@ -397,7 +403,7 @@ impl Grid<'_> {
             cta: Some(cta),
             thread: Some(self.shape.thread(warp, stop.lane)),
             place: Place::Sass { offset: 16 * stop.pc, text: self.text(stop.pc) },
-            source: None,
+            source: self.source(stop.pc),
             other: stop.other.map(|who| Box::new(self.other(who, cta))),
             message,
         })
@@ -406,7 +412,12 @@ impl Grid<'_> {
     /// Another thread of the cluster that `cta` belongs to.
     fn other(&self, who: Who, cta: [u32; 3]) -> Other {
         let (cta, thread) = self.shape.who(who, cta);
-        Other { cta, thread, place: Place::Sass { offset: 16 * who.pc, text: self.text(who.pc) }, source: None }
+        Other {
+            cta,
+            thread,
+            place: Place::Sass { offset: 16 * who.pc, text: self.text(who.pc) },
+            source: self.source(who.pc),
+        }
     }
 
     fn deadlock(&self, c: &Cluster) -> Box<Fault> {

@@ -46,6 +46,8 @@ pub struct Image {
     pub world: World,
     /// Functions that the file does not have, by their number behind [`SYSTEM`].
     pub system: Vec<String>,
+    /// Where each section of code lies in `code`, in bytes, by the number of the section.
+    pub texts: Vec<Option<u64>>,
     /// Where calls lead whose target a relocation tells, by the number of the instruction.
     pub calls: FxHashMap<u32, u64>,
     /// The SM number of the file.
@@ -129,6 +131,7 @@ impl Image {
             reserved: 0,
             world: World::default(),
             system: Vec::new(),
+            texts: Vec::new(),
             calls: FxHashMap::default(),
             sm,
             registers: 0,
@@ -322,6 +325,7 @@ impl Image {
             reserved,
             world,
             system,
+            texts,
             calls,
             sm,
             registers: text.info >> 24,

@@ -9,6 +9,7 @@ mod grid;
 mod hazard;
 mod image;
 mod init;
+mod lines;
 mod mufu;
 mod named;
 mod program;
