@@ -143,6 +143,9 @@ fn generated(vendor: &Path, ours: &Path, work: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// A program that does nothing: how long a tool takes to start.
+const SMALLEST: &str = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
+
 /// The vendor's code of the last generated program, the largest at hand.
 const LARGEST: &str = "largest.cubin";
 
@@ -150,22 +153,26 @@ const LARGEST: &str = "largest.cubin";
 fn listings(vendor: &Path, ours: &Path, work: &Path) -> Result<(), String> {
     let file = work.join(LARGEST);
     let bytes = std::fs::read(&file).map_err(|e| e.to_string())?;
+    let small = work.join("smallest.cubin");
+    let text = work.join("smallest.ptx");
+    std::fs::write(&text, SMALLEST).map_err(|e| e.to_string())?;
+    compile(&oracle::tool("ptxas")?, &text, "sm_90", &small)?;
     // CPU seconds: the machine may be busy with other things.
-    let timed = |tool: &Path, args: &[&str]| -> Result<f64, String> {
-        let child = Command::new(tool).args(args).arg(&file).stdout(std::process::Stdio::null()).spawn();
+    let timed = |tool: &Path, args: &[&str], file: &Path| -> Result<f64, String> {
+        let child = Command::new(tool).args(args).arg(file).stdout(std::process::Stdio::null()).spawn();
         let child = child.map_err(|e| format!("cannot run {}: {e}", tool.display()))?;
         match wait(child.id() as i32)? {
             (0, cost) => Ok(cost.cpu),
             _ => Err(format!("{} failed on {}", tool.display(), file.display())),
         }
     };
-    let median = |tool: &Path, args: &[&str], runs: usize| -> Result<f64, String> {
-        let mut all = (0..runs).map(|_| timed(tool, args)).collect::<Result<Vec<f64>, String>>()?;
+    let median = |tool: &Path, args: &[&str], file: &Path, runs: usize| -> Result<f64, String> {
+        let mut all = (0..runs).map(|_| timed(tool, args, file)).collect::<Result<Vec<f64>, String>>()?;
         all.sort_by(f64::total_cmp);
         Ok(all[runs / 2])
     };
-    let (theirs, listing) = (median(vendor, &["-c"], 3)?, median(ours, &["-c"], 9)?);
-    let start = median(ours, &["--version"], 51)?;
+    let (theirs, listing) = (median(vendor, &["-c"], &file, 3)?, median(ours, &["-c"], &file, 9)?);
+    let (slow, start) = (median(vendor, &["-c"], &small, 5)?, median(ours, &["-c"], &small, 51)?);
     let elf = cubin::elf::Elf::read(&bytes).map_err(|d| d.message)?;
     let code = elf.sections.iter().filter(|s| s.name.starts_with(".text."));
     let words: Vec<String> = code
@@ -173,10 +180,15 @@ fn listings(vendor: &Path, ours: &Path, work: &Path) -> Result<(), String> {
         .filter_map(|c| Some(format!("{:032x}", u128::from_le_bytes(c.try_into().ok()?))))
         .collect();
     println!(
-        "disassembling {} instructions, CPU: vendor {theirs:.3} s, ours {listing:.3} s, {:.1} times as fast; start-up {:.1} ms (median of 51)",
+        "disassembling {} instructions, CPU: vendor {theirs:.3} s, ours {listing:.3} s, {:.1} times as fast",
         words.len(),
-        theirs / listing,
-        start * 1e3
+        theirs / listing
+    );
+    println!(
+        "disassembling an empty kernel, CPU: vendor {:.1} ms, ours {:.2} ms (median of 51), {:.0} times as fast",
+        slow * 1e3,
+        start * 1e3,
+        slow / start
     );
     let list = work.join("words.txt");
     std::fs::write(&list, words.join("\n")).map_err(|e| e.to_string())?;

@@ -6,12 +6,15 @@
 //! - a register is overwritten only after earlier writes to it have landed (WAW) and earlier reads of it are done (WAR);
 //! - a scoreboard is waited for no sooner than [`latency::SCOREBOARD_SET`] cycles after it was set;
 //! - what a product of a warpgroup (HGMMA and its kin) adds up is read or overwritten, and its operand in registers overwritten, only after
-//!   a WARPGROUP.DEPBAR that waits for its group. Products among themselves stay in order.
+//!   a WARPGROUP.DEPBAR that waits for its group. Products among themselves stay in order;
+//! - a register that such a product takes is handed over by a WARPGROUP.ARRIVE after it was written.
 //!
 //! Results of one queue (shared memory and shuffles, decoupled arithmetic) return in order, so one without a scoreboard
 //! counts as done when a later one of the same queue is waited for, as the vendor's code relies on. Calls within the function's text are followed by call site.
 //! Lanes that a guard sends elsewhere are left out where the same predicate, not written in between, guards both
 //! instructions with opposite sense.
+
+mod arrive;
 
 use crate::codec::{Decoded, decode};
 use crate::control::Control;
@@ -45,6 +48,8 @@ pub enum Kind {
     OverwriteOfRead,
     /// A scoreboard waited for in the cycle after it was set.
     WaitTooSoon,
+    /// A register that a product of a warpgroup takes, written without a WARPGROUP.ARRIVE in between.
+    NotHandedOver,
     /// A word that is no known instruction.
     Unknown,
     /// A reuse flag that the instruction may not have.
@@ -721,6 +726,7 @@ pub fn check(words: &[u128], sm: u16, hints: &CfgHints) -> Vec<Hazard> {
             }
         }
     }
+    arrive::check(&mut checker, &leaders);
     checker.found.sort_by_key(|h| (h.offset, h.first, h.kind));
     checker.found
 }

@@ -235,6 +235,29 @@ fn groups_of_products() {
 }
 
 #[test]
+fn products_take_registers_that_are_handed_over() {
+    let program = |lines: &[&str]| {
+        let line = |l: &&str| format!("[B------:R-:W-:-:S15] {l}\n");
+        lines.iter().map(line).collect::<String>() + "[B------:R-:W-:-:S05] EXIT"
+    };
+    let (sum, arrive) = ("HGMMA.64x8x16.F32 R24, gdesc[UR4], R24, gsb0", "WARPGROUP.ARRIVE");
+    let (held, write) = ("HGMMA.64x8x16.F32 R32, R40, gdesc[UR8], RZ, !UPT, gsb0", "FADD R26, R1, R2");
+    assert_eq!(kinds(&program(&[write, arrive, sum])), []);
+    assert_eq!(kinds(&program(&[arrive, write, sum])), [(0x20, Kind::NotHandedOver)]);
+    assert_eq!(kinds(&program(&[arrive, "FADD R43, R1, R2", held])), [(0x20, Kind::NotHandedOver)]);
+    assert_eq!(kinds(&program(&[arrive, "FADD R44, R1, R2", held])), []);
+    // Sums go from product to product.
+    assert_eq!(kinds(&program(&[arrive, sum, sum])), []);
+    // On one of two paths it is missing.
+    assert_eq!(kinds(&program(&[write, "@P0 BRA 0x30", arrive, sum])), [(0x30, Kind::NotHandedOver)]);
+    let message = &check(&words(&program(&[arrive, write, sum])), 90, &CfgHints::default())[0].message;
+    assert_eq!(
+        message,
+        "`HGMMA.64x8x16.F32 R24, gdesc[UR4], R24, gsb0` takes a register without a WARPGROUP.ARRIVE since it was written by `FADD R26, R1, R2` at 0x0010 (R26)"
+    );
+}
+
+#[test]
 fn a_loop_of_products_waits_on_every_path() {
     // The wait stands behind the branch back: the next round reads a sum that is under way.
     let program = |waits: &str| {
