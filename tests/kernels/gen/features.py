@@ -561,6 +561,25 @@ for name, instr, arrays in [
 ]:
     kernel(f"tex_{name}", OLD, XY + Q + ".reg .b64 %u; ld.param.u64 %u, [p3];\n" + instr + TAKE, params=HANDLE + ", .param .u64 p3",
            launch='[[arg]]\ntexture = { array = "image" }\n' + SAMPLER + arrays)
+# Gradients that sm_90 has no instruction for: a function of the system is called.
+SLOPE4 = ", {%q4, 0f00000000, 0f00000000, 0f00000000}, {0f00000000, %q5, 0f00000000, 0f00000000}"
+FACE = DIRECTION + "mov.f32 %q3, 0f3D000000;\n"
+FACES = ", {0f00000000, %q3, %q3, %q3}, {%q3, 0f00000000, %q3, %q3}"
+texture("tex_grad_3d_offset", f"tex.grad.3d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1, %g0, %g0}}]", image([8, 8, 8], levels=4), WRAP, before=SLOPES + NORMAL,
+        tail=SLOPE4 + ", {1, -2, 3, 3}")
+texture("tex_grad_3d_halves", "tex.grad.3d.v4.f16.f32 {%h0, %h1, %h2, %h3}, [%e7, {%g0, %g1, %g0, %g0}]", image([8, 8, 8], "f16", 4, levels=4), WRAP,
+        before=SLOPES + NORMAL + ".reg .b16 %h2, %h3;\n", take="\nmov.b32 %r0, {%h0, %h1}; mov.b32 %r1, {%h2, %h3};", tail=SLOPE4)
+texture("tex_grad_cube", f"tex.grad.cube.v4.f32.f32 {FOUR}, [%e7, {{%q5, %q6, %q7, %q7}}]", image([8, 8], cube=True), before=FACE, tail=FACES)
+texture("tex_grad_acube", f"tex.grad.acube.v4.f32.f32 {FOUR}, [%e7, {{%t3, %q5, %q6, %q7}}]", image([4, 4], cube=True, layers=2), before=FACE + LAYER, tail=FACES)
+texture("tex_grad_cube_depth", f"tex.grad.cube.v4.f32.f32 {FOUR}, [%e7, {{%q5, %q6, %q7, %q7}}]", image([8, 8], cube=True), ', compare = "less"',
+        before=FACE + DEPTH, tail=FACES + ", %q4")
+texture("tex_grad_2d_depth", f"tex.grad.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 16], levels=5), WRAP + ', compare = "greater"',
+        before=SLOPES + NORMAL, tail=", {%q4, 0f00000000}, {0f00000000, %q5}, %g0")
+texture("tex_grad_a2d_offset_depth", f"tex.grad.a2d.v4.f32.f32 {FOUR}, [%e7, {{%t3, %g0, %g1, %g1}}]", image([16, 16], levels=4, layers=4), WRAP,
+        before=SLOPES + NORMAL + LAYER, tail=", {0f00000000, %q4}, {%q5, 0f00000000}, {1, -1}, %g1")
+kernel("tex_independent_grad_depth", OLD, XY + Q + ".reg .b64 %u; ld.param.u64 %u, [p3];\n" + SLOPES
+       + f"tex.grad.2d.v4.f32.f32 {FOUR}, [%e7, %u, {{%g0, %g1}}], {{%q4, %q5}}, {{%q5, %q5}}, {{-1, 2}}, %g1;" + TAKE, params=HANDLE + ", .param .u64 p3",
+       launch='[[arg]]\ntexture = { array = "image" }\n' + SAMPLER + image([16, 8], levels=3))
 kernel("txq_independent", OLD, XY + ".reg .b64 %u; ld.param.u64 %u, [p3];\ntxq.width.b32 %r0, [%e7]; txq.channel_data_type.b32 %r1, [%e7]; txq.addr_mode_1.b32 %r2, [%u]; txq.filter_mode.b32 %r3, [%u];",
        params=HANDLE + ", .param .u64 p3", launch='[[arg]]\ntexture = { array = "image" }\n' + SAMPLER + image([16, 8], "snorm8", 2))
 kernel("tex_independent_reference", OLD, XY + Q + f"tex.2d.v4.f32.f32 {FOUR}, [pixels, how, {{%g0, %g1}}];" + TAKE, before=".global .texref pixels;\n.global .samplerref how;", params=HANDLE,

@@ -6,6 +6,7 @@
 
 use super::*;
 use crate::machine::image::SYSTEM;
+use crate::num::soft::{F16, Round, from_f64};
 use crate::texture::{At, Fetch, Lod};
 
 /// How the names begin of the functions that fetch with gradients.
@@ -14,6 +15,46 @@ const GRADIENTS: &str = "__cuda_syscall_tex_grad_";
 const HEAP: u64 = 1 << 28;
 /// What its memory is called.
 const MALLOC: &str = "malloc";
+
+/// What the name of a function says that fetches with gradients.
+struct Gradients {
+    dims: usize,
+    cube: bool,
+    layered: bool,
+    independent: bool,
+    offset: bool,
+    depth: bool,
+    /// Two components in a register.
+    halves: bool,
+}
+
+impl Gradients {
+    /// The form behind `__cuda_syscall_tex_grad_`: `pred_` where the predicate is asked for, the geometry, `v4_f32_f32` (or s32,
+    /// u32, f16), and at its end what else is passed.
+    fn named(name: &str) -> Option<Gradients> {
+        let (geometry, rest) = name.strip_prefix("pred_").unwrap_or(name).split_once("_v4_")?;
+        let (dims, cube, layered) = match geometry {
+            "1d" => (1, false, false),
+            "2d" => (2, false, false),
+            "3d" => (3, false, false),
+            "cube" => (3, true, false),
+            "a1d" => (1, false, true),
+            "a2d" => (2, false, true),
+            "acube" => (3, true, true),
+            _ => return None,
+        };
+        let (kind, rest) = rest.split_once("_f32")?;
+        let halves = match kind {
+            "f32" | "s32" | "u32" => false,
+            "f16" => true,
+            _ => return None,
+        };
+        let (rest, depth) = rest.strip_suffix("_depth_compare").map_or((rest, false), |r| (r, true));
+        let (rest, offset) = rest.strip_suffix("_offset").map_or((rest, false), |r| (r, true));
+        let (rest, independent) = rest.strip_suffix("_texmode_independent").map_or((rest, false), |r| (r, true));
+        rest.is_empty().then_some(Gradients { dims, cube, layered, independent, offset, depth, halves })
+    }
+}
 
 impl Warp {
     /// Calls the function where the target, a pair of registers, is one of the system; false where it is another.
@@ -58,8 +99,8 @@ impl Warp {
                 }
                 _ if name.starts_with(GRADIENTS) => {
                     let texel = self.gradients(env, (i, pc), &name[GRADIENTS.len()..])?;
-                    // Whether texels are missing comes first.
-                    self.put(Dst::R(4), 1 << i, &[0; 32]);
+                    // Whether the texels are there comes first.
+                    self.put(Dst::R(4), 1 << i, &[1; 32]);
                     (0..4).for_each(|k| self.put(Dst::R(5 + k as u8), 1 << i, &[texel[k]; 32]));
                 }
                 _ => {
@@ -74,48 +115,43 @@ impl Warp {
 
     /// A fetch with gradients that has no instruction: the texel of a lane. `what` is the rest of the function's name.
     ///
-    /// The handle is in R4 and R5, one of a sampler in R6 and R7; coordinates, with the layer first, in R8 to R11, the first
-    /// gradient in R12 to R15, the second on the stack.
+    /// The handle is in R4 and R5; one of a sampler in R6 and R7, else the depth to compare with in R6. Coordinates, with the
+    /// layer first, are in R8 to R11, the first gradient in R12 to R15. What is left lies on the stack, 16 bytes each: the
+    /// second gradient, offsets, the depth where a sampler has its registers. (What the vendor's compiler passes.)
     fn gradients(&mut self, env: &mut Env<'_>, (i, pc): (usize, u32), what: &str) -> Res<[u32; 4]> {
-        let refuse = || {
+        let form = Gradients::named(what).ok_or_else(|| {
             let message = format!("'{GRADIENTS}{what}' is not modelled by the SASS simulator");
             stop(FaultKind::Unsupported, message, 1 << i, pc)
-        };
-        let (geometry, rest) = what.split_once("_v4_").ok_or_else(refuse)?;
-        let (cube, layered) = match geometry {
-            "3d" => (false, false),
-            "cube" => (true, false),
-            "acube" => (true, true),
-            _ => return Err(refuse()),
-        };
-        let (_, mode) = rest.split_once("32_f32").ok_or_else(refuse)?;
-        let independent = mode == "_texmode_independent";
-        if !independent && !mode.is_empty() {
-            return Err(refuse());
-        }
+        })?;
         let fault = |e| memory(e, i, pc);
         let r = |w: &Warp, n: usize| w.r.0[n][i];
-        let words = [r(self, 4), if independent { r(self, 6) } else { 0 }];
-        let mut second = [0; 16];
-        self.read(env, Space::Local, r(self, 1) as u64, &mut second, i).map_err(fault)?;
-        let first = 8 + layered as usize;
+        let words = [r(self, 4), if form.independent { r(self, 6) } else { 0 }];
+        let mut stack = [0; 48];
+        let pieces = 1 + form.offset as usize + (form.depth && form.independent) as usize;
+        self.read(env, Space::Local, r(self, 1) as u64, &mut stack[..16 * pieces], i).map_err(fault)?;
+        let word = |piece: usize, k: usize| get(&stack, 16 * piece + 4 * k, 4) as u32;
+        let used = |k: usize| k < form.dims;
+        let first = 8 + form.layered as usize;
+        let depth = if form.independent { word(pieces - 1, 0) } else { r(self, 6) };
         let f = Fetch {
-            dims: 3,
-            cube,
-            layer: layered.then(|| r(self, 8)),
+            dims: form.dims,
+            cube: form.cube,
+            layer: form.layered.then(|| r(self, 8)),
             sample: None,
-            at: At::Point([0, 1, 2].map(|k| f32::from_bits(r(self, first + k)))),
+            at: At::Point([0, 1, 2].map(|k| if used(k) { f32::from_bits(r(self, first + k)) } else { 0.0 })),
             lod: Lod::Grad([
-                [0, 1, 2].map(|k| f32::from_bits(r(self, 12 + k))),
-                [0, 1, 2].map(|k| f32::from_bits(get(&second, 4 * k, 4) as u32)),
+                [0, 1, 2].map(|k| if used(k) { f32::from_bits(r(self, 12 + k)) } else { 0.0 }),
+                [0, 1, 2].map(|k| if used(k) { f32::from_bits(word(0, k)) } else { 0.0 }),
             ]),
-            offset: [0; 3],
-            compare: None,
+            offset: [0, 1, 2].map(|k| if form.offset && used(k) { word(1, k) as i32 } else { 0 }),
+            compare: form.depth.then(|| f32::from_bits(depth)),
         };
         let (array, sampler) = env.textures.named(words).map_err(fault)?;
         let message = "a texture without a sampler";
         let sampler = sampler.ok_or_else(|| stop(FaultKind::OutOfBounds, message, 1 << i, pc))?;
-        array.fetch(env.global, sampler, &f).map_err(fault)
+        let got = array.fetch(env.global, sampler, &f).map_err(fault)?;
+        let half = |k: usize| from_f64(&F16, f32::from_bits(got[k]) as f64, Round::Rn) as u32 & 0xffff;
+        Ok(if form.halves { [half(0) | half(1) << 16, half(2) | half(3) << 16, 0, 0] } else { got })
     }
 
     /// `vprintf` of a lane; gives how many arguments were used.
