@@ -2,6 +2,7 @@
 
 use arch::Target;
 use codegen::compile::Output;
+pub use codegen::pipeline::Kind;
 use codegen::pipeline::Options;
 use cubin::image::Tool;
 use diag::Diagnostic;
@@ -18,6 +19,8 @@ pub const RELEASE_FULL: &str = "13.5.37";
 pub struct Request {
     /// The GPU.
     pub target: Target,
+    /// What comes out.
+    pub kind: Kind,
     /// Contract multiplications and additions.
     pub fmad: bool,
     /// Check after every pass.
@@ -59,6 +62,7 @@ pub fn compile(module: &Module, request: &Request) -> Result<Output, Vec<Diagnos
     let tool = Tool { options: request.options.clone(), ..codegen::compile::default_tool() };
     let options = Options {
         target: request.target,
+        kind: request.kind,
         tool,
         fmad: request.fmad,
         verify: request.verify,

@@ -1,6 +1,6 @@
 //! `sassafras run`: a kernel of a PTX file or a cubin, on the CPU.
 
-use crate::compile::{self, Request};
+use crate::compile::{self, Kind, Request};
 use crate::report::{self, Style};
 use crate::tools::{only, read, take};
 use arch::Target;
@@ -91,6 +91,7 @@ fn run(args: &[String]) -> Result<u8, String> {
         }
         if by_sass {
             let request = Request {
+                kind: Kind::Executable,
                 target,
                 fmad: true,
                 verify: false,

@@ -66,21 +66,28 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         spills.0 += stats.spill_loads;
         spills.1 += stats.spill_stores;
         if f.entry {
-            frame::begin_entry(&mut f, bank0.stack, descriptor);
+            let once = if f.linkable { None } else { descriptor };
+            frame::begin_entry(&mut f, bank0.stack, once);
         }
         after("regalloc", &f, false)?;
         ifconvert::run(&mut f);
         after("ifconvert", &f, false)?;
         warpgroup::run(&mut f);
+        if f.linkable
+            && let Some(at) = descriptor
+        {
+            frame::reload_descriptor(&mut f, at);
+        }
         let mut scheduler = postpass::Scheduler::new(sm);
         f.blocks.iter_mut().for_each(|b| scheduler.block(&mut b.insts));
         copies::run(&mut f);
         after("postpass", &f, false)?;
         let (name, frame) = (f.name.clone(), f.frame.size);
+        let (linkable, mut refs) = (f.linkable, std::mem::take(&mut f.refs));
         let mut blocks = branches::run(f);
-        let calls = emit::expand_calls(&mut blocks, descriptor);
+        let calls = emit::expand_calls(&mut blocks, descriptor, &mut refs);
         control::run(&mut blocks, sm);
-        ready.push(Ready { name, frame, blocks, calls });
+        ready.push(Ready { name, frame, blocks, calls, linkable, refs });
     }
     let mut code = emit::run(ready, &input.table, sm)?;
     if options.verify {

@@ -4,8 +4,10 @@ use crate::backend::{self, BackendInput, BackendOptions};
 use crate::emit::Code;
 use crate::layout::{Layout, image_variables};
 use crate::lines::Lines;
+use crate::link;
 use crate::lower::{Program, call};
-use crate::pipeline::{self, Options, Watch};
+use crate::object;
+use crate::pipeline::{self, Kind, Options, Watch};
 use arch::Target;
 use cubin::image::{self, Image, Kernel, Tool};
 use diag::{Diagnostic, Severity};
@@ -14,10 +16,8 @@ use ptx::types::Space;
 use rayon::prelude::*;
 
 /// What a compilation gives.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Output {
-    /// The image of the file.
-    pub image: Image,
     /// The file.
     pub cubin: Vec<u8>,
     /// What `-v` says of each kernel, in the order of the PTX.
@@ -37,6 +37,8 @@ pub struct Output {
 pub struct Log {
     /// Its name.
     pub name: String,
+    /// It is no kernel.
+    pub function: bool,
     /// Registers a thread, as the driver counts them.
     pub registers: u32,
     /// Bytes of its stack frame.
@@ -88,6 +90,14 @@ fn run(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
             format!("code generation for {} is not supported yet; sm_90 and sm_90a are", options.target),
         )]);
     }
+    for name in &options.entries {
+        if !m.funcs.iter().any(|f| f.kind == FuncKind::Entry && f.body.is_some() && f.name == *name) {
+            return Err(vec![object::unknown(name)]);
+        }
+    }
+    if options.kind == Kind::Relocatable {
+        return object::compile(m, options);
+    }
     let errors = undefined(m);
     if !errors.is_empty() {
         return Err(errors);
@@ -99,13 +109,8 @@ fn run(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
         .filter(|f| m.funcs[f.index()].kind == FuncKind::Entry && m.funcs[f.index()].body.is_some())
         .filter(|f| options.entries.is_empty() || options.entries.contains(&m.funcs[f.index()].name))
         .collect();
-    for name in &options.entries {
-        if !m.funcs.iter().any(|f| f.kind == FuncKind::Entry && f.body.is_some() && f.name == *name) {
-            return Err(vec![Diagnostic::new(Severity::Fatal, format!("Unknown function {name}"))]);
-        }
-    }
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
-    let compiled: Vec<_> = entries.par_iter().map(|&e| kernel(m, e, &layout, lines.as_ref(), options)).collect();
+    let compiled: Vec<_> = entries.par_iter().map(|&e| function(m, e, &layout, lines.as_ref(), options)).collect();
     let mut kernels = Vec::new();
     let (mut isa_class, mut tensor_copies) = (1, false);
     let mut out = Vec::new();
@@ -130,10 +135,9 @@ fn run(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
     }
     let sum = |space: image::Space| variables.iter().filter(|v| v.space == space).map(|v| v.size).sum();
     let (global_bytes, constant_bytes) = (sum(image::Space::Global), layout.constant_size as u64);
-    let ptx_target = m.target.iter().find_map(|t| Target::parse(t));
     let image = Image {
         target: options.target,
-        ptx_sm: ptx_target.map_or(options.target.sm, |t| t.sm),
+        ptx_sm: ptx_sm(m, options.target),
         kernels,
         variables,
         externs: layout.externs.iter().map(|f| m.funcs[f.index()].name.clone()).collect(),
@@ -143,7 +147,12 @@ fn run(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
         debug: lines.map(|l| l.debug),
     };
     let cubin = image.emit().map_err(|e| vec![e])?.write();
-    Ok(Output { image, cubin, log: out, dumps, notes, global_bytes, constant_bytes })
+    Ok(Output { cubin, log: out, dumps, notes, global_bytes, constant_bytes })
+}
+
+/// The SM number of the module's `.target`.
+pub(crate) fn ptx_sm(m: &Module, target: Target) -> u16 {
+    m.target.iter().find_map(|t| Target::parse(t)).map_or(target.sm, |t| t.sm)
 }
 
 /// Who made a file, where the caller does not say.
@@ -173,17 +182,19 @@ fn undefined(m: &Module) -> Vec<Diagnostic> {
     out
 }
 
-/// One kernel, compiled.
-struct Compiled {
-    kernel: Kernel,
-    isa_class: u8,
-    tensor_copies: bool,
-    log: Log,
-    dumps: Vec<String>,
-    notes: Vec<Diagnostic>,
+/// One kernel, or one function of a relocatable module, compiled.
+pub(crate) struct Compiled {
+    pub kernel: Kernel,
+    pub relocs: Vec<crate::link::Reloc>,
+    pub isa_class: u8,
+    pub tensor_copies: bool,
+    pub log: Log,
+    pub dumps: Vec<String>,
+    pub notes: Vec<Diagnostic>,
 }
 
-fn kernel(
+/// Compiles a kernel with what it reaches, or, in a relocatable module, a kernel or function alone.
+pub(crate) fn function(
     m: &Module,
     entry: FuncId,
     layout: &Layout,
@@ -218,6 +229,7 @@ fn kernel(
     let constant0 = arch::bank0(options.target.sm).map_or(0, |b| b.params as u32) + program.param_bytes;
     let log = Log {
         name: f.name.clone(),
+        function: false,
         registers: kernel.regs,
         stack_frame: code.frame,
         spill_loads: code.spill_bytes.0,
@@ -237,7 +249,8 @@ fn kernel(
             format!("Stack size for entry function '{}' cannot be statically determined", f.name),
         ));
     }
-    Ok(Compiled { isa_class: code.isa_class, tensor_copies: code.tensor_copies, kernel, log, dumps, notes })
+    let relocs = code.relocs;
+    Ok(Compiled { relocs, isa_class: code.isa_class, tensor_copies: code.tensor_copies, kernel, log, dumps, notes })
 }
 
 /// Launch bounds and register limits of a kernel.
@@ -312,7 +325,9 @@ fn image_kernel(
 ) -> Kernel {
     let f = &m.funcs[entry.index()];
     let bytes: Vec<u8> = code.words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    let calls = code.functions.len() > 1 || !code.syscall_offsets.is_empty();
+    let by_name = |r: &crate::link::Reloc| matches!(r.to.kind, link::CALL | link::CALL_REGISTER);
+    let called = f.kind == FuncKind::Func || code.relocs.iter().any(by_name);
+    let calls = called || code.functions.len() > 1 || !code.syscall_offsets.is_empty();
     let last = code.functions.len() - 1;
     let functions = code
         .functions

@@ -18,6 +18,16 @@ const BARRIERS: usize = 11;
 /// The barrier around operations that groups of threads take in turns.
 const EXCLUSIVE: u8 = 11;
 
+/// Barriers that a function of another compilation keeps, of those that regions may use.
+const KEPT: std::ops::Range<usize> = 6..BARRIERS;
+
+/// True if the instruction is a call that keeps no more than the ABI says.
+fn foreign(f: &Func, i: crate::ir::InstId) -> bool {
+    let inst = f.inst(i);
+    let far = || f.calls.get(inst.imm as usize).is_some_and(|c| c.far.is_some());
+    matches!(inst.op, Op::Call | Op::CallIndirect) && (f.linkable || far())
+}
+
 /// What the analysis found.
 #[derive(Clone, Debug, Default)]
 pub struct Convergence {
@@ -83,6 +93,8 @@ fn split_edges(f: &mut Func, found: &mut Convergence) {
 /// does it alone, in a block of its own between a barrier's start and its wait.
 fn take_turns(f: &mut Func, found: &mut Convergence) {
     let mut b = 0;
+    // Of a function's own the ABI lets it change only the lower ones; it has no others.
+    let exclusive = if f.linkable && !f.entry { 0 } else { EXCLUSIVE };
     while b < f.blocks.len() {
         let at = f.blocks[b].insts.iter().position(|&i| {
             let inst = f.inst(i);
@@ -98,11 +110,11 @@ fn take_turns(f: &mut Func, found: &mut Convergence) {
             f.blocks[mid.index()].term = Term::Br(Edge { block: rest, args: vec![] });
             f.blocks[rest.index()].insts = tail;
             f.blocks[rest.index()].term = term;
-            let open = std::mem::replace(&mut found.open[b], vec![(EXCLUSIVE, rest)]);
+            let open = std::mem::replace(&mut found.open[b], vec![(exclusive, rest)]);
             let apart = found.divergent[b];
             found.divergent.extend([true, apart]);
             found.open.extend([Vec::new(), open]);
-            found.close.extend([None, Some(EXCLUSIVE)]);
+            found.close.extend([None, Some(exclusive)]);
         }
         b += 1;
     }
@@ -437,7 +449,11 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
                 used[*b as usize] = true;
             }
         }
-        let free = used.iter().position(|u| !u).map(|b| b as u8);
+        // A barrier around a call must be one that the callee keeps.
+        let calls = |b: usize| f.blocks[b].insts.iter().any(|&i| foreign(f, i));
+        let around = (0..n).any(|b| (b == r.start as usize || sets[k].1.contains(b)) && calls(b));
+        let first = if around { KEPT.start } else { 0 };
+        let free = (first..BARRIERS).find(|&b| !used[b]).map(|b| b as u8);
         sets[k].2 = free;
         if let Some(b) = free {
             out.open[r.start as usize].push((b, Block(r.join)));

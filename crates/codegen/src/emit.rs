@@ -4,6 +4,7 @@
 //! functions in order, then a branch to itself and NOPs. Constant bank 2 holds the table of functions that are called
 //! through pointers, then the tables of indexed branches.
 
+use crate::link::{self, Ref, Reloc, Symbol};
 use crate::mir::operands::{sass_defs, sass_uses};
 use crate::mir::{CallTarget, Inst, Op};
 use crate::regalloc::frame::descriptor_load;
@@ -57,6 +58,8 @@ pub struct Code {
     pub tensor_copies: bool,
     /// Bytes of spill code: loads, stores.
     pub spill_bytes: (u32, u32),
+    /// Relocations of a function that is linked by name.
+    pub relocs: Vec<Reloc>,
     /// Text forms asked for: pass and function, text.
     pub dumps: Vec<(String, String)>,
 }
@@ -85,10 +88,14 @@ pub struct Ready {
     pub blocks: Vec<LinearBlock>,
     /// Functions that it calls.
     pub calls: Vec<CallTarget>,
+    /// It is linked by name.
+    pub linkable: bool,
+    /// What its operands refer to.
+    pub refs: Vec<Ref>,
 }
 
 /// Replaces calls by instructions; offsets are filled in by [`run`].
-pub fn expand_calls(blocks: &mut [LinearBlock], descriptor: Option<u16>) -> Vec<CallTarget> {
+pub fn expand_calls(blocks: &mut [LinearBlock], descriptor: Option<u16>, refs: &mut Vec<Ref>) -> Vec<CallTarget> {
     let mut calls = Vec::new();
     for b in blocks {
         if !b.insts.iter().any(|i| matches!(i.op, Op::Call(_))) {
@@ -114,11 +121,28 @@ pub fn expand_calls(blocks: &mut [LinearBlock], descriptor: Option<u16>) -> Vec<
                 }
                 continue;
             }
+            if let CallTarget::Symbol(_) | CallTarget::Address(..) = call.target {
+                for (r, n) in [20, 21].into_iter().zip(link::RETURN) {
+                    push(Sass::new(F::MOV_I).with(S::Rd, Reg::r(r)).with(S::Rb, Operand::imm(n)));
+                }
+                push(match call.target {
+                    CallTarget::Address(lo, _) => {
+                        refs.push(Ref { symbol: Symbol::Unified, kind: link::CALL_REGISTER, addend: 0 });
+                        let to = link::immediate(refs.len() - 1);
+                        Sass::new(F::CALL_ABS_R).with(S::Ra, Reg::r(lo.0 as u8)).with(S::Offset, to)
+                    }
+                    CallTarget::Symbol(n) => Sass::new(F::CALL_ABS).with(S::Addr, link::immediate(n as usize)),
+                    _ => continue,
+                });
+                calls.push(call.target);
+                continue;
+            }
             let last = match call.target {
                 CallTarget::Func(n) => {
                     let to = Operand { value: Value::Target(FUNCTION + n as i64), ..Operand::imm(0) };
                     Sass::new(F::CALL_REL).with(S::Target, to)
                 }
+                CallTarget::Symbol(_) | CallTarget::Address(..) => continue,
                 CallTarget::Indirect(r) => {
                     push(Sass::new(F::MOV_R).with(S::Rd, Reg::r(r.0 as u8 + 1)).with(S::Rb, Reg::RZ));
                     Sass::new(F::CALL_REL_R).with(S::Ra, Reg::r(r.0 as u8))
@@ -165,7 +189,8 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
     }
     let mut last_loc = u32::MAX;
     let mut highest = 1;
-    for (fi, f) in functions.into_iter().enumerate() {
+    for (fi, mut f) in functions.into_iter().enumerate() {
+        let refs = std::mem::take(&mut f.refs);
         let offsets = &block_at[fi];
         let after_sync = sync_points(&f, offsets);
         for mut b in f.blocks {
@@ -176,6 +201,12 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
             // Return offsets stand before their calls; NOPs may have come between.
             for k in 0..b.insts.len() {
                 let is_call = matches!(&b.insts[k].op, Op::Sass(s) if s.form == F::CALL_REL || s.form == F::CALL_REL_R);
+                if f.linkable
+                    && matches!(&b.insts[k].op, Op::Sass(s) if s.form == F::CALL_ABS || s.form == F::CALL_ABS_R)
+                {
+                    return_address(&mut code.relocs, &mut b.insts[..k], pc, pc + 16 * (k as u32 + 1));
+                    continue;
+                }
                 if matches!(&b.insts[k].op, Op::Sass(s) if s.form == F::CALL_ABS_R) {
                     // The address behind the call, from the instruction that makes it.
                     let lepc = (0..k).rev().find(|&j| matches!(&b.insts[j].op, Op::Sass(s) if s.form == F::LEPC));
@@ -206,11 +237,17 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
                     code.lines.push((pc, inst.loc));
                     last_loc = inst.loc;
                 }
+                if f.linkable {
+                    relocate_table(&mut code.relocs, &mut s, pc, table_base);
+                }
                 resolve(&mut s, pc, table_base, &code.functions, |block, bar| match bar {
                     Some(r) => after_sync.iter().find(|x| x.0 == block && x.1 == r).map_or(offsets[block], |x| x.2),
                     None => offsets[block],
                 });
-                note(&mut code, &s, pc, &table, &mut highest);
+                if f.linkable {
+                    relocate(&mut code.relocs, &mut s, pc, &refs);
+                }
+                note(&mut code, &s, pc, &table, &mut highest, f.linkable);
                 match sass::codec::encode(&s, sm) {
                     Ok(word) => code.words.push(word),
                     Err(e) => return Err(internal(&f.name, &e.message)),
@@ -239,6 +276,45 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
         pad(Sass::new(F::NOP), &mut code)?;
     }
     Ok(code)
+}
+
+/// Lists the relocations of the two instructions that set the return address of a call: `insts` are those of the block before it,
+/// the first at `pc`, and the address is `back` bytes behind the start of the function.
+fn return_address(relocs: &mut Vec<Reloc>, insts: &mut [Inst], pc: u32, back: u32) {
+    for (n, kind) in link::RETURN.into_iter().zip([link::ABS32_LO, link::ABS32_HI]) {
+        for (j, inst) in insts.iter_mut().enumerate().rev() {
+            if let Op::Sass(s) = &mut inst.op
+                && let Some(i) = s.operands.iter().position(|o| o.value == Value::Imm(n))
+            {
+                s.operands[i] = Operand::imm(0);
+                let to = Ref { symbol: Symbol::Own, kind, addend: back as i64 };
+                relocs.push(Reloc { offset: pc + 16 * j as u32, to });
+                break;
+            }
+        }
+    }
+}
+
+/// Lists the relocation of a load from the function's tables.
+fn relocate_table(relocs: &mut Vec<Reloc>, s: &mut Sass, pc: u32, base: i32) {
+    for o in &mut s.operands {
+        if let Value::Const { bank: 2, offset } = &mut o.value
+            && *offset < 0
+        {
+            *offset = 0;
+            let to = Ref { symbol: Symbol::Tables, kind: link::CONST_FIELD, addend: base as i64 };
+            relocs.push(Reloc { offset: pc, to });
+        }
+    }
+}
+
+/// Lists the relocation of an instruction, and clears its field.
+fn relocate(relocs: &mut Vec<Reloc>, s: &mut Sass, pc: u32, refs: &[Ref]) {
+    for o in &mut s.operands {
+        let Some((n, value)) = link::reference(o.value) else { continue };
+        o.value = value;
+        relocs.extend(refs.get(n).map(|&to| Reloc { offset: pc, to }));
+    }
 }
 
 /// From this chip on the vendor's tool always leaves 128 bytes of NOPs behind the code (the fetcher runs ahead).
@@ -306,7 +382,7 @@ const ISA_CLASSES: [(&str, u8); 11] = [
 ];
 
 /// Collects what the container wants to know.
-fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32) {
+fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32, linkable: bool) {
     let mut look = |p: crate::mir::operands::Place| {
         if p.reg.file() == File::Gpr && !p.reg.is_const() {
             *highest = (*highest).max(p.reg.index() + p.width as u32 - 1);
@@ -323,6 +399,7 @@ fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32) {
     }
     match s.form {
         F::BRX | F::BRXU => code.indirect_branches.push((pc, table.to_vec())),
+        F::CALL_ABS | F::CALL_ABS_R if linkable => {}
         F::CALL_ABS_R => {
             code.has_bssy_or_call = true;
             code.syscall_offsets.push(pc);
@@ -360,6 +437,8 @@ fn deepest(functions: &[Ready], table: &[u32]) -> Option<u32> {
             let list: &[u32] = match c {
                 CallTarget::Func(n) => std::slice::from_ref(n),
                 CallTarget::Indirect(_) => table,
+                // The linker adds these up.
+                CallTarget::Symbol(_) | CallTarget::Address(..) => &[],
             };
             for &n in list {
                 if (n as usize) < f.len() {

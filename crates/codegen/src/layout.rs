@@ -5,7 +5,7 @@
 use cubin::image;
 use diag::Diagnostic;
 use ptx::isa::Op;
-use ptx::module::{Body, FuncId, InitValue, Linkage, Module, Operand, VarId, Variable};
+use ptx::module::{Body, FuncId, FuncKind, InitValue, Linkage, Module, Operand, VarId, Variable};
 use ptx::types::Space;
 
 /// Not placed.
@@ -22,7 +22,12 @@ pub struct Layout {
     pub slot: Vec<u32>,
     /// Functions of the system that the module calls: the first slots of constant bank 4.
     pub externs: Vec<FuncId>,
+    /// Nothing is placed: code refers to variables and functions by name, and a linker places them.
+    pub relocatable: bool,
 }
+
+/// Bytes of constant bank 3, of which a module that is not linked may have any.
+const MOST_CONSTANTS: u32 = 1 << 16;
 
 /// Functions that the system brings with it.
 pub const SYSTEM: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
@@ -48,11 +53,19 @@ fn align_to(n: u64, align: u64) -> u64 {
 }
 
 impl Layout {
+    /// The layout of a relocatable module: a linker's.
+    pub fn relocatable(m: &Module) -> Layout {
+        let n = m.vars.len();
+        let constant_size = m.vars.iter().any(|v| v.space == Space::Const) as u32 * MOST_CONSTANTS;
+        Layout { constant: vec![NONE; n], constant_size, slot: vec![NONE; n], externs: Vec::new(), relocatable: true }
+    }
+
     /// Places the variables of constant and global memory, of any scope: where the image puts them.
     pub fn new(m: &Module) -> Layout {
         let n = m.vars.len();
         let externs = system_calls(m);
-        let mut out = Layout { constant: vec![NONE; n], constant_size: 0, slot: vec![NONE; n], externs };
+        let mut out =
+            Layout { constant: vec![NONE; n], constant_size: 0, slot: vec![NONE; n], externs, relocatable: false };
         let listed = listed(m);
         let variables: Vec<image::Variable> = listed.iter().map(|&v| plain_variable(m, v)).collect();
         let placed = image::Layout::of(&variables);
@@ -102,10 +115,26 @@ fn plain_variable(m: &Module, v: VarId) -> image::Variable {
 /// # Errors
 /// An initialiser that the image cannot hold, with its place.
 pub fn image_variables(m: &Module, taken: &[FuncId]) -> Result<Vec<image::Variable>, Diagnostic> {
-    listed(m).into_iter().map(|v| content(m, v, taken)).collect()
+    let number = |f: FuncId| taken.iter().position(|&g| g == f).map_or(0, |i| 8 * (i as u64 + 1));
+    let name = |v: VarId| m.vars[v.index()].name.clone();
+    listed(m).into_iter().map(|v| content(m, v, Some(&number), &name)).collect()
 }
 
-fn content(m: &Module, v: VarId, taken: &[FuncId]) -> Result<image::Variable, Diagnostic> {
+/// A variable of a relocatable module with its content, in which functions and variables stand by name.
+///
+/// # Errors
+/// As [`image_variables`].
+pub fn content_by_name(m: &Module, v: VarId, name: &dyn Fn(VarId) -> String) -> Result<image::Variable, Diagnostic> {
+    content(m, v, None, name)
+}
+
+/// `number` gives the value of a pointer to a function; where there is none, functions stand by name.
+fn content(
+    m: &Module,
+    v: VarId,
+    number: Option<&dyn Fn(FuncId) -> u64>,
+    name: &dyn Fn(VarId) -> String,
+) -> Result<image::Variable, Diagnostic> {
     let var = &m.vars[v.index()];
     let mut out = plain_variable(m, v);
     let Some(init) = &var.init else { return Ok(out) };
@@ -114,10 +143,20 @@ fn content(m: &Module, v: VarId, taken: &[FuncId]) -> Result<image::Variable, Di
     for value in init {
         let bits = match value {
             InitValue::Bits(b) => *b,
-            InitValue::Func(f) => {
-                out.resolved = true;
-                taken.iter().position(|g| g == f).map_or(0, |i| 8 * (i as u64 + 1))
-            }
+            InitValue::Func(f) => match number {
+                Some(number) => {
+                    out.resolved = true;
+                    number(*f)
+                }
+                None if width == 8 => {
+                    let entry = m.funcs[f.index()].kind == FuncKind::Entry;
+                    let kind = if entry { image::DataRelocKind::Descriptor64 } else { image::DataRelocKind::Address64 };
+                    let symbol = m.funcs[f.index()].name.clone();
+                    out.relocs.push(image::DataReloc { offset: bytes.len() as u64, kind, symbol, addend: 0 });
+                    0
+                }
+                None => return Err(initialiser(var, "the address of a function in elements of this size")),
+            },
             InitValue::Var { var: target, offset, mask, .. } => {
                 let space = m.vars[target.index()].space;
                 let kind = match width {
@@ -131,7 +170,7 @@ fn content(m: &Module, v: VarId, taken: &[FuncId]) -> Result<image::Variable, Di
                 out.relocs.push(image::DataReloc {
                     offset: bytes.len() as u64,
                     kind,
-                    symbol: m.vars[target.index()].name.clone(),
+                    symbol: name(*target),
                     addend: *offset,
                 });
                 0

@@ -55,6 +55,10 @@ pub struct Func {
     pub live_in: Vec<(Vreg, Reg)>,
     /// Stack frame.
     pub frame: Frame,
+    /// It stands in a section of its own and is linked by name: callers and callees keep to the ABI.
+    pub linkable: bool,
+    /// What its operands refer to ([`crate::link`]).
+    pub refs: Vec<crate::link::Ref>,
     /// Largest number of GPRs that may be used (R0..R(n-1)); 253 at most, from `.maxnreg`, launch bounds, options.
     pub max_gprs: u32,
 }
@@ -139,6 +143,31 @@ pub enum CallTarget {
     /// Indirect: byte offset of the function from the start of the kernel's text, in this 32-bit value. After register
     /// assignment the number is that of the first of a free even register pair, whose second word emission clears.
     Indirect(Vreg),
+    /// A function of another section: the number of the reference to it.
+    Symbol(u32),
+    /// The address of a function in any section, low and high half. After register assignment both numbers are those of
+    /// registers, the first one even and the second one next to it.
+    Address(Vreg, Vreg),
+}
+
+impl CallTarget {
+    /// The values that it is read from.
+    pub fn values(self) -> SmallVec<[Vreg; 2]> {
+        match self {
+            CallTarget::Func(_) | CallTarget::Symbol(_) => SmallVec::new(),
+            CallTarget::Indirect(v) => SmallVec::from_slice(&[v]),
+            CallTarget::Address(lo, hi) => SmallVec::from_slice(&[lo, hi]),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn values_mut(&mut self) -> SmallVec<[&mut Vreg; 2]> {
+        match self {
+            CallTarget::Func(_) | CallTarget::Symbol(_) => SmallVec::new(),
+            CallTarget::Indirect(v) => smallvec::smallvec![v],
+            CallTarget::Address(lo, hi) => smallvec::smallvec![lo, hi],
+        }
+    }
 }
 
 /// An edge to a block with the values for its parameters.
@@ -197,6 +226,12 @@ impl Func {
     pub fn new_vreg(&mut self, file: File) -> Vreg {
         self.vregs.push(file);
         Vreg(self.vregs.len() as u32 - 1)
+    }
+
+    /// Adds a reference; gives its number.
+    pub fn refer(&mut self, symbol: crate::link::Symbol, kind: u32, addend: i64) -> usize {
+        self.refs.push(crate::link::Ref { symbol, kind, addend });
+        self.refs.len() - 1
     }
 
     /// The operand register of a scalar.

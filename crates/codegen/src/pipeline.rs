@@ -7,11 +7,23 @@ use diag::{Diagnostic, Severity};
 use ptx::module::{FuncId, Module};
 use std::sync::Arc;
 
+/// What comes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// An executable: what kernels reach is with them.
+    #[default]
+    Executable,
+    /// A relocatable file: functions and variables by name, for a linker.
+    Relocatable,
+}
+
 /// How to compile.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The GPU.
     pub target: arch::Target,
+    /// What comes out.
+    pub kind: Kind,
     /// Who the file says made it.
     pub tool: cubin::image::Tool,
     /// Fuse multiplications and additions where PTX allows it.
@@ -42,6 +54,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             target: arch::Target { sm: 90, variant: arch::Variant::Plain },
+            kind: Kind::Executable,
             tool: crate::compile::default_tool(),
             fmad: true,
             verify: false,

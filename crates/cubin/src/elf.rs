@@ -351,7 +351,7 @@ impl Elf {
         for s in self.sections.iter_mut().skip(1) {
             at = at.next_multiple_of(s.align.max(1));
             s.offset = at;
-            if s.kind != SHT_NOBITS {
+            if s.has_bytes() {
                 s.size = s.data.len() as u64;
                 at += s.size;
             }

@@ -3,6 +3,7 @@
 //! No crate that is shipped uses this one. Unlike those, it reads the environment and panics: that fails a test, with its reason.
 #![deny(missing_docs)]
 
+pub mod calls;
 pub mod isa;
 pub mod oracle;
 mod random;

@@ -112,8 +112,8 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         Ok(n) => n,
         Err(message) => return fatal(&message),
     };
-    if parsed.has("compile-only") || parsed.has("extensible-whole-program") {
-        return fatal("Compilation to linkable code (-c, -ewp) is not supported yet");
+    if parsed.has("extensible-whole-program") {
+        return fatal("Compilation to an extensible whole program (-ewp) is not supported yet");
     }
     let caches = match more::caches(parsed) {
         Ok((caches, warnings)) => {
@@ -153,6 +153,7 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     let start = Instant::now();
     let request = Request {
         target: name.target,
+        kind: if parsed.has("compile-only") { compile::Kind::Relocatable } else { compile::Kind::Executable },
         fmad: parsed.is("fmad", true),
         verify: parsed.has("verify"),
         print_after: parsed.get("print-after").map(str::to_string),
@@ -290,9 +291,16 @@ fn print_stats(stats: &[Log], global_bytes: u64, gpu: &str, ms: f64, progress: b
         ));
     };
     for k in stats.iter().rev() {
-        info(&format!("Compiling entry function '{}' for '{gpu}'", k.name));
+        if !k.function {
+            info(&format!("Compiling entry function '{}' for '{gpu}'", k.name));
+        }
         info(&format!("Function properties for {}", k.name));
         frame(k.stack_frame, k.spill_stores, k.spill_loads);
+        let ms = format!("Compile time = {:.3} ms", ms / stats.len() as f64);
+        if k.function {
+            info(&ms);
+            continue;
+        }
         let mut line = format!("Used {} registers, used {} barriers", k.registers, k.barriers);
         if let Some(n) = k.stack.filter(|&n| n > 0) {
             line.push_str(&format!(", {n} bytes cumulative stack size"));
@@ -301,7 +309,7 @@ fn print_stats(stats: &[Log], global_bytes: u64, gpu: &str, ms: f64, progress: b
             line.push_str(&format!(", {} bytes smem", k.shared));
         }
         info(&line);
-        info(&format!("Compile time = {:.3} ms", ms / stats.len() as f64));
+        info(&ms);
         for (name, bytes) in &k.functions {
             info(&format!("Function properties for {name}"));
             frame(*bytes, 0, 0);

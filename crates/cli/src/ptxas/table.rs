@@ -14,7 +14,7 @@ pub static OPTIONS: [Opt; 65] = [
         "A file with options for single parts of the compiler.", ""),
     no("compile-as-tools-patch", "astoolspatch", Flag, "",
         "Compile patch code for tools, with the fewest registers.", ""),
-    no("compile-only", "c", Flag, "",
+    on("compile-only", "c", Flag, "",
         "Make a linkable cubin.", ""),
     no("compiler-annotations", "annotate", Flag, "",
         "Put facts about the compilation into the output.", ""),

@@ -196,6 +196,9 @@ pub struct Func {
     pub signature: CallSite,
     /// Calls; [`Op::Call`] names them by number.
     pub calls: Vec<CallSite>,
+    /// It stands in a section of its own and is linked by name: calls name functions of the module, and keep what the ABI
+    /// says and no more.
+    pub linkable: bool,
     /// Local variables: total bytes and largest alignment.
     pub local_size: u32,
     /// Largest alignment of a local variable.

@@ -2,6 +2,7 @@
 
 use super::{Regs, Sel};
 use crate::ir::{self, InstId, Op, Term, Ty, Value};
+use crate::link::{self, Symbol};
 use crate::mir::{self, BlockId, Call, CallTarget, Vreg};
 use sass::form::SlotName as S;
 use sass::forms as F;
@@ -153,9 +154,15 @@ impl Sel<'_> {
         let inst = self.f.inst(id);
         let site = self.f.calls[inst.imm as usize].clone();
         let indirect = inst.op == Op::CallIndirect;
+        let f_linkable = self.layout.relocatable;
         let values: Vec<Value> = inst.args.to_vec();
         let rets: Vec<Value> = inst.results.to_vec();
         let target = match (site.callee, site.far) {
+            (Some(n), _) if f_linkable => CallTarget::Symbol(self.m.refer(Symbol::Function(n), link::CALL, 0) as u32),
+            (None, None) if f_linkable => {
+                let (lo, hi) = (self.lo(values[0]), self.hi(values[0]));
+                CallTarget::Address(self.argument(lo), self.argument(hi))
+            }
             (Some(n), _) => CallTarget::Func(n),
             (None, Some(slot)) => {
                 let v = self.m.new_vreg(File::Gpr);

@@ -4,6 +4,7 @@ use super::asm::{Flags, HalfOp};
 use super::operand::{TRUE, ZERO, immediate};
 use super::{Regs, Sel};
 use crate::ir::{Attr, Cmp, Fmt, InstId, MemSpace, Op, Rnd, Ty, Value};
+use crate::link::{self, Symbol};
 use crate::lower::narrow::{RELU, SATFINITE};
 use crate::mir::Vreg;
 use sass::enums;
@@ -438,6 +439,11 @@ impl generated::Context for Sel<'_> {
         let inst = self.f.inst(id);
         let imm = inst.imm;
         match inst.op {
+            Op::GlobalAddr if self.layout.relocatable => {
+                let symbol = Symbol::Variable(imm as u32);
+                self.address_of(symbol, [link::ABS32_LO, link::ABS32_HI])
+            }
+            Op::FuncAddr => self.address_of(Symbol::Function(imm as u32), [link::FUNCTION_LO, link::FUNCTION_HI]),
             Op::GlobalAddr => {
                 let slot = self.layout.slot[imm as usize];
                 self.load_const(4, slot as i32 * 8, true)
@@ -447,6 +453,12 @@ impl generated::Context for Sel<'_> {
                 let at = imm + self.m.frame.outgoing as i64;
                 let o = Sel::iadd3(self, Operand::reg(Reg::r(1)), immediate(at as u32), ZERO);
                 self.r1(o)
+            }
+            Op::ConstAddr if self.layout.relocatable => {
+                let n = self.m.refer(Symbol::Variable(imm as u32), link::ABS16, 0);
+                let lo = self.m.new_vreg(File::Gpr);
+                self.mov_operand(lo, link::immediate(n));
+                Regs { lo, hi: None }
             }
             Op::ConstAddr => {
                 let o = self.move_to_new(immediate(imm as u32));
@@ -461,6 +473,9 @@ impl generated::Context for Sel<'_> {
         }
     }
 }
+
+/// Bytes at the start of shared memory that belong to the system.
+const RESERVED: i64 = 0x400;
 
 /// Rounding as every form of the conversion unit encodes it (floor, ceil and trunc where the result is integral).
 pub(super) fn rnd_code(r: Rnd) -> u8 {
@@ -535,12 +550,35 @@ impl Sel<'_> {
         }
     }
 
+    fn mov_operand(&mut self, to: Vreg, from: Operand) {
+        let d = self.m.reg(to);
+        self.push(Sass::new(F::MOV_I).with(S::Rd, d).with(S::Rb, from));
+    }
+
+    /// The two halves of an address that the linker knows.
+    fn address_of(&mut self, symbol: Symbol, kinds: [u32; 2]) -> Regs {
+        let (lo, hi) = (self.m.new_vreg(File::Gpr), self.m.new_vreg(File::Gpr));
+        for (to, kind) in [lo, hi].into_iter().zip(kinds) {
+            let n = self.m.refer(symbol, kind, 0);
+            self.mov_operand(to, link::immediate(n));
+        }
+        Regs { lo, hi: Some(hi) }
+    }
+
     /// The shared address of byte `offset`: the CTA's rank in the cluster in bits 31:24, then 1024 reserved bytes.
     fn shared_base(&mut self, offset: i64) -> Regs {
         let rank = self.m.new_vreg(File::Gpr);
         let d = self.m.reg(rank);
         self.push(Sass::new(F::S2R).with(S::Rd, d).with(S::Sr, Operand::imm(enums::sr::CGACTAID as i64)));
-        let base = self.move_to_new(immediate(0x400 + offset as u32));
+        let base = if self.layout.relocatable {
+            // The number of a variable; the linker adds the reserved bytes.
+            let n = self.m.refer(Symbol::Variable(offset as u32), link::ABS32, RESERVED);
+            let base = self.m.new_vreg(File::Gpr);
+            self.mov_operand(base, link::immediate(n));
+            Operand::reg(self.m.reg(base))
+        } else {
+            self.move_to_new(immediate((RESERVED + offset) as u32))
+        };
         let o = self.lea(Operand::reg(d), base, 24);
         Regs { lo: self.as_result(o), hi: None }
     }

@@ -3,11 +3,12 @@
 use super::operand::ZERO;
 use super::{Regs, Sel};
 use crate::ir::{InstId, Mem, MemSpace, Op, Scope, Sem, Value};
+use crate::link::{self, Symbol};
 use crate::mir::Vreg;
 use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
 use sass::forms as F;
-use sass::inst::{Inst as Sass, Operand};
+use sass::inst::{Inst as Sass, Operand, Value as V};
 use sass::reg::{File, Reg};
 
 /// The memory descriptor: loaded once a kernel by the prologue.
@@ -164,11 +165,19 @@ impl Sel<'_> {
 
     /// An address in a constant bank; the offset must fit its 16 bits.
     fn const_address(&mut self, addr: Value, offset: i64) -> At {
+        if self.layout.relocatable
+            && let Some(at) = self.const_by_name(addr, offset)
+        {
+            return at;
+        }
         let mut at = match self.f.def_inst(addr) {
-            Some(inst) if inst.op == Op::ConstAddr => At { base: ZERO, offset: offset + inst.imm },
+            Some(inst) if inst.op == Op::ConstAddr && !self.layout.relocatable => {
+                At { base: ZERO, offset: offset + inst.imm }
+            }
             _ => {
                 let (v, offset) = self.peel(addr, offset);
                 match self.f.def_inst(v) {
+                    _ if self.layout.relocatable => At { base: self.lo(v), offset },
                     Some(inst) if inst.op == Op::ConstAddr => At { base: ZERO, offset: offset + inst.imm },
                     _ => self.const_sum(v, offset),
                 }
@@ -179,6 +188,28 @@ impl Sel<'_> {
             at = At { base: sum, offset: 0 };
         }
         at
+    }
+
+    /// An address that is the place of a variable, or that and a value: the linker fills in where the variable lies.
+    fn const_by_name(&mut self, addr: Value, offset: i64) -> Option<At> {
+        let (v, offset) = self.peel(addr, offset);
+        let variable = |s: &Self, v: Value| s.f.def_inst(v).filter(|i| i.op == Op::ConstAddr).map(|i| i.imm as u32);
+        let (variable, rest, offset) = if let Some(n) = variable(self, v) {
+            (n, None, offset)
+        } else {
+            let sum = self.f.def_inst(v).filter(|i| i.op == Op::IAdd)?;
+            let (a, b) = (sum.args[0], sum.args[1]);
+            let (n, x) = variable(self, a).map(|n| (n, b)).or_else(|| variable(self, b).map(|n| (n, a)))?;
+            let (x, offset) = self.peel(x, offset);
+            (n, Some(x), offset)
+        };
+        if !(0..0x8000).contains(&offset) {
+            return None;
+        }
+        let base = rest.map_or(ZERO, |x| self.lo(x));
+        let n = self.m.refer(Symbol::Variable(variable), link::CONST_FIELD, offset);
+        let V::Const { offset, .. } = link::constant(0, n).value else { return None };
+        Some(At { base, offset: offset as i64 })
     }
 
     /// x + (address of a constant) reads `c[3][x + offset]`.

@@ -76,7 +76,7 @@ pub fn select(
     let frame =
         Frame { outgoing, fixed: (outgoing + f.local_size).next_multiple_of(4), size: 0, align: f.local_align.max(8) };
     let Some(bank0) = arch::bank0(90) else { return Err(Diagnostic::error("no constant bank layout for sm_90")) };
-    let m = Func { name: f.name.clone(), entry: f.entry, frame, max_gprs, ..Func::default() };
+    let m = Func { name: f.name.clone(), entry: f.entry, linkable: f.linkable, frame, max_gprs, ..Func::default() };
     let mut sel = Sel {
         f,
         layout,
@@ -84,7 +84,7 @@ pub fn select(
         m,
         regs: vec![None; f.values.len()],
         uses: count_uses(f),
-        in_uniform: uniform_values(f, conv, !layout.externs.is_empty()),
+        in_uniform: uniform_values(f, conv, !layout.externs.is_empty() || f.linkable),
         out: Vec::new(),
         loc: u32::MAX,
         block: 0,

@@ -263,8 +263,9 @@ impl Lower<'_, '_> {
                 }
                 Space::Const => {
                     let base = self.window_base(MemSpace::Const);
-                    let at = self.const_offset(v, x.span)? + a.offset();
-                    Ok(self.add_offset(base, at))
+                    let at = self.const_address(v, a.offset(), x.span)?;
+                    let at = self.b().resize(at, Ty::B64, false);
+                    Ok(self.op(Op::IAdd, &[base, at], Ty::B64))
                 }
                 _ => super::unsupported("this address operand", x.span),
             };

@@ -27,6 +27,11 @@ pub struct Reach {
 }
 
 impl Reach {
+    /// A function of a relocatable module, which reaches others by name.
+    pub fn alone(f: FuncId) -> Reach {
+        Reach { funcs: vec![f], ..Reach::default() }
+    }
+
     /// The number of a reached function in the kernel's list.
     pub fn number(&self, f: FuncId) -> u32 {
         self.funcs.iter().position(|&g| g == f).map_or(u32::MAX, |i| i as u32)
@@ -126,15 +131,33 @@ enum Place {
     Stack(u32),
 }
 
-/// Places parameters of the given (words, alignment in bytes).
-fn places(params: &[(u32, u32)]) -> (Vec<Place>, u32) {
+/// A parameter: how it is placed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Shape {
+    /// Words that it takes.
+    words: u32,
+    /// Alignment in bytes.
+    align: u32,
+    /// It has no size of its own: what is passed stands on the stack.
+    open: bool,
+}
+
+/// Words of results that registers take; a larger result is written to memory of the caller.
+const RESULT_WORDS: u32 = 12;
+
+/// Places parameters; with `buffer` the first register holds the address of the result.
+fn places(params: &[Shape], buffer: bool) -> (Vec<Place>, u32) {
     let mut free = [true; 12];
+    free[0] = !buffer;
     let mut stack = 0u32;
     let mut out = Vec::new();
-    for &(words, align) in params {
+    for &Shape { words, align, open } in params {
         let step = (align.clamp(4, 16) / 4) as usize;
         let n = words as usize;
-        let fit = (0..12usize)
+        let fit = (!open)
+            .then_some(0..12usize)
+            .into_iter()
+            .flatten()
             .filter(|i| (i + 4).is_multiple_of(step))
             .find(|&i| i + n <= 12 && free[i..i + n].iter().all(|&f| f));
         match fit {
@@ -154,12 +177,16 @@ fn places(params: &[(u32, u32)]) -> (Vec<Place>, u32) {
 }
 
 impl Lower<'_, '_> {
-    fn shape(&self, vars: &[VarId]) -> Vec<(u32, u32)> {
+    fn shape(&self, vars: &[VarId]) -> Vec<Shape> {
         vars.iter()
             .map(|v| {
                 let v = &self.m.vars[v.index()];
                 let size = if v.space == Space::Reg { v.ty.bytes().max(1) as u64 } else { v.size() };
-                (size.div_ceil(4) as u32, v.align.max(if v.space == Space::Reg { v.ty.bytes() } else { 1 }))
+                Shape {
+                    words: size.div_ceil(4) as u32,
+                    align: v.align.max(if v.space == Space::Reg { v.ty.bytes() } else { 1 }),
+                    open: v.dims.contains(&None),
+                }
             })
             .collect()
     }
@@ -169,7 +196,7 @@ impl Lower<'_, '_> {
         if let Some(&w) = self.param_words.get(&v) {
             return w;
         }
-        let (words, _) = self.shape(&[v])[0];
+        let words = self.shape(&[v])[0].words;
         let first = self.var_ty.len() as u32;
         self.var_ty.extend(std::iter::repeat_n(Ty::B32, words as usize));
         self.param_words.insert(v, (first, words));
@@ -194,14 +221,23 @@ impl Lower<'_, '_> {
                 self.words_of(*v);
             }
         }
-        let (rets, over) = self.result_registers(&pf.returns)?;
+        let (rets, over) = self.result_registers(&pf.returns);
+        let mut args = Vec::new();
         if over {
-            return unsupported(format!("function '{}' with a result of more than 48 bytes", pf.name), pf.span);
+            args.push(4);
+            let pointer = self.f.add_param(self.cur, Ty::B32);
+            let var = self.var_ty.len() as u32;
+            self.var_ty.push(Ty::B32);
+            self.write_var(var, pointer);
+            self.result_pointer = Some(var);
         }
         let shape = self.shape(&pf.params);
-        let (placed, stack) = places(&shape);
-        let mut args = Vec::new();
-        for ((&v, &(words, _)), place) in pf.params.iter().zip(&shape).zip(placed) {
+        let (placed, stack) = places(&shape, over);
+        for ((&v, &Shape { words, open, .. }), place) in pf.params.iter().zip(&shape).zip(placed) {
+            if let (true, Place::Stack(at)) = (open, place) {
+                self.open_param = Some((v, at));
+                continue;
+            }
             for w in 0..words {
                 let value = match place {
                     Place::Reg(r) => {
@@ -225,20 +261,20 @@ impl Lower<'_, '_> {
     }
 
     /// Registers of result words, and whether the result is too large for them.
-    fn result_registers(&self, returns: &[VarId]) -> Res<(Vec<u8>, bool)> {
+    fn result_registers(&self, returns: &[VarId]) -> (Vec<u8>, bool) {
         let shape = self.shape(returns);
-        let words: u32 = shape.iter().map(|s| s.0).sum();
-        if words > 12 {
-            return Ok((vec![], true));
+        let words = shape.iter().fold(0u32, |n, s| n.saturating_add(s.words));
+        if words > RESULT_WORDS {
+            return (vec![], true);
         }
-        let (placed, _) = places(&shape);
+        let (placed, _) = places(&shape, false);
         let mut out = Vec::new();
-        for (&(words, _), place) in shape.iter().zip(placed) {
+        for (&Shape { words, .. }, place) in shape.iter().zip(placed) {
             if let Place::Reg(r) = place {
                 out.extend((0..words as u8).map(|w| r + w));
             }
         }
-        Ok((out, false))
+        (out, false)
     }
 
     /// Word `w` of parameter `v` gets a value: a `.param` word, or (old style) half of or a whole register.
@@ -314,13 +350,25 @@ impl Lower<'_, '_> {
             // A register that does not exist was diagnosed by the signature.
             out.extend(self.param_word_values(v).unwrap_or_default());
         }
+        if let Some(var) = self.result_pointer {
+            let to = self.read_var(var);
+            for (w, v) in out.drain(..).enumerate() {
+                let mem = Mem { space: MemSpace::Local, bytes: 4, ..Mem::default() };
+                self.b().push(Op::Store, Attr::default(), mem, 4 * w as i64, &[to, v], &[]);
+            }
+        }
         Term::Ret(out)
     }
 
     /// `ld.param` of a function parameter or of a call's result.
     pub(super) fn load_call_param(&mut self, x: &Inst, v: VarId, offset: i64, dsts: &[Operand], t: T) -> Res {
-        let bytes = t.bytes() as i64;
-        let words = self.param_word_values(v)?;
+        // Registers of 128 bits come in halves.
+        let bytes = (t.bytes() as i64).min(8);
+        let words = match self.open_param {
+            Some((open, at)) if open == v => self.open_words(at, offset, bytes * dsts.len() as i64, x)?,
+            _ => self.param_word_values(v)?,
+        };
+        let offset = if self.open_param.is_some_and(|(open, _)| open == v) { offset % 4 } else { offset };
         for (i, d) in dsts.iter().enumerate() {
             let at = offset + i as i64 * bytes;
             let Some(&word) = usize::try_from(at / 4).ok().and_then(|w| words.get(w)) else {
@@ -341,6 +389,21 @@ impl Lower<'_, '_> {
             self.write(d, value, t.is_signed())?;
         }
         Ok(())
+    }
+
+    /// The words of a parameter without a size that hold these bytes of it; it stands on the caller's stack.
+    fn open_words(&mut self, base: u32, offset: i64, bytes: i64, x: &Inst) -> Res<Vec<Value>> {
+        if !(0..MOST_STACK).contains(&offset) {
+            return Err(Diagnostic::error("access outside of a parameter").at(x.span));
+        }
+        let (first, end) = (offset / 4, (offset + bytes + 3) / 4);
+        let words = (first..end).map(|w| {
+            let zero = self.konst(Ty::B32, 0);
+            let mem = Mem { space: MemSpace::Stack, bytes: 4, ..Mem::default() };
+            let id = self.b().push(Op::Load, Attr::default(), mem, base as i64 + 4 * w, &[zero], &[Ty::B32]);
+            self.f.inst(id).results[0]
+        });
+        Ok(words.collect())
     }
 
     /// `st.param` of a call's argument or of a function's result.
@@ -375,7 +438,7 @@ impl Lower<'_, '_> {
     fn callee(&self, x: &Inst) -> Res<(Option<FuncId>, Vec<VarId>, Vec<VarId>)> {
         if let Some(Operand::Func(f)) = x.operands.get(1) {
             let g = &self.m.funcs[f.index()];
-            if g.body.is_none() && !self.cx.layout.externs.contains(f) {
+            if g.body.is_none() && !self.cx.layout.externs.contains(f) && !self.cx.layout.relocatable {
                 return Err(Diagnostic::new(diag::Severity::Fatal, format!("Unresolved extern function '{}'", g.name)));
             }
             return Ok((Some(*f), g.params.clone(), g.returns.clone()));
@@ -404,11 +467,25 @@ impl Lower<'_, '_> {
         if args.len() != params.len() || rets.len() != returns.len() {
             return Err(Diagnostic::error("call does not match the parameters of the function").at(x.span));
         }
-        let shape = self.shape(&params);
-        let (placed, stack) = places(&shape);
+        let mut shape = self.shape(&params);
+        for (s, arg) in shape.iter_mut().zip(args).filter(|(s, _)| s.open) {
+            if let Operand::Var { var, .. } = arg {
+                s.words = self.shape(&[*var])[0].words;
+            }
+        }
+        let (ret_regs, over) = self.result_registers(&returns);
+        let (placed, stack) = places(&shape, over);
         let mut regs = Vec::new();
         let mut values = Vec::new();
-        for ((arg, &(words, _)), place) in args.iter().zip(&shape).zip(placed) {
+        let mut buffer = None;
+        if over {
+            let at = self.result_buffer(&returns);
+            let address = self.with_imm(Op::LocalAddr, at as i64, Ty::B32);
+            regs.push(4);
+            values.push(address);
+            buffer = Some(address);
+        }
+        for ((arg, &Shape { words, .. }), place) in args.iter().zip(&shape).zip(placed) {
             let list = self.call_argument(arg, words, x)?;
             for (w, v) in list.into_iter().enumerate() {
                 match place {
@@ -424,12 +501,11 @@ impl Lower<'_, '_> {
                 }
             }
         }
-        let (ret_regs, over) = self.result_registers(&returns)?;
-        if over {
-            return unsupported("a call with a result of more than 48 bytes", x.span);
-        }
         let far = callee.and_then(|f| self.cx.layout.externs.iter().position(|&g| g == f)).map(|n| n as u32);
-        let number = callee.filter(|_| far.is_none()).map(|f| self.cx.reach.number(f));
+        let number = callee.filter(|_| far.is_none()).map(|f| match self.cx.layout.relocatable {
+            true => f.0,
+            false => self.cx.reach.number(f),
+        });
         let indirect = callee.is_none();
         if indirect {
             let target = self.arg(x, 1, Ty::B64)?;
@@ -439,14 +515,32 @@ impl Lower<'_, '_> {
         let site = self.call_site(CallSite { callee: number, far, args: regs, rets: ret_regs, stack });
         let op = if indirect { Op::CallIndirect } else { Op::Call };
         let id = self.b().push(op, Attr::default(), Mem::default(), site, &values, &types);
-        let results = self.f.inst(id).results.clone();
+        let mut results = self.f.inst(id).results.to_vec();
+        if let Some(address) = buffer {
+            let words: u32 = self.shape(&returns).iter().map(|s| s.words).sum();
+            for w in 0..words as i64 {
+                let mem = Mem { space: MemSpace::Local, bytes: 4, ..Mem::default() };
+                let id = self.b().push(Op::Load, Attr::default(), mem, 4 * w, &[address], &[Ty::B32]);
+                results.push(self.f.inst(id).results[0]);
+            }
+        }
         let mut at = 0;
-        for (ret, (words, _)) in rets.clone().iter().zip(self.shape(&returns)) {
+        for (ret, Shape { words, .. }) in rets.clone().iter().zip(self.shape(&returns)) {
             let list = &results[at..at + words as usize];
             at += words as usize;
             self.call_result(ret, list)?;
         }
         Ok(())
+    }
+
+    /// Room for a result in the frame; all calls share it.
+    fn result_buffer(&mut self, returns: &[VarId]) -> u32 {
+        let bytes = 4 * self.shape(returns).iter().map(|s| s.words).sum::<u32>();
+        let (at, room) = self.result_room.unwrap_or((self.f.local_size.next_multiple_of(8), 0));
+        let room = room.max(bytes);
+        self.result_room = Some((at, room));
+        self.f.local_size = self.f.local_size.max(at + room);
+        at
     }
 
     fn call_argument(&mut self, arg: &Operand, words: u32, x: &Inst) -> Res<Vec<Value>> {
@@ -492,6 +586,9 @@ impl Lower<'_, '_> {
     }
 }
 
+/// Bytes of a stack.
+const MOST_STACK: i64 = 1 << 19;
+
 fn out_of_param<T>(name: &str, span: Span) -> Res<T> {
     Err(Diagnostic::error(format!("access outside of parameter '{name}'")).at(span))
 }
@@ -500,16 +597,20 @@ fn out_of_param<T>(name: &str, span: Span) -> Res<T> {
 mod tests {
     use super::*;
 
+    fn shape((words, align): (u32, u32)) -> Shape {
+        Shape { words, align, open: false }
+    }
+
     #[test]
     fn holes_are_filled_from_behind() {
         // b32, b64, f32 -> R4, R6:7, R5
-        let (p, stack) = places(&[(1, 4), (2, 8), (1, 4)]);
+        let (p, stack) = places(&[(1, 4), (2, 8), (1, 4)].map(shape), false);
         assert_eq!((p, stack), (vec![Place::Reg(4), Place::Reg(6), Place::Reg(5)], 0));
     }
 
     #[test]
     fn what_does_not_fit_goes_to_the_stack_whole() {
-        let (p, stack) = places(&[(10, 4), (4, 4), (2, 8)]);
+        let (p, stack) = places(&[(10, 4), (4, 4), (2, 8)].map(shape), false);
         assert_eq!((p, stack), (vec![Place::Reg(4), Place::Stack(0), Place::Reg(14)], 16));
     }
 }

@@ -94,10 +94,7 @@ impl Lower<'_, '_> {
                     let at = self.local_offset(v, x.span)?;
                     (self.with_imm(Op::LocalAddr, at + a.offset(), Ty::B32), 0)
                 }
-                MemSpace::Const => {
-                    let at = self.const_offset(v, x.span)?;
-                    (self.with_imm(Op::ConstAddr, at + a.offset(), Ty::B32), 0)
-                }
+                MemSpace::Const => (self.const_address(v, a.offset(), x.span)?, 0),
                 _ => (self.konst(Ty::B32, 0), self.kernel_param(v) + a.offset()),
             },
         };

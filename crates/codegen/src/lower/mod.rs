@@ -46,12 +46,15 @@ pub struct Program {
     pub externs: Vec<FuncId>,
 }
 
-/// Lowers the kernel `entry` of a checked module.
+/// Lowers the kernel `entry` of a checked module with the functions it reaches; in a relocatable module the function alone.
 ///
 /// # Errors
 /// A diagnostic for each construct that is not supported, with its place.
 pub fn lower(m: &Module, entry: FuncId, layout: &Layout) -> Result<Program, Vec<Diagnostic>> {
-    let reach = call::reachable(m, entry);
+    let reach = match layout.relocatable {
+        true => call::Reach::alone(entry),
+        false => call::reachable(m, entry),
+    };
     let shared = Shared::new(m, &reach.shared);
     let (params, param_bytes) = kernel_params(m, entry);
     let mut funcs = Vec::new();
@@ -110,6 +113,12 @@ struct Lower<'m, 'c> {
     var_ty: Vec<Ty>,
     /// First SSA variable of each `.param` variable of this function.
     param_words: rustc_hash::FxHashMap<VarId, (u32, u32)>,
+    /// The parameter without a size, and where it begins on the caller's stack.
+    open_param: Option<(VarId, u32)>,
+    /// The SSA variable with the address of a result that registers do not hold.
+    result_pointer: Option<u32>,
+    /// Room in the frame for such results of calls: offset among the locals, bytes.
+    result_room: Option<(u32, u32)>,
     /// Offset of each local variable in the frame.
     locals: rustc_hash::FxHashMap<VarId, u32>,
     /// IR block of each PTX label.
@@ -142,7 +151,8 @@ impl<'m, 'c> Lower<'m, 'c> {
     fn function(cx: &'c Context<'m>, id: FuncId) -> Res<ir::Func> {
         let pf = &cx.m.funcs[id.index()];
         let entry = pf.kind == module::FuncKind::Entry;
-        let mut f = ir::Func { name: pf.name.clone(), entry, ..ir::Func::default() };
+        let linkable = cx.layout.relocatable;
+        let mut f = ir::Func { name: pf.name.clone(), entry, linkable, ..ir::Func::default() };
         let start = f.new_block();
         let mut var_ty = Vec::with_capacity(pf.regs.len() * 4 + 1);
         for r in &pf.regs {
@@ -164,6 +174,9 @@ impl<'m, 'c> Lower<'m, 'c> {
             ssa: ssa::Ssa::default(),
             var_ty,
             param_words: Default::default(),
+            open_param: None,
+            result_pointer: None,
+            result_room: None,
             locals: Default::default(),
             label_block: Vec::new(),
             guard: None,

@@ -62,10 +62,7 @@ impl Lower<'_, '_> {
                 let at = self.local_offset(var, span)?;
                 self.with_imm(Op::LocalAddr, at + offset, Ty::B32)
             }
-            Space::Const => {
-                let at = self.const_offset(var, span)?;
-                self.with_imm(Op::ConstAddr, at + offset, Ty::B32)
-            }
+            Space::Const => self.const_address(var, offset, span)?,
             Space::Param if self.pf.kind == FuncKind::Entry && self.pf.params.contains(&var) => {
                 let at = self.kernel_param(var) + offset;
                 self.konst(Ty::B64, at as u64)
@@ -85,6 +82,10 @@ impl Lower<'_, '_> {
     }
 
     pub(super) fn shared_address(&mut self, var: VarId, offset: i64, span: Span) -> Res<Value> {
+        if self.cx.layout.relocatable {
+            let base = self.with_imm(Op::SharedAddr, var.0 as i64, Ty::B32);
+            return Ok(self.add_offset(base, offset));
+        }
         match self.cx.shared.offset[var.index()] {
             NONE => unsupported(format!("shared variable '{}' here", self.m.vars[var.index()].name), span),
             at => Ok(self.with_imm(Op::SharedAddr, at as i64 + offset, Ty::B32)),
@@ -98,7 +99,17 @@ impl Lower<'_, '_> {
         }
     }
 
-    pub(super) fn const_offset(&self, var: VarId, span: Span) -> Res<i64> {
+    /// The offset of a constant, and bytes behind it, in its bank.
+    pub(super) fn const_address(&mut self, var: VarId, offset: i64, span: Span) -> Res<Value> {
+        if self.cx.layout.relocatable {
+            let base = self.with_imm(Op::ConstAddr, var.0 as i64, Ty::B32);
+            return Ok(self.add_offset(base, offset));
+        }
+        let at = self.const_offset(var, span)?;
+        Ok(self.with_imm(Op::ConstAddr, at + offset, Ty::B32))
+    }
+
+    fn const_offset(&self, var: VarId, span: Span) -> Res<i64> {
         match self.cx.layout.constant[var.index()] {
             NONE => unsupported(format!("constant variable '{}' here", self.m.vars[var.index()].name), span),
             at => Ok(at as i64),
@@ -112,6 +123,9 @@ impl Lower<'_, '_> {
     }
 
     fn function_pointer(&mut self, f: ptx::module::FuncId, span: Span) -> Res<Value> {
+        if self.cx.layout.relocatable {
+            return Ok(self.with_imm(Op::FuncAddr, f.0 as i64, Ty::B64));
+        }
         match self.cx.reach.pointer(f) {
             Some(p) => Ok(self.konst(Ty::B64, p)),
             None => unsupported(format!("the address of function '{}'", self.m.funcs[f.index()].name), span),

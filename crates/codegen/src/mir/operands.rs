@@ -1,6 +1,6 @@
 //! What machine operations read and write, scalar by scalar.
 
-use super::{CallTarget, Func, Op, Term, Vreg};
+use super::{Func, Op, Term, Vreg};
 use sass::form::{Role, SlotKind};
 use sass::inst::{Inst, Operand, Value};
 use sass::reg::Reg;
@@ -58,9 +58,7 @@ impl Func {
             Op::Copy(pairs) => pairs.iter().for_each(|&(_, s)| self.each_scalar(s, 1, &mut f)),
             Op::Call(call) => {
                 call.args.iter().for_each(|a| f(a.0));
-                if let CallTarget::Indirect(v) = call.target {
-                    f(v);
-                }
+                call.target.values().into_iter().for_each(f);
             }
             Op::LoadIncoming { .. } => {}
         }

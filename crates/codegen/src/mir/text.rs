@@ -70,6 +70,8 @@ pub fn print_op(f: &Func, op: &Op) -> String {
         Op::Call(c) => {
             let target = match c.target {
                 CallTarget::Func(n) => format!("f{n}"),
+                CallTarget::Symbol(n) => format!("s{n}"),
+                CallTarget::Address(lo, hi) => format!("*{}:{}", lo.0, hi.0),
                 CallTarget::Indirect(v) => format!("{}{}", if c.far { '@' } else { '*' }, v.0),
             };
             format!("call {target} ({}) -> ({})", pairs(f, &c.args), pairs(f, &c.rets))
@@ -384,7 +386,11 @@ impl Parser<'_> {
                 let (args, rets) = rest.split_once("->").ok_or("call needs '->'")?;
                 let far = target.starts_with('@');
                 let target = match target.strip_prefix(['*', '@']) {
-                    Some(v) => CallTarget::Indirect(Vreg(number(v)? as u32)),
+                    Some(v) => match v.split_once(':') {
+                        Some((lo, hi)) => CallTarget::Address(Vreg(number(lo)? as u32), Vreg(number(hi)? as u32)),
+                        None => CallTarget::Indirect(Vreg(number(v)? as u32)),
+                    },
+                    None if target.starts_with('s') => CallTarget::Symbol(number(&target[1..])? as u32),
                     None => CallTarget::Func(number(target.strip_prefix('f').unwrap_or(target))? as u32),
                 };
                 let args = self.pairs(inner(args, '(', ')')?)?;

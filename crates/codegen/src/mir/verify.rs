@@ -168,12 +168,16 @@ fn slots(f: &Func, op: &Op) -> Result<(), String> {
                     return Err(format!("a call with a value in {r}"));
                 }
             }
-            match c.target {
-                CallTarget::Indirect(v) if f.vregs.get(v.index()) != Some(&File::Gpr) => {
-                    Err("the target of a call is no general register".into())
-                }
-                _ => Ok(()),
+            if let CallTarget::Symbol(n) = c.target
+                && n as usize >= f.refs.len()
+            {
+                return Err("a call of a function that nothing refers to".into());
             }
+            let general = |v: &Vreg| f.vregs.get(v.index()) == Some(&File::Gpr);
+            if !c.target.values().iter().all(general) {
+                return Err("the target of a call is no general register".into());
+            }
+            Ok(())
         }
         Op::LoadIncoming { .. } => Ok(()),
     }

@@ -14,7 +14,7 @@ use super::{Banks, INCOMING, Note};
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
-use crate::mir::{CallTarget, Func, Inst, Op, Term, Vreg, alignment, callee_saved};
+use crate::mir::{Func, Inst, Op, Term, Vreg, alignment, callee_saved};
 use diag::Diagnostic;
 use sass::form::SlotName as S;
 use sass::forms as F;
@@ -609,7 +609,8 @@ impl Assign<'_> {
             pairs.push((r, Reg::r(self.loc[v.index()])));
             taken[r.index() as usize] = true;
         }
-        if let CallTarget::Indirect(v) = &mut call.target {
+        let target = call.target.values();
+        if !target.is_empty() {
             // The even pair for the target: an argument register that is not one, else R32.
             let usable = &self.banks[gpr].usable;
             let pair = (2..=7)
@@ -621,8 +622,10 @@ impl Assign<'_> {
             if pair.is_none() {
                 self.fail("no register pair is left for the target of an indirect call");
             }
-            pairs.push((Reg::r(r as u8), Reg::r(self.loc[v.index()])));
-            *v = Vreg(r as u32);
+            for (k, (to, v)) in call.target.values_mut().into_iter().zip(target).enumerate() {
+                pairs.push((Reg::r((r + k) as u8), Reg::r(self.loc[v.index()])));
+                *to = Vreg((r + k) as u32);
+            }
         }
         // Values that live across move to registers that the callee keeps.
         let occ = self.banks[gpr].occ;

@@ -8,7 +8,7 @@ use super::Note;
 use super::spill::Symbols;
 use crate::cfg::Cfg;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
-use crate::mir::{CallTarget, Func, Op, Term, Vreg, callee_saved};
+use crate::mir::{Func, Op, Term, Vreg, callee_saved};
 use diag::Diagnostic;
 use sass::form::SlotName as S;
 use sass::inst::{Inst as Sass, Operand, Value};
@@ -257,7 +257,7 @@ impl Checker<'_> {
                 for &(v, r) in &x.args {
                     self.need(r, self.symbols.get(v), what);
                 }
-                if let (CallTarget::Indirect(v), CallTarget::Indirect(r)) = (x.target, y.target) {
+                for (v, r) in x.target.values().into_iter().zip(y.target.values()) {
                     self.need(Reg::r(r.0 as u8), self.symbols.get(v), what);
                 }
                 for r in 0..256u32 {

@@ -6,6 +6,7 @@
 use super::INCOMING;
 use crate::mir::operands::sass_defs;
 use crate::mir::{Func, Inst, Op, Term, callee_saved};
+use crate::sched::branches::uses_descriptor;
 use sass::form::{ModName as M, SlotName as S};
 use sass::inst::{Inst as Sass, Operand, Value};
 use sass::reg::{File, Reg};
@@ -89,6 +90,35 @@ pub fn begin_entry(f: &mut Func, stack: u16, descriptor: Option<u16>) {
 pub fn descriptor_load(offset: u16) -> Sass {
     let load = Sass::new(F::ULDC).with(S::Rd, Reg::ur(4)).with(S::Const, Operand::cbank(0, offset as i32));
     load.with_mod(M::Size, enums::constsize::B64)
+}
+
+/// Loads the memory descriptor anew wherever it may have been lost: at the start of a block, and behind what lets other threads
+/// of the warp go on, which may be in other functions, or calls one. Uniform registers belong to the warp.
+pub fn reload_descriptor(f: &mut Func, offset: u16) {
+    for b in &mut f.blocks {
+        let mut there = false;
+        let mut at = 0;
+        while at < b.insts.len() {
+            let (uses, loses) = match &b.insts[at].op {
+                Op::Sass(s) => (uses_descriptor(s), s.form().effects.sync || lets_others_go_on(s)),
+                _ => (false, true),
+            };
+            if uses && !there {
+                let loc = b.insts[at].loc;
+                b.insts.insert(at, Inst { op: Op::Sass(descriptor_load(offset)), loc });
+                at += 1;
+            }
+            there = (there || uses) && !loses;
+            at += 1;
+        }
+    }
+}
+
+/// Waits for other threads, or lets them run.
+fn lets_others_go_on(s: &Sass) -> bool {
+    const NAMES: [&str; 7] = ["BAR", "WARPSYNC", "BSYNC", "YIELD", "NANOSLEEP", "UCGABAR", "ENDCOLLECTIVE"];
+    let name = s.form().mnemonic;
+    NAMES.iter().any(|n| name.starts_with(n))
 }
 
 /// Registers of the caller that the function writes.

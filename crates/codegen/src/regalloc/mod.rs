@@ -12,7 +12,7 @@ pub mod spill;
 
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
-use crate::mir::{CallTarget, Func, Op, Vreg, callee_saved};
+use crate::mir::{Func, Op, Vreg, callee_saved};
 use diag::Diagnostic;
 use sass::reg::{File, Reg};
 
@@ -47,6 +47,8 @@ pub enum Note {
 pub struct Banks {
     /// Bound of the general registers.
     pub gprs: u32,
+    /// Bound of the uniform registers.
+    pub uniform: u32,
 }
 
 impl Banks {
@@ -54,7 +56,7 @@ impl Banks {
     pub fn usable(&self, file: File) -> [bool; 256] {
         let range = match file {
             File::Gpr => 0..self.gprs.min(253) as usize,
-            File::Ugpr => 6..61,
+            File::Ugpr => 6..self.uniform as usize,
             File::Pred | File::Upred => 0..7,
             File::Bar => 0..0,
         };
@@ -158,7 +160,7 @@ pub fn pressure(f: &Func, cfg: &Cfg, live: &Liveness) -> Pressure {
             if let Op::Call(c) = &inst.op {
                 out.across = out.across.max(through[0]);
                 out.preds_across = out.preds_across.max(through[File::Pred as usize]);
-                let target = matches!(c.target, CallTarget::Indirect(_)) as u32;
+                let target = !c.target.values().is_empty() as u32;
                 out.max[0] = out.max[0].max(through[0] + c.args.len() as u32 + 2 * target + 2);
             }
         }
@@ -197,7 +199,8 @@ pub struct Stats {
 /// Where the function needs more registers than there may be, or `verify` finds a mistake of this pass.
 pub fn run(f: &mut Func, verify: bool) -> Result<Stats, Diagnostic> {
     prepare::run(f);
-    let banks = Banks { gprs: f.max_gprs };
+    // A function that is linked by name need not keep UR4 to UR35 for its callers, and must keep the others.
+    let banks = Banks { gprs: f.max_gprs, uniform: if f.linkable && !f.entry { 36 } else { 61 } };
     let original = verify.then(|| f.clone());
     let mut notes: Vec<Vec<Note>> = f.blocks.iter().map(|b| vec![Note::Orig; b.insts.len()]).collect();
     let mut cfg = f.cfg();

@@ -12,7 +12,7 @@ use super::{Banks, Note, Stats, prepare};
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
-use crate::mir::{CallTarget, Func, Inst, Op, Term, Vreg};
+use crate::mir::{Func, Inst, Op, Term, Vreg};
 use diag::Diagnostic;
 use sass::form::{ModName as M, SlotName as S};
 use sass::inst::{Inst as Sass, Operand, Value};
@@ -658,10 +658,10 @@ impl Spiller<'_> {
                         a.0 = self.name[a.0.index()];
                     }
                 }
-                if let CallTarget::Indirect(v) = &mut c.target
-                    && self.f.vregs[v.index()] == self.file
-                {
-                    *v = self.name[v.index()];
+                for v in c.target.values_mut() {
+                    if self.f.vregs[v.index()] == self.file {
+                        *v = self.name[v.index()];
+                    }
                 }
             }
             Op::LoadIncoming { .. } => {}
@@ -1000,9 +1000,7 @@ fn substitute(op: &mut Op, to: &mut impl FnMut(Vreg) -> Vreg) {
         }
         Op::Call(c) => {
             c.args.iter_mut().for_each(|a| a.0 = to(a.0));
-            if let CallTarget::Indirect(v) = &mut c.target {
-                *v = to(*v);
-            }
+            c.target.values_mut().into_iter().for_each(|v| *v = to(*v));
         }
         Op::LoadIncoming { .. } => {}
     }

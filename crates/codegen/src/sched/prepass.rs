@@ -38,7 +38,7 @@ pub fn run(f: &mut Func, sm: u16) {
     let cfg = f.cfg();
     let live = Liveness::new(f, &cfg);
     let need = regalloc::pressure(f, &cfg, &live);
-    let banks = Banks { gprs: f.max_gprs };
+    let banks = Banks { gprs: f.max_gprs, uniform: 61 };
     let gprs = (need.max[0] + MORE).min(FREELY.max(need.max[0])).min(banks.count(File::Gpr).saturating_sub(6));
     let mut values = Values {
         left: vec![0; f.vregs.len()],

@@ -1,22 +1,17 @@
 //! Image -> file: sections, symbols, attributes and program headers in the vendor's order.
 
+use super::draft::{
+    ALLOC, CAP, Draft, EXEC, Head, INFO, Info, LINES, PROGBITS, PTX_LINES, PTX_TEXT, STRINGS, SymbolId, WRITE, bind,
+    finish, rela, reloc,
+};
 use super::frame::{Fixup, frames};
 use super::group::{Group, group};
 use super::info;
-use super::{Binding, CONSTANT3, CONSTANT4, GLOBAL, GLOBAL_INIT, Image, Kernel, Layout, Tool, Variable};
+use super::{Binding, CONSTANT3, CONSTANT4, GLOBAL, GLOBAL_INIT, Image, Kernel, Layout, Variable};
 use crate::attr;
-use crate::elf::{
-    EM_CUDA, ET_EXEC, Elf, Header, Reloc, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, Section,
-    Segment, Symbol,
-};
+use crate::elf::{Elf, Reloc, SHT_LOPROC, SHT_NOBITS, Segment, Symbol};
 use crate::lines::write::{File, Place, Sequence, write};
 use diag::Diagnostic;
-
-const WRITE: u64 = 1;
-const ALLOC: u64 = 2;
-const EXEC: u64 = 4;
-const INFO: u64 = 0x40;
-const PROGBITS: u32 = 1;
 
 /// Largest memory of a module, in bytes.
 const MAX_MEMORY: u64 = 1 << 32;
@@ -24,80 +19,6 @@ const MAX_MEMORY: u64 = 1 << 32;
 const ENTRY: u8 = 0x10;
 /// `st_other` of a managed variable.
 const MANAGED: u8 = 4;
-
-/// A section before its number is known. `class` orders sections; those of one class keep the order of their making.
-struct Part {
-    class: u8,
-    section: Section,
-    /// Section to link to, by name.
-    link: &'static str,
-    info: Info,
-}
-
-enum Info {
-    Value(u32),
-    /// Index of the section of this name.
-    Section(String),
-    /// Index of a symbol, as its place in the list of its kind.
-    Symbol(SymbolId),
-}
-
-/// A symbol that has no final index yet: its list, and its place there.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum SymbolId {
-    Local(usize),
-    Other(usize),
-}
-
-struct Draft {
-    parts: Vec<Part>,
-    /// Local symbols, each with the name of its section.
-    locals: Vec<(Symbol, String)>,
-    /// Symbols behind them: global, weak, and those local ones that the vendor puts there.
-    others: Vec<(Symbol, String)>,
-    /// Names of the constant banks that close the symbol table.
-    tail: Vec<String>,
-}
-
-impl Draft {
-    fn add(&mut self, class: u8, name: &str, kind: u32, flags: u64, align: u64, data: Vec<u8>) -> &mut Part {
-        let size = data.len() as u64;
-        let section = Section { name: name.to_string(), kind, flags, align, data, size, ..Section::default() };
-        self.parts.push(Part { class, section, link: "", info: Info::Value(0) });
-        let last = self.parts.len() - 1;
-        &mut self.parts[last]
-    }
-
-    fn part(&mut self, name: &str) -> Option<&mut Part> {
-        self.parts.iter_mut().find(|p| p.section.name == name)
-    }
-
-    fn local(&mut self, symbol: Symbol, section: &str) -> SymbolId {
-        self.locals.push((symbol, section.to_string()));
-        SymbolId::Local(self.locals.len() - 1)
-    }
-
-    fn other(&mut self, symbol: Symbol, section: &str) -> SymbolId {
-        self.others.push((symbol, section.to_string()));
-        SymbolId::Other(self.others.len() - 1)
-    }
-
-    /// The symbol of a section; `name` where it differs from the section's.
-    fn section_symbol(&mut self, section: &str, name: &str) {
-        self.local(Symbol { name: name.to_string(), kind: 3, ..Symbol::default() }, section);
-    }
-
-    fn index(&self, id: SymbolId) -> u32 {
-        1 + match id {
-            SymbolId::Local(i) => i as u32,
-            SymbolId::Other(i) => (self.locals.len() + i) as u32,
-        }
-    }
-
-    fn section_index(&self, name: &str) -> u32 {
-        self.parts.iter().position(|p| p.section.name == name).map_or(0, |i| i as u32 + 1)
-    }
-}
 
 impl Image {
     /// Makes the file.
@@ -108,42 +29,15 @@ impl Image {
         let Some(group) = group(self.target) else {
             return Err(Diagnostic::error(format!("cubins for {} cannot be written yet", self.target)));
         };
-        let mut draft = Draft { parts: Vec::new(), locals: Vec::new(), others: Vec::new(), tail: Vec::new() };
+        let head = Head {
+            tool: &self.tool,
+            ptx_sm: self.ptx_sm,
+            isa_class: self.isa_class,
+            tensor_copies: self.tensor_copies,
+            debug: self.debug.as_ref(),
+        };
+        let mut draft = Draft::begin(&head, &group, PTX_TEXT)?;
         let d = &mut draft;
-        for (i, name) in [".shstrtab", ".strtab"].into_iter().enumerate() {
-            d.add(i as u8, name, SHT_STRTAB, 0, 1, Vec::new());
-        }
-        let symtab = d.add(2, ".symtab", SHT_SYMTAB, 0, 8, Vec::new());
-        (symtab.section.entsize, symtab.link) = (24, ".strtab");
-        d.add(3, ".debug_frame", PROGBITS, 0, 1, Vec::new());
-        if let Some(debug) = &self.debug {
-            d.add(3, LINES, PROGBITS, 0, 1, Vec::new());
-            if !debug.strings.is_empty() {
-                d.add(3, STRINGS, PROGBITS, 0, 1, debug.strings.clone());
-            }
-            d.add(3, PTX_LINES, PROGBITS, 0, 1, Vec::new());
-            d.add(3, PTX_TEXT, PROGBITS, 0, 1, debug.ptx.clone());
-        }
-        d.add(4, ".note.nv.tkinfo", SHT_NOTE, 0x200_0000, 4, tool_note(&self.tool));
-        let mut info = 2u16.to_le_bytes().to_vec();
-        info.extend(self.ptx_sm.to_le_bytes());
-        info.extend((self.tool.toolkit as u32).to_le_bytes());
-        let cuinfo = d.add(5, ".note.nv.cuinfo", SHT_NOTE, 0x100_0000 | INFO, 4, note(1000, &info));
-        (cuinfo.link, cuinfo.info) = (".note.nv.tkinfo", Info::Section(".nv.compat".into()));
-        d.section_symbol(".note.nv.tkinfo", ".note.nv.tkinfo");
-        d.section_symbol(".note.nv.cuinfo", ".note.nv.cuinfo");
-        d.add(6, ".nv.info", SHT_LOPROC, 0, 4, Vec::new()).link = ".symtab";
-        if !group.compat.is_empty() {
-            let mut list = attr::read(&group.compat)?;
-            for a in &mut list {
-                match (a.code, &mut a.value) {
-                    (2, attr::Value::Byte(class, _)) => *class = self.isa_class,
-                    (3, attr::Value::Byte(copies, _)) => *copies = self.tensor_copies.into(),
-                    _ => {}
-                }
-            }
-            d.add(7, ".nv.compat", SHT_LOPROC + 0x86, 0, 4, attr::write(&list));
-        }
 
         let layout = Layout::of(&self.variables);
         for (v, at) in self.variables.iter().zip(&layout.offsets) {
@@ -310,15 +204,6 @@ impl Image {
     }
 }
 
-/// Lines of the source files.
-const LINES: &str = ".debug_line";
-/// Names.
-const STRINGS: &str = ".debug_str";
-/// Lines of the PTX text.
-const PTX_LINES: &str = ".nv_debug_line_sass";
-/// That text.
-const PTX_TEXT: &str = ".nv_debug_ptx_txt";
-
 impl Image {
     /// Fills in a table of lines, and where it has to be relocated.
     fn lines(
@@ -345,43 +230,8 @@ impl Image {
     }
 }
 
-fn text(kernel: &Kernel) -> String {
+pub(super) fn text(kernel: &Kernel) -> String {
     format!(".text.{}", kernel.name)
-}
-
-fn reloc(d: &Draft, offset: u64, kind: u32, symbol: SymbolId, addend: i64) -> Reloc {
-    Reloc { offset, kind, symbol: d.index(symbol), addend }
-}
-
-fn rela(d: &mut Draft, target: &str, list: Vec<Reloc>) {
-    let data = list.iter().flat_map(Reloc::bytes).collect();
-    let part = d.add(11, &format!(".rela{target}"), SHT_RELA, INFO, 8, data);
-    part.section.entsize = 24;
-    (part.link, part.info) = (".symtab", Info::Section(target.to_string()));
-}
-
-fn note(kind: u32, desc: &[u8]) -> Vec<u8> {
-    let owner = b"NVIDIA Corp\0";
-    let size = desc.len().next_multiple_of(4);
-    let mut out: Vec<u8> = [owner.len() as u32, size as u32, kind].into_iter().flat_map(u32::to_le_bytes).collect();
-    out.extend(owner);
-    out.extend(desc);
-    out.resize(12 + owner.len() + size, 0);
-    out
-}
-
-/// The note that says who made a file.
-pub(super) fn tool_note(tool: &Tool) -> Vec<u8> {
-    let mut strings = vec![0u8];
-    let mut words = vec![2u32, 0];
-    for text in [&tool.name, &tool.version, &tool.branch, &tool.options] {
-        words.push(strings.len() as u32);
-        strings.extend(text.as_bytes());
-        strings.push(0);
-    }
-    let mut desc: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
-    desc.extend(strings);
-    note(2000, &desc)
 }
 
 /// The code of an entry: section, section symbol, symbol; its table bank.
@@ -432,9 +282,6 @@ fn use_cap(d: &mut Draft, cap: &mut bool, kernel: &Kernel) {
     }
 }
 
-/// The name is in the string table, but the symbol does not refer to it.
-const CAP: &str = ".nv.reservedSmem.cap";
-
 fn device_functions(d: &mut Draft, kernel: &Kernel) -> Vec<SymbolId> {
     let section = text(kernel);
     let list = kernel.functions.iter().map(|f| {
@@ -468,14 +315,6 @@ fn external_functions(d: &mut Draft, image: &Image) -> Vec<SymbolId> {
     }
     let symbol = |name: &String| Symbol { name: name.clone(), bind: 1, kind: 2, ..Symbol::default() };
     image.externs.iter().map(|name| d.other(symbol(name), "")).collect()
-}
-
-fn bind(binding: Binding) -> u8 {
-    match binding {
-        Binding::Local => 0,
-        Binding::Global => 1,
-        Binding::Weak => 2,
-    }
 }
 
 /// The memory that the system reserves in front of every entry's own.
@@ -545,70 +384,6 @@ fn module_variables(d: &mut Draft, image: &Image, layout: &Layout, ids: &mut [Sy
             }
         }
     }
-}
-
-/// Numbers sections and symbols, and writes the tables.
-fn finish(mut d: Draft) -> Elf {
-    let mut names = vec![0u8];
-    for i in 0..d.parts.len() {
-        d.parts[i].section.name_offset = names.len() as u32;
-        names.extend(d.parts[i].section.name.as_bytes());
-        names.push(0);
-        let link = d.section_index(d.parts[i].link);
-        let info = match &d.parts[i].info {
-            Info::Value(n) => *n,
-            Info::Section(name) => d.section_index(name),
-            Info::Symbol(id) => d.index(*id),
-        };
-        (d.parts[i].section.link, d.parts[i].section.info) = (link, info);
-    }
-    // Room for the name of a table of extended section numbers that is not there.
-    names.extend([0; ".symtab_shndx".len() + 1]);
-    let mut strings = vec![0u8];
-    let mut symbols = vec![0u8; 24];
-    let tail: Vec<(Symbol, String)> = std::mem::take(&mut d.tail)
-        .into_iter()
-        .map(|name| (Symbol { name: name.clone(), kind: 3, ..Symbol::default() }, name))
-        .collect();
-    let mut last_local = 0;
-    for (i, (symbol, section)) in d.locals.iter().chain(&d.others).chain(&tail).enumerate() {
-        let name_offset = if symbol.name == CAP { 0 } else { strings.len() as u32 };
-        strings.extend(symbol.name.as_bytes());
-        strings.push(0);
-        let shndx = if section.is_empty() { 0 } else { d.section_index(section) as u16 };
-        symbols.extend(Symbol { name_offset, shndx, ..symbol.clone() }.bytes());
-        if symbol.bind == 0 {
-            last_local = i as u32 + 1;
-        }
-    }
-    for (name, data) in [(".shstrtab", names), (".strtab", strings), (".symtab", symbols)] {
-        if let Some(part) = d.part(name) {
-            part.section.data = data;
-        }
-    }
-    if let Some(part) = d.part(".symtab") {
-        part.section.info = last_local + 1;
-    }
-    let cuinfo = d.section_index(".note.nv.cuinfo");
-    let mut sections = vec![Section::default()];
-    sections.extend(d.parts.into_iter().map(|p| p.section));
-    let mut ident = [0; 16];
-    ident[..9].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0x41, 8]);
-    let header = Header {
-        ident,
-        kind: ET_EXEC,
-        machine: EM_CUDA,
-        version: 1,
-        entry: 0,
-        phoff: 0,
-        shoff: 0,
-        flags: cuinfo << 24,
-        sizes: [0x40, 0x38, 0x40],
-        shstrndx: 1,
-    };
-    let mut elf = Elf { header, sections, segments: Vec::new(), gaps: Vec::new(), len: 0 };
-    elf.lay_out(0);
-    elf
 }
 
 /// One segment a run of loaded sections of equal permission.

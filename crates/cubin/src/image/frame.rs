@@ -1,6 +1,6 @@
 //! `.debug_frame`: how to find the caller's frame, in the DWARF-64 form that the vendor writes, one CIE a function.
 
-use super::Kernel;
+use super::{Kernel, Text};
 
 /// DWARF numbers of registers are `0x0500_0000 | n`, as ULEB128.
 fn register(n: u8) -> [u8; 4] {
@@ -85,3 +85,51 @@ pub(super) fn frames(out: &mut Vec<u8>, kernel: &Kernel) -> Vec<Fixup> {
     }
     fixups
 }
+
+/// Where a frame of a relocatable file takes addresses.
+pub(super) struct ObjectFixup {
+    /// Where its CIE begins.
+    pub cie: u64,
+    /// Where the place of its CIE stands.
+    pub cie_pointer: u64,
+    /// Where the start of the function stands; its size is behind.
+    pub start: u64,
+}
+
+/// Appends the frame of an entry or function of a relocatable file.
+pub(super) fn object_frame(out: &mut Vec<u8>, text: &Text) -> ObjectFixup {
+    let cie = out.len() as u64;
+    let mut body = vec![0xff; 8];
+    body.extend([3, 0, 4, 0x7c]);
+    match text.entry {
+        true => body.extend([0xff, 0xff, 0xff, 0xff, 0x0f]),
+        false => body.extend(register(RETURN)),
+    }
+    body.push(0xc);
+    body.extend(register(R1));
+    body.push(0);
+    let same: &[u8] = if text.entry { &[RZ, R1] } else { &[RZ, R1, RETURN, RETURN + 1] };
+    for &r in same {
+        body.push(8);
+        body.extend(register(r));
+    }
+    entry(out, &body);
+    let at = out.len() as u64 + 12;
+    let mut body = vec![0; 16];
+    body.extend((text.kernel.code.len() as u64).to_le_bytes());
+    body.push(4);
+    body.extend((text.kernel.frame_offset / 4).to_le_bytes());
+    body.push(0xc);
+    body.extend(register(R1));
+    uleb(text.kernel.frame, &mut body);
+    for &(r, distance) in &text.saved {
+        body.push(5);
+        body.extend(register(r));
+        uleb(distance / 4, &mut body);
+    }
+    entry(out, &body);
+    ObjectFixup { cie, cie_pointer: at, start: at + 8 }
+}
+
+/// The register of the return address.
+const RETURN: u8 = 20;

@@ -35,7 +35,7 @@ pub(super) fn attributes(
             kernel.others.push(Attr::words(attr::EXTERNS, called));
             kernel.others.push(Attr::words(attr::SYSCALL_OFFSETS, kernel.syscall_offsets.iter().copied()));
         }
-        let list = kernel_attributes(&kernel, image, group, first_bank + n as u32);
+        let list = kernel_attributes(&kernel, image.tool.toolkit, group, first_bank + n as u32);
         out.push((format!(".nv.info.{}", kernel.name), list));
     }
     out
@@ -90,14 +90,14 @@ const ORDER: [u8; 42] = [
 /// Parameters of more bytes than this are described by the second form of their attribute.
 const KPARAM_V1_LIMIT: u32 = 4352;
 
-fn kernel_attributes(kernel: &Kernel, image: &Image, group: &Group, bank: u32) -> Vec<Attr> {
+pub(super) fn kernel_attributes(kernel: &Kernel, toolkit: u16, group: &Group, bank: u32) -> Vec<Attr> {
     let mut out = kernel.others.clone();
     let mut push = |a: Attr| {
         if !out.iter().any(|o| o.code == a.code && !matches!(a.code, attr::KPARAM_INFO | attr::KPARAM_INFO_V2)) {
             out.push(a);
         }
     };
-    if image.tool.toolkit >= 135 {
+    if toolkit >= 135 {
         push(Attr::words(attr::LANGUAGE, [3]));
         push(Attr::half(attr::NVSAL_SW_WAR, 1));
         push(Attr::byte(attr::PREEXIT_USED, 0));
@@ -105,7 +105,7 @@ fn kernel_attributes(kernel: &Kernel, image: &Image, group: &Group, bank: u32) -
     if kernel.blocks_are_clusters {
         push(Attr::none(attr::BLOCKS_ARE_CLUSTERS));
     }
-    push(Attr::words(attr::CUDA_API_VERSION, [image.tool.toolkit as u32]));
+    push(Attr::words(attr::CUDA_API_VERSION, [toolkit as u32]));
     for (ordinal, p) in kernel.params.iter().enumerate().rev() {
         let place = ordinal as u32 | (p.offset as u32) << 16;
         if kernel.param_bytes > KPARAM_V1_LIMIT {

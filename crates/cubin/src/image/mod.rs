@@ -3,11 +3,15 @@
 //! [`Image::emit`] writes the file, [`Image::read`] finds the same facts in a file. What stands where is what the vendor's
 //! ptxas 13.5 writes for the same kernel on sm_90; what differs between SM groups is in `group.rs`.
 
+mod draft;
 mod emit;
 mod frame;
 mod group;
 mod info;
+mod object;
 mod read;
+
+pub use object::{Datum, Extern, ExternKind, Memory, Object, Text, TextReloc};
 
 use crate::lines::write::{File, Place};
 use arch::Target;
@@ -65,7 +69,7 @@ pub struct Tool {
 impl Tool {
     /// The bytes of the note `.note.nv.tkinfo` that names it.
     pub fn note(&self) -> Vec<u8> {
-        emit::tool_note(self)
+        draft::tool_note(self)
     }
 }
 

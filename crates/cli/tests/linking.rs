@@ -1,0 +1,129 @@
+//! Mixed linking: functions that two compilers made call each other.
+//!
+//! Random programs of two modules (`testkit::calls`) are compiled by ptxas and by us with `-c`; the vendor's linker links every
+//! pairing, and all leave the memory that the PTX interpreter leaves for the same functions in one module.
+
+use sim::{Arg, Config, Launch};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use testkit::{Random, Scratch, calls};
+
+const THREADS: usize = 48;
+
+fn launch() -> Launch {
+    let mut r = Random(7);
+    let data = (0..THREADS * calls::IN_WORDS).flat_map(|_| (r.bits() as u32).to_le_bytes()).collect();
+    Launch {
+        kernel: "k".into(),
+        grid: [1, 1, 1],
+        block: [THREADS as u32, 1, 1],
+        args: vec![
+            Arg::Buffer { data, out: None },
+            Arg::Buffer { data: vec![0; THREADS * calls::OUT_WORDS * 4], out: None },
+        ],
+        ..Launch::default()
+    }
+}
+
+/// Our relocatable file of a module.
+fn ours(text: &str) -> Result<Vec<u8>, String> {
+    let (m, mut d) = ptx::parse(text);
+    let kind = codegen::pipeline::Kind::Relocatable;
+    let options = codegen::Options { verify: true, kind, threads: 1, ..codegen::Options::default() };
+    d.extend(ptx::check(&m, Some(&options.target)));
+    if !d.is_empty() {
+        return Err(format!("{d:?}"));
+    }
+    codegen::compile(&m, &options).map(|o| o.cubin).map_err(|d| format!("our compiler: {d:?}"))
+}
+
+/// Links two files with the vendor's linker.
+fn link(nvlink: &Path, dir: &Path, files: [&[u8]; 2]) -> Result<Vec<u8>, String> {
+    for (name, bytes) in ["a.o", "b.o"].iter().zip(files) {
+        std::fs::write(dir.join(name), bytes).map_err(|e| e.to_string())?;
+    }
+    let args = ["-arch=sm_90", "-suppress-stack-size-warning", "a.o", "b.o", "-o", "x.cubin"];
+    let out = Command::new(nvlink).args(args).current_dir(dir).output().map_err(|e| e.to_string())?;
+    if !out.status.success() {
+        return Err(format!("nvlink: {}", String::from_utf8_lossy(&out.stderr)));
+    }
+    std::fs::read(dir.join("x.cubin")).map_err(|e| e.to_string())
+}
+
+/// What is wrong with a program.
+fn failure(tools: &Path, seed: u64, launch: &Launch) -> Option<String> {
+    let program = calls::program(seed);
+    let wrong = |what: String| Some(format!("program {seed}: {what}"));
+    if let Some(dir) = std::env::var_os("SASSAFRAS_KEEP") {
+        for (name, text) in ["a", "b", "whole"].iter().zip([&program.modules[0], &program.modules[1], &program.whole]) {
+            std::fs::write(Path::new(&dir).join(format!("{seed}.{name}.ptx")), text).expect("writable");
+        }
+    }
+    let (m, mut d) = ptx::parse(&program.whole);
+    d.extend(ptx::check(&m, None));
+    if !d.is_empty() {
+        return wrong(format!("{d:?}"));
+    }
+    let want = match sim::run_ptx(&m, launch, &Config::default()) {
+        Ok(o) => o.buffers[1].clone(),
+        Err(f) => return wrong(format!("interpreter: {f}")),
+    };
+    let dir = Scratch::new(&format!("linking-{seed}"));
+    let mut made: Vec<[Vec<u8>; 2]> = Vec::new();
+    for text in &program.modules {
+        let vendor = testkit::oracle::compile(&tools.join("bin/ptxas"), text, &["-arch=sm_90", "-c"]);
+        match (vendor, ours(text)) {
+            (Ok(v), Ok(o)) => made.push([v, o]),
+            (Err(e), _) => return wrong(format!("vendor: {e}")),
+            (_, Err(e)) => return wrong(e),
+        }
+    }
+    let mut found = Vec::new();
+    for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let who = |n: usize| ["vendor", "ours"][n];
+        let outcome = link(&tools.join("bin/nvlink"), dir.path(), [&made[0][a], &made[1][b]])
+            .and_then(|cubin| sim::run_sass(&cubin, launch, &Config::default()).map_err(|f| f.to_string()));
+        match outcome {
+            Ok(o) if o.buffers[1] == want => {}
+            Ok(o) => {
+                let at = o.buffers[1].iter().zip(&want).position(|(x, y)| x != y).unwrap_or(0);
+                found.push(format!("{} calls {}: byte {at} differs", who(a), who(b)));
+            }
+            Err(e) => found.push(format!("{} calls {}: {e}", who(a), who(b))),
+        }
+    }
+    if found.is_empty() { None } else { wrong(found.join("; ")) }
+}
+
+/// The programs of `1..=40`, or of what `SASSAFRAS_SEEDS` names (`7` or `201..300`), on all cores.
+#[test]
+fn modules_of_two_compilers_agree() {
+    let Some(tools) = testkit::oracle::latest() else { return };
+    let launch = launch();
+    let seeds = match std::env::var("SASSAFRAS_SEEDS").ok() {
+        Some(s) => {
+            let (from, to) = s.split_once("..").unwrap_or((&s, &s));
+            from.parse().expect("a number")..=to.parse().expect("a number")
+        }
+        None => 1..=40u64,
+    };
+    let next = AtomicU64::new(*seeds.start());
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|s| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
+            s.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > *seeds.end() {
+                        break;
+                    }
+                    failed.lock().expect("no panic").extend(failure(&tools, seed, &launch));
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().expect("no panic");
+    assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+}

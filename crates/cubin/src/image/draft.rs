@@ -1,0 +1,273 @@
+//! Files under construction: sections and symbols that have no numbers yet, and what both kinds of files consist of.
+
+use super::group::Group;
+use super::{Binding, Debug, Tool};
+use crate::attr;
+use crate::elf::{
+    EM_CUDA, ET_EXEC, Elf, Header, Reloc, SHT_LOPROC, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, Section, Symbol,
+};
+use diag::Diagnostic;
+
+/// A section before its number is known. `class` orders sections; those of one class keep the order of their making.
+pub(super) struct Part {
+    pub class: u8,
+    pub section: Section,
+    /// Section to link to, by name.
+    pub link: &'static str,
+    pub info: Info,
+}
+
+pub(super) enum Info {
+    Value(u32),
+    /// Index of the section of this name.
+    Section(String),
+    /// Index of a symbol, as its place in the list of its kind.
+    Symbol(SymbolId),
+}
+
+/// A symbol that has no final index yet: its list, and its place there.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum SymbolId {
+    Local(usize),
+    Other(usize),
+}
+
+pub(super) struct Draft {
+    pub parts: Vec<Part>,
+    /// Local symbols, each with the name of its section.
+    pub locals: Vec<(Symbol, String)>,
+    /// Symbols behind them: global, weak, and those local ones that the vendor puts there.
+    pub others: Vec<(Symbol, String)>,
+    /// Names of the constant banks that close the symbol table.
+    pub tail: Vec<String>,
+    /// Strings behind the names of the symbols.
+    pub strings: Vec<u8>,
+}
+
+/// What a file says of itself before its content.
+pub(super) struct Head<'a> {
+    pub tool: &'a Tool,
+    pub ptx_sm: u16,
+    pub isa_class: u8,
+    pub tensor_copies: bool,
+    pub debug: Option<&'a Debug>,
+}
+
+impl Draft {
+    /// The sections that every file begins with; `text` is the name of that for the PTX text.
+    pub fn begin(head: &Head, group: &Group, text: &str) -> Result<Draft, Diagnostic> {
+        let mut draft =
+            Draft { parts: Vec::new(), locals: Vec::new(), others: Vec::new(), tail: Vec::new(), strings: Vec::new() };
+        let d = &mut draft;
+        for (i, name) in [".shstrtab", ".strtab"].into_iter().enumerate() {
+            d.add(i as u8, name, SHT_STRTAB, 0, 1, Vec::new());
+        }
+        let symtab = d.add(2, ".symtab", SHT_SYMTAB, 0, 8, Vec::new());
+        (symtab.section.entsize, symtab.link) = (24, ".strtab");
+        d.add(3, ".debug_frame", PROGBITS, 0, 1, Vec::new());
+        if let Some(debug) = head.debug {
+            d.add(3, LINES, PROGBITS, 0, 1, Vec::new());
+            if !debug.strings.is_empty() {
+                d.add(3, STRINGS, PROGBITS, 0, 1, debug.strings.clone());
+            }
+            d.add(3, PTX_LINES, PROGBITS, 0, 1, Vec::new());
+            d.add(3, text, PROGBITS, 0, 1, debug.ptx.clone());
+        }
+        d.add(4, ".note.nv.tkinfo", SHT_NOTE, 0x200_0000, 4, tool_note(head.tool));
+        let mut info = 2u16.to_le_bytes().to_vec();
+        info.extend(head.ptx_sm.to_le_bytes());
+        info.extend((head.tool.toolkit as u32).to_le_bytes());
+        let cuinfo = d.add(5, ".note.nv.cuinfo", SHT_NOTE, 0x100_0000 | INFO, 4, note(1000, &info));
+        (cuinfo.link, cuinfo.info) = (".note.nv.tkinfo", Info::Section(".nv.compat".into()));
+        d.section_symbol(".note.nv.tkinfo", ".note.nv.tkinfo");
+        d.section_symbol(".note.nv.cuinfo", ".note.nv.cuinfo");
+        d.add(6, ".nv.info", SHT_LOPROC, 0, 4, Vec::new()).link = ".symtab";
+        if !group.compat.is_empty() {
+            let mut list = attr::read(&group.compat)?;
+            for a in &mut list {
+                match (a.code, &mut a.value) {
+                    (2, attr::Value::Byte(class, _)) => *class = head.isa_class,
+                    (3, attr::Value::Byte(copies, _)) => *copies = head.tensor_copies.into(),
+                    _ => {}
+                }
+            }
+            d.add(7, ".nv.compat", SHT_LOPROC + 0x86, 0, 4, attr::write(&list));
+        }
+        Ok(draft)
+    }
+
+    /// Where strings that are no names begin in the string table, once all symbols are there.
+    pub fn names_end(&self) -> u32 {
+        let names = self.locals.iter().chain(&self.others).map(|s| &s.0.name).chain(&self.tail);
+        1 + names.map(|n| n.len() as u32 + 1).sum::<u32>()
+    }
+
+    pub fn add(&mut self, class: u8, name: &str, kind: u32, flags: u64, align: u64, data: Vec<u8>) -> &mut Part {
+        let size = data.len() as u64;
+        let section = Section { name: name.to_string(), kind, flags, align, data, size, ..Section::default() };
+        self.parts.push(Part { class, section, link: "", info: Info::Value(0) });
+        let last = self.parts.len() - 1;
+        &mut self.parts[last]
+    }
+
+    pub fn part(&mut self, name: &str) -> Option<&mut Part> {
+        self.parts.iter_mut().find(|p| p.section.name == name)
+    }
+
+    pub fn local(&mut self, symbol: Symbol, section: &str) -> SymbolId {
+        self.locals.push((symbol, section.to_string()));
+        SymbolId::Local(self.locals.len() - 1)
+    }
+
+    pub fn other(&mut self, symbol: Symbol, section: &str) -> SymbolId {
+        self.others.push((symbol, section.to_string()));
+        SymbolId::Other(self.others.len() - 1)
+    }
+
+    /// The symbol of a section; `name` where it differs from the section's.
+    pub fn section_symbol(&mut self, section: &str, name: &str) {
+        self.local(Symbol { name: name.to_string(), kind: 3, ..Symbol::default() }, section);
+    }
+
+    pub fn index(&self, id: SymbolId) -> u32 {
+        1 + match id {
+            SymbolId::Local(i) => i as u32,
+            SymbolId::Other(i) => (self.locals.len() + i) as u32,
+        }
+    }
+
+    pub fn section_index(&self, name: &str) -> u32 {
+        self.parts.iter().position(|p| p.section.name == name).map_or(0, |i| i as u32 + 1)
+    }
+}
+
+/// Lines of the source files.
+pub(super) const LINES: &str = ".debug_line";
+/// Names.
+pub(super) const STRINGS: &str = ".debug_str";
+/// Lines of the PTX text.
+pub(super) const PTX_LINES: &str = ".nv_debug_line_sass";
+/// That text.
+pub(super) const PTX_TEXT: &str = ".nv_debug_ptx_txt";
+
+pub(super) const WRITE: u64 = 1;
+pub(super) const ALLOC: u64 = 2;
+pub(super) const EXEC: u64 = 4;
+pub(super) const INFO: u64 = 0x40;
+pub(super) const PROGBITS: u32 = 1;
+/// Stands for the section of variables that the linker makes one of.
+pub(super) const COMMON: &str = "*COM*";
+
+/// The name is in the string table, but the symbol does not refer to it.
+pub(super) const CAP: &str = ".nv.reservedSmem.cap";
+
+pub(super) fn reloc(d: &Draft, offset: u64, kind: u32, symbol: SymbolId, addend: i64) -> Reloc {
+    Reloc { offset, kind, symbol: d.index(symbol), addend }
+}
+
+pub(super) fn rela(d: &mut Draft, target: &str, list: Vec<Reloc>) {
+    let data = list.iter().flat_map(Reloc::bytes).collect();
+    let part = d.add(11, &format!(".rela{target}"), SHT_RELA, INFO, 8, data);
+    part.section.entsize = 24;
+    (part.link, part.info) = (".symtab", Info::Section(target.to_string()));
+}
+
+pub(super) fn note(kind: u32, desc: &[u8]) -> Vec<u8> {
+    let owner = b"NVIDIA Corp\0";
+    let size = desc.len().next_multiple_of(4);
+    let mut out: Vec<u8> = [owner.len() as u32, size as u32, kind].into_iter().flat_map(u32::to_le_bytes).collect();
+    out.extend(owner);
+    out.extend(desc);
+    out.resize(12 + owner.len() + size, 0);
+    out
+}
+
+pub(super) fn tool_note(tool: &Tool) -> Vec<u8> {
+    let mut strings = vec![0u8];
+    let mut words = vec![2u32, 0];
+    for text in [&tool.name, &tool.version, &tool.branch, &tool.options] {
+        words.push(strings.len() as u32);
+        strings.extend(text.as_bytes());
+        strings.push(0);
+    }
+    let mut desc: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+    desc.extend(strings);
+    note(2000, &desc)
+}
+
+pub(super) fn bind(binding: Binding) -> u8 {
+    match binding {
+        Binding::Local => 0,
+        Binding::Global => 1,
+        Binding::Weak => 2,
+    }
+}
+
+/// Numbers sections and symbols, and writes the tables.
+pub(super) fn finish(mut d: Draft) -> Elf {
+    let mut names = vec![0u8];
+    for i in 0..d.parts.len() {
+        d.parts[i].section.name_offset = names.len() as u32;
+        names.extend(d.parts[i].section.name.as_bytes());
+        names.push(0);
+        let link = d.section_index(d.parts[i].link);
+        let info = match &d.parts[i].info {
+            Info::Value(n) => *n,
+            Info::Section(name) => d.section_index(name),
+            Info::Symbol(id) => d.index(*id),
+        };
+        (d.parts[i].section.link, d.parts[i].section.info) = (link, info);
+    }
+    // Room for the name of a table of extended section numbers that is not there.
+    names.extend([0; ".symtab_shndx".len() + 1]);
+    let mut strings = vec![0u8];
+    let mut symbols = vec![0u8; 24];
+    let tail: Vec<(Symbol, String)> = std::mem::take(&mut d.tail)
+        .into_iter()
+        .map(|name| (Symbol { name: name.clone(), kind: 3, ..Symbol::default() }, name))
+        .collect();
+    let mut last_local = 0;
+    for (i, (symbol, section)) in d.locals.iter().chain(&d.others).chain(&tail).enumerate() {
+        let name_offset = if symbol.name == CAP && symbol.other != 0 { 0 } else { strings.len() as u32 };
+        strings.extend(symbol.name.as_bytes());
+        strings.push(0);
+        let shndx = match section.as_str() {
+            "" => 0,
+            COMMON => 0xfff2,
+            name => d.section_index(name) as u16,
+        };
+        symbols.extend(Symbol { name_offset, shndx, ..symbol.clone() }.bytes());
+        if symbol.bind == 0 {
+            last_local = i as u32 + 1;
+        }
+    }
+    strings.extend(&d.strings);
+    for (name, data) in [(".shstrtab", names), (".strtab", strings), (".symtab", symbols)] {
+        if let Some(part) = d.part(name) {
+            part.section.data = data;
+        }
+    }
+    if let Some(part) = d.part(".symtab") {
+        part.section.info = last_local + 1;
+    }
+    let cuinfo = d.section_index(".note.nv.cuinfo");
+    let mut sections = vec![Section::default()];
+    sections.extend(d.parts.into_iter().map(|p| p.section));
+    let mut ident = [0; 16];
+    ident[..9].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0x41, 8]);
+    let header = Header {
+        ident,
+        kind: ET_EXEC,
+        machine: EM_CUDA,
+        version: 1,
+        entry: 0,
+        phoff: 0,
+        shoff: 0,
+        flags: cuinfo << 24,
+        sizes: [0x40, 0x38, 0x40],
+        shstrndx: 1,
+    };
+    let mut elf = Elf { header, sections, segments: Vec::new(), gaps: Vec::new(), len: 0 };
+    elf.lay_out(0);
+    elf
+}
