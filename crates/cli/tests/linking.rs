@@ -83,7 +83,7 @@ fn failure(tools: &Path, seed: u64, launch: &Launch) -> Option<String> {
     let mut found = Vec::new();
     for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         let who = |n: usize| ["vendor", "ours"][n];
-        let outcome = link(&tools.join("bin/nvlink"), dir.path(), [&made[0][a], &made[1][b]])
+        let outcome = link(&tools.join("bin/nvlink"), &dir, [&made[0][a], &made[1][b]])
             .and_then(|cubin| sim::run_sass(&cubin, launch, &Config::default()).map_err(|f| f.to_string()));
         match outcome {
             Ok(o) if o.buffers[1] == want => {}

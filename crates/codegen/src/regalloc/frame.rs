@@ -34,7 +34,10 @@ pub fn run(f: &mut Func) {
     let keep_r1 = over_aligned && !f.entry;
     let top = f.frame.fixed.next_multiple_of(4);
     let r1_slot = top + 4 * saved.len() as u32;
-    let size = (r1_slot + 4 * keep_r1 as u32).next_multiple_of(f.frame.align.max(8));
+    // The vendor's functions rely on a stack pointer that is a multiple of 16 where they are called (observed: 128-bit stores of
+    // outgoing arguments without masking), so frames that lie under theirs keep it so.
+    let least = if f.linkable { 16 } else { 8 };
+    let size = (r1_slot + 4 * keep_r1 as u32).next_multiple_of(f.frame.align.max(least));
     f.frame.size = size;
     let wrap = |code: Vec<Sass>| code.into_iter().map(|s| Inst { op: Op::Sass(s), loc: u32::MAX });
     let mut prologue = Vec::new();

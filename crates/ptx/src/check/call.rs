@@ -76,7 +76,7 @@ impl Checker<'_> {
                     Operand::Var { var, offset: 0 } => {
                         let have = &m.vars[var.index()];
                         have.space == Space::Param
-                            && have.size() == want.size()
+                            && (have.size() == want.size() || want.dims.contains(&None))
                             && have.dims.is_empty() == want.dims.is_empty()
                             && exact(have.ty, want.ty)
                     }

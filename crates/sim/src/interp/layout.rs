@@ -39,6 +39,9 @@ pub struct Layout {
     pub param_size: u32,
 }
 
+/// Bytes that a frame has for a parameter without a size, whatever a call passes.
+pub const OPEN_ROOM: u32 = 4096;
+
 fn up(n: u32, align: u32) -> u32 {
     n.next_multiple_of(align.max(1))
 }
@@ -49,7 +52,8 @@ pub fn layout(m: &Module, entry: FuncId, global: &mut Global) -> Layout {
     for (i, f) in m.funcs.iter().enumerate() {
         for &v in f.params.iter().chain(&f.returns) {
             let var = &m.vars[v.index()];
-            let size = var.size().min(u32::MAX as u64 / 4) as u32;
+            let open = f.kind == FuncKind::Func && var.dims.contains(&None);
+            let size = if open { OPEN_ROOM } else { var.size().min(u32::MAX as u64 / 4) as u32 };
             // Formals in registers are passed in the frame, too: see `decode`.
             if f.kind == FuncKind::Func {
                 let at = up(l.frames[i], var.align);

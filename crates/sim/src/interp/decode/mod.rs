@@ -108,10 +108,14 @@ fn gap<X>(what: impl Into<String>) -> Result<X> {
 
 impl<'a> Decoder<'a> {
     fn signature(&self, i: usize, f: &Function) -> Func {
+        let room = |v: &ptx::module::Variable| match v.dims.contains(&None) {
+            true => super::layout::OPEN_ROOM,
+            false => v.size() as u32,
+        };
         let places = |vars: &[ptx::module::VarId]| {
             vars.iter()
                 .map(|v| match self.l.places[v.index()] {
-                    Place::Frame(off) | Place::Param(off) => (off, self.m.vars[v.index()].size() as u32),
+                    Place::Frame(off) | Place::Param(off) => (off, room(&self.m.vars[v.index()])),
                     _ => (u32::MAX, 0),
                 })
                 .collect()

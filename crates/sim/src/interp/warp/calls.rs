@@ -2,6 +2,7 @@
 
 use super::memory::At;
 use super::*;
+use crate::interp::layout::OPEN_ROOM;
 
 /// Bytes that malloc gives at most at once.
 const HEAP: u64 = 1 << 28;
@@ -61,6 +62,10 @@ impl Warp {
                     self.local[i].data.resize(top as usize, 0);
                 }
                 for (&(from, size), &(to, room)) in args.iter().zip(&f.params) {
+                    if size > room && room == OPEN_ROOM {
+                        let message = format!("a list of {size} bytes for '{}', which has room for {room}", f.name);
+                        return Err(stop(FaultKind::Launch, message, i, pc));
+                    }
                     let size = size.min(room) as usize;
                     let to = (base + to) as usize;
                     match from {
