@@ -248,18 +248,29 @@ mul.wide.u32 %d2, %r13, 4; add.s64 %d1, %d1, %d2; st.global.u32 [%d1], %r0; ret;
 
 /// Runs a compiler on a file; gives what it took and what `-v` printed.
 fn compile(tool: &Path, file: &Path, arch: &str, out: &Path) -> Result<(Cost, String), String> {
-    let log = out.with_extension("log");
-    let sink = std::fs::File::create(&log).map_err(|e| e.to_string())?;
-    let mut command = Command::new(tool);
-    command.arg(format!("-arch={arch}")).args(["-v", "-fmad=false", "-o"]).arg(out).arg(file);
-    command.stdout(sink.try_clone().map_err(|e| e.to_string())?).stderr(sink);
-    let child = command.spawn().map_err(|e| format!("cannot run {}: {e}", tool.display()))?;
-    let (code, cost) = wait(child.id() as i32)?;
-    let text = std::fs::read_to_string(&log).unwrap_or_default();
+    let (code, cost, text) = compile_any(tool, file, arch, &["-fmad=false"], out)?;
     if code != 0 {
         return Err(format!("{} failed on {}:\n{text}", tool.display(), file.display()));
     }
     Ok((cost, text))
+}
+
+/// The same where it may fail; gives the exit code, too.
+pub fn compile_any(
+    tool: &Path,
+    file: &Path,
+    arch: &str,
+    options: &[&str],
+    out: &Path,
+) -> Result<(i32, Cost, String), String> {
+    let log = out.with_extension("log");
+    let sink = std::fs::File::create(&log).map_err(|e| e.to_string())?;
+    let mut command = Command::new(tool);
+    command.arg(format!("-arch={arch}")).args(options).args(["-v", "-o"]).arg(out).arg(file);
+    command.stdout(sink.try_clone().map_err(|e| e.to_string())?).stderr(sink);
+    let child = command.spawn().map_err(|e| format!("cannot run {}: {e}", tool.display()))?;
+    let (code, cost) = wait(child.id() as i32)?;
+    Ok((code, cost, std::fs::read_to_string(&log).unwrap_or_default()))
 }
 
 /// Waits for a child and asks the system what it took.
@@ -293,7 +304,7 @@ fn instructions(disassembler: &Path, cubin: &Path) -> Result<usize, String> {
 }
 
 /// The largest number behind (or, summed, before) a word in a log.
-fn number(log: &str, word: &str, behind: bool) -> u32 {
+pub fn number(log: &str, word: &str, behind: bool) -> u32 {
     let mut out = 0;
     for line in log.lines() {
         for (at, _) in line.match_indices(word) {

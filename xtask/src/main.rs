@@ -4,6 +4,7 @@ mod bench;
 mod chips;
 mod compare;
 mod conformance;
+mod corpus;
 mod gpu;
 mod instructions;
 mod isa;
@@ -37,6 +38,7 @@ usage: cargo xtask <command>
   conformance --ptx-semantics every PTX instruction up to sm_90a with the tests of its meaning
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   probe-latency [--arch sm_75,..] [--quick] [--from FOLDER] [--write] [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
+  corpus DIR                  every PTX file below a folder beside the vendor's ptxas: accepted, time, memory, code; the worst ten
   bench [PART ..]             (compiling, reading, listing, simulating) time, memory and code size beside the vendor's ptxas and nvdisasm
 ";
 
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
     let done = match args.first().map(String::as_str) {
         Some("oracle") => oracle::install().map(|_| oracle::print()),
         Some("test") => test::run(),
+        Some("corpus") => corpus::run(&args[1..]),
         Some("conformance") if args.get(1).is_some_and(|a| a == "--sass") => isa::run(&args[2..], false),
         Some("conformance") if args.get(1).is_some_and(|a| a == "--nvdisasm") => listings::run(&args[2..]),
         Some("mine-isa") => isa::run(&args[1..], true),

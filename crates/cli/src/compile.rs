@@ -39,6 +39,10 @@ pub struct Request {
     pub threads: usize,
     /// The PTX text, where lines are wanted.
     pub line_info: Option<Arc<[u8]>>,
+    /// Work that goes into the code, 0 to 3.
+    pub effort: u8,
+    /// Limit of registers of a device function, with [`Kind::Relocatable`].
+    pub max_function_registers: Option<u32>,
     /// Options for the note.
     pub options: String,
 }
@@ -75,6 +79,9 @@ pub fn compile(module: &Module, request: &Request) -> Result<Output, Vec<Diagnos
         errors_at_exit: request.errors_at_exit,
         threads: request.threads,
         line_info: request.line_info.clone(),
+        effort: request.effort,
+        max_function_registers: request.max_function_registers,
+        cancel: None,
     };
     codegen::compile::compile(module, &options)
 }

@@ -92,6 +92,8 @@ fn run(args: &[String]) -> Result<u8, String> {
         if by_sass {
             let request = Request {
                 kind: Kind::Executable,
+                effort: codegen::opt::MOST_EFFORT,
+                max_function_registers: None,
                 target,
                 fmad: true,
                 verify: false,

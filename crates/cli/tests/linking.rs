@@ -1,7 +1,8 @@
 //! Mixed linking: functions that two compilers made call each other.
 //!
 //! Random programs of two modules (`testkit::calls`) are compiled by ptxas and by us with `-c`; the vendor's linker links every
-//! pairing, and all leave the memory that the PTX interpreter leaves for the same functions in one module.
+//! pairing, and all leave the memory that the PTX interpreter leaves for the same functions in one module. So does our executable
+//! of that one module, at every level of optimization.
 
 use sim::{Arg, Config, Launch};
 use std::path::Path;
@@ -126,4 +127,93 @@ fn modules_of_two_compilers_agree() {
     });
     let failed = failed.into_inner().expect("no panic");
     assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// What the interpreter leaves of a program.
+fn expected(whole: &str, launch: &Launch) -> Vec<u8> {
+    let (m, d) = ptx::parse(whole);
+    assert!(d.is_empty(), "{d:?}");
+    sim::run_ptx(&m, launch, &Config::default()).expect("it runs").buffers[1].clone()
+}
+
+/// Executables of whole modules, with calls and without those that are inlined.
+#[test]
+fn every_level_computes_the_same() {
+    let launch = launch();
+    for seed in 1..=6 {
+        let whole = calls::program(seed).whole;
+        let want = expected(&whole, &launch);
+        let (m, _) = ptx::parse(&whole);
+        for effort in 0..=codegen::opt::MOST_EFFORT {
+            let options = codegen::Options { verify: true, effort, threads: 1, ..codegen::Options::default() };
+            let made = codegen::compile(&m, &options).unwrap_or_else(|d| panic!("program {seed}, {effort}: {d:?}"));
+            let got = sim::run_sass(&made.cubin, &launch, &Config::default());
+            let got = got.unwrap_or_else(|f| panic!("program {seed}, {effort}: {f}"));
+            assert!(got.buffers[1] == want, "program {seed} at {effort} computes something else");
+        }
+    }
+}
+
+/// The bytes are the same with any number of threads, of executables and of relocatable files.
+#[test]
+fn threads_change_nothing() {
+    let (m, _) = ptx::parse(&calls::program(5).whole);
+    for kind in [codegen::pipeline::Kind::Executable, codegen::pipeline::Kind::Relocatable] {
+        let made = |threads| {
+            let options = codegen::Options { kind, threads, ..codegen::Options::default() };
+            codegen::compile(&m, &options).expect("it compiles").cubin
+        };
+        let one = made(1);
+        for threads in [0, 2, 3, 16] {
+            assert!(made(threads) == one, "{threads} threads give other bytes");
+        }
+    }
+}
+
+/// A compilation that nobody wants any more ends with an error.
+#[test]
+fn a_compilation_can_be_cancelled() {
+    let (m, _) = ptx::parse(&calls::program(5).whole);
+    for kind in [codegen::pipeline::Kind::Executable, codegen::pipeline::Kind::Relocatable] {
+        let cancel = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let options = codegen::Options { kind, cancel: Some(cancel), ..codegen::Options::default() };
+        let errors = codegen::compile(&m, &options).expect_err("it was cancelled");
+        assert_eq!(errors[0].message, "the compilation was cancelled");
+    }
+}
+
+/// nvcc with ours in the place of its own ptxas makes relocatable files that its linker links.
+#[test]
+fn nvcc_links_what_ours_compiles() {
+    use std::os::unix::fs::symlink;
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let dir = Scratch::new("nvcc-rdc");
+    let bin = dir.join("bin");
+    std::fs::create_dir(&bin).expect("a folder");
+    for entry in std::fs::read_dir(oracle.join("bin")).expect("readable").flatten() {
+        let place = bin.join(entry.file_name());
+        match entry.file_name().to_str() {
+            Some("ptxas") => symlink(env!("CARGO_BIN_EXE_ptxas"), place).expect("a link"),
+            // It looks for the other programs beside itself.
+            Some("nvcc" | "nvcc.profile") => drop(std::fs::copy(entry.path(), place).expect("a copy")),
+            _ => symlink(entry.path(), place).expect("a link"),
+        }
+    }
+    let program = calls::program(11);
+    let mut files: Vec<Vec<u8>> = Vec::new();
+    for (name, text) in ["m0", "m1"].iter().zip(&program.modules) {
+        let (from, to) = (dir.join(format!("{name}.ptx")), dir.join(format!("{name}.cubin")));
+        std::fs::write(&from, text).expect("writable");
+        let mut nvcc = Command::new(bin.join("nvcc"));
+        let done = nvcc.args(["-arch=sm_90", "-rdc=true", "-cubin"]).arg(&from).arg("-o").arg(&to).output();
+        let done = done.expect("nvcc runs");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let bytes = std::fs::read(&to).expect("a file");
+        assert!(bytes.windows(9).any(|w| w == b"Sassafras"), "another ptxas made it");
+        files.push(bytes);
+    }
+    let linked = link(&oracle.join("bin/nvlink"), &dir, [&files[0], &files[1]]).expect("it links");
+    let launch = launch();
+    let got = sim::run_sass(&linked, &launch, &Config::default()).expect("it runs");
+    assert!(got.buffers[1] == expected(&program.whole, &launch));
 }

@@ -26,6 +26,10 @@ pub struct BackendOptions {
     pub verify: bool,
     /// Keep the text form after this pass (`isel`, `prepass`, `regalloc`, `postpass`) in [`Code::dumps`].
     pub print_after: Option<String>,
+    /// Leave out what only makes better code.
+    pub plain: bool,
+    /// As [`crate::Options::cancel`].
+    pub cancel: Option<std::sync::Arc<std::sync::atomic::AtomicBool>>,
 }
 
 /// Compiles a kernel.
@@ -59,8 +63,13 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
             }
             Ok(())
         };
+        if options.cancel.as_ref().is_some_and(|c| c.load(std::sync::atomic::Ordering::Relaxed)) {
+            return Err(Diagnostic::new(diag::Severity::Fatal, "the compilation was cancelled"));
+        }
         after("isel", &f, true)?;
-        prepass::run(&mut f, sm);
+        if !options.plain {
+            prepass::run(&mut f, sm);
+        }
         after("prepass", &f, true)?;
         let stats = regalloc::run(&mut f, options.verify)?;
         spills.0 += stats.spill_loads;
@@ -70,7 +79,9 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
             frame::begin_entry(&mut f, bank0.stack, once);
         }
         after("regalloc", &f, false)?;
-        ifconvert::run(&mut f);
+        if !options.plain {
+            ifconvert::run(&mut f);
+        }
         after("ifconvert", &f, false)?;
         warpgroup::run(&mut f);
         if f.linkable

@@ -202,7 +202,10 @@ pub(crate) fn function(
     options: &Options,
 ) -> Result<Compiled, Vec<Diagnostic>> {
     let f = &m.funcs[entry.index()];
-    let bounds = Bounds::of(&f.directives, options);
+    let mut bounds = Bounds::of(&f.directives, options);
+    if let (FuncKind::Func, Some(n)) = (f.kind, options.max_function_registers) {
+        bounds.max_registers = n.clamp(24, 255);
+    }
     let mut watch = Watch::new(options);
     let selected = pipeline::select(m, entry, layout, options, bounds.max_gprs(), &mut watch)?;
     let program = selected.program;
@@ -218,7 +221,12 @@ pub(crate) fn function(
         ]);
     }
     let input = BackendInput { functions: selected.funcs, table: program.table.clone() };
-    let back = BackendOptions { verify: options.verify, print_after: options.print_after.clone() };
+    let back = BackendOptions {
+        verify: options.verify,
+        print_after: options.print_after.clone(),
+        plain: options.effort == 0,
+        cancel: options.cancel.clone(),
+    };
     let code = backend::compile(input, options.target, &back)?;
     let mut dumps = watch.printed;
     dumps.extend(code.dumps.iter().map(|(pass, text)| format!("# after {pass}\n{text}")));

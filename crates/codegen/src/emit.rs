@@ -453,3 +453,55 @@ fn deepest(functions: &[Ready], table: &[u32]) -> Option<u32> {
     let n = functions.len();
     depth(0, functions, table, &mut vec![0; n], &mut vec![0; n])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(insts: Vec<Sass>) -> Vec<LinearBlock> {
+        let insts = insts.into_iter().map(|s| Inst { op: Op::Sass(s), loc: u32::MAX }).collect();
+        vec![LinearBlock { id: 0, insts, succs: vec![], table: vec![] }]
+    }
+
+    fn set(r: u8, n: i64) -> Sass {
+        Sass::new(F::MOV_I).with(S::Rd, Reg::r(r)).with(S::Rb, Operand::imm(n))
+    }
+
+    /// The immediate of the instruction at this place of the code.
+    fn immediate(code: &Code, at: usize) -> i64 {
+        let sass::codec::Decoded::Known(i) = sass::codec::decode(code.words[at], 90) else { panic!("unknown") };
+        match i.get(S::Rb).map(|o| o.value) {
+            Some(Value::Imm(n)) => n,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What sets the return address is found though other instructions, and other settings of other registers, stand between.
+    #[test]
+    fn the_return_address_is_that_behind_the_call() {
+        let to = Operand { value: Value::Target(FUNCTION + 1), ..Operand::imm(0) };
+        let call = Sass::new(F::CALL_REL).with(S::Target, to);
+        let kernel = block(vec![set(20, 7), set(20, 0), Sass::new(F::NOP), set(4, 9), Sass::new(F::NOP), call]);
+        let callee = block(vec![Sass::new(F::RET_REL).with(S::Ra, Reg::r(20)).with(S::Target, to)]);
+        let ready = |name: &str, blocks| Ready { name: name.into(), blocks, ..Ready::default() };
+        let code = run(vec![ready("k", kernel), ready("f", callee)], &[], 90).unwrap();
+        assert_eq!([0, 1, 3].map(|at| immediate(&code, at)), [7, 0x60, 9]);
+    }
+
+    /// In a function that is linked by name both halves are relocated against the function, as is the callee.
+    #[test]
+    fn names_become_relocations() {
+        let refs = vec![Ref { symbol: Symbol::Function(3), kind: link::CALL, addend: 0 }];
+        let call = Sass::new(F::CALL_ABS).with(S::Addr, link::immediate(0));
+        let [lo, hi] = link::RETURN;
+        let blocks = block(vec![set(20, lo), Sass::new(F::NOP), set(21, hi), call]);
+        let ready = Ready { name: "f".into(), blocks, linkable: true, refs, ..Ready::default() };
+        let code = run(vec![ready], &[], 90).unwrap();
+        let mut list: Vec<_> = code.relocs.iter().map(|r| (r.offset, r.to.kind, r.to.symbol, r.to.addend)).collect();
+        list.sort_by_key(|r| r.0);
+        let back = |offset, kind| (offset, kind, Symbol::Own, 0x40);
+        let callee = (0x30, link::CALL, Symbol::Function(3), 0);
+        assert_eq!(list, [back(0, link::ABS32_LO), back(0x20, link::ABS32_HI), callee]);
+        assert_eq!([0, 2].map(|at| immediate(&code, at)), [0, 0]);
+    }
+}

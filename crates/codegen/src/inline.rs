@@ -3,8 +3,9 @@
 use crate::ir::{Block, BlockData, Def, Edge, Func, Inst, InstId, Term, Value};
 
 /// Puts a copy of `callee` in the place of instruction number `at` of block `block`, whose arguments become the callee's
-/// parameters and whose results become what it returns. The block is split; the rest of it ends up in the returned block.
-pub fn inline(f: &mut Func, block: Block, at: usize, callee: &Func) -> Block {
+/// parameters and whose results become what it returns. The block is split; the rest of it ends up in the returned block. With
+/// `own_places` the copy keeps its places in the text; otherwise it has the call's.
+pub fn inline(f: &mut Func, block: Block, at: usize, callee: &Func, own_places: bool) -> Block {
     let id = f.blocks[block.index()].insts[at];
     let call = f.inst(id).clone();
     let rest = f.new_block();
@@ -37,7 +38,8 @@ pub fn inline(f: &mut Func, block: Block, at: usize, callee: &Func) -> Block {
                 results.push(v);
             }
             // Arguments are filled in below: a use may stand before its definition in block order.
-            f.insts.push(Inst { results, loc: call.loc, ..inst.clone() });
+            let loc = if own_places { inst.loc } else { call.loc };
+            f.insts.push(Inst { results, loc, ..inst.clone() });
             f.blocks[base as usize + b].insts.push(new_id);
         }
     }
@@ -82,7 +84,7 @@ mod tests {
         )
         .unwrap();
         let mut f = funcs[0].clone();
-        let rest = inline(&mut f, Block(0), 1, &funcs[1]);
+        let rest = inline(&mut f, Block(0), 1, &funcs[1], false);
         verify::verify(&f).unwrap();
         assert_eq!(f.blocks[rest.index()].params.len(), 1);
         assert_eq!(f.blocks.len(), 5);

@@ -115,7 +115,8 @@ fn plain_variable(m: &Module, v: VarId) -> image::Variable {
 /// # Errors
 /// An initialiser that the image cannot hold, with its place.
 pub fn image_variables(m: &Module, taken: &[FuncId]) -> Result<Vec<image::Variable>, Diagnostic> {
-    let number = |f: FuncId| taken.iter().position(|&g| g == f).map_or(0, |i| 8 * (i as u64 + 1));
+    let number =
+        |f: FuncId| taken.iter().position(|&g| g == crate::lower::call::target(m, f)).map_or(0, |i| 8 * (i as u64 + 1));
     let name = |v: VarId| m.vars[v.index()].name.clone();
     listed(m).into_iter().map(|v| content(m, v, Some(&number), &name)).collect()
 }

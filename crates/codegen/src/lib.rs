@@ -13,6 +13,7 @@ pub mod emit;
 pub mod expand;
 pub mod ifconvert;
 pub mod inline;
+pub mod inliner;
 pub mod ir;
 pub mod isel;
 pub mod layout;

@@ -105,6 +105,8 @@ pub struct Inst {
 
 /// A machine operation.
 #[derive(Clone, Debug, PartialEq)]
+// Nearly all of them are the large ones: a box would only add a step to each.
+#[allow(clippy::large_enum_variant)]
 pub enum Op {
     /// A SASS instruction.
     Sass(sass::inst::Inst),

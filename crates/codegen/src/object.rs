@@ -8,7 +8,9 @@ use crate::pipeline::Options;
 use cubin::image::{self, Datum, Extern, ExternKind, Memory, Object, Text, TextReloc};
 use diag::{Diagnostic, Severity};
 use ptx::isa::Op;
-use ptx::module::{Body, FuncId, FuncKind, InitValue, Item, Linkage, Module, Operand, Table, VarId, Variable};
+use ptx::module::{
+    Body, Directive, FuncId, FuncKind, InitValue, Item, Linkage, Module, Operand, Table, VarId, Variable,
+};
 use ptx::types::Space;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -18,6 +20,12 @@ use rustc_hash::FxHashSet;
 /// # Errors
 /// As [`crate::compile`]; what is declared and not defined is no error.
 pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
+    let preserve =
+        |d: &Directive| matches!(d, Directive::Other(word, _) if word.trim_start_matches('.') == "abi_preserve");
+    if let Some(f) = m.funcs.iter().find(|f| f.directives.iter().any(preserve)) {
+        let message = format!("'.abi_preserve' of function '{}' in a relocatable module is not supported yet", f.name);
+        return Err(vec![Diagnostic::error(message).at(f.span)]);
+    }
     let layout = Layout::relocatable(m);
     let order = order(m, &options.entries);
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));

@@ -2,10 +2,11 @@
 
 use crate::layout::Layout;
 use crate::lower::{self, Program};
-use crate::{converge, expand, ir, isel, mir, opt};
+use crate::{converge, expand, inliner, ir, isel, mir, opt};
 use diag::{Diagnostic, Severity};
 use ptx::module::{FuncId, Module};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What comes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -46,6 +47,12 @@ pub struct Options {
     pub errors_at_exit: bool,
     /// Most threads that compile functions beside each other; 0 for what the machine has. The output is the same.
     pub threads: usize,
+    /// How much work goes into the code, 0 to [`opt::MOST_EFFORT`]: at 0 nothing is inlined and next to nothing optimized.
+    pub effort: u8,
+    /// Registers of a device function of a relocatable file, at most; it goes before `max_registers`.
+    pub max_function_registers: Option<u32>,
+    /// Set by whoever does not want the result any more: compilation ends at the next pass or function, with an error.
+    pub cancel: Option<Arc<AtomicBool>>,
     /// The PTX text, where the output shall say which line each instruction comes from.
     pub line_info: Option<Arc<[u8]>>,
 }
@@ -66,7 +73,25 @@ impl Default for Options {
             entries: Vec::new(),
             errors_at_exit: false,
             threads: 0,
+            effort: opt::MOST_EFFORT,
+            max_function_registers: None,
+            cancel: None,
             line_info: None,
+        }
+    }
+}
+
+impl Options {
+    /// The error that ends a compilation that nobody wants any more.
+    ///
+    /// # Errors
+    /// If it was cancelled.
+    pub fn go_on(&self) -> Result<(), Diagnostic> {
+        match &self.cancel {
+            Some(c) if c.load(Ordering::Relaxed) => {
+                Err(Diagnostic::new(Severity::Fatal, "the compilation was cancelled"))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -128,13 +153,23 @@ pub fn select(
     let mut program = lower::lower(m, entry, layout)?;
     let mut funcs = Vec::new();
     let mut list = std::mem::take(&mut program.funcs);
+    if options.effort > 0 && list.len() > 1 {
+        let kept = inliner::run(&mut list, &mut program.table);
+        program.ids = kept.into_iter().map(|n| program.ids[n]).collect();
+        list.iter().for_each(|f| watch.ir("inline", f));
+    }
     for f in &mut list {
+        options.go_on().map_err(|e| vec![e])?;
         watch.ir("lower", f);
         opt::params::run(f);
         watch.ir("params", f);
         expand::run(f);
         watch.ir("expand", f);
-        opt::run(f, options.fmad, &mut |pass, f| watch.ir(pass, f));
+        opt::run(f, options.effort, options.fmad, &mut |pass, f| {
+            watch.ir(pass, f);
+            options.go_on().is_ok()
+        });
+        options.go_on().map_err(|e| vec![e])?;
         let convergence = converge::run(f);
         watch.ir("converge", f);
         if let Some(b) = &watch.broken {

@@ -17,7 +17,7 @@ fn try_one(functions: Vec<Func>, table: Vec<u32>) -> Result<codegen::emit::Code,
             return Err("the text form does not come back".into());
         }
     }
-    let how = BackendOptions { verify: true, print_after: None };
+    let how = BackendOptions { verify: true, ..BackendOptions::default() };
     compile(BackendInput { functions, table }, sm_90, &how).map_err(|e| e[0].message.clone())
 }
 

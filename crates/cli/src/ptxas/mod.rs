@@ -112,6 +112,11 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         Ok(n) => n,
         Err(message) => return fatal(&message),
     };
+    let limit = parsed.get("device-function-maxrregcount");
+    let function_registers = match limit.map(|t| max_registers(t, gpu, quiet)).transpose() {
+        Ok(n) => n,
+        Err(message) => return fatal(&message.replace("maxrregcount", "device-function-maxrregcount")),
+    };
     if parsed.has("extensible-whole-program") {
         return fatal("Compilation to an extensible whole program (-ewp) is not supported yet");
     }
@@ -163,6 +168,8 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         errors_at_exit: parsed.has("make-errors-visible-at-exit"),
         threads: parsed.get("split-compile").and_then(|n| n.parse().ok()).unwrap_or(0),
         line_info: line_info.then(|| text.as_slice().into()),
+        effort: more::effort(parsed),
+        max_function_registers: function_registers,
         options: note(parsed),
     };
     let output = match compile::compile(&module, &request) {

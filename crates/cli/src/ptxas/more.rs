@@ -33,6 +33,22 @@ pub fn caches(parsed: &Parsed) -> Result<(Caches, Vec<String>), String> {
     Ok((out, warnings))
 }
 
+/// How much work goes into the code: `--opt-level`, and how much less `--Ofast-compile` and
+/// `--allow-expensive-optimizations=false` want. From level 2 on the vendor's levels make the same code, and so do ours.
+pub fn effort(parsed: &Parsed) -> u8 {
+    let level = match parsed.get("opt-level").and_then(|n| n.parse::<u32>().ok()) {
+        Some(n @ (0 | 1)) => n as u8,
+        _ => codegen::opt::MOST_EFFORT,
+    };
+    let fast = match parsed.get("Ofast-compile") {
+        Some("max") => 1,
+        Some("min" | "mid") => 2,
+        _ => codegen::opt::MOST_EFFORT,
+    };
+    let cheap = if parsed.is("allow-expensive-optimizations", true) { codegen::opt::MOST_EFFORT } else { 2 };
+    level.min(fast).min(cheap)
+}
+
 /// Gives them to the module.
 pub fn cache_operators(m: &mut Module, [load, store]: Caches) {
     if load.is_some() || store.is_some() {

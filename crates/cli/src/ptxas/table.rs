@@ -6,9 +6,9 @@ use crate::options::{Kind, Opt};
 /// Every option, in the order of help.
 #[rustfmt::skip]
 pub static OPTIONS: [Opt; 65] = [
-    no("Ofast-compile", "Ofc", Choice(&["0", "min", "mid", "max"]), "<0|min|mid|max>",
+    on("Ofast-compile", "Ofc", Choice(&["0", "min", "mid", "max"]), "<0|min|mid|max>",
         "How much speed of the code to give up for speed of compilation.", "'0'"),
-    no("allow-expensive-optimizations", "allow-expensive-optimizations", Bool, "<true|false>",
+    on("allow-expensive-optimizations", "allow-expensive-optimizations", Bool, "<true|false>",
         "Whether optimizations may take much time and memory; on from level 2.", ""),
     no("apply-controls", "apply-controls", Text, "<file>",
         "A file with options for single parts of the compiler.", ""),
@@ -24,7 +24,7 @@ pub static OPTIONS: [Opt; 65] = [
         "Cache operator of stores that have none.", ""),
     no("device-debug", "g", Flag, "",
         "Make debug information, and code that a debugger can follow.", ""),
-    no("device-function-maxrregcount", "func-maxrregcount", Text, "<archmax/archmin/N>",
+    on("device-function-maxrregcount", "func-maxrregcount", Text, "<archmax/archmin/N>",
         "With -c: the most registers of a device function; it goes before -maxrregcount.", ""),
     no("device-stack-protector", "device-stack-protector", Bool, "<true|false>",
         "Guard stack frames by canaries.", "false"),
@@ -80,8 +80,8 @@ pub static OPTIONS: [Opt; 65] = [
         "Most registers a thread. Fewer than the calling convention needs (24) are raised to that.", ""),
     on("minnctapersm", "minnctapersm", Number, "<N>",
         "Fewest blocks a multiprocessor shall hold, for entries without .minnctapersm.", ""),
-    no("opt-level", "O", Level, "<N>",
-        "Level of optimization. Every level gives the code of the highest one yet.", "3"),
+    on("opt-level", "O", Level, "<N>",
+        "Level of optimization; 2 and above are the same.", "3"),
     no("optimize-float-atomics", "opt-fp-atomics", Flag, "",
         "Optimize atomic operations of floating-point numbers where the result may change.", ""),
     on("options-file", "optf", List, "<file>,...",

@@ -82,7 +82,7 @@ fn lower(file: usize, rnd: Rnd) -> Vec<Func> {
             let mut program = crate::lower::lower(&m, ptx::module::FuncId(id as u32), &layout).expect("it lowers");
             let mut f = program.funcs.swap_remove(0);
             super::run(&mut f);
-            crate::opt::run(&mut f, false, &mut |_, _| {});
+            crate::opt::run(&mut f, crate::opt::MOST_EFFORT, false, &mut |_, _| true);
             f
         })
         .collect()

@@ -93,7 +93,7 @@ fn inline_last_call(f: &mut Func, block: Block, routine: builtins::Routine, rest
     let at = insts.iter().rposition(|&i| f.inst(i).op == Op::Call && f.inst(i).imm == -1);
     f.blocks[block.index()].insts.extend(rest);
     if let Some(at) = at {
-        inline(f, block, at, builtins::body(routine));
+        inline(f, block, at, builtins::body(routine), false);
     }
 }
 

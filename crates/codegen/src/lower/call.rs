@@ -8,7 +8,9 @@ use super::{Lower, Res, unsupported};
 use crate::ir::{Attr, CallSite, Mem, MemSpace, Op, Term, Ty, Value};
 use diag::{Diagnostic, Span};
 use ptx::isa::Op as P;
-use ptx::module::{AddressBase, Body, FuncId, FuncKind, InitValue, Inst, Module, Operand, RegId, Stmt, Table, VarId};
+use ptx::module::{
+    AddressBase, Body, FuncId, FuncKind, InitValue, Inst, Item, Module, Operand, RegId, Stmt, Table, VarId,
+};
 use ptx::types::{ScalarType as T, Space};
 
 /// What a kernel reaches.
@@ -43,6 +45,18 @@ impl Reach {
     }
 }
 
+/// The function that a name means: itself, or what it is another name of.
+pub fn target(m: &Module, f: FuncId) -> FuncId {
+    if m.funcs[f.index()].body.is_some() {
+        return f;
+    }
+    let aliases = m
+        .items
+        .iter()
+        .filter_map(|i| if let Item::Alias { alias, target, .. } = i { Some((alias, target)) } else { None });
+    aliases.filter(|a| *a.0 == f).map(|a| *a.1).next().unwrap_or(f)
+}
+
 /// Every function of the module whose address is taken, in code or in an initialiser; sorted.
 pub fn address_taken(m: &Module) -> Vec<FuncId> {
     let mut taken = Vec::new();
@@ -61,6 +75,7 @@ pub fn address_taken(m: &Module) -> Vec<FuncId> {
         }
     }
     taken.retain(|f| m.funcs[f.index()].kind == FuncKind::Func);
+    taken.iter_mut().for_each(|f| *f = target(m, *f));
     taken.sort_unstable();
     taken.dedup();
     taken
@@ -93,6 +108,7 @@ pub fn reachable(m: &Module, entry: FuncId) -> Reach {
             }
         }
         for g in callees {
+            let g = target(m, g);
             if m.funcs[g.index()].body.is_none() {
                 if !r.externs.contains(&g) {
                     r.externs.push(g);
@@ -437,6 +453,8 @@ impl Lower<'_, '_> {
     /// Parameters and results of what a call names: the callee's own, or the prototype's.
     fn callee(&self, x: &Inst) -> Res<(Option<FuncId>, Vec<VarId>, Vec<VarId>)> {
         if let Some(Operand::Func(f)) = x.operands.get(1) {
+            let named = *f;
+            let f = &if self.cx.layout.relocatable { named } else { target(self.m, named) };
             let g = &self.m.funcs[f.index()];
             if g.body.is_none() && !self.cx.layout.externs.contains(f) && !self.cx.layout.relocatable {
                 return Err(Diagnostic::new(diag::Severity::Fatal, format!("Unresolved extern function '{}'", g.name)));

@@ -126,7 +126,7 @@ impl Lower<'_, '_> {
         if self.cx.layout.relocatable {
             return Ok(self.with_imm(Op::FuncAddr, f.0 as i64, Ty::B64));
         }
-        match self.cx.reach.pointer(f) {
+        match self.cx.reach.pointer(super::call::target(self.m, f)) {
             Some(p) => Ok(self.konst(Ty::B64, p)),
             None => unsupported(format!("the address of function '{}'", self.m.funcs[f.index()].name), span),
         }

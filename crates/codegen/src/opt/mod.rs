@@ -13,26 +13,41 @@ pub mod simplify;
 
 use crate::ir::{Func, Value};
 
-/// Runs the passes in their order. `fmad`: multiplications and additions without explicit rounding may be fused.
-/// `watch` is called after each pass with its name.
-pub fn run(f: &mut Func, fmad: bool, watch: &mut dyn FnMut(&str, &Func)) {
-    let mut step = |name: &str, f: &mut Func, pass: &dyn Fn(&mut Func)| {
-        pass(f);
-        watch(name, f);
-    };
-    step("params", f, &params::run);
-    step("blocks", f, &blocks::run);
-    step("gvn", f, &gvn::run);
-    step("dce", f, &dce::run);
-    if fmad {
-        step("contract", f, &contract::run);
+/// All passes.
+pub const MOST_EFFORT: u8 = 3;
+
+/// A pass: its name, the least effort that runs it, itself.
+type Pass = (&'static str, u8, fn(&mut Func));
+
+/// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
+/// do not depend on it.
+const PASSES: [Pass; 11] = [
+    ("params", 0, params::run),
+    ("blocks", 1, blocks::run),
+    ("gvn", 1, gvn::run),
+    ("dce", 0, dce::run),
+    (CONTRACT, 0, contract::run),
+    ("blocks", 1, blocks::run),
+    ("params", 1, params::run),
+    ("preheaders", 3, blocks::preheaders),
+    ("licm", 3, licm::run),
+    ("gvn", 2, gvn::run),
+    ("dce", 1, dce::run),
+];
+
+const CONTRACT: &str = "contract";
+
+/// Runs the passes that `effort` (0 to [`MOST_EFFORT`]) allows, in their order. `fmad`: multiplications and additions without
+/// explicit rounding may be fused. `watch` is called after each pass with its name, and ends the work by `false`.
+pub fn run(f: &mut Func, effort: u8, fmad: bool, watch: &mut dyn FnMut(&str, &Func) -> bool) {
+    for (name, least, pass) in PASSES {
+        if effort >= least && (fmad || name != CONTRACT) {
+            pass(f);
+            if !watch(name, f) {
+                return;
+            }
+        }
     }
-    step("blocks", f, &blocks::run);
-    step("params", f, &params::run);
-    step("preheaders", f, &blocks::preheaders);
-    step("licm", f, &licm::run);
-    step("gvn", f, &gvn::run);
-    step("dce", f, &dce::run);
 }
 
 /// Follows replacements to their end.

@@ -1,0 +1,163 @@
+//! Any folder of PTX beside the vendor's newest ptxas: what is accepted, what compiling takes, what comes out.
+//!
+//! Cycles are an estimate from the code alone, as there are no launches: the stall counts of all instructions, each as often as ten
+//! times for every loop around it (a branch backward and what it encloses, up to three deep). Waits on scoreboards count nothing.
+
+use crate::bench::{Cost, compile_any, number};
+use crate::{oracle, root, test};
+use cubin::elf::Elf;
+use sass::inst::Value;
+use std::path::{Path, PathBuf};
+
+/// Files that are listed at the end for each figure.
+const WORST: usize = 10;
+
+/// What a compiler made of a file.
+#[derive(Clone, Copy, Default)]
+struct Made {
+    cost: Cost,
+    instructions: f64,
+    registers: f64,
+    spills: f64,
+    cycles: f64,
+}
+
+/// Measures the folder `args[0]`.
+pub fn run(args: &[String]) -> Result<(), String> {
+    let [folder] = args else { return Err("usage: cargo xtask corpus DIR".into()) };
+    let mut files = Vec::new();
+    collect(Path::new(folder), &mut files).map_err(|e| format!("{folder}: {e}"))?;
+    files.sort();
+    if files.is_empty() {
+        return Err(format!("{folder} holds no .ptx"));
+    }
+    let vendor = oracle::tool("ptxas")?;
+    test::cargo(&["build", "--release", "--quiet", "-p", "sassafras"])?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let ours = target.join("release/ptxas");
+    let work = target.join("corpus");
+    std::fs::create_dir_all(&work).map_err(|e| e.to_string())?;
+    let mut rows: Vec<(String, [Made; 2])> = Vec::new();
+    let (mut refused, mut gained) = (Vec::new(), Vec::new());
+    let mut neither = 0;
+    for file in &files {
+        let name = file.strip_prefix(folder).unwrap_or(file).display().to_string();
+        let text = String::from_utf8_lossy(&std::fs::read(file).map_err(|e| e.to_string())?).into_owned();
+        let arch = testkit::oracle::arch(&text);
+        let mut made = [None, None];
+        let mut why = String::new();
+        for (slot, (tool, more)) in made.iter_mut().zip([(&vendor, &[][..]), (&ours, &["--verify"][..])]) {
+            let out = work.join("k.cubin");
+            let (code, cost, log) = compile_any(tool, file, arch, more, &out)?;
+            if code == 0 {
+                let mut m = measure(&out, &log)?;
+                m.cost = cost;
+                *slot = Some(m);
+            } else {
+                why = log.lines().find(|l| l.contains("error") || l.contains("fatal")).unwrap_or(&log).to_string();
+            }
+        }
+        match made {
+            [Some(v), Some(o)] => rows.push((name, [v, o])),
+            [Some(_), None] => refused.push((name, why)),
+            [None, Some(_)] => gained.push(name),
+            [None, None] => neither += 1,
+        }
+    }
+    println!(
+        "{} files: accepted by both {}, by the vendor's tool alone {}, by ours alone {}, by neither {neither}",
+        files.len(),
+        rows.len(),
+        refused.len(),
+        gained.len()
+    );
+    for (name, why) in &refused {
+        println!("refused: {name}: {why}");
+    }
+    for name in &gained {
+        println!("accepted by ours alone: {name}");
+    }
+    if rows.is_empty() {
+        return if refused.is_empty() { Ok(()) } else { Err("nothing that the vendor's tool accepts compiles".into()) };
+    }
+    type Figure = (&'static str, fn(&Made) -> f64);
+    const FIGURES: [Figure; 6] = [
+        ("CPU s", |m| m.cost.cpu),
+        ("peak KiB", |m| m.cost.kib as f64),
+        ("instructions", |m| m.instructions),
+        ("registers", |m| m.registers),
+        ("spill bytes", |m| m.spills),
+        ("static cycles", |m| m.cycles),
+    ];
+    println!("{:<14} {:>14} {:>14} {:>7} {:>14}", "sum", "vendor", "ours", "ratio", "geometric mean");
+    for (what, of) in FIGURES {
+        let sum = |i: usize| rows.iter().map(|r| of(&r.1[i])).sum::<f64>();
+        let logs: Vec<f64> = rows.iter().map(|r| ratio(of(&r.1[1]), of(&r.1[0])).ln()).collect();
+        let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+        println!("{what:<14} {:>14.2} {:>14.2} {:>7.3} {mean:>14.3}", sum(0), sum(1), ratio(sum(1), sum(0)));
+    }
+    for (what, of) in FIGURES {
+        let mut list: Vec<(f64, &str, f64, f64)> =
+            rows.iter().map(|(n, m)| (ratio(of(&m[1]), of(&m[0])), n.as_str(), of(&m[0]), of(&m[1]))).collect();
+        list.sort_by(|a, b| b.0.total_cmp(&a.0));
+        println!("worst by {what}:");
+        for (r, name, v, o) in list.iter().take(WORST) {
+            println!("  {r:>8.3}  vendor {v:>12.2}  ours {o:>12.2}  {name}");
+        }
+    }
+    if refused.is_empty() { Ok(()) } else { Err(format!("{} files are refused", refused.len())) }
+}
+
+/// One more than each, so that nothing is divided by zero, where the vendor's figure is 0.
+fn ratio(ours: f64, vendor: f64) -> f64 {
+    if vendor > 0.0 && ours > 0.0 { ours / vendor } else { (ours + 1.0) / (vendor + 1.0) }
+}
+
+/// The PTX files below a folder.
+fn collect(dir: &Path, out: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            collect(&path, out)?;
+        } else if path.extension().is_some_and(|e| e == "ptx") {
+            out.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn measure(file: &Path, log: &str) -> Result<Made, String> {
+    let elf = Elf::read(&std::fs::read(file).map_err(|e| e.to_string())?).map_err(|d| d.message)?;
+    let mut made = Made {
+        registers: number(log, "Used ", true) as f64,
+        spills: number(log, " bytes spill", false) as f64,
+        ..Made::default()
+    };
+    for s in elf.sections.iter().filter(|s| s.name.starts_with(".text.")) {
+        let words = s.data.chunks_exact(16).filter_map(|c| Some(u128::from_le_bytes(c.try_into().ok()?)));
+        let code: Vec<_> = words.map(|w| sass::codec::decode(w, elf.sm())).collect();
+        let mut depth = vec![0u32; code.len()];
+        for (at, d) in code.iter().enumerate() {
+            let sass::codec::Decoded::Known(i) = d else { continue };
+            if i.form().mnemonic != "BRA" {
+                continue;
+            }
+            let to = i.operands.iter().find_map(|o| if let Value::Target(d) = o.value { Some(d) } else { None });
+            if let Some(to) = to.and_then(|d| usize::try_from(at as i64 + 1 + d.div_euclid(16)).ok())
+                && to < at
+            {
+                depth[to..=at].iter_mut().for_each(|n| *n += 1);
+            }
+        }
+        for (d, depth) in code.iter().zip(depth) {
+            if let sass::codec::Decoded::Known(i) = d
+                && i.form().mnemonic != "NOP"
+            {
+                made.instructions += 1.0;
+                made.cycles += f64::from(i.ctrl.stall.max(1)) * 10f64.powi(depth.min(3) as i32);
+            }
+        }
+    }
+    Ok(made)
+}
