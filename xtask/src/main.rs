@@ -8,6 +8,7 @@ mod corpus;
 mod gpu;
 mod instructions;
 mod isa;
+mod linking;
 mod listings;
 mod oracle;
 mod probe;
@@ -35,6 +36,7 @@ usage: cargo xtask <command>
   conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
   conformance --instructions [OPCODE,..]
                               every instruction that computes of registers by three witnesses
+  conformance --linking [FROM..TO] random programs whose functions two compilers made, linked in every pairing
   conformance --ptx-semantics every PTX instruction up to sm_90a with the tests of its meaning
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   probe-latency [--arch sm_75,..] [--quick] [--from FOLDER] [--write] [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
     let done = match args.first().map(String::as_str) {
         Some("oracle") => oracle::install().map(|_| oracle::print()),
         Some("test") => test::run(),
+        Some("conformance") if args.get(1).is_some_and(|a| a == "--linking") => linking::run(&args[2..]),
         Some("corpus") => corpus::run(&args[1..]),
         Some("conformance") if args.get(1).is_some_and(|a| a == "--sass") => isa::run(&args[2..], false),
         Some("conformance") if args.get(1).is_some_and(|a| a == "--nvdisasm") => listings::run(&args[2..]),
