@@ -1,4 +1,4 @@
-//! Mixed linking, as long as wanted: the test of `crates/cli/tests/linking.rs` over many programs.
+//! Mixed linking, as long as wanted: the test of `crates/cli/tests/mixed_linking.rs` over many programs.
 
 use crate::test;
 
@@ -12,6 +12,6 @@ pub fn run(args: &[String]) -> Result<(), String> {
         [range] => range,
         _ => return Err("usage: cargo xtask conformance --linking [FROM..TO]".into()),
     };
-    let command = ["test", "--release", "-p", "sassafras", "--test", "linking", "modules_of_two_compilers_agree"];
+    let command = ["test", "--release", "-p", "sassafras", "--test", "mixed_linking", "modules_of_two_compilers_agree"];
     test::cargo_with(&command, &[("SASSAFRAS_SEEDS", range)])
 }
