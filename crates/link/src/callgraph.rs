@@ -27,8 +27,11 @@ pub(crate) struct Graph<'a> {
     pub aliases: Vec<(SymbolId, SymbolId)>,
     /// By function: what an entry needs together with all that it reaches.
     pub needs: Vec<Needs>,
-    /// By entry: shared variables that it reaches, rising. Empty for other functions.
+    /// By entry: shared variables that it reaches, rising. Empty for other functions. Numbers behind those of variables stand
+    /// for functions that use dynamic memory, in the order of [`Graph::dynamic`].
     pub shared: Vec<Vec<u32>>,
+    /// Functions that use dynamic shared memory, and the largest alignment that one wants.
+    pub dynamic: Vec<(FunctionId, u64)>,
     /// Lines about registers that calls force on entries.
     pub propagated: Vec<String>,
 }
@@ -81,6 +84,7 @@ pub(crate) fn resolve<'a>(world: &mut World<'a>) -> Result<Graph<'a>, Vec<Diagno
     if !errors.is_empty() {
         return Err(errors);
     }
+    let uses = by_function(world, &mut graph, uses);
     reach_shared(world, &mut graph, &components, uses);
     Ok(graph)
 }
@@ -465,6 +469,23 @@ fn check(world: &mut World, graph: &mut Graph, errors: &mut Vec<Diagnostic>) {
     }
 }
 
+/// Dynamic memory has no address of its own: where it begins is a matter of each function that uses it.
+fn by_function(world: &World, graph: &mut Graph, uses: Vec<(FunctionId, u32)>) -> Vec<(FunctionId, u32)> {
+    let mut out: Vec<(FunctionId, u32)> = Vec::with_capacity(uses.len());
+    for (f, v) in uses {
+        let variable = &world.shared[v as usize];
+        if !variable.dynamic {
+            out.push((f, v));
+        } else if let Some(last) = graph.dynamic.last_mut().filter(|d| d.0 == f) {
+            last.1 = last.1.max(variable.align);
+        } else {
+            out.push((f, (world.shared.len() + graph.dynamic.len()) as u32));
+            graph.dynamic.push((f, variable.align));
+        }
+    }
+    out
+}
+
 /// Which shared variables each entry reaches.
 fn reach_shared(world: &World, graph: &mut Graph, components: &Components, uses: Vec<(FunctionId, u32)>) {
     for (v, variable) in world.shared.iter().enumerate() {
@@ -476,7 +497,7 @@ fn reach_shared(world: &World, graph: &mut Graph, components: &Components, uses:
     if uses.is_empty() {
         return;
     }
-    let words = world.shared.len().div_ceil(64);
+    let words = (world.shared.len() + graph.dynamic.len()).div_ceil(64);
     let mut sets = vec![0u64; words * components.len()];
     for &(f, v) in &uses {
         let c = components.of[f as usize] as usize;

@@ -145,6 +145,16 @@ pub(crate) struct Lists {
     pub prototypes: Vec<u8>,
 }
 
+/// The prototype of a function whose address is taken stands in the call graph alone.
+fn has_prototype(graph: &Graph, symbol: u32) -> bool {
+    graph.taken.binary_search_by_key(&symbol, |t| t.0).is_err()
+}
+
+/// True if a name that others see has a prototype.
+pub(crate) fn has_prototypes(world: &World, graph: &Graph) -> bool {
+    graph.prototypes.keys().any(|&s| crate::symbols::in_output(world, s) && has_prototype(graph, s))
+}
+
 /// Writes `.nv.callgraph` and `.nv.prototype`; `string` gives the offset of a string in the table of names.
 pub(crate) fn lists(world: &World, graph: &Graph, string: &mut dyn FnMut(&str) -> u32) -> Lists {
     let mut callgraph = Vec::new();
@@ -194,7 +204,8 @@ pub(crate) fn lists(world: &World, graph: &Graph, string: &mut dyn FnMut(&str) -
         }
     }
     let mut prototypes = Vec::new();
-    let mut known: Vec<(u32, &str)> = graph.prototypes.iter().filter_map(|(&s, &p)| Some((index(s)?, p))).collect();
+    let known = graph.prototypes.iter().filter(|&(&s, _)| has_prototype(graph, s));
+    let mut known: Vec<(u32, &str)> = known.filter_map(|(&s, &p)| Some((index(s)?, p))).collect();
     known.sort_unstable();
     for (symbol, prototype) in known {
         pair(&mut prototypes, symbol, string(prototype));

@@ -119,7 +119,7 @@ fn section_relocs(
         let removed = symbol.hidden && function.is_some();
         let gone = removed || lost && frame;
         if matches!(r.kind, number::UNUSED_CLEAR32 | number::UNUSED_CLEAR64) {
-            if removed {
+            if removed && !lost {
                 let field = Field::of(r.kind).ok_or_else(|| wrong("cannot be resolved"))?;
                 if !fits(field) {
                     return Err(wrong("lies outside of its section"));
@@ -136,7 +136,8 @@ fn section_relocs(
         }
         match symbol.place {
             Place::Shared(v) => {
-                patch(out, places.addresses[v as usize], 0)?;
+                let start = places.dynamic.get(&owner.function).copied().unwrap_or(0);
+                patch(out, if world.shared[v as usize].dynamic { start } else { places.addresses[v as usize] }, 0)?;
                 continue;
             }
             Place::Section(to) if owner.function != NONE || is_bank(&owner.name) => {

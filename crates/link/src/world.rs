@@ -91,6 +91,7 @@ pub(crate) struct Function<'a> {
     /// Its section in that object.
     pub input: u32,
     pub entry: bool,
+    /// In the output.
     pub alive: bool,
     pub registers: u32,
     pub frame: u32,

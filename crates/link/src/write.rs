@@ -4,7 +4,7 @@ use crate::callgraph::Graph;
 use crate::info;
 use crate::reloc::{self, Resolved};
 use crate::shared::Places;
-use crate::symbols::{Order, Strings, in_output};
+use crate::symbols::{Order, Strings};
 use crate::world::{NONE, Part, Section, SectionId, World};
 use crate::{Clock, Linked, Usage};
 use cubin::elf::{EM_CUDA, ET_EXEC, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB};
@@ -30,7 +30,7 @@ pub(crate) fn write(
     let fixed = fixed_sections(world);
     drop_empty(world);
     check_banks(world)?;
-    world.section(fixed.prototype).dead = !graph.prototypes.keys().any(|&s| in_output(world, s));
+    world.section(fixed.prototype).dead = !info::has_prototypes(world, graph);
     let notes = [fixed.tkinfo, fixed.cuinfo];
     let order = Order::of(world, &notes, &[fixed.callgraph, fixed.prototype, fixed.actions]);
     let resolved = reloc::resolve(world, places)?;
