@@ -32,6 +32,8 @@ pub(crate) struct Graph<'a> {
     pub shared: Vec<Vec<u32>>,
     /// Functions that use dynamic shared memory, and the largest alignment that one wants.
     pub dynamic: Vec<(FunctionId, u64)>,
+    /// Functions of the system that are called, kernels that are launched; the first 128.
+    pub externs: Vec<SymbolId>,
     /// Lines about registers that calls force on entries.
     pub propagated: Vec<String>,
 }
@@ -45,6 +47,8 @@ pub(crate) struct Needs {
     pub barriers: u32,
     /// Bytes of the deepest chain of frames; none where a chain has no end.
     pub stack: Option<u32>,
+    /// What is called outside of the output or launched: bits by [`Graph::externs`].
+    pub externs: u128,
 }
 
 /// Reads the call graphs of all inputs, removes what no entry reaches, and computes what entries need.
@@ -56,8 +60,11 @@ pub(crate) fn resolve<'a>(world: &mut World<'a>) -> Result<Graph<'a>, Vec<Diagno
             NONE => "",
             s => world.symbol(s).name,
         };
-        let entry = world.functions[f].entry && world.functions[f].symbol != NONE;
-        world.functions[f].alive = entry && (world.options.relocatable || keep.keeps(name));
+        let symbol = world.functions[f].symbol;
+        let entry = world.functions[f].entry && symbol != NONE;
+        // A kernel that code can launch stays whatever host code refers to.
+        let taken = graph.taken.binary_search_by_key(&symbol, |t| t.0).is_ok();
+        world.functions[f].alive = entry && (world.options.relocatable || taken || keep.keeps(name));
     }
     let by_prototype = by_prototype(world, &graph);
     mark(world, &graph, &by_prototype);
@@ -342,6 +349,19 @@ impl Components {
 
 fn needs(world: &World, graph: &mut Graph, components: &Components) {
     let functions = world.functions.len();
+    let mut own = vec![0u128; functions];
+    for (f, function) in world.functions.iter().enumerate().filter(|(_, f)| f.alive) {
+        for &to in &function.externs {
+            if !world.is_external(to) {
+                continue;
+            }
+            let bit = graph.externs.iter().position(|&e| e == to).unwrap_or_else(|| {
+                graph.externs.push(to);
+                graph.externs.len() - 1
+            });
+            own[f] |= 1u128.checked_shl(bit as u32).unwrap_or(0);
+        }
+    }
     let mut by_component: Vec<Needs> = Vec::with_capacity(components.len());
     for c in 0..components.len() {
         let mut sum = Needs { stack: Some(0), widest: NONE, ..Needs::default() };
@@ -351,6 +371,7 @@ fn needs(world: &World, graph: &mut Graph, components: &Components) {
                 let f = &world.functions[node as usize];
                 frame = f.frame;
                 sum.barriers = sum.barriers.max(f.barriers);
+                sum.externs |= own[node as usize];
                 if f.registers > sum.registers || sum.widest == NONE {
                     (sum.registers, sum.widest) = (f.registers, node);
                 }
@@ -362,6 +383,7 @@ fn needs(world: &World, graph: &mut Graph, components: &Components) {
                 }
                 let of = by_component[to];
                 sum.barriers = sum.barriers.max(of.barriers);
+                sum.externs |= of.externs;
                 if of.registers > sum.registers {
                     (sum.registers, sum.widest) = (of.registers, of.widest);
                 }

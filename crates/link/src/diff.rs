@@ -196,7 +196,8 @@ fn attributes(f: &File, s: &Section) -> Vec<String> {
         if a.code != attr::EXTERNS {
             return cubin::diff::describe(a, &f.symbols);
         }
-        let names: Vec<&str> = a.to_words().into_iter().map(|w| f.symbol(w)).collect();
+        let mut names: Vec<&str> = a.to_words().into_iter().map(|w| f.symbol(w)).collect();
+        names.sort_unstable();
         format!("EIATTR_EXTERNS {names:?}")
     };
     if s.name == ".nv.compat" {

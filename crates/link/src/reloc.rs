@@ -9,6 +9,10 @@ use crate::world::{NONE, Place, SectionId, World};
 use cubin::elf::{Reloc, SHT_RELA};
 use diag::Diagnostic;
 
+/// Types of symbols: from references to textures to those to surfaces.
+const TEXTURE: u8 = 10;
+const SURFACE: u8 = 12;
+
 /// A value to write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patch {
@@ -151,6 +155,9 @@ fn section_relocs(
                 }
             }
             _ => {}
+        }
+        if matches!(symbol.kind, TEXTURE..=SURFACE) {
+            return Err(wrong("is a texture, sampler or surface reference, which linking does not support yet"));
         }
         if symbol.index == 0 {
             return Err(wrong("names nothing that is in the output"));

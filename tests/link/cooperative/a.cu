@@ -1,21 +1,19 @@
-// Cooperative groups: a grid's barrier and tiles in another file.
-#include <cooperative_groups.h>
-namespace cg = cooperative_groups;
+// A cooperative launch: a barrier of the whole grid, and groups of lanes in another file.
 extern __device__ int reduce(int x);
+extern __device__ void grid_barrier(unsigned *arrived, unsigned expected);
+__device__ unsigned arrived;
 
 extern "C" __global__ void run(int *io) {
-    cg::thread_block block = cg::this_thread_block();
     __shared__ int part[32];
-    part[block.thread_rank()] = io[block.thread_rank()];
-    block.sync();
-    io[block.thread_rank()] = reduce(part[31 - block.thread_rank()]);
+    part[threadIdx.x] = io[threadIdx.x];
+    __syncthreads();
+    io[threadIdx.x] = reduce(part[31 - threadIdx.x]);
 }
 
 extern "C" __global__ void whole_grid(int *io) {
-    cg::grid_group grid = cg::this_grid();
-    io[grid.thread_rank()] = 1;
-    grid.sync();
-    io[grid.size() - 1 - grid.thread_rank()] += 1;
+    io[blockIdx.x * 32 + threadIdx.x] = 1;
+    grid_barrier(&arrived, gridDim.x);
+    io[(gridDim.x - 1 - blockIdx.x) * 32 + threadIdx.x] += 1;
 }
 
 int main() {

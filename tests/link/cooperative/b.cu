@@ -1,8 +1,15 @@
-#include <cooperative_groups.h>
-namespace cg = cooperative_groups;
-
 __device__ __noinline__ int reduce(int x) {
-    auto tile = cg::tiled_partition<8>(cg::this_thread_block());
-    for (int d = 4; d > 0; d /= 2) x += tile.shfl_down(x, d);
-    return tile.shfl(x, 0);
+    for (int d = 4; d > 0; d /= 2) x += __shfl_down_sync(~0u, x, d, 8);
+    return __shfl_sync(~0u, x, 0, 8);
+}
+
+__device__ __noinline__ void grid_barrier(unsigned *arrived, unsigned expected) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(arrived, 1);
+        while (*(volatile unsigned *)arrived < expected) {
+        }
+    }
+    __syncthreads();
 }
