@@ -122,6 +122,8 @@ pub fn select(
         expand::run(f);
         watch.ir("expand", f);
         opt::run(f, options.fmad, &mut |pass, f| watch.ir(pass, f));
+        expand::handles::run(f);
+        watch.ir("handles", f);
         let convergence = converge::run(f);
         watch.ir("converge", f);
         if let Some(b) = &watch.broken {

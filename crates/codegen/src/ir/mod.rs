@@ -10,6 +10,7 @@
 pub mod build;
 pub mod matrix;
 pub mod ops;
+pub mod texel;
 pub mod text;
 pub mod verify;
 
@@ -113,6 +114,18 @@ pub struct Edge {
     pub block: Block,
     /// One value for each of its parameters.
     pub args: Vec<Value>,
+}
+
+impl Inst {
+    /// The arguments without the cache policy that may stand last.
+    pub fn operands(&self) -> &[Value] {
+        &self.args[..self.args.len() - (self.mem.policy && !self.args.is_empty()) as usize]
+    }
+
+    /// The cache policy, where there is one.
+    pub fn policy(&self) -> Option<Value> {
+        self.args.last().copied().filter(|_| self.mem.policy)
+    }
 }
 
 /// How a block ends.

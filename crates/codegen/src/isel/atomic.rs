@@ -1,7 +1,7 @@
 //! Atomics and reductions.
 
 use super::Sel;
-use super::memory::{DESCRIPTOR, store_sem};
+use super::memory::store_sem;
 use super::operand::ZERO;
 use crate::ir::{AtomOp, Attr, Fmt, InstId, MemSpace, Op, Value};
 use crate::mir::Vreg;
@@ -14,7 +14,7 @@ impl Sel<'_> {
     pub(super) fn atomic(&mut self, id: InstId) -> Option<()> {
         let inst = self.f.inst(id);
         let (mem, attr, addr, offset) = (inst.mem, inst.attr, inst.args[0], inst.imm);
-        let args = inst.args[1..].to_vec();
+        let args = inst.operands()[1..].to_vec();
         let results = inst.results.to_vec();
         let wanted = results.iter().any(|r| self.regs[r.index()].is_some());
         let dst = if wanted {
@@ -73,7 +73,8 @@ impl Sel<'_> {
                 (true, true) => Sass::new(F::ATOMG_F).with(S::Rd, dst),
                 (false, _) => return None,
             };
-            self.push(base(m).with(S::URc, DESCRIPTOR).with(S::Rb, data).with_mod(M::Type, ty).with_mod(M::Op, op));
+            let descriptor = self.descriptor(id);
+            self.push(base(m).with(S::URc, descriptor).with(S::Rb, data).with_mod(M::Type, ty).with_mod(M::Op, op));
             return Some(());
         }
         let exchange = attr.sub == AtomOp::Exch as u8;
@@ -83,7 +84,8 @@ impl Sel<'_> {
             let form = if global { F::ATOMG } else { F::ATOM };
             Sass::new(form).with_mod(M::Op, atom_code(attr.sub)).with(S::Rd, dst)
         };
-        self.push(base(m).with(S::URc, DESCRIPTOR).with(S::Rb, data).with_mod(M::Type, integer_type(attr, mem.bytes)));
+        let descriptor = self.descriptor(id);
+        self.push(base(m).with(S::URc, descriptor).with(S::Rb, data).with_mod(M::Type, integer_type(attr, mem.bytes)));
         Some(())
     }
 

@@ -15,6 +15,7 @@ mod memory;
 mod operand;
 mod packed;
 mod special;
+mod texture;
 mod warp;
 pub mod warpgroup;
 
@@ -84,7 +85,7 @@ pub fn select(
         m,
         regs: vec![None; f.values.len()],
         uses: count_uses(f),
-        in_uniform: uniform_values(f, conv, !layout.externs.is_empty()),
+        in_uniform: uniform_values(f, conv, !layout.externs.is_empty() || !layout.fetches.is_empty()),
         out: Vec::new(),
         loc: u32::MAX,
         block: 0,
@@ -245,6 +246,7 @@ impl Sel<'_> {
             I::Leader | I::MBarrier | I::CopyAsync | I::AsyncOrder | I::Bulk | I::RemoteStore => self.asynchronous(id),
             I::Wgmma | I::WgmmaOrder => self.warpgroup(id),
             I::Mma | I::MovMatrix | I::Unpack8 => self.matrices(id),
+            I::Texture | I::Surface | I::SameAsOne | I::EntrySize | I::TableAddr => self.textures(id),
             I::Call | I::CallIndirect => self.call(id),
             I::AddC | I::SubC => self.carry(id),
             _ => match isle::constructor_select(self, id) {

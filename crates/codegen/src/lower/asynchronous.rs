@@ -405,6 +405,7 @@ impl Lower<'_, '_> {
             _ => return self.unsupported(x),
         };
         let hint = has(x, "L2::cache_hint") as usize;
+        let policy = self.policy(x)?;
         let more = x.operands.get(3).filter(|_| x.operands.len() > 3 + hint).cloned();
         let mut args = vec![d, s];
         let mut zfill = false;
@@ -436,7 +437,9 @@ impl Lower<'_, '_> {
         }
         let prefetch = [(Mod::L264B, 1), (Mod::L2128B, 2), (Mod::L2256B, 3)];
         let prefetch = prefetch.iter().find(|(m, _)| x.has(*m)).map_or(0, |p| p.1);
-        let mem = Mem { space: MemSpace::Global, bytes: bytes as u8, prefetch, ..Mem::default() };
+        let policy_there = policy.is_some();
+        args.extend(policy);
+        let mem = Mem { space: MemSpace::Global, bytes: bytes as u8, prefetch, policy: policy_there, ..Mem::default() };
         let attr = Attr { sub: has(x, "cg") as u8, sat: zfill, ..Attr::default() };
         self.b().push(Op::CopyAsync, attr, mem, 0, &args, &[]);
         Ok(())

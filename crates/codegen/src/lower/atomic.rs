@@ -71,6 +71,7 @@ impl Lower<'_, '_> {
         }
         let sem = mem.sem;
         mem.sem = Sem::Relaxed;
+        args.extend(self.policy_of(x, &mut mem)?);
         if matches!(sem, Sem::Release | Sem::AcqRel) {
             self.push_fence(mem.scope, 0);
         }
