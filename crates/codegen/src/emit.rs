@@ -92,6 +92,8 @@ pub struct Ready {
     pub name: String,
     /// Its stack frame in bytes.
     pub frame: u32,
+    /// What it takes of the stack beside it is not known.
+    pub grows: bool,
     /// Blocks in their final order.
     pub blocks: Vec<LinearBlock>,
     /// Functions that it calls.
@@ -151,7 +153,11 @@ pub fn expand_calls(blocks: &mut [LinearBlock], descriptor: Option<u16>) -> Vec<
 /// # Errors
 /// For an instruction that has no encoding: a mistake of the compiler.
 pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagnostic> {
-    let mut code = Code { stack: deepest(&functions, table), frame: functions[0].frame, ..Code::default() };
+    let mut code = Code {
+        stack: deepest(&functions, table).filter(|_| !functions.iter().any(|f| f.grows)),
+        frame: functions[0].frame,
+        ..Code::default()
+    };
     code.has_indirect_calls = functions.iter().any(|f| f.calls.iter().any(|c| matches!(c, CallTarget::Indirect(_))));
     let mut at = 0u32;
     let mut block_at: Vec<Vec<u32>> = Vec::new();

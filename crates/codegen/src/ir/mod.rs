@@ -213,6 +213,8 @@ pub struct Func {
     pub local_size: u32,
     /// Largest alignment of a local variable.
     pub local_align: u32,
+    /// Its stack grows while it runs (`alloca`).
+    pub grows: bool,
 }
 
 impl Func {

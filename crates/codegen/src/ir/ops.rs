@@ -204,6 +204,8 @@ ops! {
     Atom "atom" -1 Write;
     /// Atomic without result.
     Red "red" -1 Write;
+    /// `multimem.ld_reduce`: `sub` is the operation (see `AtomOp`), `sat`: halves are added as singles. Vectors are words in a row.
+    LoadReduce "load.reduce" 1 Write;
     /// Memory fence of `mem.scope`; `sub` 1: sequentially consistent.
     Fence "fence" 0 Write;
     /// `ldmatrix` of as many 8x8 matrices as there are results; `sub` 1: transposed.

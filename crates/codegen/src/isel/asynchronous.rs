@@ -198,7 +198,7 @@ impl Sel<'_> {
                 self.push(Sass::new(F::CCTL_IVALL));
             }
             order::FENCE_MAP_RELEASE => {
-                membar(self, memsem::ALL, memscope::GPU);
+                membar(self, memsem::ALL, if left == 1 { memscope::SYS } else { memscope::GPU });
                 self.push(Sass::new(F::ERRBAR));
                 self.push(Sass::new(F::CGAERRBAR));
             }

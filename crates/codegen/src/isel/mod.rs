@@ -74,8 +74,13 @@ pub fn select(
     errors_at_exit: bool,
 ) -> Result<Func, Diagnostic> {
     let outgoing = f.calls.iter().map(|c| c.stack).max().unwrap_or(0).next_multiple_of(16);
-    let frame =
-        Frame { outgoing, fixed: (outgoing + f.local_size).next_multiple_of(4), size: 0, align: f.local_align.max(8) };
+    let frame = Frame {
+        outgoing,
+        fixed: (outgoing + f.local_size).next_multiple_of(4),
+        size: 0,
+        align: f.local_align.max(8),
+        grows: f.grows,
+    };
     let Some(bank0) = arch::bank0(90) else { return Err(Diagnostic::error("no constant bank layout for sm_90")) };
     let m = Func { name: f.name.clone(), entry: f.entry, frame, max_gprs, ..Func::default() };
     let mut sel = Sel {
@@ -215,6 +220,7 @@ impl Sel<'_> {
 
     fn select_inst(&mut self, id: InstId) {
         let done = match self.f.inst(id).op {
+            I::LoadReduce => self.load_reduce(id),
             I::Load | I::Store | I::Atom | I::Red | I::Fence | I::Prefetch | I::LdMatrix | I::StMatrix | I::IsSpace => {
                 self.memory(id)
             }

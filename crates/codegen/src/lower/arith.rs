@@ -120,6 +120,10 @@ impl Lower<'_, '_> {
             P::Cvt | P::Cvta | P::Isspacep => self.conversion(x),
             P::Ld | P::Ldu | P::St | P::Atom | P::Red | P::Membar | P::Fence => self.memory(x),
             P::Prefetch | P::Prefetchu | P::Applypriority | P::Discard => self.memory(x),
+            _ if super::stack::is_ours(x) => self.stack(x),
+            P::Istypep => self.is_reference(x),
+            P::Multimem => self.multimem(x),
+            P::Tensormap => self.tensormap(x),
             P::Createpolicy => self.create_policy(x),
             P::Call => self.call(x),
             P::Vadd | P::Vsub | P::Vabsdiff | P::Vmin | P::Vmax | P::Vshl | P::Vshr | P::Vmad | P::Vset => {

@@ -56,7 +56,7 @@ pub mod order {
     pub const FENCE_ASYNC_SHARED: u8 = 7;
     /// `fence.proxy.alias`
     pub const FENCE_ALIAS: u8 = 8;
-    /// `fence.proxy.tensormap` release.
+    /// `fence.proxy.tensormap` release; `imm` 1: to the system.
     pub const FENCE_MAP_RELEASE: u8 = 9;
     /// Nothing but a place that other accesses keep: `fence.mbarrier_init`, acquire of shared memory alone.
     pub const FENCE_NONE: u8 = 10;
@@ -640,7 +640,8 @@ impl Lower<'_, '_> {
         }
         if starts(x, "tensormap") {
             if x.has(Mod::Release) {
-                return self.order_op(order::FENCE_MAP_RELEASE, 0);
+                let system = x.scope() == Some(ptx::access::Scope::Sys);
+                return self.order_op(order::FENCE_MAP_RELEASE, system as i64);
             }
             let map = self.generic(x, 0)?;
             return self.bulk_op(Bulk { kind: Bulk::MAP_FORGET, second: 2, ..Bulk::default() }, &[map], true);

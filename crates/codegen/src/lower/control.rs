@@ -357,6 +357,8 @@ fn is_pure(x: &Inst) -> bool {
             | P::Prefetchu
             | P::Ldmatrix
             | P::Mma
+            | P::Multimem
+            | P::Tensormap
             | P::Movmatrix
             | P::Stmatrix
             | P::Setmaxnreg

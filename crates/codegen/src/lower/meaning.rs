@@ -169,7 +169,7 @@ fn known(op: Op) -> [&'static [Mod]; 2] {
 /// The first modifier that lowering has no meaning for.
 pub(super) fn unknown_modifier(x: &Inst) -> Option<Mod> {
     // Their lowering looks at every modifier itself: the table says which may stand together.
-    if matches!(x.op, Op::Mma | Op::Movmatrix | Op::Setmaxnreg | Op::Wgmma | Op::Wmma)
+    if matches!(x.op, Op::Mma | Op::Movmatrix | Op::Multimem | Op::Tensormap | Op::Setmaxnreg | Op::Wgmma | Op::Wmma)
         || super::asynchronous::is_ours(x)
         || super::texture::is_ours(x)
     {

@@ -207,7 +207,7 @@ impl Lower<'_, '_> {
         for s in &srcs {
             values.push(self.stored(s, t, ty, x)?);
         }
-        let space = x.space();
+        let space = if x.op == P::Multimem { Space::Global } else { x.space() };
         if let AddressBase::Var(v) = a.base()
             && matches!(space, Space::Param | Space::ParamFunc)
         {

@@ -13,11 +13,14 @@ mod fragment;
 mod matrix;
 mod meaning;
 mod memory;
+mod multimem;
 pub(crate) mod narrow;
 mod operand;
 mod policy;
 mod special;
 mod ssa;
+mod stack;
+mod tensormap;
 pub mod texture;
 mod video;
 mod warp;
@@ -187,6 +190,7 @@ impl<'m, 'c> Lower<'m, 'c> {
             var_ty.extend([ty; 4]);
         }
         var_ty.push(Ty::P); // the carry flag
+        var_ty.push(Ty::B32); // the end of the stack
         let mut lower = Lower {
             cx,
             m: cx.m,
@@ -204,6 +208,9 @@ impl<'m, 'c> Lower<'m, 'c> {
         };
         lower.place_locals();
         lower.signature()?;
+        if pf.body.iter().flat_map(|b| b.insts()).any(|x| stack::is_ours(&x)) {
+            lower.begin_stack();
+        }
         lower.body()?;
         lower.finish_ssa();
         Ok(lower.f)

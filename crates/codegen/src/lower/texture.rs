@@ -13,8 +13,15 @@ use ptx::types::ScalarType as T;
 
 /// The level that stands where PTX names none: the hardware cuts it to the first there is.
 const FIRST_LEVEL: u32 = 0xc200_0000;
-/// Upper word of the address of a reference.
-const REFERENCE: u64 = 0x2000_0000;
+/// Upper word of the address of a reference: what it is to.
+fn reference_kind(t: T) -> u64 {
+    match t {
+        T::TexRef => 0x2000_0000,
+        T::SamplerRef => 0x4000_0000,
+        _ => 0x8000_0000,
+    }
+}
+
 /// The most layers there are; a number beyond is that of the last.
 const LAST_LAYER: u64 = 0xffff;
 
@@ -73,8 +80,19 @@ impl Lower<'_, '_> {
     pub(super) fn reference_address(&mut self, var: VarId) -> Option<Value> {
         let n = self.cx.handles.iter().position(|&h| h == var)?;
         let lo = self.handle_word(n);
-        let hi = self.konst(Ty::B32, REFERENCE);
+        let hi = self.konst(Ty::B32, reference_kind(self.m.vars[var.index()].ty));
         Some(self.op(Op::Pack, &[lo, hi], Ty::B64))
+    }
+
+    /// `istypep`: the upper word of a handle says what it is to.
+    pub(super) fn is_reference(&mut self, x: &Inst) -> Res {
+        let v = self.arg(x, 1, Ty::B64)?;
+        let hi = self.op(Op::Hi, &[v], Ty::B32);
+        let bit = self.konst(Ty::B32, reference_kind(x.ty()));
+        let bit = self.same(Op::And, &[hi, bit]);
+        let zero = self.konst(Ty::B32, 0);
+        let is = self.b().icmp(Cmp::Ne, false, bit, zero);
+        self.dst(x, is, false)
     }
 
     fn handle(&mut self, o: &Operand, x: &Inst) -> Res<Value> {
@@ -178,9 +196,7 @@ impl Lower<'_, '_> {
                 (Some(l), Some(o)) => a.push(self.same(Op::Or, &[l, o])),
                 (l, o) => a.extend(l.or(o)),
             }
-            for n in 0..at.len() {
-                b.extend([slopes[0][n], slopes[1][n]]);
-            }
+            b.extend(slopes[0].iter().zip(&slopes[1]).flat_map(|(&x, &y)| [x, y]));
         } else {
             a.extend(layer);
             a.extend(&at);
@@ -256,7 +272,7 @@ impl Lower<'_, '_> {
                 Operand::Reg { reg, .. } => self.read_reg(*reg, None),
                 Operand::Var { var, .. } => {
                     let lo = self.reference(*var, x)?;
-                    let hi = self.konst(Ty::B32, REFERENCE);
+                    let hi = self.konst(Ty::B32, reference_kind(self.m.vars[var.index()].ty));
                     self.op(Op::Pack, &[lo, hi], Ty::B64)
                 }
                 _ => return self.unsupported(x),
