@@ -46,7 +46,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
         [flag, opcode] if flag == "--audit" => return audit(opcode),
         [flag] if flag == "--ptx" => return ptx("full"),
         [flag, opcodes] if flag == "--ptx" => return ptx(opcodes),
-        _ => return Err("usage: cargo xtask conformance [--filter NAME | --audit [OPCODE] | --ptx [OPCODE,...] | --ptx-semantics]".into()),
+        _ => return Err(
+            "usage: cargo xtask conformance [--filter NAME | --audit [OPCODE] | --ptx [OPCODE,...] | --ptx-semantics]"
+                .into(),
+        ),
     };
     let (vendor, disassembler) = (oracle::tool("ptxas")?, oracle::tool("nvdisasm")?);
     test::cargo(&["build", "--release", "--quiet", "-p", "sassafras"])?;

@@ -41,7 +41,7 @@ fn refused(target: &str, line: &str) -> Option<String> {
     if errors.iter().any(|d| d.is_error()) {
         return None;
     }
-    let options = Options { target, verify: true, threads: 1, ..Options::default() };
+    let options = Options { target, verify: true, ..Options::default() };
     match codegen::compile::compile(&module, &options) {
         Ok(_) => None,
         Err(list) => Some(list.first().map(|d| d.message.clone()).unwrap_or_default()),
@@ -90,10 +90,8 @@ fn examples(wanted: &str) -> BTreeSet<(&'static str, String)> {
 fn what_is_refused_is_listed() {
     let wanted = std::env::var("SASSAFRAS_AUDIT").unwrap_or_default();
     let examples: Vec<_> = examples(&wanted).into_iter().collect();
-    let judged: Vec<(String, String)> = examples
-        .par_iter()
-        .filter_map(|(target, text)| refused(target, text).map(|why| (text.clone(), why)))
-        .collect();
+    let judged: Vec<(String, String)> =
+        examples.par_iter().filter_map(|(target, text)| refused(target, text).map(|why| (text.clone(), why))).collect();
     let mut reasons: BTreeMap<&str, &str> = BTreeMap::new();
     judged.iter().for_each(|(text, why)| {
         reasons.insert(text, why);

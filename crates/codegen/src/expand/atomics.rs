@@ -15,6 +15,14 @@ pub(super) fn expand(cx: &mut Cx) -> Step {
         // Shared memory does 32-bit integers, and 64-bit swaps.
         MemSpace::Shared if attr.fmt != Fmt::None || (mem.bytes == 8 && op != AtomOp::Cas as u8) => swap_loop(cx),
         MemSpace::Shared => Step::Keep,
+        // Vectors are of global memory alone.
+        MemSpace::Generic if mem.bytes < 16 && op != AtomOp::Cas as u8 && inst.operands().len() > 2 => {
+            let mem = Mem { space: MemSpace::Global, ..mem };
+            let types: Vec<Ty> = inst.results.iter().map(|&r| cx.f.ty(r)).collect();
+            let (args, imm, what) = (inst.args.to_vec(), inst.imm, inst.op);
+            let id = cx.b().push(what, attr, mem, imm, &args, &types);
+            Step::Values(cx.f.inst(id).results.to_vec())
+        }
         // A generic address may be shared.
         MemSpace::Generic if attr.fmt != Fmt::None || (mem.bytes == 8 && !swaps) => by_space(cx),
         _ => Step::Keep,

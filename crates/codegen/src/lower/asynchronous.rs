@@ -170,6 +170,7 @@ pub(super) fn is_ours(x: &Inst) -> bool {
                 || *m == Mod::Acquire
                 || *m == Mod::Release
         }),
+        P::Membar => starts(x, "proxy"),
         P::Barrier => has(x, "cluster"),
         P::St | P::Red => has(x, "async"),
         P::Prefetch => has(x, "tensormap"),
@@ -195,7 +196,7 @@ impl Lower<'_, '_> {
             }
             P::Cp if has(x, "wait_group") => self.wait_group(x, order::WAIT),
             P::Cp => self.cp_async(x),
-            P::Fence => self.proxy_fence(x),
+            P::Fence | P::Membar => self.proxy_fence(x),
             P::Barrier => self.cluster_barrier(x),
             P::Mapa => self.mapa(x),
             P::Getctarank => {
@@ -206,7 +207,14 @@ impl Lower<'_, '_> {
             }
             P::St | P::Red => self.remote_store(x),
             P::Prefetch => {
-                let map = self.generic(x, 0)?;
+                let mut map = self.generic(x, 0)?;
+                // A register holds an address of the named space.
+                let held = matches!(self.address_of(x, 0)?.base(), AddressBase::Reg(_));
+                if held && let Some(space) = x.mods.iter().find_map(|&m| Space::from_mod(m)) {
+                    let space = if space == Space::Const { MemSpace::Const } else { MemSpace::Param };
+                    let base = self.window_base(space);
+                    map = self.same(Op::IAdd, &[base, map]);
+                }
                 self.bulk_op(Bulk { kind: Bulk::MAP_PREFETCH, second: 2, ..Bulk::default() }, &[map], false)
             }
             _ => self.unsupported(x),

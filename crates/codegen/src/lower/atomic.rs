@@ -137,6 +137,7 @@ impl Lower<'_, '_> {
                     out.extend([0, 1].map(|e| Operand::Reg { reg: *reg, elem: Some(e) }));
                 }
                 Operand::Sink => out.extend([Operand::Sink, Operand::Sink]),
+                Operand::Int(n) => out.extend([*n, if *n < 0 { -1 } else { 0 }].map(Operand::Int)),
                 _ => return super::unsupported("this operand of 128 bits", x.span),
             }
         }

@@ -255,6 +255,10 @@ impl Lower<'_, '_> {
     fn hint(&mut self, x: &Inst) -> Res {
         let a = self.mem_operand(x, 0)?;
         let (space, base, offset) = self.address(x, a, x.space())?;
+        if space == MemSpace::Shared && x.space() == Space::Generic {
+            // There are no lines of it in the caches.
+            return Ok(());
+        }
         if !matches!(space, MemSpace::Generic | MemSpace::Global | MemSpace::Local) {
             return self.unsupported(x);
         }

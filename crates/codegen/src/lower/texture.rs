@@ -652,6 +652,8 @@ pub fn system_function(x: &Inst, f: &Function, independent: bool) -> Option<Stri
 /// Where a word stands in an entry of a table, as the vendor's code loads it.
 fn place(table: Table, x: &Inst) -> Option<u64> {
     const UNIFIED: &[(Mod, u64)] = &[
+        // Samplers without textures are not known here: what the vendor's code reads is the first word.
+        (Mod::ForceUnnormalizedCoords, 0),
         (Mod::AddrMode0, 0xc),
         (Mod::AddrMode1, 0x10),
         (Mod::AddrMode2, 0x14),
