@@ -74,12 +74,15 @@ impl Lower<'_, '_> {
         let kept = self.konst(Ty::B32, 0xffff_e000);
         let mut v = self.same(Op::And, &[v, kept]);
         if x.has(Mod::Satfinite) {
-            // What is infinite becomes the largest number; NaNs, too, are made one smaller, as the vendor's code does.
+            // What is infinite becomes the largest number; a NaN stays one.
+            let nan = self.konst(Ty::B32, 0x7fff_e000);
             let sign = self.konst(Ty::B32, 0x7fff_ffff);
             let size = self.same(Op::And, &[v, sign]);
-            let beyond = self.b().icmp(Cmp::Ge, false, size, inf);
+            let beyond = self.b().icmp(Cmp::Eq, false, size, inf);
             let less = self.same(Op::IAdd, &[v, kept]);
             v = self.op(Op::Select, &[less, v, beyond], Ty::B32);
+            let number = self.one(Op::FCmp, Attr { cmp: Cmp::Num, ..f }, &[a, a], Ty::P);
+            v = self.op(Op::Select, &[v, nan, number], Ty::B32);
         }
         let nan = self.one(Op::FCmp, Attr { cmp: Cmp::Nan, ..f }, &[a, a], Ty::P);
         let canonical = self.konst(Ty::B32, 0x7fff_e000);
