@@ -29,15 +29,27 @@ fn ptx(what: &str) -> Result<(), String> {
     test::cargo_with(&args, &[("SASSAFRAS_CONFORMANCE", what)])
 }
 
+/// What our compiler refuses of all legal examples of the PTX instruction table, or of those of an opcode:
+/// `crates/codegen/tests/audit.rs` says how, and `refused.txt` beside it what may be.
+fn audit(what: &str) -> Result<(), String> {
+    let args = ["test", "--quiet", "--release", "-p", "sassafras-codegen", "--test", "audit", "--", "--nocapture"];
+    test::cargo_with(&args, &[("SASSAFRAS_AUDIT", what)])
+}
+
 /// Runs all launches, or those whose name contains the word behind `--filter`.
 pub fn run(args: &[String]) -> Result<(), String> {
     let filter = match args {
         [] => None,
         [flag] if flag == "--ptx-semantics" => return crate::semantics::run(),
         [flag, word] if flag == "--filter" => Some(word.as_str()),
+        [flag] if flag == "--audit" => return audit("full"),
+        [flag, opcode] if flag == "--audit" => return audit(opcode),
         [flag] if flag == "--ptx" => return ptx("full"),
         [flag, opcodes] if flag == "--ptx" => return ptx(opcodes),
-        _ => return Err("usage: cargo xtask conformance [--filter NAME | --ptx [OPCODE,...] | --ptx-semantics]".into()),
+        _ => return Err(
+            "usage: cargo xtask conformance [--filter NAME | --audit [OPCODE] | --ptx [OPCODE,...] | --ptx-semantics]"
+                .into(),
+        ),
     };
     let (vendor, disassembler) = (oracle::tool("ptxas")?, oracle::tool("nvdisasm")?);
     test::cargo(&["build", "--release", "--quiet", "-p", "sassafras"])?;

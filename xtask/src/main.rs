@@ -37,6 +37,7 @@ usage: cargo xtask <command>
   conformance --instructions [OPCODE,..]
                               every instruction that computes of registers by three witnesses
   conformance --linking [FROM..TO] random programs whose functions two compilers made, linked in every pairing
+  conformance --audit [OPCODE] what our compiler refuses of all legal examples of the PTX table, for sm_90 and sm_90a
   conformance --ptx-semantics every PTX instruction up to sm_90a with the tests of its meaning
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   probe-latency [--arch sm_75,..] [--quick] [--from FOLDER] [--write] [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables

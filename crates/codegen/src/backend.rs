@@ -93,12 +93,12 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         f.blocks.iter_mut().for_each(|b| scheduler.block(&mut b.insts));
         copies::run(&mut f);
         after("postpass", &f, false)?;
-        let (name, frame) = (f.name.clone(), f.frame.size);
+        let (name, frame, grows) = (f.name.clone(), f.frame.size, f.frame.grows);
         let (linkable, mut refs) = (f.linkable, std::mem::take(&mut f.refs));
         let mut blocks = branches::run(f);
         let calls = emit::expand_calls(&mut blocks, descriptor, &mut refs);
         control::run(&mut blocks, sm);
-        ready.push(Ready { name, frame, blocks, calls, linkable, refs });
+        ready.push(Ready { name, frame, grows, blocks, calls, linkable, refs });
     }
     let mut code = emit::run(ready, &input.table, sm)?;
     if options.verify {

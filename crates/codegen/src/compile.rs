@@ -2,7 +2,7 @@
 
 use crate::backend::{self, BackendInput, BackendOptions};
 use crate::emit::Code;
-use crate::layout::{Layout, image_variables};
+use crate::layout::{Layout, image_variables, independent_textures};
 use crate::lines::Lines;
 use crate::link;
 use crate::lower::{Program, call};
@@ -12,7 +12,7 @@ use arch::Target;
 use cubin::image::{self, Image, Kernel, Tool};
 use diag::{Diagnostic, Severity};
 use ptx::module::{Directive, FuncId, FuncKind, Linkage, Module, VarId};
-use ptx::types::Space;
+use ptx::types::{ScalarType, Space};
 use rayon::prelude::*;
 
 /// What a compilation gives.
@@ -140,7 +140,9 @@ fn run(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
         ptx_sm: ptx_sm(m, options.target),
         kernels,
         variables,
-        externs: layout.externs.iter().map(|f| m.funcs[f.index()].name.clone()).collect(),
+        externs: layout.externs.iter().map(|f| m.funcs[f.index()].name.clone()).chain(layout.fetches.clone()).collect(),
+        references: references(m),
+        independent: independent_textures(m),
         isa_class,
         tensor_copies,
         tool: options.tool.clone(),
@@ -383,7 +385,10 @@ fn image_kernel(
         indirect_branches: code.indirect_branches.clone(),
         externs: (0..layout.externs.len() as u32)
             .filter(|&n| program.externs.contains(&layout.externs[n as usize]))
+            .chain(layout.externs.len() as u32..(layout.externs.len() + layout.fetches.len()) as u32)
             .collect(),
+        handles: handles(m, &f.params, &program.handles),
+        entry_sizes: code.entry_sizes.iter().map(|(at, table)| (*at, table.symbol().to_string())).collect(),
         syscall_offsets: code.syscall_offsets.clone(),
         maxreg: bounds.max_registers as u16,
         max_threads: bounds.max_threads,
@@ -413,11 +418,65 @@ fn frame_offset(code: &Code, sm: u16) -> u32 {
     0
 }
 
+fn reference_kind(t: ScalarType) -> Option<image::ReferenceKind> {
+    match t {
+        ScalarType::TexRef => Some(image::ReferenceKind::Texture),
+        ScalarType::SamplerRef => Some(image::ReferenceKind::Sampler),
+        ScalarType::SurfRef => Some(image::ReferenceKind::Surface),
+        _ => None,
+    }
+}
+
+/// The references of a module to textures, samplers and surfaces.
+fn references(m: &Module) -> Vec<image::Reference> {
+    let mut out = Vec::new();
+    for v in m.vars.iter().filter(|v| v.scope.is_none() && v.space == Space::Global) {
+        let Some(kind) = reference_kind(v.ty) else { continue };
+        let fields = v.fields.first().map_or(&[][..], |f| f.as_slice());
+        let said = |name: &str| fields.iter().find(|f| f.0 == name).map(|f| f.1.as_str());
+        let edge = |name: &str| match said(name) {
+            Some("wrap") => 0,
+            Some("mirror") => 1,
+            Some("clamp_ogl") => 2,
+            Some("clamp_to_edge") => 3,
+            Some("clamp_to_border") => 4,
+            _ => 0xff,
+        };
+        let filter = match said("filter_mode") {
+            Some("nearest") => 0,
+            Some("linear") => 1,
+            _ => 0xff,
+        };
+        let sampler = kind == image::ReferenceKind::Sampler && !fields.is_empty();
+        out.push(image::Reference {
+            name: v.name.clone(),
+            kind,
+            sampler: sampler
+                .then(|| u32::from_le_bytes([edge("addr_mode_0"), edge("addr_mode_1"), edge("addr_mode_2"), filter])),
+            unnormalized: said("force_unnormalized_coords").filter(|_| sampler).map(|t| t != "0"),
+        });
+    }
+    out
+}
+
+/// The references whose handles a kernel wants.
+fn handles(m: &Module, params: &[VarId], list: &[VarId]) -> Vec<image::Handle> {
+    let one = |v: &VarId| {
+        let var = &m.vars[v.index()];
+        let parameter = params.iter().position(|p| p == v).map(|n| n as u32);
+        Some(image::Handle { name: var.name.clone(), kind: reference_kind(var.ty)?, parameter })
+    };
+    list.iter().filter_map(one).collect()
+}
+
 fn params(m: &Module, vars: &[VarId], offsets: &[u32]) -> Vec<image::Param> {
     vars.iter()
         .zip(offsets)
         .map(|(v, &offset)| {
             let var = &m.vars[v.index()];
+            if let Some(kind) = reference_kind(var.ty) {
+                return image::Param::reference(kind);
+            }
             let (space, align) = match var.ptr {
                 None => (0, 1),
                 Some((space, align)) => {

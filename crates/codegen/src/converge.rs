@@ -62,6 +62,21 @@ pub fn run(f: &mut Func) -> Convergence {
     found
 }
 
+/// By value: all threads that execute its definition together get the same bits. Of a device function, which part of a warp may
+/// enter, nothing is said but of constants and of what is the kernel's.
+pub fn uniform(f: &Func) -> Vec<bool> {
+    if f.entry {
+        return uniform_values(f);
+    }
+    let mut out = vec![false; f.values.len()];
+    for &i in f.blocks.iter().flat_map(|b| &b.insts) {
+        let inst = f.inst(i);
+        let same = inst.op.effect() == Effect::Pure && !source(inst) && inst.args.iter().all(|a| out[a.index()]);
+        inst.results.iter().for_each(|r| out[r.index()] = same);
+    }
+    out
+}
+
 /// Gives every edge with arguments from a branch to a place with other ways in a block of its own: selection makes
 /// constants there, where only that way needs them.
 fn split_edges(f: &mut Func, found: &mut Convergence) {

@@ -4,6 +4,7 @@
 //! functions in order, then a branch to itself and NOPs. Constant bank 2 holds the table of functions that are called
 //! through pointers, then the tables of indexed branches.
 
+use crate::ir::texel::Table;
 use crate::link::{self, Ref, Reloc, Symbol};
 use crate::mir::operands::{sass_defs, sass_uses};
 use crate::mir::{CallTarget, Inst, Op};
@@ -18,6 +19,14 @@ use sass::reg::{File, Reg};
 
 /// Added to the number of a function where it stands as the target of a call.
 const FUNCTION: i64 = 1 << 40;
+
+/// The immediate that is the size of an entry of a table, by the number of the [`Table`]; the system puts it in.
+pub fn entry_size(table: i64) -> Operand {
+    Operand::imm(ENTRY_SIZE + table)
+}
+
+/// Added to the number of a table where it stands in an immediate.
+const ENTRY_SIZE: i64 = 1 << 43;
 
 /// The code of a kernel and what its container says about it. All offsets are bytes from the start of the text.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,6 +65,8 @@ pub struct Code {
     pub isa_class: u8,
     /// The code copies tensors.
     pub tensor_copies: bool,
+    /// Immediates that the system replaces by the size of an entry of a table: offset, table.
+    pub entry_sizes: Vec<(u32, Table)>,
     /// Bytes of spill code: loads, stores.
     pub spill_bytes: (u32, u32),
     /// Relocations of a function that is linked by name.
@@ -84,6 +95,8 @@ pub struct Ready {
     pub name: String,
     /// Its stack frame in bytes.
     pub frame: u32,
+    /// What it takes of the stack beside it is not known.
+    pub grows: bool,
     /// Blocks in their final order.
     pub blocks: Vec<LinearBlock>,
     /// Functions that it calls.
@@ -164,7 +177,11 @@ pub fn expand_calls(blocks: &mut [LinearBlock], descriptor: Option<u16>, refs: &
 /// # Errors
 /// For an instruction that has no encoding: a mistake of the compiler.
 pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagnostic> {
-    let mut code = Code { stack: deepest(&functions, table), frame: functions[0].frame, ..Code::default() };
+    let mut code = Code {
+        stack: deepest(&functions, table).filter(|_| !functions.iter().any(|f| f.grows)),
+        frame: functions[0].frame,
+        ..Code::default()
+    };
     code.has_indirect_calls = functions.iter().any(|f| f.calls.iter().any(|c| matches!(c, CallTarget::Indirect(_))));
     let mut at = 0u32;
     let mut block_at: Vec<Vec<u32>> = Vec::new();
@@ -248,6 +265,13 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
                     relocate(&mut code.relocs, &mut s, pc, &refs);
                 }
                 note(&mut code, &s, pc, &table, &mut highest, f.linkable);
+                for o in &mut s.operands {
+                    if let Value::Imm(n @ ENTRY_SIZE..) = o.value {
+                        let table = Table::ALL.get((n - ENTRY_SIZE) as usize).copied().unwrap_or(Table::Unified);
+                        code.entry_sizes.push((pc, table));
+                        o.value = Value::Imm(0);
+                    }
+                }
                 match sass::codec::encode(&s, sm) {
                     Ok(word) => code.words.push(word),
                     Err(e) => return Err(internal(&f.name, &e.message)),

@@ -22,6 +22,8 @@ pub struct Layout {
     pub slot: Vec<u32>,
     /// Functions of the system that the module calls: the first slots of constant bank 4.
     pub externs: Vec<FuncId>,
+    /// Functions of the system that do fetches of textures: the slots behind those.
+    pub fetches: Vec<String>,
     /// Nothing is placed: code refers to variables and functions by name, and a linker places them.
     pub relocatable: bool,
 }
@@ -48,6 +50,27 @@ fn system_calls(m: &Module) -> Vec<FuncId> {
     out
 }
 
+/// True for a module whose samplers are apart from its textures.
+pub fn independent_textures(m: &Module) -> bool {
+    m.target.iter().any(|w| w == "texmode_independent")
+}
+
+/// Fetches of textures that the system does.
+fn system_fetches(m: &Module) -> Vec<String> {
+    let mut out = Vec::new();
+    let independent = crate::layout::independent_textures(m);
+    for f in &m.funcs {
+        for x in f.body.iter().flat_map(Body::insts) {
+            if let Some(name) = crate::lower::texture::system_function(&x, f, independent)
+                && !out.contains(&name)
+            {
+                out.push(name);
+            }
+        }
+    }
+    out
+}
+
 fn align_to(n: u64, align: u64) -> u64 {
     n.div_ceil(align.max(1)) * align.max(1)
 }
@@ -57,21 +80,23 @@ impl Layout {
     pub fn relocatable(m: &Module) -> Layout {
         let n = m.vars.len();
         let constant_size = m.vars.iter().any(|v| v.space == Space::Const) as u32 * MOST_CONSTANTS;
-        Layout { constant: vec![NONE; n], constant_size, slot: vec![NONE; n], externs: Vec::new(), relocatable: true }
+        let (constant, slot) = (vec![NONE; n], vec![NONE; n]);
+        Layout { constant, constant_size, slot, externs: Vec::new(), fetches: Vec::new(), relocatable: true }
     }
 
     /// Places the variables of constant and global memory, of any scope: where the image puts them.
     pub fn new(m: &Module) -> Layout {
         let n = m.vars.len();
         let externs = system_calls(m);
-        let mut out =
-            Layout { constant: vec![NONE; n], constant_size: 0, slot: vec![NONE; n], externs, relocatable: false };
+        let fetches = system_fetches(m);
+        let constant = vec![NONE; n];
+        let mut out = Layout { constant, constant_size: 0, slot: vec![NONE; n], externs, fetches, relocatable: false };
         let listed = listed(m);
         let variables: Vec<image::Variable> = listed.iter().map(|&v| plain_variable(m, v)).collect();
         let placed = image::Layout::of(&variables);
         for (i, v) in listed.iter().enumerate() {
             match placed.slots[i] {
-                Some(at) => out.slot[v.index()] = at / 8 + out.externs.len() as u32,
+                Some(at) => out.slot[v.index()] = at / 8 + (out.externs.len() + out.fetches.len()) as u32,
                 None => {
                     let at = placed.offsets[i] as u32;
                     out.constant[v.index()] = at;
@@ -88,6 +113,7 @@ fn listed(m: &Module) -> Vec<VarId> {
     (0..m.vars.len() as u32)
         .map(VarId)
         .filter(|v| matches!(m.vars[v.index()].space, Space::Global | Space::Const))
+        .filter(|v| !m.vars[v.index()].ty.is_opaque())
         .collect()
 }
 

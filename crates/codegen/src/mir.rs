@@ -75,6 +75,8 @@ pub struct Frame {
     pub size: u32,
     /// Largest alignment of a local; above 8, the prologue masks R1.
     pub align: u32,
+    /// More is taken below it while the function runs, nobody knows how much.
+    pub grows: bool,
 }
 
 /// A basic block.
@@ -105,8 +107,7 @@ pub struct Inst {
 
 /// A machine operation.
 #[derive(Clone, Debug, PartialEq)]
-// Nearly all of them are the large ones: a box would only add a step to each.
-#[allow(clippy::large_enum_variant)]
+#[allow(clippy::large_enum_variant)] // nearly all are the large one
 pub enum Op {
     /// A SASS instruction.
     Sass(sass::inst::Inst),

@@ -50,6 +50,11 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagn
     let mut taken: Vec<FuncId> = Vec::new();
     for (&f, one) in order.iter().zip(compiled) {
         match one {
+            Ok(c) if !c.kernel.handles.is_empty() || !c.kernel.entry_sizes.is_empty() => {
+                let name = &c.kernel.name;
+                let message = format!("textures and surfaces in a relocatable module are not supported yet ('{name}')");
+                errors.push(Diagnostic::error(message).at(m.funcs[f.index()].span));
+            }
             Ok(c) => {
                 object.isa_class = object.isa_class.max(c.isa_class);
                 object.tensor_copies |= c.tensor_copies;

@@ -170,6 +170,8 @@ pub fn select(
             options.go_on().is_ok()
         });
         options.go_on().map_err(|e| vec![e])?;
+        expand::handles::run(f);
+        watch.ir("handles", f);
         let convergence = converge::run(f);
         watch.ir("converge", f);
         if let Some(b) = &watch.broken {

@@ -27,8 +27,13 @@ pub(crate) struct Graph<'a> {
     pub aliases: Vec<(SymbolId, SymbolId)>,
     /// By function: what an entry needs together with all that it reaches.
     pub needs: Vec<Needs>,
-    /// By entry: shared variables that it reaches, rising. Empty for other functions.
+    /// By entry: shared variables that it reaches, rising. Empty for other functions. Numbers behind those of variables stand
+    /// for functions that use dynamic memory, in the order of [`Graph::dynamic`].
     pub shared: Vec<Vec<u32>>,
+    /// Functions that use dynamic shared memory, and the largest alignment that one wants.
+    pub dynamic: Vec<(FunctionId, u64)>,
+    /// Functions of the system that are called, kernels that are launched; the first 128.
+    pub externs: Vec<SymbolId>,
     /// Lines about registers that calls force on entries.
     pub propagated: Vec<String>,
 }
@@ -42,6 +47,8 @@ pub(crate) struct Needs {
     pub barriers: u32,
     /// Bytes of the deepest chain of frames; none where a chain has no end.
     pub stack: Option<u32>,
+    /// What is called outside of the output or launched: bits by [`Graph::externs`].
+    pub externs: u128,
 }
 
 /// Reads the call graphs of all inputs, removes what no entry reaches, and computes what entries need.
@@ -53,8 +60,11 @@ pub(crate) fn resolve<'a>(world: &mut World<'a>) -> Result<Graph<'a>, Vec<Diagno
             NONE => "",
             s => world.symbol(s).name,
         };
-        let entry = world.functions[f].entry && world.functions[f].symbol != NONE;
-        world.functions[f].alive = entry && (world.options.relocatable || keep.keeps(name));
+        let symbol = world.functions[f].symbol;
+        let entry = world.functions[f].entry && symbol != NONE;
+        // A kernel that code can launch stays whatever host code refers to.
+        let taken = graph.taken.binary_search_by_key(&symbol, |t| t.0).is_ok();
+        world.functions[f].alive = entry && (world.options.relocatable || taken || keep.keeps(name));
     }
     let by_prototype = by_prototype(world, &graph);
     mark(world, &graph, &by_prototype);
@@ -81,6 +91,7 @@ pub(crate) fn resolve<'a>(world: &mut World<'a>) -> Result<Graph<'a>, Vec<Diagno
     if !errors.is_empty() {
         return Err(errors);
     }
+    let uses = by_function(world, &mut graph, uses);
     reach_shared(world, &mut graph, &components, uses);
     Ok(graph)
 }
@@ -338,6 +349,19 @@ impl Components {
 
 fn needs(world: &World, graph: &mut Graph, components: &Components) {
     let functions = world.functions.len();
+    let mut own = vec![0u128; functions];
+    for (f, function) in world.functions.iter().enumerate().filter(|(_, f)| f.alive) {
+        for &to in &function.externs {
+            if !world.is_external(to) {
+                continue;
+            }
+            let bit = graph.externs.iter().position(|&e| e == to).unwrap_or_else(|| {
+                graph.externs.push(to);
+                graph.externs.len() - 1
+            });
+            own[f] |= 1u128.checked_shl(bit as u32).unwrap_or(0);
+        }
+    }
     let mut by_component: Vec<Needs> = Vec::with_capacity(components.len());
     for c in 0..components.len() {
         let mut sum = Needs { stack: Some(0), widest: NONE, ..Needs::default() };
@@ -347,6 +371,7 @@ fn needs(world: &World, graph: &mut Graph, components: &Components) {
                 let f = &world.functions[node as usize];
                 frame = f.frame;
                 sum.barriers = sum.barriers.max(f.barriers);
+                sum.externs |= own[node as usize];
                 if f.registers > sum.registers || sum.widest == NONE {
                     (sum.registers, sum.widest) = (f.registers, node);
                 }
@@ -358,6 +383,7 @@ fn needs(world: &World, graph: &mut Graph, components: &Components) {
                 }
                 let of = by_component[to];
                 sum.barriers = sum.barriers.max(of.barriers);
+                sum.externs |= of.externs;
                 if of.registers > sum.registers {
                     (sum.registers, sum.widest) = (of.registers, of.widest);
                 }
@@ -465,6 +491,23 @@ fn check(world: &mut World, graph: &mut Graph, errors: &mut Vec<Diagnostic>) {
     }
 }
 
+/// Dynamic memory has no address of its own: where it begins is a matter of each function that uses it.
+fn by_function(world: &World, graph: &mut Graph, uses: Vec<(FunctionId, u32)>) -> Vec<(FunctionId, u32)> {
+    let mut out: Vec<(FunctionId, u32)> = Vec::with_capacity(uses.len());
+    for (f, v) in uses {
+        let variable = &world.shared[v as usize];
+        if !variable.dynamic {
+            out.push((f, v));
+        } else if let Some(last) = graph.dynamic.last_mut().filter(|d| d.0 == f) {
+            last.1 = last.1.max(variable.align);
+        } else {
+            out.push((f, (world.shared.len() + graph.dynamic.len()) as u32));
+            graph.dynamic.push((f, variable.align));
+        }
+    }
+    out
+}
+
 /// Which shared variables each entry reaches.
 fn reach_shared(world: &World, graph: &mut Graph, components: &Components, uses: Vec<(FunctionId, u32)>) {
     for (v, variable) in world.shared.iter().enumerate() {
@@ -476,7 +519,7 @@ fn reach_shared(world: &World, graph: &mut Graph, components: &Components, uses:
     if uses.is_empty() {
         return;
     }
-    let words = world.shared.len().div_ceil(64);
+    let words = (world.shared.len() + graph.dynamic.len()).div_ceil(64);
     let mut sets = vec![0u64; words * components.len()];
     for &(f, v) in &uses {
         let c = components.of[f as usize] as usize;

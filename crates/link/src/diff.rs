@@ -121,9 +121,10 @@ impl File {
 fn compared(s: &Section) -> bool {
     let table = matches!(s.kind, SHT_SYMTAB | SHT_STRTAB);
     let empty = matches!(s.kind, SHT_REL | SHT_RELA | SHT_NOBITS) && s.size == 0;
-    // Shared memory of the system alone.
+    // Shared memory of the system alone, which an entry that uses none may have.
+    let shared = s.name.starts_with(".nv.shared.") && matches!(s.size, 0 | 0x400);
     let capsule = s.name.starts_with(".nv.merc.") || s.name.starts_with(".nv.capmerc.");
-    !table && !empty && !capsule && s.name != ".nv_debug.shared" && !s.name.starts_with(".note.nv.tkinfo")
+    !(table || empty || shared || capsule) && s.name != ".nv_debug.shared" && !s.name.starts_with(".note.nv.tkinfo")
 }
 
 /// Says what only one of two lists has.
@@ -195,7 +196,8 @@ fn attributes(f: &File, s: &Section) -> Vec<String> {
         if a.code != attr::EXTERNS {
             return cubin::diff::describe(a, &f.symbols);
         }
-        let names: Vec<&str> = a.to_words().into_iter().map(|w| f.symbol(w)).collect();
+        let mut names: Vec<&str> = a.to_words().into_iter().map(|w| f.symbol(w)).collect();
+        names.sort_unstable();
         format!("EIATTR_EXTERNS {names:?}")
     };
     if s.name == ".nv.compat" {

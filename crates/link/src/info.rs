@@ -2,7 +2,7 @@
 //! numbers, without what linking has settled, and with what entries need together with all that they call.
 
 use crate::callgraph::Graph;
-use crate::world::{NONE, Place, World};
+use crate::world::{NONE, World};
 use cubin::attr::{self, Attr, Value};
 
 /// The new number of a symbol of an object; 0 where it is not in the output.
@@ -91,7 +91,14 @@ pub(crate) fn of_function(world: &World, graph: &Graph, f: u32) -> Vec<u8> {
         let object = function.object;
         if SYMBOLS.contains(&a.code) {
             let words = a.to_words().into_iter();
-            let words: Vec<u32> = words.filter_map(|s| external(world, object, s, exec)).collect();
+            let mut words: Vec<u32> = words.filter_map(|s| external(world, object, s, exec)).collect();
+            // What functions of other files call is called too.
+            for (bit, &e) in graph.externs.iter().enumerate().filter(|_| exec && function.entry) {
+                let index = world.symbol(e).index;
+                if needs.externs >> bit.min(127) & 1 != 0 && bit < 128 && index != 0 && !words.contains(&index) {
+                    words.push(index);
+                }
+            }
             if words.is_empty() {
                 continue;
             }
@@ -134,7 +141,7 @@ fn external(world: &World, object: u32, symbol: u32, exec: bool) -> Option<u32> 
         return None;
     }
     let s = world.symbol(id);
-    (!exec || s.place == Place::Undefined).then_some(s.index).filter(|&n| n != 0)
+    (!exec || world.is_external(id)).then_some(s.index).filter(|&n| n != 0)
 }
 
 /// The call graph of the output, and the strings of prototypes that it names, each with the places that take its offset.
@@ -143,6 +150,16 @@ pub(crate) struct Lists {
     pub callgraph: Vec<u8>,
     /// Pairs of words; empty where no name that others see is left.
     pub prototypes: Vec<u8>,
+}
+
+/// The prototype of a function whose address is taken stands in the call graph alone.
+fn has_prototype(graph: &Graph, symbol: u32) -> bool {
+    graph.taken.binary_search_by_key(&symbol, |t| t.0).is_err()
+}
+
+/// True if a name that others see has a prototype.
+pub(crate) fn has_prototypes(world: &World, graph: &Graph) -> bool {
+    graph.prototypes.keys().any(|&s| crate::symbols::in_output(world, s) && has_prototype(graph, s))
 }
 
 /// Writes `.nv.callgraph` and `.nv.prototype`; `string` gives the offset of a string in the table of names.
@@ -194,7 +211,8 @@ pub(crate) fn lists(world: &World, graph: &Graph, string: &mut dyn FnMut(&str) -
         }
     }
     let mut prototypes = Vec::new();
-    let mut known: Vec<(u32, &str)> = graph.prototypes.iter().filter_map(|(&s, &p)| Some((index(s)?, p))).collect();
+    let known = graph.prototypes.iter().filter(|&(&s, _)| has_prototype(graph, s));
+    let mut known: Vec<(u32, &str)> = known.filter_map(|(&s, &p)| Some((index(s)?, p))).collect();
     known.sort_unstable();
     for (symbol, prototype) in known {
         pair(&mut prototypes, symbol, string(prototype));

@@ -145,6 +145,9 @@ pub struct Linked {
 /// All that is wrong with symbols of one phase, or the first thing that is wrong with a file. A [`Severity::Fatal`] one is the
 /// last: the vendor's tool ends with exit code 1 then, otherwise with 255.
 pub fn link(inputs: &[Cubin<'_>], options: &Options) -> Result<Linked, Vec<Diagnostic>> {
+    if options.relocatable {
+        return Err(fatal("Relocatable output (-r) is not supported yet"));
+    }
     let mut clock = Clock::default();
     let mut objects = Vec::with_capacity(inputs.len());
     for input in inputs {

@@ -20,6 +20,8 @@ const FUNC: u8 = 2;
 const SECTION: u8 = 3;
 /// Bits of `st_other`: an entry, a managed variable, the memory.
 const ENTRY: u8 = 0x10;
+/// One address on all GPUs.
+const UNIFIED: u8 = 4;
 const VISIBILITY: u8 = 3;
 const INTERNAL: u8 = 1;
 const SPACE: u8 = 0xe0;
@@ -31,7 +33,9 @@ pub(crate) fn merge(world: &mut World) -> Result<(), Vec<Diagnostic>> {
         let mut errors = Vec::new();
         merge_object(world, object, &mut errors)?;
         if !errors.is_empty() {
-            errors.push(Diagnostic::new(Severity::Fatal, "merge_elf failed"));
+            if !errors.iter().any(|e| e.severity == Severity::Fatal) {
+                errors.push(Diagnostic::new(Severity::Fatal, "merge_elf failed"));
+            }
             return Err(errors);
         }
     }
@@ -105,6 +109,11 @@ fn merge_function(world: &mut World, object: u32, i: usize, errors: &mut Vec<Dia
     let o = &world.objects[object as usize];
     let s = o.symbols[i];
     let section = s.shndx as usize;
+    if s.other & UNIFIED != 0 && section != 0 {
+        let m = format!("Unified symbols found but index file not specified: '{}' in '{}'", s.name, o.name);
+        errors.push(Diagnostic::new(Severity::Fatal, m));
+        return;
+    }
     let head = section != 0 && section < o.view.sections.len() && o.heads[section] == i as u32;
     if s.bind == 0 {
         let id = add_symbol(world, object, &s);
@@ -208,6 +217,7 @@ fn add_function(world: &mut World, object: u32, id: SymbolId, section: usize) {
         barriers: 0,
         max_registers: 0,
         info: &[],
+        externs: Vec::new(),
         has_info: false,
         constant0: NONE,
         shared,
@@ -510,7 +520,7 @@ fn merge_section(world: &mut World, object: u32, i: usize) -> Result<(), Vec<Dia
             let place = world.maps[object as usize].sections[i].0;
             if s.name.starts_with(".nv.constant0.") && place != NONE {
                 let owner = world.sections[place as usize].owner;
-                let function = world.sections[owner as usize].function;
+                let function = world.sections.get(owner as usize).map_or(NONE, |s| s.function);
                 if function != NONE {
                     world.functions[function as usize].constant0 = place;
                 }
@@ -605,15 +615,20 @@ fn attributes(world: &mut World, object: u32, sections: &[(usize, usize)]) -> Re
             continue;
         }
         let data = o.view.sections[info].data;
-        let (mut barriers, mut limit) = (0, 0);
+        let (mut barriers, mut limit, mut externs) = (0, 0, Vec::new());
         for a in attr::read(data).map_err(wrong)? {
             match (a.code, &a.value) {
                 (attr::NUM_BARRIERS, Value::Byte(n, _)) => barriers = *n as u32,
                 (attr::MAXREG_COUNT, Value::Half(n)) => limit = *n as u32,
+                (attr::EXTERNS, _) => {
+                    let map = &world.maps[object as usize].symbols;
+                    let known = a.to_words().into_iter().filter_map(|s| map.get(s as usize).copied());
+                    externs.extend(known.filter(|&s| s != NONE));
+                }
                 _ => {}
             }
         }
-        of_function.push((f, data, barriers, limit));
+        of_function.push((f, data, barriers, limit, externs));
     }
     let mut counts = Vec::new();
     if let Some(s) = o.view.sections.iter().find(|s| role(s.kind, s.name) == Role::ModuleInfo) {
@@ -630,9 +645,10 @@ fn attributes(world: &mut World, object: u32, sections: &[(usize, usize)]) -> Re
         let data = s.data;
         world.module_info.push((object, data));
     }
-    for (f, data, barriers, limit) in of_function {
+    for (f, data, barriers, limit, externs) in of_function {
         let function = &mut world.functions[f as usize];
         (function.info, function.has_info, function.barriers, function.max_registers) = (data, true, barriers, limit);
+        function.externs = externs;
         world.info_order.push(f);
     }
     for (code, symbol, n) in counts {

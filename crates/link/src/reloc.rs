@@ -9,6 +9,10 @@ use crate::world::{NONE, Place, SectionId, World};
 use cubin::elf::{Reloc, SHT_RELA};
 use diag::Diagnostic;
 
+/// Types of symbols: from references to textures to those to surfaces.
+const TEXTURE: u8 = 10;
+const SURFACE: u8 = 12;
+
 /// A value to write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patch {
@@ -119,7 +123,7 @@ fn section_relocs(
         let removed = symbol.hidden && function.is_some();
         let gone = removed || lost && frame;
         if matches!(r.kind, number::UNUSED_CLEAR32 | number::UNUSED_CLEAR64) {
-            if removed {
+            if removed && !lost {
                 let field = Field::of(r.kind).ok_or_else(|| wrong("cannot be resolved"))?;
                 if !fits(field) {
                     return Err(wrong("lies outside of its section"));
@@ -136,7 +140,8 @@ fn section_relocs(
         }
         match symbol.place {
             Place::Shared(v) => {
-                patch(out, places.addresses[v as usize], 0)?;
+                let start = places.dynamic.get(&owner.function).copied().unwrap_or(0);
+                patch(out, if world.shared[v as usize].dynamic { start } else { places.addresses[v as usize] }, 0)?;
                 continue;
             }
             Place::Section(to) if owner.function != NONE || is_bank(&owner.name) => {
@@ -150,6 +155,9 @@ fn section_relocs(
                 }
             }
             _ => {}
+        }
+        if matches!(symbol.kind, TEXTURE..=SURFACE) {
+            return Err(wrong("is a texture, sampler or surface reference, which linking does not support yet"));
         }
         if symbol.index == 0 {
             return Err(wrong("names nothing that is in the output"));

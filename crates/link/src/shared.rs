@@ -6,8 +6,9 @@
 //! all. (Observed: nvlink 13.5 puts them like this.)
 
 use crate::callgraph::Graph;
-use crate::world::{NONE, World};
+use crate::world::{FunctionId, NONE, World};
 use diag::Diagnostic;
+use rustc_hash::FxHashMap;
 
 /// Where shared variables lie.
 pub(crate) struct Places {
@@ -15,6 +16,8 @@ pub(crate) struct Places {
     pub addresses: Vec<u64>,
     /// By function: bytes that an entry takes, without those of the system.
     pub sizes: Vec<u64>,
+    /// By function that uses dynamic memory: where it begins.
+    pub dynamic: FxHashMap<FunctionId, u64>,
 }
 
 /// Alignment of dynamic shared memory.
@@ -23,10 +26,11 @@ const DYNAMIC_ALIGN: u64 = 16;
 /// Gives addresses; sets size and alignment of the entries' sections.
 pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Diagnostic>> {
     let count = world.shared.len();
-    let mut places = Places { addresses: vec![0; count], sizes: vec![0; world.functions.len()] };
+    let sizes = vec![0; world.functions.len()];
+    let mut places = Places { addresses: vec![0; count], sizes, dynamic: FxHashMap::default() };
     let live = |f: u32| world.functions[f as usize].entry && world.functions[f as usize].alive;
     let entries: Vec<u32> = (0..world.functions.len() as u32).filter(|&f| live(f)).collect();
-    let mut users: Vec<Vec<u32>> = vec![Vec::new(); count];
+    let mut users: Vec<Vec<u32>> = vec![Vec::new(); count + graph.dynamic.len()];
     for &f in &entries {
         for &v in &graph.shared[f as usize] {
             users[v as usize].push(f);
@@ -66,7 +70,7 @@ pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Di
     }
     for &f in &entries {
         let mut own: Vec<usize> = graph.shared[f as usize].iter().map(|&v| v as usize).collect();
-        own.retain(|&v| users[v].len() == 1 && !world.shared[v].dynamic);
+        own.retain(|&v| v < count && users[v].len() == 1 && !world.shared[v].dynamic);
         own.sort_by_key(|&v| (std::cmp::Reverse(size(v).1), size(v).0));
         let mut at = places.sizes[f as usize];
         for v in own {
@@ -76,24 +80,25 @@ pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Di
         }
         places.sizes[f as usize] = at;
     }
-    dynamic(world, &users, &mut places);
+    dynamic(graph, &users[count..], &mut places);
     sections(world, graph, &entries, &places)?;
     Ok(places)
 }
 
-/// Dynamic memory that several entries reach begins behind the static memory of all of them.
-fn dynamic(world: &World, users: &[Vec<u32>], places: &mut Places) {
-    let all: Vec<usize> = (0..users.len()).filter(|&v| world.shared[v].dynamic && !users[v].is_empty()).collect();
-    // Entries that share one array, directly or over others, have the same start; so repeat until nothing moves.
+/// Dynamic memory begins behind an entry's static memory. A function that several entries reach has one code, so there it begins
+/// behind the static memory of all of them; `users` are those entries, by function.
+fn dynamic(graph: &Graph, users: &[Vec<u32>], places: &mut Places) {
+    // Entries that share one function, directly or over others, have the same start; so repeat until nothing moves.
     loop {
         let mut moved = false;
-        for &v in &all {
-            let align = world.shared[v].align.max(DYNAMIC_ALIGN);
-            let start = users[v].iter().map(|&f| places.sizes[f as usize]).max().unwrap_or(0).next_multiple_of(align);
-            places.addresses[v] = start;
-            for &f in &users[v] {
-                moved |= places.sizes[f as usize] != start;
-                places.sizes[f as usize] = start;
+        for (&(f, align), users) in graph.dynamic.iter().zip(users) {
+            let align = align.max(DYNAMIC_ALIGN);
+            let ends = users.iter().map(|&e| places.sizes[e as usize]);
+            let start = ends.max().unwrap_or(0).next_multiple_of(align);
+            places.dynamic.insert(f, start);
+            for &e in users {
+                moved |= places.sizes[e as usize] != start;
+                places.sizes[e as usize] = start;
             }
         }
         if !moved {
@@ -121,8 +126,10 @@ fn sections(world: &mut World, graph: &Graph, entries: &[u32], places: &Places) 
             let m = format!("Entry function '{name}' uses too much shared data (0x{size:x} bytes, 0x{limit:x} max)");
             errors.push(Diagnostic::error(m));
         }
-        let common = list.iter().any(|&v| world.shared[v as usize].entry == NONE);
-        let aligns = list.iter().map(|&v| world.shared[v as usize].align).max().unwrap_or(1);
+        let variables = || list.iter().filter_map(|&v| world.shared.get(v as usize));
+        let dynamic = list.last().is_some_and(|&v| v as usize >= world.shared.len());
+        let common = dynamic || variables().any(|v| v.entry == NONE);
+        let aligns = variables().map(|v| v.align).max().unwrap_or(1);
         let section = world.section(id);
         section.align = section.align.max(aligns).max(if common { common_align } else { 1 });
         section.size = size + if list.is_empty() { 0 } else { reserved };

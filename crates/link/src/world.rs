@@ -91,6 +91,7 @@ pub(crate) struct Function<'a> {
     /// Its section in that object.
     pub input: u32,
     pub entry: bool,
+    /// In the output.
     pub alive: bool,
     pub registers: u32,
     pub frame: u32,
@@ -99,6 +100,8 @@ pub(crate) struct Function<'a> {
     pub max_registers: u32,
     /// Its attributes.
     pub info: &'a [u8],
+    /// What it says that it may call outside of its file.
+    pub externs: Vec<SymbolId>,
     /// It has a section for attributes.
     pub has_info: bool,
     pub constant0: SectionId,
@@ -220,6 +223,12 @@ impl<'a> World<'a> {
             _ if s.function != NONE => Some(s.function),
             _ => None,
         }
+    }
+
+    /// True for a function that no file defines, and for a kernel: calls of neither are settled by linking.
+    pub fn is_external(&self, id: SymbolId) -> bool {
+        let s = self.symbol(id);
+        s.place == Place::Undefined || s.function != NONE && self.function(s.function).entry
     }
 
     pub fn warn(&mut self, message: String) {

@@ -4,7 +4,7 @@ use crate::callgraph::Graph;
 use crate::info;
 use crate::reloc::{self, Resolved};
 use crate::shared::Places;
-use crate::symbols::{Order, Strings, in_output};
+use crate::symbols::{Order, Strings};
 use crate::world::{NONE, Part, Section, SectionId, World};
 use crate::{Clock, Linked, Usage};
 use cubin::elf::{EM_CUDA, ET_EXEC, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB};
@@ -30,7 +30,7 @@ pub(crate) fn write(
     let fixed = fixed_sections(world);
     drop_empty(world);
     check_banks(world)?;
-    world.section(fixed.prototype).dead = !graph.prototypes.keys().any(|&s| in_output(world, s));
+    world.section(fixed.prototype).dead = !info::has_prototypes(world, graph);
     let notes = [fixed.tkinfo, fixed.cuinfo];
     let order = Order::of(world, &notes, &[fixed.callgraph, fixed.prototype, fixed.actions]);
     let resolved = reloc::resolve(world, places)?;
@@ -72,14 +72,7 @@ pub(crate) fn write(
     let cuinfo = world.sections[fixed.cuinfo as usize].index;
     let flags = cuinfo << 24 | (sm as u32) << 8 | PLAIN_CODE;
     header(&mut out, ET_EXEC, flags, (phoff, segments.len()), (shoff, sections.len() + 1));
-    section_headers(
-        world,
-        graph,
-        &fixed,
-        (&sections, &offsets),
-        order.locals,
-        &mut out[shoff as usize..phoff as usize],
-    );
+    section_headers(world, &fixed, (&sections, &offsets), order.locals, &mut out[shoff as usize..phoff as usize]);
     out[phoff as usize..].copy_from_slice(&segments.concat());
     clock.end("output");
     Ok(Linked {
@@ -344,7 +337,6 @@ const INFO_LINK: u64 = 0x40;
 
 fn section_headers(
     world: &World,
-    graph: &Graph,
     fixed: &Fixed,
     (sections, names): (&[SectionId], &[u32]),
     locals: usize,
@@ -368,8 +360,8 @@ fn section_headers(
             15 => {
                 link = symbols;
                 let symbol = world.symbol(world.function(s.function).symbol).index;
-                // Before sm_90 the number of registers stands here too.
-                info = symbol | if old { info::registers(world, graph, s.function) << 24 } else { 0 };
+                // Before sm_90 the number of the function's own registers stands here too.
+                info = symbol | if old { world.function(s.function).registers << 24 } else { 0 };
             }
             _ => {}
         }

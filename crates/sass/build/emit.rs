@@ -179,7 +179,18 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         "usedef" => "UseDef",
         _ => "Use",
     };
+    let sum = slot.width.strip_prefix('+').map(|terms| {
+        let term = |t: &str| match t.split_once(':') {
+            Some((name, table)) => match isa.widths.get(table) {
+                Some(counts) => format!("(ModName::{name}, {counts})"),
+                None => bad(at, format!("unknown width table {table}")),
+            },
+            None => format!("(ModName::{t}, &[0, 1])"),
+        };
+        format!("Width::Sum(&[{}])", terms.split('+').map(term).collect::<Vec<_>>().join(", "))
+    });
     let width = match slot.width.split_once(':') {
+        _ if let Some(sum) = sum => sum,
         Some((name, table)) => match isa.widths.get(table) {
             Some(counts) => match name.split_once(',') {
                 Some((first, second)) => format!("Width::ByTwo(ModName::{first}, ModName::{second}, {counts})"),

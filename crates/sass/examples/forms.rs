@@ -61,6 +61,7 @@ fn main() {
                 Width::Fixed(n) => format!(" x{n}"),
                 Width::By(name, counts) => format!(" x{counts:?} by {}", name.name()),
                 Width::ByTwo(a, b, counts) => format!(" x{counts:?} by {} and {}", a.name(), b.name()),
+                Width::Sum(terms) => format!(" sum of {} modifiers", terms.len()),
                 Width::Named { mask, others: false, .. } => format!(" x first of {}", mask.name()),
                 Width::Named { mask, others: true, .. } => format!(" x rest of {}", mask.name()),
             };

@@ -177,6 +177,8 @@ pub enum Width {
     /// By the values of two modifiers: `counts[first * line + second]`, with lines of 4 counts, of 8 in tables
     /// of more than 32, of 64 in those of more than 64.
     ByTwo(ModName, ModName, &'static [u8]),
+    /// The sum of what each of several modifiers adds: `counts[value]`.
+    Sum(&'static [(ModName, &'static [u8])]),
     /// As many as a mask names.
     Named {
         /// The slot of the mask.
@@ -202,6 +204,10 @@ impl Width {
                 };
                 let at = inst.modifier(first) as usize * line + inst.modifier(second) as usize;
                 counts.get(at).copied().unwrap_or(1)
+            }
+            Width::Sum(terms) => {
+                let count = |&(name, counts): &(ModName, &[u8])| counts.get(inst.modifier(name) as usize).copied();
+                terms.iter().filter_map(count).sum::<u8>().max(1)
             }
             Width::Named { mask, halves, others } => {
                 let named = match inst.get(mask).map(|o| o.value) {

@@ -70,6 +70,8 @@ pub(super) fn read(text: &str) -> Result<Elf, Diagnostic> {
         kernels: done,
         variables: Vec::new(),
         externs: Vec::new(),
+        references: Vec::new(),
+        independent: false,
         isa_class: 1,
         tensor_copies: false,
         tool,

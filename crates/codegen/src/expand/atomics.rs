@@ -15,15 +15,31 @@ pub(super) fn expand(cx: &mut Cx) -> Step {
         // Shared memory does 32-bit integers, and 64-bit swaps.
         MemSpace::Shared if attr.fmt != Fmt::None || (mem.bytes == 8 && op != AtomOp::Cas as u8) => swap_loop(cx),
         MemSpace::Shared => Step::Keep,
+        // Vectors are of global memory alone.
+        MemSpace::Generic if mem.bytes < 16 && op != AtomOp::Cas as u8 && inst.operands().len() > 2 => {
+            let mem = Mem { space: MemSpace::Global, ..mem };
+            let types: Vec<Ty> = inst.results.iter().map(|&r| cx.f.ty(r)).collect();
+            let (args, imm, what) = (inst.args.to_vec(), inst.imm, inst.op);
+            let id = cx.b().push(what, attr, mem, imm, &args, &types);
+            Step::Values(cx.f.inst(id).results.to_vec())
+        }
         // A generic address may be shared.
         MemSpace::Generic if attr.fmt != Fmt::None || (mem.bytes == 8 && !swaps) => by_space(cx),
         _ => Step::Keep,
     }
 }
 
+/// The instruction without a cache policy: loops do not take one along.
+fn without_policy(inst: &Inst) -> Inst {
+    let mut out = inst.clone();
+    out.args.truncate(inst.operands().len());
+    out.mem.policy = false;
+    out
+}
+
 /// `old = load; do { got = cas(old, f(old)); done = got == old; old = got } while !done`
 fn swap_loop(cx: &mut Cx) -> Step {
-    let inst = cx.inst.clone();
+    let inst = without_policy(cx.inst);
     let loc = inst.loc;
     let addr = inst.args[0];
     let operand = inst.args[1];
@@ -59,7 +75,7 @@ fn swap_loop(cx: &mut Cx) -> Step {
 
 /// Halves: the aligned word around one is swapped with its half replaced.
 fn narrow_loop(cx: &mut Cx) -> Step {
-    let inst = cx.inst.clone();
+    let inst = without_policy(cx.inst);
     let mut addr = inst.args[0];
     let ty = cx.ty(addr);
     if inst.imm != 0 {
@@ -193,10 +209,13 @@ fn by_space(cx: &mut Cx) -> Step {
         let mut b = Builder::new(f, block);
         b.loc = inst.loc;
         let mut args = inst.args.to_vec();
+        let mut mem = Mem { space, ..inst.mem };
         if space == MemSpace::Shared {
+            args.truncate(inst.operands().len());
+            mem.policy = false;
             args[0] = b.op(Op::Trunc, &[addr], Ty::B32);
         }
-        let id = b.push(inst.op, inst.attr, Mem { space, ..inst.mem }, inst.imm, &args, &types);
+        let id = b.push(inst.op, inst.attr, mem, inst.imm, &args, &types);
         let results = b.func.inst(id).results.to_vec();
         f.blocks[block.index()].term = Term::Br(Edge { block: done, args: results });
     }

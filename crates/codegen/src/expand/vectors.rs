@@ -6,7 +6,7 @@ use crate::ir::{Attr, MemSpace, Op, Ty, Value};
 /// Loads and stores that are wider in number than in words.
 pub(super) fn memory(cx: &mut Cx) -> Step {
     let inst = cx.inst;
-    let n = if inst.op == Op::Load { inst.results.len() } else { inst.args.len() - 1 };
+    let n = if inst.op == Op::Load { inst.results.len() } else { inst.operands().len() - 1 };
     let bytes = inst.mem.bytes as usize;
     if n < 2 || bytes >= 4 || inst.mem.space == MemSpace::Stack {
         return Step::Keep;
@@ -34,9 +34,10 @@ pub(super) fn memory(cx: &mut Cx) -> Step {
     }
     let mut args = vec![inst.args[0]];
     for w in 0..words {
-        let part: Vec<Value> = inst.args[1..].iter().copied().skip(w * per_word).take(per_word).collect();
+        let part: Vec<Value> = inst.operands()[1..].iter().copied().skip(w * per_word).take(per_word).collect();
         args.push(join(cx, &part, width));
     }
+    args.extend(inst.policy());
     cx.b().push(Op::Store, Attr::default(), mem, inst.imm, &args, &[]);
     Step::Values(vec![])
 }

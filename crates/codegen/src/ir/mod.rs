@@ -10,6 +10,7 @@
 pub mod build;
 pub mod matrix;
 pub mod ops;
+pub mod texel;
 pub mod text;
 pub mod verify;
 
@@ -115,6 +116,18 @@ pub struct Edge {
     pub args: Vec<Value>,
 }
 
+impl Inst {
+    /// The arguments without the cache policy that may stand last.
+    pub fn operands(&self) -> &[Value] {
+        &self.args[..self.args.len() - (self.mem.policy && !self.args.is_empty()) as usize]
+    }
+
+    /// The cache policy, where there is one.
+    pub fn policy(&self) -> Option<Value> {
+        self.args.last().copied().filter(|_| self.mem.policy)
+    }
+}
+
 /// How a block ends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Term {
@@ -203,6 +216,8 @@ pub struct Func {
     pub local_size: u32,
     /// Largest alignment of a local variable.
     pub local_align: u32,
+    /// Its stack grows while it runs (`alloca`).
+    pub grows: bool,
 }
 
 impl Func {

@@ -196,14 +196,16 @@ ops! {
     Fp8FromHalf "fp8.half" 1 Pure;
     /// Two 8-bit floats to a pair of halves; `sub` as above.
     HalfFromFp8 "half.fp8" 1 Pure;
-    // ---- memory: address first; `imm` is added to it ------------------------------------------------------------
-    Load "load" 1 Read;
+    // ---- memory: address first; `imm` is added to it; last a cache policy if `mem.policy` ------------------------------------------------------------
+    Load "load" -1 Read;
     Store "store" -1 Write;
     /// Atomic with results; `sub` is the operation (see `AtomOp`), compare values before swap values. Vectors are words in
     /// a row, 16 bytes two values of 64 bits.
     Atom "atom" -1 Write;
     /// Atomic without result.
     Red "red" -1 Write;
+    /// `multimem.ld_reduce`: `sub` is the operation (see `AtomOp`), `sat`: halves are added as singles. Vectors are words in a row.
+    LoadReduce "load.reduce" 1 Write;
     /// Memory fence of `mem.scope`; `sub` 1: sequentially consistent.
     Fence "fence" 0 Write;
     /// `ldmatrix` of as many 8x8 matrices as there are results; `sub` 1: transposed.
@@ -263,6 +265,17 @@ ops! {
     MovMatrix "movmatrix" 1 Warp;
     /// Two 8-bit floats in the lower half of a word, as halves; `sub` bit 0: e5m2 rather than e4m3, bit 1: the upper half.
     Unpack8 "unpack8" 1 Pure;
+    // ---- textures and surfaces --------------------------------------------------------------------------------
+    /// A read of a texture; `imm` is a packed [`Texel`](super::texel::Texel), which also says what the arguments are.
+    Texture "texture" -1 Read;
+    /// An access to a surface; `imm` is a packed [`Image`](super::texel::Image), which also says what the arguments are.
+    Surface "surface" -1 Write;
+    /// Bytes of an entry of the [`Table`](super::texel::Table) `imm`.
+    EntrySize "entry.size" 0 Pure;
+    /// True where the argument is that of one of the threads that are here.
+    SameAsOne "same" 1 Warp;
+    /// Address of the table of what is known of textures (`imm` 0), samplers (1) or surfaces (2).
+    TableAddr "addr.table" 0 Pure;
     // ---- calls --------------------------------------------------------------------------------------------------
     /// `imm` is the number of the [`CallSite`](super::CallSite); arguments are the words that go in registers.
     Call "call" -1 Write;
@@ -497,6 +510,8 @@ pub struct Mem {
     pub evict: u8,
     /// L2 prefetch size: 0 none, 1 64B, 2 128B, 3 256B.
     pub prefetch: u8,
+    /// The last argument is a policy of the second-level cache (B64).
+    pub policy: bool,
 }
 
 /// What [`Op::Prefetch`] says of a cache line, in [`Attr::sub`].

@@ -132,6 +132,7 @@ fn attributes(inst: &Inst) -> String {
     word(m.nc, "nc".into());
     word(m.evict != 0, format!("evict={}", m.evict));
     word(m.prefetch != 0, format!("prefetch={}", m.prefetch));
+    word(m.policy, "policy".into());
     word(inst.imm != 0 || inst.op == Op::Const, format!("imm={}", inst.imm));
     word(inst.loc != u32::MAX, format!("loc={}", inst.loc));
     if words.is_empty() { String::new() } else { format!(" {{{}}}", words.join(" ")) }
@@ -388,6 +389,7 @@ fn attribute(inst: &mut Inst, word: &str) -> Option<()> {
         "sem" => m.sem = sem_from(value)?,
         "scope" => m.scope = scope_from(value)?,
         "nc" => m.nc = true,
+        "policy" => m.policy = true,
         "evict" => m.evict = value.parse().ok()?,
         "prefetch" => m.prefetch = value.parse().ok()?,
         "imm" => inst.imm = value.parse().ok()?,

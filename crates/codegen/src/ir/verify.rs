@@ -95,7 +95,10 @@ impl Func {
 
 /// Number and types of arguments and results, by operation.
 fn types(f: &Func, inst: &Inst) -> Result<(), String> {
-    let a: Vec<Ty> = inst.args.iter().map(|&v| f.ty(v)).collect();
+    let a: Vec<Ty> = inst.operands().iter().map(|&v| f.ty(v)).collect();
+    if inst.policy().is_some_and(|p| f.ty(p) != Ty::B64) {
+        return Err("the cache policy has no 64 bits".into());
+    }
     let r: Vec<Ty> = inst.results.iter().map(|&v| f.ty(v)).collect();
     let arity = inst.op.arity();
     if arity >= 0 && a.len() != arity as usize {
@@ -128,7 +131,7 @@ fn types(f: &Func, inst: &Inst) -> Result<(), String> {
         Op::Pack => a[0] == a[1] && r == [double(a[0])] && a[0] < Ty::B64,
         Op::FAdd | Op::FMul | Op::FMin | Op::FMax | Op::FDiv => r == [a[0]] && a[0] == a[1],
         Op::FFma => r == [a[0]] && a[0] == a[1] && a[1] == a[2],
-        Op::Load => !r.is_empty() && a[0] == address(inst),
+        Op::Load => !r.is_empty() && a == [address(inst)],
         Op::Store => a.len() > 1 && r.is_empty() && a[0] == address(inst),
         Op::Atom => a.len() > 1 && !r.is_empty() && a[0] == address(inst),
         Op::Red => a.len() > 1 && r.is_empty() && a[0] == address(inst),

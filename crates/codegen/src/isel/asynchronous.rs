@@ -130,7 +130,7 @@ impl Sel<'_> {
 
     fn copy_async(&mut self, id: InstId) -> Option<()> {
         let inst = self.f.inst(id);
-        let (attr, mem, args) = (inst.attr, inst.mem, inst.args.to_vec());
+        let (attr, mem, args) = (inst.attr, inst.mem, inst.operands().to_vec());
         let size = match mem.bytes {
             4 => enums::ldgsts::B32,
             8 => enums::ldgsts::B64,
@@ -144,13 +144,14 @@ impl Sel<'_> {
         let (d, offset) = if offset.abs() < 0x8_0000 { (self.lo(shared), offset) } else { (self.lo(args[0]), 0) };
         let (a, far) = if far.abs() < 0x800 { (self.pair(global), far) } else { (self.pair(args[1]), 0) };
         let d = self.gpr(d);
+        let descriptor = self.descriptor(id);
         let bypass = if attr.sub & 1 != 0 { enums::bypass::BYPASS } else { enums::bypass::ACCESS };
         let m = Sass::new(F::LDGSTS)
             .with(S::Rd, d)
             .with(S::Imm, Operand::imm(offset))
             .with(S::Ra, a)
             .with(S::ImmB, Operand::imm(far))
-            .with(S::URc, super::memory::DESCRIPTOR)
+            .with(S::URc, descriptor)
             .with_mod(M::Bypass, bypass)
             .with_mod(M::Size, size)
             .with_mod(M::Ltc, mem.prefetch)
@@ -197,7 +198,7 @@ impl Sel<'_> {
                 self.push(Sass::new(F::CCTL_IVALL));
             }
             order::FENCE_MAP_RELEASE => {
-                membar(self, memsem::ALL, memscope::GPU);
+                membar(self, memsem::ALL, if left == 1 { memscope::SYS } else { memscope::GPU });
                 self.push(Sass::new(F::ERRBAR));
                 self.push(Sass::new(F::CGAERRBAR));
             }

@@ -1,7 +1,7 @@
 //! Atomics and reductions.
 
 use super::Sel;
-use super::memory::{DESCRIPTOR, store_sem};
+use super::memory::store_sem;
 use super::operand::ZERO;
 use crate::ir::{AtomOp, Attr, Fmt, InstId, MemSpace, Op, Value};
 use crate::mir::Vreg;
@@ -9,12 +9,13 @@ use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand};
+use sass::reg::Reg;
 
 impl Sel<'_> {
     pub(super) fn atomic(&mut self, id: InstId) -> Option<()> {
         let inst = self.f.inst(id);
         let (mem, attr, addr, offset) = (inst.mem, inst.attr, inst.args[0], inst.imm);
-        let args = inst.args[1..].to_vec();
+        let args = inst.operands()[1..].to_vec();
         let results = inst.results.to_vec();
         let wanted = results.iter().any(|r| self.regs[r.index()].is_some());
         let dst = if wanted {
@@ -73,7 +74,8 @@ impl Sel<'_> {
                 (true, true) => Sass::new(F::ATOMG_F).with(S::Rd, dst),
                 (false, _) => return None,
             };
-            self.push(base(m).with(S::URc, DESCRIPTOR).with(S::Rb, data).with_mod(M::Type, ty).with_mod(M::Op, op));
+            let descriptor = self.descriptor(id);
+            self.push(base(m).with(S::URc, descriptor).with(S::Rb, data).with_mod(M::Type, ty).with_mod(M::Op, op));
             return Some(());
         }
         let exchange = attr.sub == AtomOp::Exch as u8;
@@ -83,7 +85,44 @@ impl Sel<'_> {
             let form = if global { F::ATOMG } else { F::ATOM };
             Sass::new(form).with_mod(M::Op, atom_code(attr.sub)).with(S::Rd, dst)
         };
-        self.push(base(m).with(S::URc, DESCRIPTOR).with(S::Rb, data).with_mod(M::Type, integer_type(attr, mem.bytes)));
+        let descriptor = self.descriptor(id);
+        self.push(base(m).with(S::URc, descriptor).with(S::Rb, data).with_mod(M::Type, integer_type(attr, mem.bytes)));
+        Some(())
+    }
+
+    pub(super) fn load_reduce(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let (mem, attr, addr, offset, n) = (inst.mem, inst.attr, inst.args[0], inst.imm, inst.results.len());
+        let at = self.wide_address(addr, offset);
+        let words: Vec<Vreg> = (0..n).flat_map(|n| self.result_words(id, n)).collect();
+        let d = self.m.vector(&words);
+        let is = |op: AtomOp| attr.sub == op as u8;
+        let m = if attr.fmt == Fmt::None {
+            use enums::ldgmc_m87 as op;
+            let codes = [op::ADD, op::MIN, op::MAX, op::ADD, op::ADD, op::AND, op::OR, op::XOR];
+            let signed = attr.signed && (is(AtomOp::Min) || is(AtomOp::Max));
+            let ty = (mem.bytes == 8) as u8 * 2 + signed as u8;
+            Sass::new(F::LDGMC_RA).with_mod(M::M87, *codes.get(attr.sub as usize)?).with_mod(M::M73, ty)
+        } else {
+            use enums::{ldgmc_m88 as op, ldgmc_m732 as t};
+            let types = match attr.fmt {
+                Fmt::F16x2 => [t::F16X2, t::F16X4, t::F16X8],
+                Fmt::BF16x2 => [t::BF16X2, t::BF16X4, t::BF16X8],
+                Fmt::F32 => [t::F32, t::F32X2, t::F32X4],
+                Fmt::F64 => [t::F64; 3],
+                _ => return None,
+            };
+            let ty = types[[1, 2, 4].iter().position(|&count| count == n)?];
+            let code = match () {
+                () if is(AtomOp::Min) => op::MIN,
+                () if is(AtomOp::Max) => op::MAX,
+                () if attr.sat => op::F32ADD,
+                () => op::ADD,
+            };
+            Sass::new(F::LDGMC_RA_2).with_mod(M::M88, code).with_mod(M::M73, ty)
+        };
+        let m = m.with_mod(M::M70, enums::ldgsts_m70::_64).with(S::URc, Reg::URZ);
+        self.push(m.with(S::Rd, d).with(S::Ra, at.base).with(S::ImmAt40, Operand::imm(at.offset)));
         Some(())
     }
 

@@ -36,6 +36,17 @@ impl Sel<'_> {
         }
     }
 
+    /// The descriptor of an access of global memory: the usual one, or its cache policy, as the first thread that is here has it.
+    pub(super) fn descriptor(&mut self, id: InstId) -> Operand {
+        match self.f.inst(id).policy() {
+            None => Operand::reg(DESCRIPTOR),
+            Some(policy) => {
+                let words = self.words(policy);
+                self.uniform_words(&words)
+            }
+        }
+    }
+
     /// Splits constant additions off an address, as far as the offset field reaches.
     pub(super) fn peel(&self, addr: Value, mut offset: i64) -> (Value, i64) {
         let mut v = addr;
@@ -120,10 +131,11 @@ impl Sel<'_> {
             MemSpace::Global | MemSpace::Generic => {
                 let at = self.wide_address(addr, offset);
                 let form = if mem.space == MemSpace::Global { F::LDG } else { F::LD };
+                let descriptor = self.descriptor(id);
                 let m = Sass::new(form)
                     .with(S::Ra, at.base)
                     .with(S::Imm, Operand::imm(at.offset))
-                    .with(S::UR, DESCRIPTOR)
+                    .with(S::UR, descriptor)
                     .with_mod(M::Sem, load_sem(mem))
                     .with_mod(M::Cache, evict(mem))
                     .with_mod(M::Ltc, mem.prefetch);
@@ -254,7 +266,7 @@ impl Sel<'_> {
     fn store(&mut self, id: InstId) -> Option<()> {
         let inst = self.f.inst(id);
         let (mem, addr, offset) = (inst.mem, inst.args[0], inst.imm);
-        let values = inst.args[1..].to_vec();
+        let values = inst.operands()[1..].to_vec();
         let total = mem.bytes as usize * values.len();
         let size = size_code(total, false)?;
         let words: Vec<Operand> = values.iter().flat_map(|&v| self.words(v)).collect();
@@ -267,10 +279,11 @@ impl Sel<'_> {
             MemSpace::Global | MemSpace::Generic => {
                 let at = self.wide_address(addr, offset);
                 let form = if mem.space == MemSpace::Global { F::STG } else { F::ST };
+                let descriptor = self.descriptor(id);
                 Sass::new(form)
                     .with(S::Ra, at.base)
                     .with(S::Imm, Operand::imm(at.offset))
-                    .with(S::URc, DESCRIPTOR)
+                    .with(S::URc, descriptor)
                     .with_mod(M::Sem, store_sem(mem))
                     .with_mod(M::Cache, evict(mem))
             }

@@ -15,6 +15,7 @@ mod memory;
 mod operand;
 mod packed;
 mod special;
+mod texture;
 mod warp;
 pub mod warpgroup;
 
@@ -73,8 +74,13 @@ pub fn select(
     errors_at_exit: bool,
 ) -> Result<Func, Diagnostic> {
     let outgoing = f.calls.iter().map(|c| c.stack).max().unwrap_or(0).next_multiple_of(16);
-    let frame =
-        Frame { outgoing, fixed: (outgoing + f.local_size).next_multiple_of(4), size: 0, align: f.local_align.max(8) };
+    let frame = Frame {
+        outgoing,
+        fixed: (outgoing + f.local_size).next_multiple_of(4),
+        size: 0,
+        align: f.local_align.max(8),
+        grows: f.grows,
+    };
     let Some(bank0) = arch::bank0(90) else { return Err(Diagnostic::error("no constant bank layout for sm_90")) };
     let m = Func { name: f.name.clone(), entry: f.entry, linkable: f.linkable, frame, max_gprs, ..Func::default() };
     let mut sel = Sel {
@@ -84,7 +90,7 @@ pub fn select(
         m,
         regs: vec![None; f.values.len()],
         uses: count_uses(f),
-        in_uniform: uniform_values(f, conv, !layout.externs.is_empty() || f.linkable),
+        in_uniform: uniform_values(f, conv, !layout.externs.is_empty() || !layout.fetches.is_empty() || f.linkable),
         out: Vec::new(),
         loc: u32::MAX,
         block: 0,
@@ -214,6 +220,7 @@ impl Sel<'_> {
 
     fn select_inst(&mut self, id: InstId) {
         let done = match self.f.inst(id).op {
+            I::LoadReduce => self.load_reduce(id),
             I::Load | I::Store | I::Atom | I::Red | I::Fence | I::Prefetch | I::LdMatrix | I::StMatrix | I::IsSpace => {
                 self.memory(id)
             }
@@ -245,6 +252,7 @@ impl Sel<'_> {
             I::Leader | I::MBarrier | I::CopyAsync | I::AsyncOrder | I::Bulk | I::RemoteStore => self.asynchronous(id),
             I::Wgmma | I::WgmmaOrder => self.warpgroup(id),
             I::Mma | I::MovMatrix | I::Unpack8 => self.matrices(id),
+            I::Texture | I::Surface | I::SameAsOne | I::EntrySize | I::TableAddr => self.textures(id),
             I::Call | I::CallIndirect => self.call(id),
             I::AddC | I::SubC => self.carry(id),
             _ => match isle::constructor_select(self, id) {

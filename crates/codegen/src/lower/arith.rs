@@ -95,6 +95,7 @@ impl Lower<'_, '_> {
         let t = x.ty();
         match x.op {
             _ if super::asynchronous::is_ours(x) => self.asynchronous(x),
+            _ if super::texture::is_ours(x) => self.texture(x),
             P::Add | P::Sub | P::Mul | P::Mad | P::Fma | P::Div | P::Min | P::Max if t.is_float() => self.float(x, t),
             P::Neg | P::Abs | P::Rcp | P::Sqrt | P::Rsqrt | P::Sin | P::Cos | P::Ex2 | P::Lg2 | P::Tanh
                 if t.is_float() =>
@@ -119,6 +120,11 @@ impl Lower<'_, '_> {
             P::Cvt | P::Cvta | P::Isspacep => self.conversion(x),
             P::Ld | P::Ldu | P::St | P::Atom | P::Red | P::Membar | P::Fence => self.memory(x),
             P::Prefetch | P::Prefetchu | P::Applypriority | P::Discard => self.memory(x),
+            _ if super::stack::is_ours(x) => self.stack(x),
+            P::Istypep => self.is_reference(x),
+            P::Multimem => self.multimem(x),
+            P::Tensormap => self.tensormap(x),
+            P::Createpolicy => self.create_policy(x),
             P::Call => self.call(x),
             P::Vadd | P::Vsub | P::Vabsdiff | P::Vmin | P::Vmax | P::Vshl | P::Vshr | P::Vmad | P::Vset => {
                 self.video(x)

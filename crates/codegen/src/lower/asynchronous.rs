@@ -56,7 +56,7 @@ pub mod order {
     pub const FENCE_ASYNC_SHARED: u8 = 7;
     /// `fence.proxy.alias`
     pub const FENCE_ALIAS: u8 = 8;
-    /// `fence.proxy.tensormap` release.
+    /// `fence.proxy.tensormap` release; `imm` 1: to the system.
     pub const FENCE_MAP_RELEASE: u8 = 9;
     /// Nothing but a place that other accesses keep: `fence.mbarrier_init`, acquire of shared memory alone.
     pub const FENCE_NONE: u8 = 10;
@@ -170,6 +170,7 @@ pub(super) fn is_ours(x: &Inst) -> bool {
                 || *m == Mod::Acquire
                 || *m == Mod::Release
         }),
+        P::Membar => starts(x, "proxy"),
         P::Barrier => has(x, "cluster"),
         P::St | P::Red => has(x, "async"),
         P::Prefetch => has(x, "tensormap"),
@@ -195,7 +196,7 @@ impl Lower<'_, '_> {
             }
             P::Cp if has(x, "wait_group") => self.wait_group(x, order::WAIT),
             P::Cp => self.cp_async(x),
-            P::Fence => self.proxy_fence(x),
+            P::Fence | P::Membar => self.proxy_fence(x),
             P::Barrier => self.cluster_barrier(x),
             P::Mapa => self.mapa(x),
             P::Getctarank => {
@@ -206,7 +207,14 @@ impl Lower<'_, '_> {
             }
             P::St | P::Red => self.remote_store(x),
             P::Prefetch => {
-                let map = self.generic(x, 0)?;
+                let mut map = self.generic(x, 0)?;
+                // A register holds an address of the named space.
+                let held = matches!(self.address_of(x, 0)?.base(), AddressBase::Reg(_));
+                if held && let Some(space) = x.mods.iter().find_map(|&m| Space::from_mod(m)) {
+                    let space = if space == Space::Const { MemSpace::Const } else { MemSpace::Param };
+                    let base = self.window_base(space);
+                    map = self.same(Op::IAdd, &[base, map]);
+                }
                 self.bulk_op(Bulk { kind: Bulk::MAP_PREFETCH, second: 2, ..Bulk::default() }, &[map], false)
             }
             _ => self.unsupported(x),
@@ -406,6 +414,7 @@ impl Lower<'_, '_> {
             _ => return self.unsupported(x),
         };
         let hint = has(x, "L2::cache_hint") as usize;
+        let policy = self.policy(x)?;
         let more = x.operands.get(3).filter(|_| x.operands.len() > 3 + hint).cloned();
         let mut args = vec![d, s];
         let mut zfill = false;
@@ -437,7 +446,9 @@ impl Lower<'_, '_> {
         }
         let prefetch = [(Mod::L264B, 1), (Mod::L2128B, 2), (Mod::L2256B, 3)];
         let prefetch = prefetch.iter().find(|(m, _)| x.has(*m)).map_or(0, |p| p.1);
-        let mem = Mem { space: MemSpace::Global, bytes: bytes as u8, prefetch, ..Mem::default() };
+        let policy_there = policy.is_some();
+        args.extend(policy);
+        let mem = Mem { space: MemSpace::Global, bytes: bytes as u8, prefetch, policy: policy_there, ..Mem::default() };
         let attr = Attr { sub: has(x, "cg") as u8, sat: zfill, ..Attr::default() };
         self.b().push(Op::CopyAsync, attr, mem, 0, &args, &[]);
         Ok(())
@@ -638,7 +649,8 @@ impl Lower<'_, '_> {
         }
         if starts(x, "tensormap") {
             if x.has(Mod::Release) {
-                return self.order_op(order::FENCE_MAP_RELEASE, 0);
+                let system = x.scope() == Some(ptx::access::Scope::Sys);
+                return self.order_op(order::FENCE_MAP_RELEASE, system as i64);
             }
             let map = self.generic(x, 0)?;
             return self.bulk_op(Bulk { kind: Bulk::MAP_FORGET, second: 2, ..Bulk::default() }, &[map], true);

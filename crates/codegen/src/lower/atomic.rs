@@ -5,7 +5,7 @@ use super::{Lower, Res};
 use crate::ir::{AtomOp, Attr, Fmt, MemSpace, Op, Scope, Sem, Ty, Value};
 use ptx::access::AtomOp as A;
 use ptx::module::{Inst, Operand};
-use ptx::types::ScalarType as T;
+use ptx::types::{ScalarType as T, Space};
 
 fn operation(op: A) -> AtomOp {
     match op {
@@ -49,7 +49,9 @@ impl Lower<'_, '_> {
         if !known || (t.bits() == 16 && !t.is_float() && op != A::Cas) || matches!(t.bits(), 8) {
             return self.unsupported(x);
         }
-        let (space, base, offset) = self.address(x, a, x.space())?;
+        // All of the devices that a multicast address stands for, unless it says less.
+        let many = x.op == ptx::isa::Op::Multimem;
+        let (space, base, offset) = self.address(x, a, if many { Space::Global } else { x.space() })?;
         if !matches!(space, MemSpace::Global | MemSpace::Shared | MemSpace::Generic) {
             return self.unsupported(x);
         }
@@ -67,10 +69,11 @@ impl Lower<'_, '_> {
         let bytes = if t.bits() == 128 { 16 } else { ty.bits() / 8 };
         let mut mem = self.mem(x, space, bytes);
         if mem.scope == Scope::None {
-            mem.scope = Scope::Gpu;
+            mem.scope = if many { Scope::Sys } else { Scope::Gpu };
         }
         let sem = mem.sem;
         mem.sem = Sem::Relaxed;
+        args.extend(self.policy_of(x, &mut mem)?);
         if matches!(sem, Sem::Release | Sem::AcqRel) {
             self.push_fence(mem.scope, 0);
         }
@@ -134,6 +137,7 @@ impl Lower<'_, '_> {
                     out.extend([0, 1].map(|e| Operand::Reg { reg: *reg, elem: Some(e) }));
                 }
                 Operand::Sink => out.extend([Operand::Sink, Operand::Sink]),
+                Operand::Int(n) => out.extend([*n, if *n < 0 { -1 } else { 0 }].map(Operand::Int)),
                 _ => return super::unsupported("this operand of 128 bits", x.span),
             }
         }

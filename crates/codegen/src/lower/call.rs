@@ -22,6 +22,8 @@ pub struct Reach {
     pub table: Vec<FuncId>,
     /// Shared variables used.
     pub shared: Vec<VarId>,
+    /// References to textures, samplers and surfaces that are used.
+    pub handles: Vec<VarId>,
     /// Functions without a body.
     pub externs: Vec<FuncId>,
     /// Every function of the module whose address is taken, sorted: the pointer values of the module.
@@ -93,6 +95,9 @@ pub fn reachable(m: &Module, entry: FuncId) -> Reach {
                 visit_vars(o, &mut |v| {
                     if m.vars[v.index()].space == Space::Shared {
                         r.shared.push(v);
+                    }
+                    if m.vars[v.index()].ty.is_opaque() && !r.handles.contains(&v) {
+                        r.handles.push(v);
                     }
                 });
             }

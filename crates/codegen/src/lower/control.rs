@@ -278,7 +278,7 @@ impl Lower<'_, '_> {
         let first = x.operands.first();
         match x.op {
             P::Bar if !x.has(Mod::Red) => {}
-            P::Red => {}
+            P::Red | P::Sust | P::Sured => {}
             P::St => {
                 if let Some(Operand::Mem(a)) = first
                     && let ptx::module::AddressBase::Var(v) = a.base()
@@ -329,6 +329,9 @@ fn is_pure(x: &Inst) -> bool {
     if super::asynchronous::is_ours(x) {
         return matches!(x.op, P::Mapa | P::Getctarank);
     }
+    if super::texture::is_ours(x) {
+        return false;
+    }
     !matches!(
         x.op,
         P::Ld
@@ -354,6 +357,8 @@ fn is_pure(x: &Inst) -> bool {
             | P::Prefetchu
             | P::Ldmatrix
             | P::Mma
+            | P::Multimem
+            | P::Tensormap
             | P::Movmatrix
             | P::Stmatrix
             | P::Setmaxnreg

@@ -33,6 +33,7 @@ const ORDER: &[Mod] = &[
     Mod::L264B,
     Mod::L2128B,
     Mod::L2256B,
+    Mod::L2CacheHint,
     Mod::V2,
     Mod::V4,
     Mod::V8,
@@ -83,6 +84,7 @@ const ATOMIC: &[Mod] = &[
     Mod::Gpu,
     Mod::Sys,
     Mod::Noftz,
+    Mod::L2CacheHint,
     Mod::V2,
     Mod::V4,
     Mod::V8,
@@ -137,6 +139,10 @@ fn known(op: Op) -> [&'static [Mod]; 2] {
         Op::Ld | Op::Ldu => return [ORDER, &[Mod::Ca, Mod::Cg, Mod::Cs, Mod::Lu, Mod::Cv, Mod::Nc]],
         Op::St => return [ORDER, &[Mod::Wb, Mod::Cg, Mod::Cs, Mod::Wt]],
         Op::Atom | Op::Red => ATOMIC,
+        Op::Createpolicy => {
+            let priorities = &[Mod::L2EvictLast, Mod::L2EvictNormal, Mod::L2EvictFirst, Mod::L2EvictUnchanged, Mod::L2];
+            return [priorities, &[Mod::Range, Mod::Fractional, Mod::Cvt]];
+        }
         Op::Membar | Op::Fence => &[Mod::Cta, Mod::Cluster, Mod::Gpu, Mod::Gl, Mod::Sys, Mod::Sc, Mod::AcqRel],
         Op::Prefetch | Op::Prefetchu => &[Mod::L1, Mod::L2, Mod::L2EvictLast, Mod::L2EvictNormal],
         Op::Applypriority => &[Mod::L2EvictNormal],
@@ -163,8 +169,9 @@ fn known(op: Op) -> [&'static [Mod]; 2] {
 /// The first modifier that lowering has no meaning for.
 pub(super) fn unknown_modifier(x: &Inst) -> Option<Mod> {
     // Their lowering looks at every modifier itself: the table says which may stand together.
-    if matches!(x.op, Op::Mma | Op::Movmatrix | Op::Setmaxnreg | Op::Wgmma | Op::Wmma)
+    if matches!(x.op, Op::Mma | Op::Movmatrix | Op::Multimem | Op::Tensormap | Op::Setmaxnreg | Op::Wgmma | Op::Wmma)
         || super::asynchronous::is_ours(x)
+        || super::texture::is_ours(x)
     {
         return None;
     }

@@ -50,7 +50,15 @@ impl Lower<'_, '_> {
         let prefetch = [(Mod::L264B, 1), (Mod::L2128B, 2), (Mod::L2256B, 3)];
         let pick = |list: &[(Mod, u8)]| list.iter().find(|(m, _)| x.has(*m)).map_or(0, |(_, v)| *v);
         let nc = x.has(Mod::Nc);
-        Mem { space, bytes: bytes as u8, sem, scope, nc, evict: pick(&evict), prefetch: pick(&prefetch) }
+        let (evict, prefetch) = (pick(&evict), pick(&prefetch));
+        Mem { space, bytes: bytes as u8, sem, scope, nc, evict, prefetch, policy: false }
+    }
+
+    /// The cache policy of an access, which `mem` then says is there; memory of the CTA and constants have none.
+    pub(super) fn policy_of(&mut self, x: &Inst, mem: &mut Mem) -> Res<Option<Value>> {
+        let policy = self.policy(x)?;
+        mem.policy = policy.is_some() && matches!(mem.space, MemSpace::Global | MemSpace::Generic);
+        Ok(policy.filter(|_| mem.policy))
     }
 
     /// Space, base value and offset of an address operand. The base has the width that the space wants.
@@ -151,7 +159,9 @@ impl Lower<'_, '_> {
             mem.sem = Sem::Relaxed;
         }
         let types = vec![ty; dsts.len()];
-        let id = self.b().push(Op::Load, signed_attr, mem, offset, &[base], &types);
+        let mut args = vec![base];
+        args.extend(self.policy_of(x, &mut mem)?);
+        let id = self.b().push(Op::Load, signed_attr, mem, offset, &args, &types);
         let results = self.f.inst(id).results.clone();
         if acquire {
             self.push_fence(mem.scope, 2);
@@ -194,7 +204,7 @@ impl Lower<'_, '_> {
         for s in &srcs {
             values.push(self.stored(s, t, ty, x)?);
         }
-        let space = x.space();
+        let space = if x.op == P::Multimem { Space::Global } else { x.space() };
         if let AddressBase::Var(v) = a.base()
             && matches!(space, Space::Param | Space::ParamFunc)
         {
@@ -208,6 +218,7 @@ impl Lower<'_, '_> {
         }
         let mut args = vec![base];
         args.extend(values);
+        args.extend(self.policy_of(x, &mut mem)?);
         self.b().push(Op::Store, Attr::default(), mem, offset, &args, &[]);
         Ok(())
     }
@@ -241,6 +252,10 @@ impl Lower<'_, '_> {
     fn hint(&mut self, x: &Inst) -> Res {
         let a = self.mem_operand(x, 0)?;
         let (space, base, offset) = self.address(x, a, x.space())?;
+        if space == MemSpace::Shared && x.space() == Space::Generic {
+            // There are no lines of it in the caches.
+            return Ok(());
+        }
         if !matches!(space, MemSpace::Generic | MemSpace::Global | MemSpace::Local) {
             return self.unsupported(x);
         }

@@ -13,10 +13,15 @@ mod fragment;
 mod matrix;
 mod meaning;
 mod memory;
+mod multimem;
 pub(crate) mod narrow;
 mod operand;
+mod policy;
 mod special;
 mod ssa;
+mod stack;
+mod tensormap;
+pub mod texture;
 mod video;
 mod warp;
 pub mod warpgroup;
@@ -44,6 +49,8 @@ pub struct Program {
     pub param_bytes: u32,
     /// Functions outside the module that are called.
     pub externs: Vec<FuncId>,
+    /// References to textures, samplers and surfaces, whose handles lie behind the parameters.
+    pub handles: Vec<VarId>,
 }
 
 /// Lowers the kernel `entry` of a checked module with the functions it reaches; in a relocatable module the function alone.
@@ -57,10 +64,20 @@ pub fn lower(m: &Module, entry: FuncId, layout: &Layout) -> Result<Program, Vec<
     };
     let shared = Shared::new(m, &reach.shared);
     let (params, param_bytes) = kernel_params(m, entry);
+    let handles = handles(m, entry, &reach);
     let mut funcs = Vec::new();
     let mut errors = Vec::new();
     for &id in &reach.funcs {
-        let cx = Context { m, layout, shared: &shared, reach: &reach, params: &params };
+        let cx = Context {
+            m,
+            layout,
+            shared: &shared,
+            reach: &reach,
+            params: &params,
+            param_bytes,
+            handles: &handles,
+            independent: crate::layout::independent_textures(m),
+        };
         match Lower::function(&cx, id) {
             Ok(f) => funcs.push(f),
             Err(e) => errors.push(e),
@@ -70,10 +87,20 @@ pub fn lower(m: &Module, entry: FuncId, layout: &Layout) -> Result<Program, Vec<
         return Err(errors);
     }
     let table = reach.table.iter().map(|&f| reach.number(f)).collect();
-    Ok(Program { funcs, ids: reach.funcs, table, shared, params, param_bytes, externs: reach.externs })
+    Ok(Program { funcs, ids: reach.funcs, table, shared, params, param_bytes, externs: reach.externs, handles })
+}
+
+/// The references whose handles a kernel wants: its parameters first, then those of the module that it and its functions use.
+fn handles(m: &Module, entry: FuncId, reach: &call::Reach) -> Vec<VarId> {
+    let params = m.funcs[entry.index()].params.iter().copied();
+    let mut out: Vec<VarId> = params.filter(|p| m.vars[p.index()].ty.is_opaque()).collect();
+    let more = reach.handles.iter().filter(|v| !out.contains(v)).copied().collect::<Vec<_>>();
+    out.extend(more);
+    out
 }
 
 /// Offsets of a kernel's parameters from their first byte and their total size: each address at its own alignment, in order.
+/// References have no place among them.
 pub fn kernel_params(m: &Module, entry: FuncId) -> (Vec<u32>, u32) {
     // Alignment is that of the address, which begins where the parameters do in the constant bank.
     let first = arch::bank0(90).map_or(0, |b| b.params as u32);
@@ -81,6 +108,10 @@ pub fn kernel_params(m: &Module, entry: FuncId) -> (Vec<u32>, u32) {
     let mut offsets = Vec::new();
     for &p in &m.funcs[entry.index()].params {
         let v = &m.vars[p.index()];
+        if v.ty.is_opaque() {
+            offsets.push(u32::from(u16::MAX));
+            continue;
+        }
         let align = v.align.max(1);
         end = (first + end).div_ceil(align) * align - first;
         offsets.push(end);
@@ -96,6 +127,11 @@ struct Context<'m> {
     shared: &'m Shared,
     reach: &'m call::Reach,
     params: &'m [u32],
+    param_bytes: u32,
+    /// As [`Program::handles`].
+    handles: &'m [VarId],
+    /// Samplers are apart from textures.
+    independent: bool,
 }
 
 /// Lowering of one function.
@@ -164,6 +200,7 @@ impl<'m, 'c> Lower<'m, 'c> {
             var_ty.extend([ty; 4]);
         }
         var_ty.push(Ty::P); // the carry flag
+        var_ty.push(Ty::B32); // the end of the stack
         let mut lower = Lower {
             cx,
             m: cx.m,
@@ -184,6 +221,9 @@ impl<'m, 'c> Lower<'m, 'c> {
         };
         lower.place_locals();
         lower.signature()?;
+        if pf.body.iter().flat_map(|b| b.insts()).any(|x| stack::is_ours(&x)) {
+            lower.begin_stack();
+        }
         lower.body()?;
         lower.finish_ssa();
         Ok(lower.f)

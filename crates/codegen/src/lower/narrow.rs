@@ -29,7 +29,7 @@ impl Lower<'_, '_> {
         Some(match (d, s) {
             (T::F16x2 | T::BF16x2, T::F32) => self.pack_floats(x, d, float),
             (T::F16 | T::BF16, T::F32) if float != 0 => self.pack_floats(x, d, float),
-            (T::TF32, T::F32) if !satfinite => self.tf32(x, relu),
+            (T::TF32, T::F32) if !satfinite || x.rounding() == Some(Rounding::Rna) => self.tf32(x, relu),
             (T::E4M3x2 | T::E5M2x2, T::F32 | T::F16x2) => self.fp8(x, d, s, relu),
             (T::F16x2, T::E4M3x2 | T::E5M2x2) => {
                 let a = match self.arg(x, 1, Ty::B16) {
@@ -72,7 +72,18 @@ impl Lower<'_, '_> {
         let up = self.same(Op::IAdd, &[a, half]);
         let v = self.op(Op::Select, &[up, a, finite], Ty::B32);
         let kept = self.konst(Ty::B32, 0xffff_e000);
-        let v = self.same(Op::And, &[v, kept]);
+        let mut v = self.same(Op::And, &[v, kept]);
+        if x.has(Mod::Satfinite) {
+            // What is infinite becomes the largest number; a NaN stays one.
+            let nan = self.konst(Ty::B32, 0x7fff_e000);
+            let sign = self.konst(Ty::B32, 0x7fff_ffff);
+            let size = self.same(Op::And, &[v, sign]);
+            let beyond = self.b().icmp(Cmp::Eq, false, size, inf);
+            let less = self.same(Op::IAdd, &[v, kept]);
+            v = self.op(Op::Select, &[less, v, beyond], Ty::B32);
+            let number = self.one(Op::FCmp, Attr { cmp: Cmp::Num, ..f }, &[a, a], Ty::P);
+            v = self.op(Op::Select, &[v, nan, number], Ty::B32);
+        }
         let nan = self.one(Op::FCmp, Attr { cmp: Cmp::Nan, ..f }, &[a, a], Ty::P);
         let canonical = self.konst(Ty::B32, 0x7fff_e000);
         let v = self.op(Op::Select, &[canonical, v, nan], Ty::B32);

@@ -52,6 +52,9 @@ impl Lower<'_, '_> {
     /// The address of a variable in its own state space, as `mov` gives it.
     pub(super) fn var_address(&mut self, var: VarId, offset: i64, span: Span) -> Res<Value> {
         let space = self.m.vars[var.index()].space;
+        if let Some(v) = self.reference_address(var) {
+            return Ok(v);
+        }
         let base = match space {
             Space::Global => {
                 let v = self.with_imm(Op::GlobalAddr, var.0 as i64, Ty::B64);

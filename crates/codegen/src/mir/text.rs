@@ -32,7 +32,7 @@ use std::fmt::Write;
 pub fn print(f: &Func) -> String {
     let mut o = String::new();
     let kind = if f.entry { "entry" } else { "device" };
-    let Frame { outgoing, fixed, size, align } = f.frame;
+    let Frame { outgoing, fixed, size, align, .. } = f.frame;
     let max = f.max_gprs;
     let _ =
         writeln!(o, "func {} {kind} max={max} outgoing={outgoing} fixed={fixed} size={size} align={align} {{", f.name);

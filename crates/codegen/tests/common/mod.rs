@@ -54,7 +54,13 @@ pub fn function(seed: u64, shape: Shape) -> Func {
         name: format!("random{seed}"),
         entry: shape.entry,
         max_gprs: shape.limit,
-        frame: Frame { outgoing: 0, fixed: 0, size: 0, align: if seed.is_multiple_of(5) { 16 } else { 8 } },
+        frame: Frame {
+            outgoing: 0,
+            fixed: 0,
+            size: 0,
+            align: if seed.is_multiple_of(5) { 16 } else { 8 },
+            grows: false,
+        },
         ..Func::default()
     };
     let rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);

@@ -7,7 +7,7 @@ use super::draft::{
 use super::frame::{Fixup, frames};
 use super::group::{Group, group};
 use super::info;
-use super::{Binding, CONSTANT3, CONSTANT4, GLOBAL, GLOBAL_INIT, Image, Kernel, Layout, Variable};
+use super::{Binding, CONSTANT3, CONSTANT4, GLOBAL, GLOBAL_INIT, Image, Kernel, Layout, ReferenceKind, Variable};
 use crate::attr;
 use crate::elf::{Elf, Reloc, SHT_LOPROC, SHT_NOBITS, Segment, Symbol};
 use crate::lines::write::{File, Place, Sequence, write};
@@ -51,13 +51,17 @@ impl Image {
         let mut entries = vec![SymbolId::Local(0); self.kernels.len()];
         let mut functions = vec![Vec::new(); self.kernels.len()];
         let mut variables = vec![SymbolId::Local(0); self.variables.len()];
+        let mut handles = vec![Vec::new(); self.kernels.len()];
+        let mut references = vec![None; self.references.len()];
         let mut cap = false;
         // The vendor's tool begins with the last entry, then takes the variables, then the other entries.
         let mut rest = self.kernels.iter().enumerate().rev();
         if let Some((i, kernel)) = rest.next() {
             entries[i] = entry(d, kernel);
+            handles[i] = kernel_handles(d, kernel, self, &mut references);
             shared(d, kernel, &group);
             reserved(d, &group, &mut cap, kernel);
+            other_references(d, self, &mut references);
             module_variables(d, self, &layout, &mut variables);
             functions[i] = device_functions(d, kernel);
         } else {
@@ -66,11 +70,13 @@ impl Image {
         }
         for (i, kernel) in rest {
             entries[i] = entry(d, kernel);
+            handles[i] = kernel_handles(d, kernel, self, &mut references);
             use_cap(d, &mut cap, kernel);
             shared(d, kernel, &group);
             functions[i] = device_functions(d, kernel);
         }
         let externs: Vec<SymbolId> = external_functions(d, self);
+        let sizes = entry_sizes(d, self);
         if !self.kernels.is_empty() {
             d.section_symbol(".debug_frame", ".debug_frame");
         }
@@ -82,15 +88,18 @@ impl Image {
         d.section_symbol(".nv.callgraph", ".nv.callgraph");
         for kernel in self.kernels.iter().rev() {
             let name = format!(".nv.constant0.{}", kernel.name);
-            let bank = vec![0; (group.param_base + kernel.param_bytes) as usize];
+            let bank = vec![0; (group.param_base + kernel.bank0_bytes()) as usize];
             d.add(19, &name, PROGBITS, ALLOC | INFO, 4, bank).info = Info::Section(text(kernel));
-            d.tail.push(name);
+            // Where there are handles the bank has its symbol beside that of the code.
+            if kernel.handles.is_empty() {
+                d.tail.push(name);
+            }
         }
         let lists: Vec<u8> = (1..=4i32).flat_map(|n| [0, -n]).flat_map(i32::to_le_bytes).collect();
         let calls = d.add(9, ".nv.callgraph", SHT_LOPROC + 1, 0, 4, lists);
         (calls.section.entsize, calls.link) = (8, ".symtab");
 
-        self.relocations(d, &layout, &entries, &variables, &externs)?;
+        self.relocations(d, &layout, (&entries, &handles), &variables, &externs, &sizes)?;
         d.parts.sort_by_key(|p| p.class);
         let own: Vec<u32> = entries.iter().map(|&e| d.index(e)).collect();
         let outside: Vec<u32> = externs.iter().map(|&e| d.index(e)).collect();
@@ -103,8 +112,23 @@ impl Image {
             part.section.data.splice(8..8, bytes);
         }
         let inner: Vec<Vec<u32>> = functions.iter().map(|l| l.iter().map(|&f| d.index(f)).collect()).collect();
-        let first_bank = (1 + d.locals.len() + d.others.len()) as u32;
-        for (name, list) in info::attributes(self, &group, &own, (&inner, &outside), first_bank) {
+        let mut tail = (1 + d.locals.len() + d.others.len()) as u32;
+        let mut symbols =
+            info::Symbols { entries: own, functions: inner, externs: outside, ..info::Symbols::default() };
+        symbols.banks = vec![0; self.kernels.len()];
+        for (i, kernel) in self.kernels.iter().enumerate().rev() {
+            let name = format!(".nv.constant0.{}", kernel.name);
+            symbols.banks[i] = match d.locals.iter().position(|l| l.1 == name) {
+                Some(n) => n as u32 + 1,
+                None => {
+                    tail += 1;
+                    tail - 1
+                }
+            };
+        }
+        symbols.handles = handles.iter().map(|l| l.iter().map(|&h| d.index(h)).collect()).collect();
+        symbols.references = references.iter().map(|r| r.map(|id| d.index(id))).collect();
+        for (name, list) in info::attributes(self, &group, &symbols) {
             if let Some(part) = d.part(&name) {
                 part.section.data = attr::write(&list);
             }
@@ -140,13 +164,20 @@ impl Image {
         &self,
         d: &mut Draft,
         layout: &Layout,
-        entries: &[SymbolId],
+        (entries, handles): (&[SymbolId], &[Vec<SymbolId>]),
         variables: &[SymbolId],
         externs: &[SymbolId],
+        sizes: &[(String, SymbolId)],
     ) -> Result<(), Diagnostic> {
         for kernel in self.kernels.iter().rev() {
-            if !kernel.functions.is_empty() || kernel.shared.is_some_and(|s| s.used) {
-                rela(d, &text(kernel), Vec::new());
+            let mut list = Vec::new();
+            for (at, name) in kernel.entry_sizes.iter().rev() {
+                if let Some((_, symbol)) = sizes.iter().find(|s| s.0 == *name) {
+                    list.push(reloc(d, *at as u64, 0x37, *symbol, 0));
+                }
+            }
+            if !list.is_empty() || !kernel.functions.is_empty() || kernel.shared.is_some_and(|s| s.used) {
+                rela(d, &text(kernel), list);
             }
         }
         let find = |name: &str| -> Result<SymbolId, Diagnostic> {
@@ -181,6 +212,12 @@ impl Image {
                 rela(d, section, list);
             }
         }
+        for (kernel, symbols) in self.kernels.iter().zip(handles).rev().filter(|(k, _)| !k.handles.is_empty()) {
+            let base = (self.param_base()? + kernel.param_bytes.next_multiple_of(4)) as u64;
+            let words = kernel.handles.iter().zip(symbols).enumerate().rev();
+            let list = words.map(|(n, (h, &s))| reloc(d, base + 4 * n as u64, h.kind.relocation(), s, 0)).collect();
+            rela(d, &format!(".nv.constant0.{}", kernel.name), list);
+        }
         if let Some(debug) = &self.debug {
             self.lines(d, LINES, &debug.files, |k| &k.lines, entries);
             self.lines(d, PTX_LINES, &[], |k| &k.ptx_lines, entries);
@@ -202,6 +239,59 @@ impl Image {
         rela(d, ".debug_frame", lists.into_iter().rev().flatten().collect());
         Ok(())
     }
+}
+
+impl Image {
+    /// Where parameters begin in constant bank 0.
+    fn param_base(&self) -> Result<u32, Diagnostic> {
+        match group(self.target) {
+            Some(g) => Ok(g.param_base),
+            None => Err(Diagnostic::error(format!("cubins for {} cannot be written yet", self.target))),
+        }
+    }
+}
+
+/// The symbols of the handles of an entry, and of the section they lie in.
+fn kernel_handles(d: &mut Draft, kernel: &Kernel, image: &Image, references: &mut [Option<SymbolId>]) -> Vec<SymbolId> {
+    let symbol = |name: &str, kind: ReferenceKind, bind: u8| Symbol {
+        name: name.to_string(),
+        kind: kind.symbol(),
+        bind,
+        ..Symbol::default()
+    };
+    let mut out = Vec::new();
+    for h in &kernel.handles {
+        let known = image.references.iter().position(|r| r.name == h.name).filter(|_| h.parameter.is_none());
+        out.push(match known {
+            Some(n) => *references[n].get_or_insert_with(|| d.other(symbol(&h.name, h.kind, 1), "")),
+            None => d.local(symbol(&h.name, h.kind, 0), &text(kernel)),
+        });
+    }
+    if !out.is_empty() {
+        let bank = format!(".nv.constant0.{}", kernel.name);
+        d.section_symbol(&bank, &bank);
+    }
+    out
+}
+
+/// The symbols of references that the last entry does not name.
+fn other_references(d: &mut Draft, image: &Image, references: &mut [Option<SymbolId>]) {
+    for (r, id) in image.references.iter().zip(references) {
+        let symbol = || Symbol { name: r.name.clone(), kind: r.kind.symbol(), bind: 1, ..Symbol::default() };
+        id.get_or_insert_with(|| d.other(symbol(), ""));
+    }
+}
+
+/// The symbols of sizes that the system knows.
+fn entry_sizes(d: &mut Draft, image: &Image) -> Vec<(String, SymbolId)> {
+    let mut out: Vec<(String, SymbolId)> = Vec::new();
+    for (_, name) in image.kernels.iter().rev().flat_map(|k| &k.entry_sizes) {
+        if !out.iter().any(|o| o.0 == *name) {
+            let symbol = Symbol { name: name.clone(), bind: 2, kind: 1, size: 4, ..Symbol::default() };
+            out.push((name.clone(), d.other(symbol, "")));
+        }
+    }
+    out
 }
 
 impl Image {

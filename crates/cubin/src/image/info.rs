@@ -4,22 +4,48 @@ use super::group::Group;
 use super::{Image, Kernel};
 use crate::attr::{self, Attr};
 
-/// The attributes of `.nv.info` and of every entry's section, each list with the section's name. `entries` and `functions` are
-/// indices of symbols (inner functions by entry, then those of the system), `first_bank` that of the parameter bank of the last entry; those of the others follow.
-pub(super) fn attributes(
-    image: &Image,
-    group: &Group,
-    entries: &[u32],
-    (functions, externs): (&[Vec<u32>], &[u32]),
-    first_bank: u32,
-) -> Vec<(String, Vec<Attr>)> {
+/// The numbers of symbols that attributes name, by entry where there is a list of lists.
+#[derive(Default)]
+pub(super) struct Symbols {
+    /// Entries.
+    pub entries: Vec<u32>,
+    /// Their inner functions.
+    pub functions: Vec<Vec<u32>>,
+    /// Functions of the system.
+    pub externs: Vec<u32>,
+    /// Their parameter banks.
+    pub banks: Vec<u32>,
+    /// Their handles.
+    pub handles: Vec<Vec<u32>>,
+    /// References of the module.
+    pub references: Vec<Option<u32>>,
+}
+
+/// The attributes of `.nv.info` and of every entry's section, each list with the section's name.
+pub(super) fn attributes(image: &Image, group: &Group, symbols: &Symbols) -> Vec<(String, Vec<Attr>)> {
+    let Symbols { entries, functions, externs, .. } = symbols;
     let mut all = Vec::new();
     for (i, kernel) in image.kernels.iter().enumerate() {
         all.push(Attr::words(attr::REGCOUNT, [entries[i], kernel.regs]));
+        if i == 0 {
+            // The vendor's tool describes samplers behind the registers of the first entry.
+            for (r, symbol) in image.references.iter().zip(&symbols.references).rev() {
+                let Some(symbol) = *symbol else { continue };
+                if let Some(yes) = r.unnormalized {
+                    all.push(Attr::words(SAMPLER_FORCE_UNNORMALIZED, [symbol, yes as u32]));
+                }
+                if let Some(word) = r.sampler {
+                    all.push(Attr::words(attr::SAMPLER_INIT, [symbol, word]));
+                }
+            }
+        }
         for (f, &symbol) in kernel.functions.iter().zip(&functions[i]).rev() {
             all.push(Attr::words(attr::FRAME_SIZE, [symbol, f.frame]));
         }
         all.push(Attr::words(attr::FRAME_SIZE, [entries[i], kernel.frame]));
+    }
+    if image.independent && !image.kernels.is_empty() {
+        all.push(Attr::none(attr::TEXMODE_INDEPENDENT));
     }
     for (i, kernel) in image.kernels.iter().enumerate().rev() {
         all.push(Attr::words(attr::MIN_STACK_SIZE, [entries[i], kernel.min_stack.unwrap_or(u32::MAX)]));
@@ -28,18 +54,21 @@ pub(super) fn attributes(
         all.push(Attr::half(attr::MERCURY_ISA_VERSION, 0x101));
     }
     let mut out = vec![(".nv.info".to_string(), all)];
-    for (n, kernel) in image.kernels.iter().rev().enumerate() {
+    for (i, kernel) in image.kernels.iter().enumerate().rev() {
         let mut kernel = kernel.clone();
         if !kernel.externs.is_empty() {
             let called = kernel.externs.iter().filter_map(|&n| externs.get(n as usize).copied());
             kernel.others.push(Attr::words(attr::EXTERNS, called));
             kernel.others.push(Attr::words(attr::SYSCALL_OFFSETS, kernel.syscall_offsets.iter().copied()));
         }
-        let list = kernel_attributes(&kernel, image.tool.toolkit, group, first_bank + n as u32);
+        let list = kernel_attributes(&kernel, image.tool.toolkit, group, symbols.banks[i], &symbols.handles[i]);
         out.push((format!(".nv.info.{}", kernel.name), list));
     }
     out
 }
+
+/// Of a sampler: coordinates are never normalised.
+const SAMPLER_FORCE_UNNORMALIZED: u8 = 0x13;
 
 /// The order of attributes of an entry from sm_90 on.
 const ORDER: [u8; 42] = [
@@ -90,7 +119,7 @@ const ORDER: [u8; 42] = [
 /// Parameters of more bytes than this are described by the second form of their attribute.
 const KPARAM_V1_LIMIT: u32 = 4352;
 
-pub(super) fn kernel_attributes(kernel: &Kernel, toolkit: u16, group: &Group, bank: u32) -> Vec<Attr> {
+pub(super) fn kernel_attributes(kernel: &Kernel, toolkit: u16, group: &Group, bank: u32, handles: &[u32]) -> Vec<Attr> {
     let mut out = kernel.others.clone();
     let mut push = |a: Attr| {
         if !out.iter().any(|o| o.code == a.code && !matches!(a.code, attr::KPARAM_INFO | attr::KPARAM_INFO_V2)) {
@@ -108,12 +137,15 @@ pub(super) fn kernel_attributes(kernel: &Kernel, toolkit: u16, group: &Group, ba
     push(Attr::words(attr::CUDA_API_VERSION, [toolkit as u32]));
     for (ordinal, p) in kernel.params.iter().enumerate().rev() {
         let place = ordinal as u32 | (p.offset as u32) << 16;
+        // The symbol of a reference.
+        let own = kernel.handles.iter().position(|h| h.parameter == Some(ordinal as u32));
+        let symbol = own.and_then(|n| handles.get(n).copied()).unwrap_or(0);
         if kernel.param_bytes > KPARAM_V1_LIMIT {
             let word = p.size as u32 | (p.log_align as u32) << 16 | (p.space as u32 & 15) << 24;
-            push(Attr::words(attr::KPARAM_INFO_V2, [0, place, word]));
+            push(Attr::words(attr::KPARAM_INFO_V2, [symbol, place, word]));
         } else {
             let word = (p.size as u32) << 18 | 0x1f << 12 | (p.space as u32 & 15) << 8 | p.log_align as u32;
-            push(Attr::words(attr::KPARAM_INFO, [0, place, word]));
+            push(Attr::words(attr::KPARAM_INFO, [symbol, place, word]));
         }
     }
     if let Some(c) = kernel.cluster {
@@ -160,6 +192,10 @@ pub(super) fn kernel_attributes(kernel: &Kernel, toolkit: u16, group: &Group, ba
     }
     if let Some(n) = group.sw_war {
         push(Attr::words(attr::SW_WAR, [n]));
+    }
+    if !kernel.handles.is_empty() {
+        push(Attr::byte(attr::BINDLESS_TEXTURE_BANK, 0));
+        push(Attr::byte(attr::BINDLESS_SURFACE_BANK, 0));
     }
     if group.vrc {
         push(Attr::byte(attr::VRC_CTA_INIT_COUNT, 0));

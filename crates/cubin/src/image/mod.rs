@@ -29,6 +29,10 @@ pub struct Image {
     pub variables: Vec<Variable>,
     /// Functions of the system that the code calls: their addresses are the first words of constant bank 4, in this order.
     pub externs: Vec<String>,
+    /// The references of the module to textures, samplers and surfaces, in the order of the PTX. They are not read from files.
+    pub references: Vec<Reference>,
+    /// Samplers are apart from textures (`texmode_independent`).
+    pub independent: bool,
     /// What its code needs of a machine, as `.nv.compat` has it: 4 with products of warpgroups, 2 with textures, surfaces, tensor
     /// copies or changes of the register count, otherwise 1 (observed; not all that makes it 2 or 4 is known).
     pub isa_class: u8,
@@ -187,6 +191,10 @@ pub struct Kernel {
     pub warp_wide_offsets: Vec<u32>,
     /// Offsets of indexed branches with their targets.
     pub indirect_branches: Vec<(u32, Vec<u32>)>,
+    /// References whose handles lie behind the parameters, in this order.
+    pub handles: Vec<Handle>,
+    /// Immediates in the code that the system replaces by the size of an entry of a table: byte offset, name of the size.
+    pub entry_sizes: Vec<(u32, String)>,
     /// Functions of the system that it calls, by number in [`Image::externs`].
     pub externs: Vec<u32>,
     /// Byte offsets of those calls.
@@ -213,6 +221,67 @@ pub struct Kernel {
     pub ptx_lines: Vec<(u64, Place)>,
     /// Attributes that have no field here, as they stand in `.nv.info.<name>`, each at the place of its code.
     pub others: Vec<crate::attr::Attr>,
+}
+
+/// What a reference is to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ReferenceKind {
+    /// A texture.
+    #[default]
+    Texture,
+    /// A sampler.
+    Sampler,
+    /// A surface.
+    Surface,
+}
+
+impl ReferenceKind {
+    /// Type of its symbol.
+    fn symbol(self) -> u8 {
+        10 + self as u8
+    }
+
+    /// The relocation of the word that takes its handle.
+    fn relocation(self) -> u32 {
+        match self {
+            ReferenceKind::Texture => 6,
+            ReferenceKind::Sampler => 0x65,
+            ReferenceKind::Surface => 0x34,
+        }
+    }
+
+    /// What the description of a parameter has in the place of its memory.
+    fn parameter(self) -> u8 {
+        match self {
+            ReferenceKind::Texture => 6,
+            ReferenceKind::Sampler => 8,
+            ReferenceKind::Surface => 7,
+        }
+    }
+}
+
+/// A reference of the module to a texture, a sampler or a surface.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Reference {
+    /// Its name.
+    pub name: String,
+    /// What it is to.
+    pub kind: ReferenceKind,
+    /// What the module says of a sampler: bytes for the three edges and the filter, 0xff where it says nothing, the first lowest.
+    pub sampler: Option<u32>,
+    /// What it says of coordinates that are never normalised.
+    pub unnormalized: Option<bool>,
+}
+
+/// A word behind the parameters of an entry, for the handle of a reference.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Handle {
+    /// Name of the reference.
+    pub name: String,
+    /// What it is to.
+    pub kind: ReferenceKind,
+    /// The number of the parameter that it is; none for one of the module.
+    pub parameter: Option<u32>,
 }
 
 /// A device function in the code of an entry.
@@ -251,10 +320,27 @@ pub struct Param {
     pub offset: u16,
     /// Size in bytes.
     pub size: u16,
-    /// Memory that `.ptr` names: 0 none, 1 local, 2 shared, 3 constant, 4 global, 5 generic.
+    /// Memory that `.ptr` names: 0 none, 1 local, 2 shared, 3 constant, 4 global, 5 generic; 6 a texture, 7 a surface, 8 a sampler.
     pub space: u8,
     /// Binary logarithm of the alignment that `.ptr` promises.
     pub log_align: u8,
+}
+
+impl Param {
+    /// A reference as a parameter: it has no place among the others.
+    pub fn reference(kind: ReferenceKind) -> Param {
+        Param { offset: u16::MAX, size: 0, space: kind.parameter(), log_align: 0 }
+    }
+}
+
+impl Kernel {
+    /// Bytes of its parameters with the handles behind them.
+    pub fn bank0_bytes(&self) -> u32 {
+        match self.handles.len() as u32 {
+            0 => self.param_bytes,
+            n => self.param_bytes.next_multiple_of(4) + 4 * n,
+        }
+    }
 }
 
 /// The symbol of a device function of the module inside of an entry's code.
@@ -386,6 +472,8 @@ mod tests {
             kernels: Vec::new(),
             variables: Vec::new(),
             externs: Vec::new(),
+            references: Vec::new(),
+            independent: false,
             isa_class: 1,
             tensor_copies: false,
             tool,

@@ -561,7 +561,7 @@ impl Object {
             if !externs.is_empty() {
                 kernel.others.push(Attr::words(attr::EXTERNS, externs));
             }
-            let mut list = kernel_attributes(&kernel, self.tool.toolkit, group, bank);
+            let mut list = kernel_attributes(&kernel, self.tool.toolkit, group, bank, &[]);
             if t.entry {
                 bank += 1;
             } else {

@@ -47,6 +47,8 @@ impl Image {
             kernels: Vec::new(),
             variables: Vec::new(),
             externs: Vec::new(),
+            references: Vec::new(),
+            independent: info_has(elf, attr::TEXMODE_INDEPENDENT)?,
             isa_class: byte(&compat, 2).unwrap_or(1),
             tensor_copies: byte(&compat, 3) == Some(1),
             tool,
@@ -65,6 +67,11 @@ impl Image {
         image.variables = variables(elf, &symbols)?;
         Ok(image)
     }
+}
+
+fn info_has(elf: &Elf, code: u8) -> Result<bool, Diagnostic> {
+    let list = elf.section(".nv.info").map(|(_, s)| attr::read(&s.data)).transpose()?.unwrap_or_default();
+    Ok(list.iter().any(|a| a.code == code))
 }
 
 fn notes(elf: &Elf) -> (Tool, u16) {

@@ -1,0 +1,230 @@
+//! Reads of textures, accesses to surfaces.
+//!
+//! A handle is an operand of the whole warp, in a uniform register: [`expand::handles`](crate::expand::handles) has seen to it
+//! that the threads that come here together have the same.
+
+use super::operand::ZERO;
+use super::{Regs, Sel};
+use crate::ir::texel::{Access, Fetch, Image, Shape, Texel};
+use crate::ir::{InstId, Op, Ty, Value};
+use crate::mir::Vreg;
+use sass::enums;
+use sass::form::{ModName as M, SlotName as S};
+use sass::forms as F;
+use sass::inst::{Inst as Sass, Operand};
+use sass::reg::File;
+
+impl Sel<'_> {
+    pub(super) fn textures(&mut self, id: InstId) -> Option<()> {
+        match self.f.inst(id).op {
+            Op::Texture => self.texture(id),
+            Op::Surface => self.surface(id),
+            Op::SameAsOne => {
+                let o = self.lo(self.f.inst(id).args[0]);
+                let o = self.gpr(o);
+                let (u, p) = (self.m.new_vreg(File::Ugpr), self.m.new_vreg(File::Pred));
+                let (u, other) = (self.m.reg(u), self.m.reg(p));
+                self.push(Sass::new(F::R2UR).with(S::Pu, other).with(S::Rd, u).with(S::Ra, o));
+                let same = self.not(Operand::reg(other));
+                self.define(id, 0, Regs { lo: same, hi: None });
+                Some(())
+            }
+            Op::EntrySize => {
+                let d = self.m.new_vreg(File::Gpr);
+                let to = self.m.reg(d);
+                let size = crate::emit::entry_size(self.f.inst(id).imm);
+                self.push(Sass::new(F::MOV_I).with(S::Rd, to).with(S::Rb, size));
+                self.define(id, 0, Regs { lo: d, hi: None });
+                Some(())
+            }
+            _ => {
+                let at = self.bank0.texture_table as i32 + 8 * self.f.inst(id).imm as i32;
+                let r = self.load_const(0, at, true);
+                self.define(id, 0, r);
+                Some(())
+            }
+        }
+    }
+
+    /// The inverse of a predicate, in a register.
+    fn not(&mut self, p: Operand) -> Vreg {
+        let d = self.m.new_vreg(File::Pred);
+        let to = self.m.reg(d);
+        let (inverse, yes) = (p.inverted(), super::operand::TRUE);
+        let m = Sass::new(F::PLOP3).with(S::Pu, to).with(S::Pp, inverse).with(S::Pq, yes).with(S::Pr, yes);
+        self.push(m.with(S::Lut, Operand::imm(0x80)));
+        d
+    }
+
+    /// A handle in a uniform register: read there from the parameters if it comes from them.
+    fn handle(&mut self, v: Value) -> Vreg {
+        let mut from = v;
+        while let Some(inst) = self.f.def_inst(from)
+            && inst.op == Op::Trunc
+        {
+            from = inst.args[0];
+        }
+        if let Some(inst) = self.f.def_inst(from)
+            && inst.op == Op::Param
+            && matches!(inst.mem.bytes, 4 | 8)
+            && self.f.ty(v) == Ty::B32
+        {
+            let at = self.bank0.params as i32 + inst.imm as i32;
+            let d = self.m.new_vreg(File::Ugpr);
+            let to = self.m.reg(d);
+            self.push(Sass::new(F::ULDC).with(S::Rd, to).with(S::Const, Operand::cbank(0, at)));
+            return d;
+        }
+        let o = self.lo(v);
+        self.uniform_word(o)
+    }
+
+    fn texture(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let t = Texel::unpack(inst.imm);
+        let (args, results) = (inst.args.to_vec(), inst.results.to_vec());
+        let (handles, words) = args.split_at_checked(t.handles())?;
+        let (first, second) = words.split_at_checked(t.first as usize)?;
+        let object = self.handle(handles[0]);
+        let sampler = match handles.get(1) {
+            Some(&v) => self.handle(v),
+            None => self.uniform_word(ZERO),
+        };
+        let handle = self.m.vector(&[object, sampler]);
+        let first: Vec<Operand> = first.iter().map(|&v| self.lo(v)).collect();
+        let second: Vec<Operand> = second.iter().map(|&v| self.lo(v)).collect();
+        let a = if first.iter().all(|&o| o == ZERO) { ZERO } else { self.vector_of(&first) };
+        let b = match second.as_slice() {
+            list if list.iter().all(|&o| o == ZERO) => None,
+            list => Some(self.vector_of(list)),
+        };
+        // A group of zeros is the register that is always zero; whether it is there at all is said by modifiers.
+        let (there, b) = (!second.is_empty(), b.unwrap_or(ZERO));
+        let flag = |b: bool| b as u8;
+        let layered = (t.shape as u8 & 1) | flag(t.shape.layered()) << 1;
+        let m = match t.fetch {
+            Fetch::Sample => {
+                let level = if t.level { enums::tex_m87::LL } else { enums::tex_m87::LZ };
+                let m = Sass::new(F::TEX_RRRRUI_2).with_mod(M::M61, t.shape as u8).with_mod(M::M87, level);
+                m.with_mod(M::Aoffi, flag(t.offset)).with_mod(M::Dc, flag(t.depth)).with(S::Rb, b)
+            }
+            Fetch::Texel if !there => Sass::new(F::TLD_RRRUI).with_mod(M::M61, t.shape as u8),
+            Fetch::Texel if t.shape == Shape::D3 => {
+                let m = Sass::new(F::TLD_XPRRRRUII).with_mod(M::M88, flag(t.level)).with_mod(M::M77, flag(t.level));
+                m.with_mod(M::M76, flag(t.offset)).with_mod(M::M78, flag(t.sample)).with(S::Rb, b)
+            }
+            Fetch::Texel => {
+                let m = Sass::new(F::TLD_RRRRUI).with_mod(M::M61, layered);
+                let m = m.with_mod(M::M88, flag(t.level)).with_mod(M::Cl, flag(t.level));
+                m.with_mod(M::Aoffi, flag(t.offset)).with_mod(M::Ms, flag(t.sample)).with(S::Rb, b)
+            }
+            Fetch::Gradients => {
+                let m = Sass::new(F::TXD_RRRRUI).with_mod(M::M61, layered).with_mod(M::Aoffi, flag(t.offset));
+                m.with(S::Rb, b)
+            }
+            Fetch::Gather => {
+                let faces = flag(matches!(t.shape, Shape::Cube | Shape::ACube)) | flag(t.shape.layered()) << 1;
+                let m = Sass::new(if there { F::TLD4_RRRRUI } else { F::TLD4_RRRUI }).with_mod(M::M62, faces);
+                let m = m.with_mod(M::M87, t.component).with_mod(M::M76, flag(t.offset)).with_mod(M::Dc, flag(t.depth));
+                if there { m.with(S::Rb, b) } else { m }
+            }
+            Fetch::Size => {
+                let dimension = enums::txq_m62::TEX_HEADER_DIMENSION;
+                let m = Sass::new(F::TXQ_RRRUII).with_mod(M::M62, dimension).with(S::Ra, a);
+                let d = self.result_words(id, 0);
+                let d = self.m.vector(&d);
+                let m = m.with(S::Rd, d).with(S::Rc, ZERO).with(S::UregAt40, handle);
+                let mask = Operand::imm(t.component as i64);
+                self.push(m.with(S::ImmAt46, Operand::imm(0)).with(S::ImmAt72, mask));
+                return Some(());
+            }
+        };
+        let m = m.with_mod(M::M84, enums::cache::DEF);
+        // Components that nobody reads are not fetched.
+        let mut mask = 0;
+        let mut found: Vec<Vreg> = Vec::new();
+        for (n, r) in results[..4].iter().enumerate() {
+            if let Some(r) = self.regs[r.index()] {
+                mask |= 1 << n;
+                found.push(r.lo);
+            }
+        }
+        if found.is_empty() {
+            mask = 1;
+            found.push(self.m.new_vreg(File::Gpr));
+        }
+        let (low, high) = found.split_at(found.len().min(2));
+        let d = self.m.vector(low);
+        let e = if high.is_empty() { ZERO } else { Operand::reg(self.m.vector(high)) };
+        let m = m.with(S::Ra, a).with(S::Rd, d).with(S::Rc, e).with(S::UregAt40, handle);
+        let mut m = m.with(S::ImmAt46, Operand::imm(0)).with(S::ImmAt72, Operand::imm(mask));
+        if t.missing && results.get(4).is_some_and(|r| self.regs[r.index()].is_some()) {
+            let r = self.regs_of(results[4]);
+            m = m.with(S::Pu, self.m.reg(r.lo));
+        }
+        self.push(m);
+        Some(())
+    }
+
+    fn surface(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let i = Image::unpack(inst.imm);
+        let args = inst.args.to_vec();
+        let (place, data) = args[1..].split_at_checked(i.place as usize)?;
+        let handle = self.handle(args[0]);
+        let handle = self.m.reg(handle);
+        let place: Vec<Operand> = place.iter().map(|&v| self.lo(v)).collect();
+        let a = if place.iter().all(|&o| o == ZERO) { ZERO } else { self.vector_of(&place) };
+        let data: Vec<Operand> = data.iter().flat_map(|&v| self.words(v)).collect();
+        let data = match data.iter().all(|&o| o == ZERO) {
+            true => ZERO,
+            false => self.vector_of(&data),
+        };
+        let shape = match i.shape {
+            Shape::D1 => enums::sured_m61::_1D,
+            Shape::A1 => enums::sured_m61::_1D_ARRAY,
+            Shape::D2 => enums::sured_m61::_2D,
+            Shape::A2 => enums::sured_m61::_2D_ARRAY,
+            _ => enums::sured_m61::_3D,
+        };
+        let size = match i.bytes {
+            1 => enums::memsize::U8,
+            2 => enums::memsize::U16,
+            4 => enums::memsize::B32,
+            8 => enums::memsize::B64,
+            16 => enums::memsize::B128,
+            _ => return None,
+        };
+        let cache = if i.cache == 1 { enums::cache::EF } else { enums::cache::DEF };
+        let sem = match (i.access, i.cache) {
+            (Access::Reduce, _) | (_, 2) => enums::storesem::STRONG_SYS,
+            _ => enums::storesem::STRONG_SM,
+        };
+        let by_bytes = !i.formatted as u8;
+        let m = match i.access {
+            Access::Load => {
+                let words: Vec<Vreg> = (0..inst.results.len()).flat_map(|n| self.result_words(id, n)).collect();
+                let d = self.m.vector(&words);
+                Sass::new(F::SULD_RAUI).with_mod(M::Ba, by_bytes).with_mod(M::M73, size).with(S::Rd, d)
+            }
+            Access::Store if i.formatted => {
+                let components = match i.bytes {
+                    4 => enums::sust_m73::R,
+                    8 => enums::sust_m73::RG,
+                    _ => enums::sust_m73::NONE,
+                };
+                Sass::new(F::SUST_ARUI).with_mod(M::M73, components).with(S::Rb, data)
+            }
+            Access::Store => {
+                Sass::new(F::SUST_ARUI_2).with_mod(M::Ba, by_bytes).with_mod(M::M73, size).with(S::Rb, data)
+            }
+            Access::Reduce => {
+                let m = Sass::new(F::SURED_ARUI).with_mod(M::Ba, by_bytes).with_mod(M::M73, i.ty);
+                m.with_mod(M::M87, i.op).with(S::Rb, data)
+            }
+        };
+        let m = m.with_mod(M::M59, i.beyond).with_mod(M::M61, shape).with_mod(M::M77, sem).with_mod(M::M84, cache);
+        self.push(m.with(S::Ra, a).with(S::UregAt40, Operand::reg(handle)).with(S::ImmAt46, Operand::imm(0)));
+        Some(())
+    }
+}

@@ -1,0 +1,312 @@
+//! What goes wrong in a link: each gives one clear message that names the file, and the symbol where there is one; and damage
+//! of any kind does no harm. `SASSAFRAS_FUZZ=600` takes ten minutes for the damage.
+
+#[allow(dead_code)]
+mod program;
+
+use cubin::elf::Elf;
+use diag::{Diagnostic, Severity};
+use link::input::{Collector, Host};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use testkit::{Random, Scratch};
+
+struct NoFiles;
+
+impl Host for NoFiles {
+    fn read(&self, _: &Path) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn compile(&self, name: &str, _: &[u8], target: arch::Target) -> Result<Vec<u8>, Vec<Diagnostic>> {
+        Err(vec![Diagnostic::new(Severity::Fatal, format!("'{name}' is not compiled for {target}"))])
+    }
+}
+
+fn link(files: &[(&str, Vec<u8>)], arch: &str) -> Result<link::Linked, Vec<Diagnostic>> {
+    let target = arch::Target::parse(arch).expect("a target");
+    let mut collector = Collector::new(target, &NoFiles);
+    for (name, bytes) in files {
+        collector.add(name, bytes, false)?;
+    }
+    let inputs = collector.finish();
+    let cubins: Vec<link::Cubin> = inputs.cubins.iter().map(|c| c.as_cubin()).collect();
+    link::link(&cubins, &program::options(arch))
+}
+
+/// The vendor's exit code for these errors.
+fn code(errors: &[Diagnostic]) -> i32 {
+    if errors.iter().any(|d| d.severity == Severity::Fatal) { 1 } else { 255 }
+}
+
+const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";
+const ENTRY: &str = ".visible .entry k() { ret; }\n";
+
+/// Modules that do not fit, and what is said: the vendor says the same, with the same exit code.
+const MODULES: &[(&[&str], &str)] = &[
+    (
+        &[".visible .entry k() { ret; }", ".visible .entry k() { ret; }"],
+        "Multiple definition of 'k' in '{1}', first defined in '{0}'",
+    ),
+    (
+        &[".visible .func f() { ret; }", ".visible .func f() { ret; }"],
+        "Multiple definition of 'f' in '{1}', first defined in '{0}'",
+    ),
+    (
+        &[".visible .global .b32 v;", ".visible .global .b32 v;"],
+        "Multiple definition of 'v' in '{1}', first defined in '{0}'",
+    ),
+    (
+        &[".visible .global .b32 v = 1;", ".visible .global .b32 v;"],
+        "Multiple definition of 'v' in '{1}', first defined in '{0}'",
+    ),
+    (
+        &[".visible .const .b32 c = 1;", ".visible .const .b32 c = 2;"],
+        "Multiple definition of 'c' in '{1}', first defined in '{0}'",
+    ),
+    (
+        &[".visible .entry k() { ret; }", "", ".visible .entry k() { ret; }"],
+        "Multiple definition of 'k' in '{2}', first defined in '{0}'",
+    ),
+    (&[".extern .func f(); .visible .entry k() { call f; ret; }"], "Undefined reference to 'f' in '{0}'"),
+    (&["", ".extern .func f(); .visible .entry k2() { call f; ret; }"], "Undefined reference to 'f' in '{1}'"),
+    (
+        &[
+            ".extern .global .b32 v; .visible .entry k() { .reg .b32 %r; ld.global.b32 %r, [v]; st.global.b32 [v], %r; ret; }",
+        ],
+        "Undefined reference to 'v' in '{0}'",
+    ),
+    (
+        &[
+            ".extern .const .b32 c; .visible .global .b32 g; .visible .entry k() { .reg .b32 %r; ld.const.b32 %r, [c]; st.global.b32 [g], %r; ret; }",
+        ],
+        "Undefined reference to 'c' in '{0}'",
+    ),
+    (
+        &[
+            ".extern .global .b32 v[4]; .visible .entry k() { .reg .b32 %r; ld.global.b32 %r, [v]; st.global.b32 [v], %r; ret; }",
+            ".visible .global .b32 v[8];",
+        ],
+        "Size doesn't match for 'v' in '{1}', first specified in '{0}'",
+    ),
+    (
+        &[
+            ".visible .global .b32 v[8];",
+            ".extern .global .b32 v[4]; .visible .entry k() { .reg .b32 %r; ld.global.b32 %r, [v]; st.global.b32 [v], %r; ret; }",
+        ],
+        "Size doesn't match for 'v' in '{1}', first specified in '{0}'",
+    ),
+    (
+        &[
+            ".extern .func f(.param .b32 a); .visible .entry k() { .param .b32 p; st.param.b32 [p], 1; call f, (p); ret; }",
+            ".visible .func f(.param .b64 a) { ret; }",
+        ],
+        "Prototype doesn't match for 'f' in '{1}', first defined in '{1}'",
+    ),
+    (
+        &[
+            ".visible .entry k() { .shared .b8 s[40000]; .shared .b8 t[40000]; st.shared.b8 [s], 1; st.shared.b8 [t], 1; ret; }",
+        ],
+        "Entry function 'k' uses too much shared data (0x13880 bytes, 0xc000 max)",
+    ),
+    (
+        &[
+            ".extern .func f(); .visible .entry k() { .shared .b8 t[30000]; st.shared.b8 [t], 1; call f; ret; }",
+            ".visible .func f() { .shared .b8 u[30000]; st.shared.b8 [u], 1; ret; }",
+        ],
+        "Entry function 'k' uses too much shared data (0xea60 bytes, 0xc000 max)",
+    ),
+];
+
+#[test]
+fn modules_that_do_not_fit() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let bin = oracle.join("bin");
+    for (modules, expected) in MODULES {
+        let dir = Scratch::new("errors");
+        let texts: Vec<String> = modules.iter().map(|m| format!("{HEAD}{m}\n")).collect();
+        let files = program::compile(&bin, &dir, &texts, "sm_80");
+        let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+        let read = names.iter().zip(&files).map(|(n, f)| (n.as_str(), std::fs::read(f).expect("a file")));
+        let errors = link(&read.collect::<Vec<_>>(), "sm_80").expect_err(expected);
+        let mut text = expected.to_string();
+        names.iter().enumerate().for_each(|(i, n)| text = text.replace(&format!("{{{i}}}"), n));
+        assert_eq!(errors[0].message, text, "{modules:?}");
+        let mut vendor = Command::new(bin.join("nvlink"));
+        let done = vendor.arg("-arch=sm_80").args(&files).arg("-o").arg(dir.join("out")).output().expect("nvlink runs");
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(said.contains(&text), "they say {said}");
+        assert_eq!(done.status.code(), Some(code(&errors)), "{text}");
+    }
+}
+
+/// A good cubin.
+fn good(oracle: &Path) -> Vec<u8> {
+    let text = format!(
+        "{HEAD}.visible .global .b32 g = 3;\n.visible .func f() {{ .shared .b8 s[4]; st.shared.b8 [s], 1; ret; }}\n\
+         .visible .entry k() {{ call f; st.global.b32 [g], 4; ret; }}\n"
+    );
+    testkit::oracle::compile(&oracle.join("bin/ptxas"), &text, &["-c", "-arch=sm_80"]).expect("it compiles")
+}
+
+fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut out = b"!<arch>\n".to_vec();
+    for (name, data) in members {
+        out.extend(
+            format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", format!("{name}/"), 0, 0, 0, 644, data.len()).bytes(),
+        );
+        out.extend(*data);
+        out.resize(out.len().next_multiple_of(2), b'\n');
+    }
+    out
+}
+
+fn fatbin(body: &[u8], kind: cubin::fatbin::Kind, sm: u32) -> cubin::fatbin::Entry<'_> {
+    cubin::fatbin::Entry {
+        kind,
+        version: (1, 8),
+        sm,
+        flags: 0x11,
+        identifier: Default::default(),
+        options: None,
+        body: body.into(),
+        uncompressed: 0,
+    }
+}
+
+/// Files that are damaged, or for something else: the name of the file, and of the member, is in the only message.
+#[test]
+fn files_that_cannot_be_linked() {
+    use cubin::fatbin::{Kind, write};
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let cubin = good(&oracle);
+    let elf = Elf::read(&cubin).expect("a cubin");
+    let changed = |change: &dyn Fn(&mut Elf)| {
+        let mut e = elf.clone();
+        change(&mut e);
+        e.write()
+    };
+    let section = |e: &mut Elf, name: &str, change: &dyn Fn(&mut cubin::elf::Section)| {
+        let at = e.sections.iter().position(|s| s.name == name).expect(name);
+        change(&mut e.sections[at]);
+    };
+    let bytes_at = |at: usize, bytes: &[u8]| {
+        let mut b = cubin.clone();
+        b[at..at + bytes.len()].copy_from_slice(bytes);
+        b
+    };
+    let container = write(&[fatbin(&cubin, Kind::Elf, 80)]);
+    let packed = |kind: u64| {
+        let e = fatbin(&cubin, Kind::Elf, 80);
+        let mut e = if kind == 0 { e.compress_lz4() } else { e.compress_zstd() };
+        let cut = e.body[..e.body.len() / 2].to_vec();
+        e.body = cut.into();
+        write(&[e])
+    };
+    let mut cases: Vec<(Vec<u8>, &str)> = vec![
+        (Vec::new(), "Input file 'x' is empty"),
+        (b"hello".to_vec(), "Input file 'x' is no object, archive, fatbin, cubin or PTX"),
+        (vec![0; 4096], "Input file 'x' is no object, archive, fatbin, cubin or PTX"),
+        (b"int main() { return 0; }\n".repeat(9), "Input file 'x' is no object, archive, fatbin, cubin or PTX"),
+        (b"\xed\x43\x4e\x7f0123456789".to_vec(), "LTO objects found, use -dlto: 'x'"),
+        (b".version 8.0\n".to_vec(), "'x' is not compiled for sm_80"),
+        (bytes_at(16, &[2, 0]), "Input file 'x' is no relocatable cubin: it was linked before"),
+        (bytes_at(8, &[7]), "Input file 'x' has ABI version 7, not 8 of CUDA 13"),
+        (bytes_at(4, &[1]), "not 64-bit and little-endian"),
+        (bytes_at(58, &[1]), "section headers have an unknown size"),
+        (bytes_at(62, &[200]), "the table of section names is missing"),
+        (bytes_at(40, &[0xff; 8]), "ends past the file's end"),
+        (bytes_at(60, &[0xff, 0xff]), "ends past the file's end"),
+        (bytes_at(48, &[4, 75, 0, 6]), "Input file 'x' arch does not match target 'sm_80'"),
+        (bytes_at(48, &[4, 90, 0, 6]), "Input file 'x' arch does not match target 'sm_80'"),
+        (bytes_at(48, &[4, 86, 0, 6]), "Input file 'x' arch does not match target 'sm_80'"),
+        (bytes_at(48, &[4, 87, 0, 6]), "Input file 'x' arch does not match target 'sm_80'"),
+        (changed(&|e| section(e, ".nv.info", &|s| s.data[0] = 9)), "has the unknown format 9"),
+        (changed(&|e| section(e, ".nv.info", &|s| s.data[2] = 0xff)), "is cut off"),
+        (changed(&|e| section(e, ".nv.info", &|s| s.data[4] = 0xee)), "an attribute names symbol"),
+        (changed(&|e| section(e, ".nv.info.k", &|s| s.data[0] = 7)), "has the unknown format 7"),
+        (changed(&|e| section(e, ".nv.info.k", &|s| s.info = 999)), "belongs to section 999"),
+        (changed(&|e| section(e, ".nv.callgraph", &|s| s.data[8] = 0xee)), "the call graph names symbol"),
+        (changed(&|e| section(e, ".nv.prototype", &|s| s.data[7] = 0x7f)), "there is no name at"),
+        (changed(&|e| section(e, ".symtab", &|s| s.link = 999)), "has no string table"),
+        (changed(&|e| section(e, ".symtab", &|s| s.data[31] = 0x7f)), "a symbol lies in section"),
+        (changed(&|e| section(e, ".symtab", &|s| s.data[27] = 0x7f)), "there is no name at"),
+        (changed(&|e| section(e, ".text.k", &|s| s.align = 3)), "has the alignment 0x3"),
+        (changed(&|e| section(e, ".text.k", &|s| s.align = 1 << 40)), "has the alignment"),
+        (changed(&|e| section(e, ".rel.text.k", &|s| s.info = 0x7777)), "belongs to section 30583"),
+        (changed(&|e| section(e, ".rel.text.k", &|s| s.data[12] = 0xee)), "names symbol 238"),
+        (changed(&|e| section(e, ".rel.text.k", &|s| s.data[4] = 1)), "outside of its section"),
+        (changed(&|e| section(e, ".rel.text.k", &|s| s.data[9] = 7)), "relocation 0x7"),
+        (changed(&|e| section(e, ".note.nv.cuinfo", &|s| s.data[28] = 0xff)), "newer than toolkit (255 vs 135)"),
+        (archive(&[("m.o", &cubin[..200])]), "'x:m.o'"),
+        (archive(&[("m.o", &bytes_at(8, &[7]))]), "'x:m.o'"),
+        (archive(&[("a.a", &archive(&[("b.o", &bytes_at(8, &[7]))]))]), "'x:a.a:b.o'"),
+        (archive(&[("m.o", &cubin)])[..100].to_vec(), "Input file 'x' is damaged: not a valid archive: member 1 is cut off"),
+        (b"!<arch>\nshort".to_vec(), "not a valid archive: member 1 is cut off"),
+        ([b"!<arch>\n".to_vec(), vec![b'x'; 60]].concat(), "not a valid archive: member 1 has no header"),
+        (b"!<thin>\n//                                              8         `\na.o/\n\n\n\n/0                                              8         `\n".to_vec(), "Could not open 'a.o' of 'x'"),
+        (container[..40].to_vec(), "not a valid fatbin: it is cut off"),
+        (container[..container.len() - 8].to_vec(), "not a valid fatbin: it is cut off"),
+        ([&container[..4], &[9, 0], &container[6..]].concat(), "not a valid fatbin: version 9"),
+        ([&container[..20], &[1, 0, 0, 0], &container[24..]].concat(), "not a valid fatbin: entry 1 is cut off"),
+        (packed(0), "the LZ4 body of the entry for sm_80 does not unpack"),
+        (packed(1), "the zstd body of the entry for sm_80 does not unpack"),
+        (write(&[fatbin(b"xx", Kind::Lto, 80)]), "LTO objects found, use -dlto: 'x'"),
+        (write(&[fatbin(b"junk", Kind::Elf, 80)]), "Input file 'x' is damaged"),
+    ];
+    // Cut at many places: never a panic, always the file's name.
+    for n in (1..40).map(|i| cubin.len() * i / 40) {
+        cases.push((cubin[..n].to_vec(), "Input file 'x'"));
+    }
+    let mut seen = 0;
+    for (bytes, expected) in &cases {
+        let errors = match link(&[("x", bytes.clone())], "sm_80") {
+            Ok(_) => panic!("it links: {expected}"),
+            Err(errors) => errors,
+        };
+        assert!(errors[0].message.contains(expected), "{} instead of {expected}", errors[0].message);
+        assert!(errors[0].message.contains("'x") || errors[0].message.contains("in 'x'"), "{}", errors[0].message);
+        seen += 1;
+    }
+    assert!(seen + MODULES.len() >= 80, "{seen}");
+    let wrong = [("x", write(&[fatbin(&cubin, Kind::Elf, 75)]))];
+    let mut collector = Collector::new(arch::Target::parse("sm_80").expect("a target"), &NoFiles);
+    collector.add("x", &wrong[0].1, false).expect("a warning only");
+    let inputs = collector.finish();
+    assert_eq!(inputs.warnings[0].message, "SM Arch ('sm_80') not found in 'x', which has sm_75");
+}
+
+#[test]
+fn damage_does_no_harm() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let cubin = good(&oracle);
+    let packed = cubin::fatbin::write(&[fatbin(&cubin, cubin::fatbin::Kind::Elf, 80).compress_zstd()]);
+    let other = cubin::fatbin::write(&[fatbin(&cubin, cubin::fatbin::Kind::Elf, 80).compress_lz4()]);
+    let members = archive(&[("a.o", &cubin), ("b.o", &packed)]);
+    let kinds = [cubin, packed, other, members];
+    let seconds = std::env::var("SASSAFRAS_FUZZ").ok().and_then(|s| s.parse().ok()).unwrap_or(5);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut random = Random(4);
+    while Instant::now() < end {
+        for whole in &kinds {
+            let mut bytes = whole.clone();
+            for _ in 0..1 + random.index(6) {
+                let at = random.index(bytes.len());
+                bytes[at] = if random.index(2) == 0 { random.bits() as u8 } else { bytes[at] ^ 1 << random.index(8) };
+            }
+            if random.index(4) == 0 {
+                bytes.truncate(random.index(bytes.len()));
+            }
+            let second = kinds[0].clone();
+            let _ = link(&[("x", bytes), ("y", second)], "sm_80");
+        }
+    }
+}
+
+#[test]
+fn an_entry_alone_links() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let cubin = testkit::oracle::compile(&oracle.join("bin/ptxas"), &format!("{HEAD}{ENTRY}"), &["-c", "-arch=sm_80"]);
+    assert!(link(&[("x", cubin.expect("it compiles"))], "sm_80").is_ok());
+}

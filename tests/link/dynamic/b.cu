@@ -1,0 +1,1 @@
+__global__ void child(int *io) { io[threadIdx.x]++; }
