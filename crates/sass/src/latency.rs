@@ -161,7 +161,9 @@ pub fn raw_word(first: &Inst, def: u8, i: u32, second: &Inst, used: Option<u8>, 
         File::Gpr => match used {
             Some(slot) => {
                 let chip = chip::of(sm);
-                chip.gpr[consumer(second, slot, j, chip) as usize][producer(first, i, chip) as usize]
+                let cycles = chip.gpr[consumer(second, slot, j, chip) as usize][producer(first, i, chip) as usize];
+                let high = reader == Class::Clmad && j == 1 && second.form().slots[slot as usize].name == SlotName::Rc;
+                if high { cycles - chip.clmad_high } else { cycles }
             }
             None => 1,
         },

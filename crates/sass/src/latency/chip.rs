@@ -63,6 +63,8 @@ pub(super) struct Chip {
     pub split_alu: bool,
     /// Matrix products take their time by type, not by shape.
     pub mma_by_type: bool,
+    /// So much later than its low word CLMAD reads the high word of what it adds.
+    pub clmad_high: u8,
     /// R2UR reads as memory instructions do.
     pub r2ur_queue: bool,
     /// From a predicate to a guard, a branch, or a decoupled reader.
@@ -112,6 +114,7 @@ const SM75: Chip = Chip {
     scoreboard: &[Class::Double, Class::Hmma, Class::Imma, Class::R2Ur, Class::Clmad],
     split_alu: false,
     mma_by_type: false,
+    clmad_high: 0,
     r2ur_queue: true,
     guard: 12,
     half_predicate: 8,
@@ -145,6 +148,8 @@ const SM80: Chip = Chip {
     scoreboard: &[Class::Double, Class::R2Ur, Class::Clmad],
     split_alu: false,
     mma_by_type: false,
+    // Seen in CLMAD.LO and CLMAD.HI on sm_80, 86 and 89: a MOV six cycles before.
+    clmad_high: 1,
     r2ur_queue: true,
     guard: 13,
     half_predicate: 5,
@@ -179,6 +184,7 @@ const SM90: Chip = Chip {
     scoreboard: &[],
     split_alu: false,
     mma_by_type: false,
+    clmad_high: 0,
     r2ur_queue: false,
     guard: 13,
     half_predicate: 5,
@@ -212,6 +218,7 @@ const SM100: Chip = Chip {
     scoreboard: &[Class::Double, Class::Imma, Class::Clmad],
     split_alu: false,
     mma_by_type: false,
+    clmad_high: 0,
     r2ur_queue: false,
     guard: 13,
     half_predicate: 5,
@@ -247,6 +254,7 @@ const SM120: Chip = Chip {
     scoreboard: &[Class::Double, Class::Clmad],
     split_alu: true,
     mma_by_type: true,
+    clmad_high: 0,
     r2ur_queue: false,
     guard: 13,
     half_predicate: 5,
