@@ -8,7 +8,8 @@ pub fn run() -> Result<(), String> {
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
     oracle::install()?;
-    cargo(&["test", "--workspace", "--quiet"])?;
+    // All that fails is told at once.
+    cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"])?;
     conformance::run(&[])?;
     // A sample; without --every it is the whole table.
     chips::run(&["sm_75,sm_80,sm_89,sm_90a", "--every", "10"].map(String::from))?;
