@@ -161,7 +161,10 @@ pub fn raw_word(first: &Inst, def: u8, i: u32, second: &Inst, used: Option<u8>, 
         File::Gpr => match used {
             Some(slot) => {
                 let chip = chip::of(sm);
-                let cycles = chip.gpr[consumer(second, slot, j, chip) as usize][producer(first, i, chip) as usize];
+                let producer = producer(first, i, chip);
+                let cycles = chip.gpr[consumer(second, slot, j, chip) as usize][producer as usize];
+                let low = reader == Class::R2Ur && producer == Producer::WideLow;
+                let cycles = if low { cycles - chip.r2ur_wide_low } else { cycles };
                 let high = reader == Class::Clmad && j == 1 && second.form().slots[slot as usize].name == SlotName::Rc;
                 if high { cycles - chip.clmad_high } else { cycles }
             }
@@ -480,6 +483,8 @@ mod tests {
             ("IMAD.WIDE R0, R2, R3, R4", "IADD3 R6, R0, R7, RZ", Ra, 3),
             ("IMAD.WIDE R0, R2, R3, R4", "IADD3 R6, R1, R7, RZ", Ra, 5),
             ("IMAD.WIDE R0, R2, R3, R4", "LDG.E R6, desc[UR4][R0.64]", Ra, 5),
+            ("IMAD.WIDE R0, R2, R3, R4", "R2UR UR6, R0", Ra, 3),
+            ("IMAD.WIDE R0, R2, R3, R4", "R2UR UR6, R1", Ra, 4),
             ("ISETP.GE.AND P0, PT, R0, R1, PT", "SEL R2, R3, R4, P0", Pp, 4),
             ("ISETP.GE.AND P0, PT, R0, R1, PT", "VOTE.ANY P1, P0", Pp, 13),
             ("ULDC.64 UR4, c[0x0][0x208]", "LDG.E R6, desc[UR4][R0.64]", UR, 2),

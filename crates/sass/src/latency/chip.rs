@@ -67,6 +67,9 @@ pub(super) struct Chip {
     pub clmad_high: u8,
     /// R2UR reads as memory instructions do.
     pub r2ur_queue: bool,
+    /// So much sooner than other decoupled readers R2UR may read the low word of IMAD.WIDE (what ptxas 13.0 and 13.5 leave
+    /// behind the address of a tensor map).
+    pub r2ur_wide_low: u8,
     /// From a predicate to a guard, a branch, or a decoupled reader.
     pub guard: u8,
     /// From a predicate of HSETP2 to a coupled reader.
@@ -116,6 +119,7 @@ const SM75: Chip = Chip {
     mma_by_type: false,
     clmad_high: 0,
     r2ur_queue: true,
+    r2ur_wide_low: 0,
     guard: 12,
     half_predicate: 8,
     half_takes_predicates: false,
@@ -151,6 +155,7 @@ const SM80: Chip = Chip {
     // Seen in CLMAD.LO and CLMAD.HI on sm_80, 86 and 89: a MOV six cycles before.
     clmad_high: 1,
     r2ur_queue: true,
+    r2ur_wide_low: 0,
     guard: 13,
     half_predicate: 5,
     half_takes_predicates: false,
@@ -186,6 +191,7 @@ const SM90: Chip = Chip {
     mma_by_type: false,
     clmad_high: 0,
     r2ur_queue: false,
+    r2ur_wide_low: 1,
     guard: 13,
     half_predicate: 5,
     half_takes_predicates: false,
@@ -220,6 +226,7 @@ const SM100: Chip = Chip {
     mma_by_type: false,
     clmad_high: 0,
     r2ur_queue: false,
+    r2ur_wide_low: 0,
     guard: 13,
     half_predicate: 5,
     half_takes_predicates: true,
@@ -256,6 +263,7 @@ const SM120: Chip = Chip {
     mma_by_type: true,
     clmad_high: 0,
     r2ur_queue: false,
+    r2ur_wide_low: 0,
     guard: 13,
     half_predicate: 5,
     half_takes_predicates: true,
