@@ -47,6 +47,28 @@ pub struct Request {
     pub options: String,
 }
 
+impl Request {
+    /// A request as without options.
+    pub fn new(target: Target, kind: Kind) -> Request {
+        Request {
+            target,
+            kind,
+            fmad: true,
+            verify: false,
+            print_after: None,
+            max_registers: None,
+            bounds: Bounds::default(),
+            entries: Vec::new(),
+            errors_at_exit: false,
+            threads: 0,
+            line_info: None,
+            effort: codegen::opt::MOST_EFFORT,
+            max_function_registers: None,
+            options: format!("-arch {target} "),
+        }
+    }
+}
+
 /// Launch bounds from the command line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bounds {

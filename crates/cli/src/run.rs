@@ -90,23 +90,7 @@ fn run(args: &[String]) -> Result<u8, String> {
             return Ok(1);
         }
         if by_sass {
-            let request = Request {
-                kind: Kind::Executable,
-                effort: codegen::opt::MOST_EFFORT,
-                max_function_registers: None,
-                target,
-                fmad: true,
-                verify: false,
-                print_after: None,
-                max_registers: None,
-                bounds: Default::default(),
-                entries: Vec::new(),
-                errors_at_exit: false,
-                threads: 0,
-                line_info: None,
-                options: format!("-arch {target} "),
-            };
-            match compile::compile(&module, &request) {
+            match compile::compile(&module, &Request::new(target, Kind::Executable)) {
                 Ok(output) => sass(&output.cubin),
                 Err(list) => {
                     show(&list, &source);

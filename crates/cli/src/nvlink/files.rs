@@ -1,8 +1,10 @@
 //! The files of a link: those that are named, libraries that are looked for, a copy of all for a report.
 
+use crate::compile::{self, Kind, Request};
 use crate::options::Parsed;
 use arch::Target;
-use diag::{Diagnostic, Severity};
+use diag::Diagnostic;
+use diag::render::Source;
 use link::input::{Collector, Host, Inputs};
 use std::path::{Path, PathBuf};
 
@@ -63,9 +65,24 @@ impl Host for Files {
         std::fs::read(path).ok()
     }
 
-    fn compile(&self, name: &str, _: &[u8], target: Target) -> Result<Vec<u8>, Vec<Diagnostic>> {
-        let m = format!("PTX of '{name}' cannot be compiled for '{target}': linkable code is not supported yet");
-        Err(vec![Diagnostic::new(Severity::Fatal, m)])
+    fn compile(&self, name: &str, ptx: &[u8], target: Target) -> Result<Vec<u8>, Vec<Diagnostic>> {
+        // The linker has no text to show a place in: the message says it.
+        let source = Source::new(name, ptx);
+        let placed = |list: Vec<Diagnostic>| -> Vec<Diagnostic> {
+            let errors = list.into_iter().filter(Diagnostic::is_error).map(|d| {
+                let place = d.span.map_or(String::new(), |s| format!(", line {}", source.position(s.start).0));
+                Diagnostic::new(d.severity, format!("PTX of '{name}'{place}: {}", d.message))
+            });
+            errors.collect()
+        };
+        let (module, mut list) = ptx::parse_bytes(ptx);
+        if !list.iter().any(Diagnostic::is_error) {
+            list.extend(ptx::check(&module, Some(&target)));
+        }
+        if list.iter().any(Diagnostic::is_error) {
+            return Err(placed(list));
+        }
+        compile::compile(&module, &Request::new(target, Kind::Relocatable)).map(|o| o.cubin).map_err(placed)
     }
 }
 
