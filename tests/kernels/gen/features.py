@@ -580,6 +580,9 @@ texture("tex_grad_a2d_offset_depth", f"tex.grad.a2d.v4.f32.f32 {FOUR}, [%e7, {{%
 kernel("tex_independent_grad_depth", OLD, XY + Q + ".reg .b64 %u; ld.param.u64 %u, [p3];\n" + SLOPES
        + f"tex.grad.2d.v4.f32.f32 {FOUR}, [%e7, %u, {{%g0, %g1}}], {{%q4, %q5}}, {{%q5, %q5}}, {{-1, 2}}, %g1;" + TAKE, params=HANDLE + ", .param .u64 p3",
        launch='[[arg]]\ntexture = { array = "image" }\n' + SAMPLER + image([16, 8], levels=3))
+kernel("tex_independent_grad_3d", OLD, XY + Q + ".reg .b64 %u; ld.param.u64 %u, [p3];\n" + SLOPES
+       + f"tex.grad.3d.v4.f32.f32 {FOUR}, [%e7, %u, {{%g0, %g1, %g0, %g0}}]" + SLOPE4 + ", {1, 2, -1, 0};" + TAKE, params=HANDLE + ", .param .u64 p3",
+       launch='[[arg]]\ntexture = { array = "image" }\n' + SAMPLER + image([8, 8, 8], levels=3))
 kernel("txq_independent", OLD, XY + ".reg .b64 %u; ld.param.u64 %u, [p3];\ntxq.width.b32 %r0, [%e7]; txq.channel_data_type.b32 %r1, [%e7]; txq.addr_mode_1.b32 %r2, [%u]; txq.filter_mode.b32 %r3, [%u];",
        params=HANDLE + ", .param .u64 p3", launch='[[arg]]\ntexture = { array = "image" }\n' + SAMPLER + image([16, 8], "snorm8", 2))
 kernel("tex_independent_reference", OLD, XY + Q + f"tex.2d.v4.f32.f32 {FOUR}, [pixels, how, {{%g0, %g1}}];" + TAKE, before=".global .texref pixels;\n.global .samplerref how;", params=HANDLE,

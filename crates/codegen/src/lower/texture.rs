@@ -244,9 +244,9 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// A fetch that the system does in a function. Handles of 64 bits in R4 and R6, a value for comparison in the first register
-    /// behind; coordinates from R8, the first gradient from R12, the second and offsets on the stack, 16 bytes each. In R4 comes
-    /// whether texels are there, behind it the texel.
+    /// A fetch that the system does in a function. Handles of 64 bits in R4 and R6, a value for comparison in R6 where no handle
+    /// has it; coordinates from R8, the first gradient from R12; the second, offsets and what else to compare with on the stack,
+    /// 16 bytes each. In R4 comes whether texels are there, behind it the texel.
     fn fetch_of_system(
         &mut self,
         x: &Inst,
@@ -282,10 +282,8 @@ impl Lower<'_, '_> {
             put(next + 1, hi);
             next += 2;
         }
-        if let Some(d) = depth {
-            if next > 6 {
-                return unsupported("a comparison by a fetch with gradients in the independent mode", x.span);
-            }
+        let behind = depth.filter(|_| next > 6);
+        if let Some(d) = depth.filter(|_| next == 6) {
             put(next, d);
         }
         coordinates.iter().zip(8..).for_each(|(&v, r)| put(r, v));
@@ -297,6 +295,11 @@ impl Lower<'_, '_> {
                 stack.push((16 + 4 * n as u32, v));
             }
         }
+        let mut bytes = 16 + 16 * offsets.is_some() as u32;
+        if let Some(d) = behind {
+            stack.push((bytes, d));
+            bytes += 16;
+        }
         let zero = self.konst(Ty::B32, 0);
         for (at, v) in stack {
             let mem = Mem { space: MemSpace::Stack, bytes: 4, ..Mem::default() };
@@ -306,8 +309,7 @@ impl Lower<'_, '_> {
         let halves = matches!(to, T::F16 | T::F16x2);
         let rets: Vec<u8> = (4..if halves { 7 } else { 9 }).collect();
         let types = vec![Ty::B32; rets.len()];
-        let stack = 16 + 16 * offsets.is_some() as u32;
-        let site = self.call_site(CallSite { callee: None, far: Some(far), args: regs, rets, stack });
+        let site = self.call_site(CallSite { callee: None, far: Some(far), args: regs, rets, stack: bytes });
         let id = self.b().push(Op::Call, Attr::default(), Mem::default(), site, &values, &types);
         let results = self.f.inst(id).results.to_vec();
         let (texel, there) = destination(x);
@@ -646,7 +648,7 @@ pub fn system_function(x: &Inst, f: &Function, independent: bool) -> Option<Stri
     let offset = said(rest.offset.is_some(), "_offset");
     let depth = said(rest.depth.is_some(), "_depth_compare");
     let apart = said(independent, "_texmode_independent");
-    Some(format!("__cuda_syscall_tex_grad_{there}{geometry}_v4_{ty}_f32{offset}{depth}{apart}"))
+    Some(format!("__cuda_syscall_tex_grad_{there}{geometry}_v4_{ty}_f32{apart}{offset}{depth}"))
 }
 
 /// Where a word stands in an entry of a table, as the vendor's code loads it.
