@@ -42,6 +42,30 @@ pub struct Opt {
     pub works: bool,
 }
 
+/// An option that works.
+pub const fn on(
+    long: &'static str,
+    short: &'static str,
+    kind: Kind,
+    value: &'static str,
+    help: &'static str,
+    default: &'static str,
+) -> Opt {
+    Opt { long, short, kind, value, help, default, works: true }
+}
+
+/// An option that is understood and changes nothing yet.
+pub const fn no(
+    long: &'static str,
+    short: &'static str,
+    kind: Kind,
+    value: &'static str,
+    help: &'static str,
+    default: &'static str,
+) -> Opt {
+    Opt { works: false, ..on(long, short, kind, value, help, default) }
+}
+
 /// A command line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {

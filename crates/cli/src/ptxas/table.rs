@@ -1,7 +1,7 @@
 //! The options of ptxas: those of the vendor's 13.0 and 13.5, and our own.
 
 use crate::options::Kind::{Bool, Choice, Flag, Level, List, Number, Text};
-use crate::options::{Kind, Opt};
+use crate::options::{Opt, no, on};
 
 /// Every option, in the order of help.
 #[rustfmt::skip]
@@ -137,27 +137,3 @@ pub static OPTIONS: [Opt; 65] = [
     on("warning-as-error", "Werror", Flag, "",
         "Make warnings errors.", ""),
 ];
-
-/// An option that works.
-const fn on(
-    long: &'static str,
-    short: &'static str,
-    kind: Kind,
-    value: &'static str,
-    help: &'static str,
-    default: &'static str,
-) -> Opt {
-    Opt { long, short, kind, value, help, default, works: true }
-}
-
-/// An option that is understood and changes nothing yet.
-const fn no(
-    long: &'static str,
-    short: &'static str,
-    kind: Kind,
-    value: &'static str,
-    help: &'static str,
-    default: &'static str,
-) -> Opt {
-    Opt { works: false, ..on(long, short, kind, value, help, default) }
-}
