@@ -107,7 +107,7 @@ pub(crate) trait Engine: Sync {
 }
 
 /// Clusters on trial at once, for each thread of this machine.
-const TRIALS: u64 = 4;
+const TRIALS: u64 = 16;
 /// Warp instructions below which a launch is not worth several threads.
 const WORTH: u64 = 50_000;
 
