@@ -2,9 +2,13 @@
 //! judge, launch files and their data, the vendor's cubins and ours, and what the simulator left. See docs/gpu.md.
 
 use crate::{oracle, root, test};
-use sim::{Arg, Config, Launch};
+use sim::{Config, Launch};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+#[path = "bin/judge/possible.rs"]
+mod possible;
 
 /// Makes the folder `target/gpu`, or the one behind `--out`.
 pub fn run(args: &[String]) -> Result<(), String> {
@@ -26,7 +30,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     for file in list(&kernels.join("data"), "bin")? {
         copy(&file, &out.join("kernels/data").join(file.file_name().unwrap_or_default()))?;
     }
-    let (mut lines, mut count, mut theirs, mut left_out) = (String::new(), 0, 0, 0);
+    let (mut lines, mut count, mut theirs, mut reasons) = (String::new(), 0, 0, BTreeMap::new());
     for folder in ["cuda", "triton", "features"] {
         std::fs::create_dir_all(out.join("kernels").join(folder)).map_err(|e| e.to_string())?;
         for ptx in list(&kernels.join(folder), "ptx")? {
@@ -44,8 +48,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 source = out.join("kernels").join(folder).join(format!("{name}.ptx"));
                 std::fs::write(&source, crate::chips::retargeted(&text, arch)).map_err(|e| e.to_string())?;
             }
-            if features && !launched(&ptx, &text)? {
-                left_out += 1;
+            if features && let Some(why) = left_out(&ptx, &text)? {
+                *reasons.entry(why).or_insert(0) += 1;
                 continue;
             }
             for (who, tool) in [("vendor", &vendor), ("ours", &ours)] {
@@ -81,22 +85,24 @@ pub fn run(args: &[String]) -> Result<(), String> {
         }
     }
     std::fs::write(out.join("launches.txt"), lines).map_err(|e| e.to_string())?;
-    println!(
-        "of the kernels of features {theirs} have the vendor's code only, {left_out} need what the judge does not launch"
-    );
+    println!("of the kernels of features {theirs} have the vendor's code only");
+    for (why, n) in reasons {
+        println!("{n} are left out: {why}");
+    }
     println!("{count} launches in {}; run ./judge there on a machine with an sm_90 GPU", out.display());
     Ok(())
 }
 
-/// A kernel of `features` that the judge can launch: for sm_90a, and without textures, surfaces and tensor maps.
-fn launched(ptx: &Path, text: &str) -> Result<bool, String> {
+/// Why the judge cannot launch a kernel of `features`, if so.
+fn left_out(ptx: &Path, text: &str) -> Result<Option<&'static str>, String> {
+    if !text.lines().next().unwrap_or_default().contains("sm_90a") {
+        return Ok(Some("not for sm_90a"));
+    }
     let file = ptx.with_extension("basic.toml");
     let launch = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     let launch = Launch::parse(&launch, &mut |_| Err("a file is not wanted here".into()))
         .map_err(|d| format!("{}: {}", file.display(), d.first().map_or("", |d| &d.message)))?;
-    let plain = |a: &Arg| matches!(a, Arg::Value(_) | Arg::Buffer { .. });
-    let first = text.lines().next().unwrap_or_default();
-    Ok(first.contains("sm_90a") && launch.arrays.is_empty() && launch.args.iter().all(plain))
+    Ok(possible::possible(&launch).err())
 }
 
 fn stem(path: &Path) -> String {

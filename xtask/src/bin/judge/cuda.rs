@@ -4,13 +4,15 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
 /// A result code of the driver.
-type Code = c_int;
-type Handle = *mut c_void;
-type Address = u64;
+pub(crate) type Code = c_int;
+/// What the driver made, opaque.
+pub(crate) type Handle = *mut c_void;
+/// An address in the device's memory.
+pub(crate) type Address = u64;
 
 /// `CUlaunchConfig`
 #[repr(C)]
-struct LaunchConfig {
+pub(crate) struct LaunchConfig {
     grid: [c_uint; 3],
     block: [c_uint; 3],
     shared: c_uint,
@@ -21,21 +23,22 @@ struct LaunchConfig {
 
 /// `CUlaunchAttribute`: number 4 is the size of a cluster.
 #[repr(C)]
-struct LaunchAttribute {
+pub(crate) struct LaunchAttribute {
     id: c_int,
     pad: [u8; 4],
     value: [u64; 8],
 }
 
+/// Makes a table of the driver's functions, each with the name of its symbol and its arguments.
 macro_rules! functions {
-    ($($field:ident $symbol:literal ($($arg:ty),*);)*) => {
-        /// The functions of the driver.
-        struct Table { $($field: unsafe extern "C" fn($($arg),*) -> Code),* }
+    ($(#[$doc:meta])* $table:ident: $($field:ident $symbol:literal ($($arg:ty),*);)*) => {
+        $(#[$doc])*
+        pub(crate) struct $table { $(pub(crate) $field: unsafe extern "C" fn($($arg),*) -> Code),* }
 
-        impl Table {
-            /// Looks every function up.
-            fn load(library: *mut c_void) -> Result<Table, String> {
-                Ok(Table { $($field: {
+        impl $table {
+            /// Looks every function up in the driver's library, which is open.
+            pub(crate) fn load(library: *mut std::ffi::c_void) -> Result<$table, String> {
+                Ok($table { $($field: {
                     let name = concat!($symbol, "\0");
                     // SAFETY: the library is open and the name ends with a zero.
                     let at = unsafe { libc::dlsym(library, name.as_ptr().cast()) };
@@ -43,14 +46,19 @@ macro_rules! functions {
                         return Err(format!("the driver's library lacks {}", $symbol));
                     }
                     // SAFETY: the symbol is a function of this signature in every release of the driver.
-                    unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) -> Code>(at) }
+                    unsafe {
+                        std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($arg),*) -> Code>(at)
+                    }
                 }),* })
             }
         }
     };
 }
+pub(crate) use functions;
 
 functions! {
+    /// The functions that every launch takes.
+    Table:
     init "cuInit" (c_uint);
     version "cuDriverGetVersion" (*mut c_int);
     count "cuDeviceGetCount" (*mut c_int);
@@ -79,6 +87,7 @@ functions! {
 /// The driver.
 pub struct Driver {
     table: Table,
+    library: Handle,
 }
 
 /// A device in use: its context lives as long as this.
@@ -91,6 +100,8 @@ pub struct Context<'a> {
 pub struct Kernel<'a> {
     context: &'a Context<'a>,
     function: Handle,
+    /// The module that it is in.
+    pub(crate) module: Handle,
 }
 
 /// What the driver says about a kernel.
@@ -126,7 +137,7 @@ impl Driver {
         if library.is_null() {
             return Err(Missing::Gpu("no NVIDIA driver: libcuda.so.1 cannot be opened".into()));
         }
-        let driver = Driver { table: Table::load(library).map_err(Missing::Other)? };
+        let driver = Driver { table: Table::load(library).map_err(Missing::Other)?, library };
         // SAFETY: as the driver's documentation wants it, first of all.
         let code = unsafe { (driver.table.init)(0) };
         // 34, 100: no driver for it, no device; 999 is what an absent device gives in a container.
@@ -156,7 +167,13 @@ impl Driver {
         }
     }
 
-    fn check(&self, what: &str, code: Code) -> Result<(), String> {
+    /// The library, for further tables of functions.
+    pub(crate) fn library(&self) -> Handle {
+        self.library
+    }
+
+    /// Names the function that failed and the driver's error.
+    pub(crate) fn check(&self, what: &str, code: Code) -> Result<(), String> {
         if code == 0 { Ok(()) } else { Err(format!("{what}: {}", self.error(code))) }
     }
 
@@ -205,6 +222,11 @@ impl Drop for Context<'_> {
 }
 
 impl<'a> Context<'a> {
+    /// The driver.
+    pub(crate) fn driver(&self) -> &'a Driver {
+        self.driver
+    }
+
     /// Loads a cubin and finds a kernel in it.
     pub fn load(&'a self, cubin: &[u8], kernel: &str) -> Result<Kernel<'a>, String> {
         let name = CString::new(kernel).map_err(|e| e.to_string())?;
@@ -215,7 +237,7 @@ impl<'a> Context<'a> {
             self.driver.check("cuModuleLoadData", (t.load)(&mut module, cubin.as_ptr().cast()))?;
             self.driver.check("cuModuleGetFunction", (t.function)(&mut function, module, name.as_ptr()))?;
         }
-        Ok(Kernel { context: self, function })
+        Ok(Kernel { context: self, function, module })
     }
 
     /// Memory of the device; at least one byte, so that it has an address.

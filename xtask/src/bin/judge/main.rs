@@ -7,6 +7,8 @@
 mod compare;
 mod cuda;
 mod list;
+mod objects;
+mod possible;
 mod report;
 mod worker;
 

@@ -3,6 +3,7 @@
 
 use crate::cuda::{Driver, Missing};
 use crate::list::Item;
+use crate::objects::{self, Objects};
 use sim::{Arg, Launch};
 use std::path::Path;
 
@@ -40,17 +41,32 @@ fn one(root: &Path, item: &Item, driver: &Driver, device: i32, times: Times, out
     let kernel = context.load(&cubin, &launch.kernel)?;
     let has = kernel.resources()?;
     kernel.allow(launch.shared, launch.cluster.is_some_and(|c| c.iter().product::<u32>() > 8))?;
+    let objects = Objects::new(&context, &kernel, &launch)?;
+    let sizes = sizes(&cubin, &launch.kernel)?;
     let (mut args, mut buffers) = (Vec::new(), Vec::new());
-    for a in &launch.args {
+    // By argument; tensor maps name buffers, which may come after them.
+    let mut places = vec![0; launch.args.len()];
+    for (n, a) in launch.args.iter().enumerate() {
+        if let Arg::Buffer { data, .. } = a {
+            places[n] = context.alloc(data.len())?;
+            buffers.push((places[n], data));
+        }
+    }
+    for (n, a) in launch.args.iter().enumerate() {
         match a {
             Arg::Value(bytes) => args.push(bytes.clone()),
-            Arg::Buffer { data, .. } => {
-                let at = context.alloc(data.len())?;
-                args.push(at.to_le_bytes().to_vec());
-                buffers.push((at, data));
-            }
-            Arg::Object(_) | Arg::TensorMap { .. } => {
-                return Err("textures and tensor maps are not launched on a GPU yet".into());
+            Arg::Buffer { .. } => args.push(places[n].to_le_bytes().to_vec()),
+            Arg::Object(o) => args.push(objects.handle(o)?.to_le_bytes().to_vec()),
+            Arg::TensorMap { map, buffer } => {
+                let base = *places.get(*buffer).ok_or("a tensor map names no buffer")?;
+                let bytes = objects::map(&context, map, base)?;
+                if sizes.get(n) == Some(&bytes.len()) {
+                    args.push(bytes);
+                } else {
+                    let at = context.alloc(bytes.len())?;
+                    context.upload(at, &bytes)?;
+                    args.push(at.to_le_bytes().to_vec());
+                }
             }
         }
     }
@@ -58,15 +74,17 @@ fn one(root: &Path, item: &Item, driver: &Driver, device: i32, times: Times, out
         for (at, data) in &buffers {
             context.upload(*at, data)?;
         }
+        objects.upload()?;
         kernel.launch(&launch, args)?;
         context.synchronize()?;
-        buffers
-            .iter()
-            .map(|(at, data)| {
-                let mut bytes = vec![0; data.len()];
-                context.download(&mut bytes, *at).map(|()| bytes)
-            })
-            .collect()
+        let mut left = Vec::new();
+        for (at, data) in &buffers {
+            let mut bytes = vec![0; data.len()];
+            context.download(&mut bytes, *at)?;
+            left.push(bytes);
+        }
+        left.extend(objects.download()?);
+        Ok(left)
     };
     let left = run(&mut args)?;
     std::fs::create_dir_all(out).map_err(|e| e.to_string())?;
@@ -82,6 +100,7 @@ fn one(root: &Path, item: &Item, driver: &Driver, device: i32, times: Times, out
         for (at, data) in &buffers {
             context.upload(*at, data)?;
         }
+        objects.upload()?;
         let t = timed(&kernel, &launch, &mut args)?;
         if n >= times.timed / 10 {
             list.push(t);
@@ -98,6 +117,14 @@ fn one(root: &Path, item: &Item, driver: &Driver, device: i32, times: Times, out
         at(0.1),
         at(0.9)
     ))
+}
+
+/// Bytes of each parameter of a kernel.
+fn sizes(cubin: &[u8], kernel: &str) -> Result<Vec<usize>, String> {
+    let elf = cubin::elf::Elf::read(cubin).map_err(|d| d.message)?;
+    let loaded = cubin::load::Loaded::load(&elf).map_err(|d| d.message)?;
+    let found = loaded.kernels.iter().find(|k| k.name == kernel).ok_or_else(|| format!("no kernel '{kernel}'"))?;
+    Ok(found.params.iter().map(|p| p.size as usize).collect())
 }
 
 fn timed(kernel: &crate::cuda::Kernel<'_>, launch: &Launch, args: &mut [Vec<u8>]) -> Result<f32, String> {
