@@ -1,21 +1,22 @@
 //! Our `nvdisasm` beside the vendor's, whole files, on every chip: `cargo xtask conformance --nvdisasm`.
 //!
 //! The files are the vendor's: `tests/kernels` and `tests/isa` compiled for every target at `-O1` and `-O3`, or those of a
-//! folder. A run of the vendor's tool takes most of a second of CPU, so that all files in all ways take hours: `--every N`
-//! takes one file in N, each in all ways.
+//! folder. A run of the vendor's tool takes most of a second of CPU, so that all files in all ways take hours: a sample is
+//! drawn before anything is compiled, `--sample N` files a target (0 for all), each in all ways; `--seed` draws others.
 
 use crate::{oracle, root, test};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testkit::{Scratch, isa};
+use testkit::{Random, Scratch, isa};
 
 /// The ways of printing that are compared.
 const WAYS: [&str; 6] = ["-c", "-hex -c", "-raw", "-json", "-plr", "-bbcfg"];
 
 struct Options {
     targets: Vec<String>,
-    every: usize,
+    sample: usize,
+    seed: u64,
     from: Option<PathBuf>,
     ways: Vec<String>,
 }
@@ -23,7 +24,8 @@ struct Options {
 fn options(args: &[String]) -> Result<Options, String> {
     let mut out = Options {
         targets: isa::TARGETS.iter().map(|t| t.to_string()).collect(),
-        every: 1,
+        sample: 20,
+        seed: 1,
         from: None,
         ways: WAYS.iter().map(|w| w.to_string()).collect(),
     };
@@ -32,7 +34,8 @@ fn options(args: &[String]) -> Result<Options, String> {
         let mut value = || args.next().ok_or(format!("{arg} needs a value"));
         match arg.as_str() {
             "--arch" => out.targets = value()?.split(',').map(|t| t.trim_start_matches("sm_").into()).collect(),
-            "--every" => out.every = value()?.parse::<usize>().map_err(|e| format!("--every: {e}"))?.max(1),
+            "--sample" => out.sample = value()?.parse().map_err(|e| format!("--sample: {e}"))?,
+            "--seed" => out.seed = value()?.parse().map_err(|e| format!("--seed: {e}"))?,
             "--from" => out.from = Some(PathBuf::from(value()?)),
             "--ways" => out.ways = value()?.split(',').map(str::to_string).collect(),
             _ => return Err(format!("unknown option {arg}")),
@@ -41,7 +44,7 @@ fn options(args: &[String]) -> Result<Options, String> {
     Ok(out)
 }
 
-/// `[--arch sm_XX,..] [--every N] [--from FOLDER] [--ways "-c,-hex -c"]`; `--from` takes the cubins of `FOLDER/75` and so on.
+/// `[--arch sm_XX,..] [--sample N] [--seed N] [--from FOLDER] [--ways "-c,-hex -c"]`; `--from` takes the cubins of `FOLDER/75` and so on.
 ///
 /// # Errors
 /// If more than one file in a hundred is printed otherwise.
@@ -53,19 +56,17 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let ours = target.join("release/nvdisasm");
     let dir = Scratch::new("listings");
-    let (mut total, mut wrong) = (0, Vec::new());
+    let (mut files, mut wrong_files, mut wrong) = (0, 0, Vec::new());
     for target in &options.targets {
+        let mut random = Random(options.seed);
         let mut equal: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-        let mut count = 0;
+        let mut done = 0;
         let mut each = |name: &str, cubin: &[u8]| {
-            count += 1;
-            if count % options.every != 0 {
-                return;
-            }
             let file = dir.join("k.cubin");
             if std::fs::write(&file, cubin).is_err() {
-                return;
+                return 0;
             }
+            let before = wrong.len();
             for way in &options.ways {
                 let print = |tool: &Path| Command::new(tool).args(way.split(' ')).arg(&file).output();
                 let (Ok(a), Ok(b)) = (print(&theirs), print(&ours)) else { continue };
@@ -73,7 +74,6 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 if a.status.code().is_none() {
                     continue;
                 }
-                total += 1;
                 let row = equal.entry(way).or_default();
                 row.1 += 1;
                 if a.stdout == b.stdout {
@@ -84,29 +84,49 @@ pub fn run(args: &[String]) -> Result<(), String> {
                     wrong.push(format!("sm_{target} {name} {way}: from line {line}"));
                 }
             }
+            wrong_files += usize::from(wrong.len() > before);
+            1
         };
         match &options.from {
             Some(folder) => {
                 let entries = std::fs::read_dir(folder.join(target)).map_err(|e| format!("sm_{target}: {e}"))?;
-                let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
-                files.retain(|f| f.extension().is_some_and(|e| e == "cubin"));
-                files.sort();
-                for file in files {
+                let mut list: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+                list.retain(|f| f.extension().is_some_and(|e| e == "cubin"));
+                list.sort();
+                for file in drawn(list, options.sample, &mut random) {
                     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                    each(&name, &std::fs::read(&file).map_err(|e| format!("{}: {e}", file.display()))?);
+                    done += each(&name, &std::fs::read(&file).map_err(|e| format!("{}: {e}", file.display()))?);
                 }
             }
             None => {
-                isa::kernels(&oracle, target, &[1, 3], 1, &mut each);
-                isa::snippets(&oracle, target, &[1, 3], 1, &mut each);
+                // Of what a target cannot compile nothing comes: others are drawn in its place.
+                for source in drawn(isa::sources(&[1, 3]), 0, &mut random) {
+                    if options.sample > 0 && done >= options.sample {
+                        break;
+                    }
+                    source.compile(&oracle, target, &mut |name, cubin| done += each(name, cubin));
+                }
             }
         }
+        files += done;
         let row: Vec<String> = equal.iter().map(|(way, (a, n))| format!("{way} {a}/{n}")).collect();
         println!("sm_{target:5} {}", row.join("  "));
     }
+    println!("{wrong_files} of {files} files differ");
     wrong.iter().for_each(|line| println!("    {line}"));
-    match wrong.len() * 100 > total || total == 0 {
-        true => Err(format!("{} of {total} listings differ", wrong.len())),
+    match wrong_files * 100 > files || files == 0 {
+        true => Err(format!("{wrong_files} of {files} files differ")),
         false => Ok(()),
     }
+}
+
+/// So many of a list, by chance; all in any order for 0.
+fn drawn<T>(mut list: Vec<T>, count: usize, random: &mut Random) -> Vec<T> {
+    for n in (1..list.len()).rev() {
+        list.swap(n, random.index(n + 1));
+    }
+    if count > 0 {
+        list.truncate(count);
+    }
+    list
 }

@@ -30,8 +30,8 @@ usage: cargo xtask <command>
   conformance --sass [--arch sm_XX,..] [--words N] [--quick]
                               the description of SASS against nvdisasm: words of ptxas and N mutated ones a target;
                               --save DIR keeps the words, --from DIR takes them, --every N takes one kernel in N
-  conformance --nvdisasm [--arch sm_XX,..] [--every N]
-                              our nvdisasm beside the vendor's, whole files in six ways, on every chip
+  conformance --nvdisasm [--arch sm_XX,..] [--sample N] [--seed N] [--from FOLDER]
+                              our nvdisasm beside the vendor's, whole files in six ways: N files of every chip
   mine-isa [--arch sm_XX,..]  the same, with everything that the description lacks or says otherwise
   conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
   conformance --instructions [OPCODE,..]

@@ -183,16 +183,7 @@ pub type Each<'a> = &'a mut dyn FnMut(&str, &[u8]);
 /// If the corpus cannot be read or ptxas cannot be run.
 pub fn snippets(oracle: &Path, target: &str, levels: &[u8], every: usize, each: Each) {
     let dir = Scratch::new("corpus");
-    for path in crate::files("tests/isa", "txt") {
-        let text = std::fs::read_to_string(&path).expect("readable");
-        let entries: Vec<String> = text
-            .lines()
-            .filter(|l| !l.trim().is_empty() && !l.starts_with('#'))
-            .flat_map(expand)
-            .flat_map(|s| [entry(&s, false), entry(&s, true)])
-            .step_by(every)
-            .collect();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    for (name, entries) in corpus_entries(every) {
         for (n, chunk) in entries.chunks(100).enumerate() {
             let mut part = 0;
             batch(oracle, target, levels, chunk, &dir, &mut |level, cubin| {
@@ -220,6 +211,74 @@ pub fn kernels(oracle: &Path, target: &str, levels: &[u8], every: usize, each: E
             }
         }
     }
+}
+
+/// A file of the corpus before it is compiled: a kernel of `tests/kernels`, or a hundred instructions of `tests/isa`.
+pub struct Source {
+    /// What it is, with the level of optimization.
+    pub name: String,
+    level: u8,
+    text: Content,
+}
+
+enum Content {
+    Kernel(std::path::PathBuf),
+    Snippets(Vec<String>),
+}
+
+/// All files of the corpus at these levels, for any target; nothing is compiled yet.
+///
+/// # Panics
+/// If the corpus cannot be read.
+pub fn sources(levels: &[u8]) -> Vec<Source> {
+    let mut found = Vec::new();
+    for path in crate::corpus() {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        for &level in levels {
+            found.push(Source { name: format!("{name} -O{level}"), level, text: Content::Kernel(path.clone()) });
+        }
+    }
+    for (name, entries) in corpus_entries(1) {
+        for (n, chunk) in entries.chunks(100).enumerate() {
+            for &level in levels {
+                let name = format!("{name}-{n} -O{level}");
+                found.push(Source { name, level, text: Content::Snippets(chunk.to_vec()) });
+            }
+        }
+    }
+    found
+}
+
+impl Source {
+    /// Compiles it; the cubins go to `each`: none where the target lacks what a kernel uses.
+    ///
+    /// # Panics
+    /// If the file cannot be read or ptxas cannot be run.
+    pub fn compile(&self, oracle: &Path, target: &str, each: Each) {
+        let dir = Scratch::new("corpus");
+        match &self.text {
+            Content::Kernel(path) => {
+                let text = std::fs::read_to_string(path).expect("readable");
+                if let Ok(cubin) = run(oracle, target, self.level, &retargeted(&text, target), &dir) {
+                    each(&self.name, &cubin);
+                }
+            }
+            Content::Snippets(entries) => {
+                batch(oracle, target, &[self.level], entries, &dir, &mut |_, cubin| each(&self.name, cubin));
+            }
+        }
+    }
+}
+
+/// The instructions of `tests/isa` as kernels, by file; of one in `every`.
+fn corpus_entries(every: usize) -> Vec<(String, Vec<String>)> {
+    let of = |path: std::path::PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let lines = text.lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#'));
+        let entries = lines.flat_map(expand).flat_map(|s| [entry(&s, false), entry(&s, true)]).step_by(every).collect();
+        (path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), entries)
+    };
+    crate::files("tests/isa", "txt").into_iter().map(of).collect()
 }
 
 /// A PTX text for another target, in the newest version of PTX that all releases take for it.

@@ -103,9 +103,7 @@ impl<'a> Input<'a> {
             let targets = table.data.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]) as u64);
             section.tables = targets.collect();
         }
-        // The newer ABI counts two registers that the machine keeps.
-        let kept = if registers != 0 { 1 } else { 3 };
-        section.last_register = section.registers.checked_sub(kept);
+        section.last_register = section.registers.checked_sub(1);
         for r in self.elf.sections.iter().filter(|r| r.info as usize == text).flat_map(|r| r.relocs()) {
             let (Some(field), Some(symbol)) = (Field::of_type(r.kind), self.symbols.get(r.symbol as usize)) else {
                 continue;

@@ -212,8 +212,8 @@ impl<'a> Listing<'a> {
             text.clear();
             print_untrimmed(&mut text, inst, offset, &names);
             let (guard, body) = match text.split_once(' ') {
-                // A guard of the uniform datapath that never holds stands with the text.
-                Some((guard, body)) if guard.starts_with('@') && guard != "@!UPT" => (guard, body),
+                // A guard of the uniform datapath stands with the text.
+                Some((guard, body)) if guard.starts_with('@') && !guard.contains("UP") => (guard, body),
                 _ => ("", text.as_str()),
             };
             line.guard.push_str(guard);

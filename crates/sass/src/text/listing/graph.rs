@@ -2,7 +2,7 @@
 //! of blocks that only fall into one another).
 
 use super::code::{Line, Options, Row};
-use super::live::{Flow, leaders};
+use super::live::{Flow, leaders, unconditional};
 use super::{Binding, Function, Listing};
 use crate::reg::File;
 use std::collections::BTreeMap;
@@ -61,7 +61,12 @@ impl Listing<'_> {
     }
 
     fn section_graph(&self, out: &mut String, n: usize, graph: Graph, unnamed: &mut usize) {
-        let flows = self.flows(n);
+        let mut flows = self.flows(n);
+        for (f, code) in flows.iter_mut().zip(&self.code[n]) {
+            if let (Some(target), Some(inst)) = (f.jump, code.known()) {
+                *f = Flow { next: !unconditional(inst), ends: true, to: vec![target], ..Flow::default() };
+            }
+        }
         let count = self.code_end(n);
         let named = |i: usize| self.place(n, i as u64 * 16).is_some();
         let mut starts = leaders(&flows, count, named);
@@ -85,7 +90,7 @@ impl Listing<'_> {
         functions.sort_unstable();
         let mut heads = self.heads(n, count);
         let lines = self.lines(n, Options::default());
-        let live = graph.counts.then(|| self.live_of(n, &flows));
+        let live = graph.counts.then(|| self.live_of(n));
         let drawing = Drawing { graph, flows, count, starts, lines, live };
         for at in functions {
             self.function_graph(out, n, at, &drawing, &mut heads, unnamed);
@@ -225,9 +230,8 @@ impl Listing<'_> {
     }
 
     /// How many general registers live before each instruction.
-    fn live_of(&self, n: usize, flows: &[Flow]) -> Vec<usize> {
-        let all: Vec<Vec<Flow>> =
-            (0..self.code.len()).map(|k| if k == n { flows.to_vec() } else { self.flows(k) }).collect();
+    fn live_of(&self, n: usize) -> Vec<usize> {
+        let all: Vec<Vec<Flow>> = (0..self.code.len()).map(|k| self.flows(k)).collect();
         let mut live = self.live(&all);
         live.swap_remove(n).0.iter().map(|s| s.count(File::Gpr)).collect()
     }

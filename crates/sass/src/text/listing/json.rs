@@ -120,7 +120,7 @@ impl Listing<'_> {
             }
             let _ = write!(out, ",\"operands\":{}", quoted(&operands));
         }
-        out.push_str(attributes(inst));
+        out.push_str(attributes(inst, self.jumps(section, at, inst)));
         out.push_str(&self.noted(section, Some(offset)));
         out.push('}');
     }
@@ -169,18 +169,39 @@ impl crate::text::Labels for Plain<'_> {
     }
 }
 
-fn attributes(inst: &Inst) -> &'static str {
+/// What the vendor's tool notes of instructions, by mnemonic (read off what it prints for what its compiler emits): whether
+/// they take part in the flow of control, whether they are a barrier between warps. Branches of any name do the former.
+const NOTED: &[(&str, bool, bool)] = &[
+    ("ACQBULK", true, true),
+    ("BAR", false, true),
+    ("BMOV", true, false),
+    ("BPT", true, false),
+    ("BREAK", false, false),
+    ("BSSY", true, false),
+    ("BSYNC", true, false),
+    ("ELECT", true, false),
+    ("ENDCOLLECTIVE", true, false),
+    ("NANOSLEEP", true, false),
+    ("PREEXIT", true, false),
+    ("RPCMOV", true, false),
+    ("SYNCS", false, true),
+    ("UCGABAR_WAIT", false, true),
+    ("UTCBAR", true, false),
+    ("WARPSYNC", true, false),
+    ("YIELD", true, false),
+];
+
+/// `jumps`: a call that goes to a place within its function counts as a branch.
+fn attributes(inst: &Inst, jumps: bool) -> &'static str {
     let mnemonic = inst.form().mnemonic;
-    match inst.form().class {
-        Class::Branch if reaches_functions(mnemonic) && mnemonic.starts_with("CALL") => {
+    let noted = NOTED.iter().find(|n| n.0 == mnemonic).map(|n| (n.1, n.2));
+    match noted.unwrap_or((inst.form().effects.flow || inst.form().class == Class::Branch, false)) {
+        (true, _) if mnemonic.starts_with("CALL") && !jumps => {
             ",\"other-attributes\":{\"control-flow\":\"True\",\"subroutine-call\":\"True\"}"
         }
-        Class::Barrier => ",\"other-attributes\":{\"inter-warp-barrier\":\"True\"}",
-        Class::Convergence if mnemonic == "BREAK" => "",
-        Class::Branch | Class::Convergence | Class::Bmov => ",\"other-attributes\":{\"control-flow\":\"True\"}",
-        _ if inst.form().effects.flow || matches!(mnemonic, "BPT" | "ENDCOLLECTIVE" | "ELECT") => {
-            ",\"other-attributes\":{\"control-flow\":\"True\"}"
-        }
-        _ => "",
+        (true, true) => ",\"other-attributes\":{\"control-flow\":\"True\",\"inter-warp-barrier\":\"True\"}",
+        (true, false) => ",\"other-attributes\":{\"control-flow\":\"True\"}",
+        (false, true) => ",\"other-attributes\":{\"inter-warp-barrier\":\"True\"}",
+        (false, false) => "",
     }
 }

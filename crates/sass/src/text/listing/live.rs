@@ -3,7 +3,6 @@
 //! A register is in use at an instruction if it lives before it, or the instruction reads or writes it.
 
 use super::code::{Columns, Options, Row, columns, head, pad, statement};
-use super::graph::reachable;
 use super::{Function, Listing};
 use crate::codec::Decoded;
 use crate::inst::{Inst, Operand, Value};
@@ -138,7 +137,7 @@ pub(super) struct Effect {
 impl Effect {
     fn of(inst: &Inst) -> Effect {
         let mut out = Effect::default();
-        let always = inst.guard.as_reg().is_none_or(Reg::is_const) && !inst.guard.inv;
+        let always = !guarded(inst);
         for r in inst.regs() {
             if r.reg.is_const() {
                 continue;
@@ -186,9 +185,26 @@ pub(super) struct Flow {
     pub callee: Option<usize>,
     /// Ends a block, though it may go on with the next instruction.
     pub ends: bool,
+    /// Where a call goes that finds no function there: to graphs and JSON a branch, to life ranges a call.
+    pub jump: Option<usize>,
 }
 
 impl Listing<'_> {
+    /// True for a call to a place where no function begins: in graphs and JSON the vendor's tool takes it for a branch.
+    pub(super) fn jumps(&self, n: usize, at: usize, inst: &Inst) -> bool {
+        let offset = at as u64 * 16;
+        let target = inst.operands.iter().find_map(|o| if let Value::Target(d) = o.value { Some(d) } else { None });
+        let through = inst.operands.iter().any(|o| o.as_reg().is_some_and(|r| r.file() != File::Pred));
+        let Some(target) = target.filter(|_| inst.form().mnemonic.starts_with("CALL") && !through) else {
+            return false;
+        };
+        let Ok(target) = u64::try_from(offset as i64 + 16 + target) else { return false };
+        let section = &self.file.sections[n];
+        target < section.words.len() as u64 * 16
+            && super::labels::function_at(self.file, n, target).is_none()
+            && !section.relocations.iter().any(|r| r.offset == offset)
+    }
+
     /// Where each instruction of a section goes to.
     pub(super) fn flows(&self, n: usize) -> Vec<Flow> {
         let (section, code) = (&self.file.sections[n], &self.code[n]);
@@ -215,6 +231,7 @@ impl Listing<'_> {
                     Flow { next: !always, to: to.into_iter().filter(|&t| t < code.len()).collect(), ..Flow::default() }
                 }
                 "RET" => Flow { next: !always, returns: true, ends: true, ..Flow::default() },
+                "CALL" if self.jumps(n, at, inst) => Flow { next: true, call: true, jump: target, ..Flow::default() },
                 "CALL" => {
                     let indirect = inst.operands.iter().any(|o| o.as_reg().is_some_and(|r| r.file() != File::Pred));
                     Flow { next: true, call: true, callee: target.filter(|_| !indirect), ..Flow::default() }
@@ -259,12 +276,23 @@ impl Listing<'_> {
                 let beyond = Set::of(&[(File::Gpr, last as usize + 1..=254)]);
                 clobbered = clobbered.without(&beyond);
             }
-            for (_, e) in flows.iter().zip(list).filter(|(f, _)| f.call) {
+            for ((_, e), code) in flows.iter().zip(list).zip(&self.code[n]).filter(|((f, _), _)| f.call) {
                 e.defs = e.defs.or(&clobbered);
-                e.kills = e.kills.or(&clobbered);
+                if code.known().is_some_and(|i| !guarded(i)) {
+                    e.kills = e.kills.or(&clobbered);
+                }
             }
         }
-        let starts = |n: usize| leaders(&flows[n], flows[n].len(), |i| self.label(n, i as u64 * 16).is_some());
+        let starts = |n: usize| {
+            let mut starts = leaders(&flows[n], flows[n].len(), |i| self.label(n, i as u64 * 16).is_some());
+            // Behind a conditional branch a run goes on, unless something goes there.
+            let mut entered = vec![false; starts.len()];
+            flows[n].iter().flat_map(|f| &f.to).for_each(|&t| entered[t] = true);
+            for i in 1..starts.len() {
+                starts[i] &= entered[i] || !flows[n][i - 1].next || self.place(n, i as u64 * 16).is_some();
+            }
+            starts
+        };
         let all = effects.into_iter().zip(flows).enumerate();
         all.map(|(n, ((mut list, kept), flows))| {
             let live = lives(flows, &list, &kept, &starts(n));
@@ -405,51 +433,56 @@ impl Listing<'_> {
     }
 }
 
-/// What lives before each instruction, as the vendor's tool has it: between basic blocks a register that is written
-/// anywhere in a block, under whatever guard, needs no value from before, unless it is read there first; within a block
-/// only an unguarded write ends what lives before. In functions that are called (blocks that the begin of the section
-/// does not lead to), a guarded write ends nothing.
+/// What lives before each instruction, as the vendor's tool has it. It looks at runs of code that only their begin is
+/// entered at, which a conditional branch does not end. Between them, a register that is written anywhere in a run, under
+/// whatever guard, needs no value from before, unless it is read there before it is certainly written; within a run only an unguarded
+/// write ends what lives before.
 fn lives(flows: &[Flow], effects: &[Effect], kept: &Set, starts: &[bool]) -> Vec<Set> {
     // The stack pointer always lives.
     let stack = Set::of(&[(File::Gpr, 1..=1)]);
-    let own = reachable(flows, flows.len(), 0);
-    let mut blocks: Vec<Run> = Vec::new();
-    let mut block_of = vec![0; flows.len() + 1];
+    let mut runs: Vec<Run> = Vec::new();
+    let mut run_of = vec![0; flows.len() + 1];
     for (at, effect) in effects.iter().enumerate() {
-        if starts[at] || blocks.is_empty() {
-            blocks.push(Run { from: at, to: at, ..Run::default() });
+        if starts[at] || runs.is_empty() {
+            runs.push(Run { from: at, to: at, ..Run::default() });
         }
-        block_of[at] = blocks.len() - 1;
-        let Some(block) = blocks.last_mut() else { continue };
-        block.to = at + 1;
-        block.reads = block.reads.or(&effect.uses.without(&block.kills));
-        block.kills = block.kills.or(&effect.kills);
-        block.writes = block.writes.or(if own[at] { &effect.defs } else { &effect.kills });
+        run_of[at] = runs.len() - 1;
+        let Some(run) = runs.last_mut() else { continue };
+        run.to = at + 1;
+        run.reads = run.reads.or(&effect.uses.without(&run.kills));
+        run.kills = run.kills.or(&effect.kills);
+        run.writes = run.writes.or(&effect.defs);
+        if !flows[at].to.is_empty() || flows[at].returns {
+            run.exits.push((at, run.writes));
+        }
     }
-    let after = |blocks: &[Run], at: usize| {
-        let f = &flows[at];
-        let next = (f.next && at + 1 < flows.len()).then_some(at + 1);
-        let mut out = if f.returns { stack.or(kept) } else { stack };
-        for &t in f.to.iter().chain(&next) {
-            out = out.or(&blocks[block_of[t]].live);
-        }
-        out
+    // What lives where an instruction goes to, but for the next one.
+    let away = |runs: &[Run], at: usize| {
+        let out = if flows[at].returns { stack.or(kept) } else { stack };
+        flows[at].to.iter().fold(out, |out, &t| out.or(&runs[run_of[t]].live))
     };
-    let mut from: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
-    for (n, block) in blocks.iter().enumerate() {
-        let f = &flows[block.to - 1];
-        let next = (f.next && block.to < flows.len()).then_some(block.to);
-        for &t in f.to.iter().chain(&next) {
-            from[block_of[t]].push(n);
+    let behind = |runs: &[Run], run: &Run| {
+        let next = flows[run.to - 1].next && run.to < flows.len();
+        if next { stack.or(&runs[run_of[run.to]].live) } else { stack }
+    };
+    let mut from: Vec<Vec<usize>> = vec![Vec::new(); runs.len()];
+    for (n, run) in runs.iter().enumerate() {
+        let next = (flows[run.to - 1].next && run.to < flows.len()).then_some(&run.to);
+        for &t in run.exits.iter().flat_map(|e| &flows[e.0].to).chain(next) {
+            from[run_of[t]].push(n);
         }
     }
-    let mut waiting = vec![true; blocks.len()];
-    let mut work: Vec<usize> = (0..blocks.len()).collect();
+    let mut waiting = vec![true; runs.len()];
+    let mut work: Vec<usize> = (0..runs.len()).collect();
     while let Some(n) = work.pop() {
         waiting[n] = false;
-        let before = after(&blocks, blocks[n].to - 1).without(&blocks[n].writes).or(&blocks[n].reads);
-        if before != blocks[n].live {
-            blocks[n].live = before;
+        let run = &runs[n];
+        let mut before = behind(&runs, run).without(&run.writes).or(&run.reads);
+        for (at, writes) in &run.exits {
+            before = before.or(&away(&runs, *at).without(writes));
+        }
+        if before != run.live {
+            runs[n].live = before;
             for &p in &from[n] {
                 if !std::mem::replace(&mut waiting[p], true) {
                     work.push(p);
@@ -458,25 +491,27 @@ fn lives(flows: &[Flow], effects: &[Effect], kept: &Set, starts: &[bool]) -> Vec
         }
     }
     let mut live = vec![Set::default(); flows.len()];
-    for block in &blocks {
-        let mut now = after(&blocks, block.to - 1);
-        for at in (block.from..block.to).rev() {
-            now = now.without(&effects[at].kills).or(&effects[at].uses);
+    for run in &runs {
+        let mut now = behind(&runs, run);
+        for at in (run.from..run.to).rev() {
+            now = now.or(&away(&runs, at)).without(&effects[at].kills).or(&effects[at].uses);
             live[at] = now;
         }
     }
     live
 }
 
-/// A basic block for [`lives`].
+/// Code that only its begin is entered at, for [`lives`].
 #[derive(Default)]
 struct Run {
     from: usize,
     to: usize,
-    /// Read before it is certainly written in the block.
+    /// Read before it is certainly written in the run.
     reads: Set,
     kills: Set,
     writes: Set,
+    /// Instructions that go elsewhere, with what is written up to them.
+    exits: Vec<(usize, Set)>,
     /// Lives at its begin, for those before it.
     live: Set,
 }
@@ -491,8 +526,13 @@ const LEGEND: [&str; 7] = [
     "    #       : Number of occupied registers",
 ];
 
+/// True if a predicate decides whether an instruction takes effect; to the vendor's tool guards of the uniform datapath are none.
+fn guarded(inst: &Inst) -> bool {
+    inst.guard.as_reg().is_some_and(|r| r.file() == File::Pred && (!r.is_const() || inst.guard.inv))
+}
+
 /// True where nothing lets an instruction be skipped: no guard, no predicate among its operands.
-fn unconditional(inst: &Inst) -> bool {
+pub(super) fn unconditional(inst: &Inst) -> bool {
     let free = inst.guard.as_reg().is_none_or(Reg::is_const) && !inst.guard.inv;
     let mnemonic = inst.form().mnemonic;
     let conditional = inst.operands.iter().enumerate().any(|(n, o)| match o.as_reg() {
