@@ -2,15 +2,17 @@
 //!
 //! The words are those of `tests/isa` and `tests/kernels`, and of the examples that the generator of the PTX table makes of
 //! each of its forms. `conformance --sass` prints one line a target, `mine-isa` what the description lacks or says otherwise, by mnemonic, most
-//! frequent first, with a word of each: the list of what to describe next.
+//! frequent first, with a word of each: the list of what to describe next. `--draft N` reads off the N most frequent forms
+//! that are missing, bit by bit.
 
 #[path = "../../crates/ptx/tests/conformance/generate.rs"]
 #[allow(dead_code)]
 mod generate;
 
+use crate::draft;
 use sass::codec::{Decoded, decode, encode};
 use sass::text::{NoLabels, parse_on, print};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use testkit::{Random, Scratch, isa};
 
@@ -29,6 +31,8 @@ struct Options {
     /// A folder to write such words to.
     save: Option<PathBuf>,
     mine: bool,
+    /// So many forms that are missing are read off, bit by bit.
+    drafts: usize,
     known: isa::Known,
 }
 
@@ -61,7 +65,10 @@ struct Tally {
 #[derive(Default)]
 struct Gap {
     count: usize,
+    word: u128,
     example: String,
+    /// No form has the word.
+    unknown: bool,
 }
 
 /// Runs `conformance --sass` or, with `mine`, `mine-isa`.
@@ -75,6 +82,7 @@ pub fn run(args: &[String], mine: bool) -> Result<(), String> {
         from: None,
         save: None,
         mine,
+        drafts: 0,
         known: isa::Known::read(),
     };
     let mut args = args.iter();
@@ -87,6 +95,7 @@ pub fn run(args: &[String], mine: bool) -> Result<(), String> {
             "--sample" => options.sample = number(value()?)?,
             "--from" => options.from = Some(PathBuf::from(value()?)),
             "--save" => options.save = Some(PathBuf::from(value()?)),
+            "--draft" => options.drafts = number(value()?)?,
             "--every" => options.every = number(value()?)?.max(1),
             "--quick" => (options.levels, options.every, options.words) = (vec![3], 20, 2000),
             _ => return Err(format!("unknown option {arg}")),
@@ -154,11 +163,49 @@ fn one(target: &str, options: &Options, oracle: &Path) -> Result<usize, String> 
     for (key, gap) in list.iter().take(shown) {
         println!("    {:6} {key}: {}", gap.count, gap.example);
     }
+    let mut ask = |words: &[u128]| isa::disassemble(oracle, &scratch, &format!("SM{target}"), words);
+    let mut roles = |word: u128| {
+        let found = isa::registers(oracle, &scratch, target, &[word]).pop().unwrap_or_default();
+        let letter = |file: &str| match file {
+            "GPR" => "R",
+            "PRED" => "P",
+            "UGPR" => "UR",
+            _ => "UP",
+        };
+        let all = |list: BTreeSet<(String, u32)>, written| {
+            list.into_iter().map(move |(file, n)| (letter(&file).to_string(), n, written)).collect::<Vec<_>>()
+        };
+        all(found.reads, false).into_iter().chain(all(found.writes, true)).collect()
+    };
+    for (key, gap) in list.iter().filter(|(_, gap)| gap.unknown).take(options.drafts) {
+        match draft::draft(gap.word, target, &mut ask, &mut roles) {
+            Some(text) => println!("# {key}: {}\n{text}", nearest(gap.word, isa::number(target))),
+            None => println!("# {key}: not read off"),
+        }
+    }
     let bad = emitted.legal - emitted.printed.min(emitted.encoded).min(emitted.parsed);
     if second.unlisted > 0 {
         println!("    {} mutated words differ that tests/isa/known.list does not name", second.unlisted);
     }
     Ok(bad + second.unlisted)
+}
+
+/// Of the forms with the opcode of a word that no form has, the one that wants the fewest bits otherwise, and which.
+fn nearest(word: u128, sm: u16) -> String {
+    let forms = sass::tables::FORMS.iter().filter_map(|f| f.variant_on(sm).map(|v| f.variant(v)));
+    let opcode = 0xfff | 1 << 91;
+    let same = forms.filter(|f| (f.fixed ^ word) & f.need & opcode == 0);
+    match same.min_by_key(|f| ((f.fixed ^ word) & f.need).count_ones()) {
+        None => "no form has this opcode".into(),
+        Some(f) => {
+            let bits = (f.fixed ^ word) & f.need;
+            let bits: Vec<String> = (0..128).filter(|b| bits >> b & 1 != 0).map(|b| b.to_string()).collect();
+            match bits.as_slice() {
+                [] => format!("{} but for the value of a modifier", f.name),
+                bits => format!("{} but for bits {}", f.name, bits.join(", ")),
+            }
+        }
+    }
 }
 
 /// Any order: `mutate` gives words by their value.
@@ -196,13 +243,14 @@ fn compare(
                 let gap = gaps.entry(format!("{kind} {op:04x} {mnemonic} {what}")).or_default();
                 gap.count += 1;
                 if gap.example.is_empty() {
+                    (gap.word, gap.unknown) = (word, what == "unknown");
                     gap.example = format!("{word:032x} {example}");
                 }
             };
             let Decoded::Known(inst) = decode(word, sm) else {
                 tally.encoded += 1;
                 tally.unlisted += usize::from(!listed);
-                gap("unknown", theirs.to_string());
+                gap("unknown", format!("{theirs} ({})", nearest(word, sm)));
                 continue;
             };
             tally.known += 1;

@@ -5,6 +5,7 @@ mod chips;
 mod compare;
 mod conformance;
 mod corpus;
+mod draft;
 mod gpu;
 mod instructions;
 mod isa;
@@ -32,7 +33,9 @@ usage: cargo xtask <command>
                               --save DIR keeps the words, --from DIR takes them, --every N takes one kernel in N
   conformance --nvdisasm [--arch sm_XX,..] [--sample N] [--seed N] [--from FOLDER]
                               our nvdisasm beside the vendor's, whole files in six ways: N files of every chip
-  mine-isa [--arch sm_XX,..]  the same, with everything that the description lacks or says otherwise
+  mine-isa [--arch sm_XX,..] [--draft N]
+                              the same, with everything that the description lacks or says otherwise; --draft reads off the
+                              N most frequent forms that are missing, bit by bit
   conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
   conformance --instructions [OPCODE,..]
                               every instruction that computes of registers by three witnesses

@@ -26,7 +26,9 @@ pub(crate) fn only(args: &[String], what: &str) -> Result<String, String> {
     match args {
         [one] if !one.starts_with("--") => Ok(one.clone()),
         [] => Err(format!("{what} is missing")),
-        _ => Err(format!("unexpected argument '{}'", args.iter().find(|a| a.starts_with("--")).unwrap_or(&args[1]))),
+        [.., last] => {
+            Err(format!("unexpected argument '{}'", args.iter().find(|a| a.starts_with("--")).unwrap_or(last)))
+        }
     }
 }
 

@@ -105,11 +105,6 @@ fn mistakes_are_told_as_the_vendor_tells_them() {
 
 /// Files that are printed otherwise, with why. Everything else must be the same byte for byte.
 const OTHERWISE: &[(&str, &str, &str)] = &[
-    // The vendor's data flow misses an edge into code that only a branch behind a BREAK reaches.
-    ("doubles", "-plr", "-O3"),
-    ("doubles", "-plr", "-lineinfo"),
-    ("float_div", "-plr", "-O3"),
-    ("triton_layernorm", "-plr", "-g"),
     // An indexed branch without its relocation: what the vendor's tool shows for the distance is not understood.
     ("switch_brx", "-json", "-c"),
     // Which of two names a function without kernel has as a node.

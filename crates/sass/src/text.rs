@@ -159,7 +159,8 @@ fn indexed(out: &mut String, inst: &Inst, c: u8, r: u8, labels: &dyn Labels) {
     };
     let reg = inst.operands[r as usize].as_reg().unwrap_or(Reg::RZ);
     if let Some(text) = labels.replaced(&inst.form().slots[c as usize], &inst.operands[c as usize]) {
-        let _ = if reg == Reg::RZ { write!(out, "c[{text}]") } else { write!(out, "c[{reg}+{text}]") };
+        let none = reg == Reg::RZ || reg == Reg::URZ && inst.form().mnemonic == "LDCU";
+        let _ = if none { write!(out, "c[{text}]") } else { write!(out, "c[{reg}+{text}]") };
         return;
     }
     // LDCU leaves URZ out, ULDC does not.

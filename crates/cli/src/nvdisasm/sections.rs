@@ -76,6 +76,7 @@ fn relocation_name(kind: u32) -> String {
 fn relocation_size(kind: u32) -> usize {
     match kind {
         0x01 | 0x03 | 0x06 | 0x07 | 0x22 | 0x34 | 0x48 | 0x67 => 4,
+        0x65 => 2,
         0x4c..=0x63 | 0x68..=0x6f => 1,
         _ => 8,
     }
@@ -286,6 +287,7 @@ impl<'a> Items<'a> {
                 Some(r) => {
                     let what = match relocation_size(r.kind) {
                         1 => ".byte",
+                        2 => ".short",
                         4 => ".word",
                         _ => ".dword",
                     };
@@ -332,6 +334,10 @@ impl<'a> Items<'a> {
         match r.kind {
             1 | 2 => place,
             0x66 => format!("fun@unified({place})"),
+            // Indices of textures, samplers and surfaces fill a part of their word, which holds 0.
+            0x06 => format!("[20@lo(0x0)={place}]"),
+            0x65 => format!("[12@lo(0x0)={place}]"),
+            0x34 => format!("[20@lo(0x0)=fun@{}({place})]", relocation_name(r.kind)),
             kind => format!("fun@{}({place})", relocation_name(kind)),
         }
     }

@@ -361,6 +361,17 @@ impl Listing<'_> {
         self.code[n].iter().rposition(|d| !nop(d)).map_or(0, |p| p + 1)
     }
 
+    /// Instructions that nothing leads to and that have no name: tables of life ranges leave them out.
+    fn unreached(&self, n: usize, flows: &[Flow]) -> Vec<bool> {
+        let mut entered: Vec<bool> = (0..flows.len()).map(|i| self.place(n, i as u64 * 16).is_some()).collect();
+        flows.iter().flat_map(|f| &f.to).for_each(|&t| entered[t] = true);
+        let mut dead = vec![false; flows.len()];
+        for i in 1..flows.len() {
+            dead[i] = !entered[i] && (dead[i - 1] || !flows[i - 1].next);
+        }
+        dead
+    }
+
     fn ranges(
         &self,
         n: usize,
@@ -380,8 +391,9 @@ impl Listing<'_> {
             beside(&mut out, "", &row);
         }
         let leaders = leaders(flows, count, |i| self.label(n, i as u64 * 16).is_some());
+        let dead = self.unreached(n, flows);
         let dotted = |i: usize| {
-            let ends = |i: usize| !flows[i].next;
+            let ends = |i: usize| !flows[i].next || dead[i];
             let single = leaders[i] && (i + 1 >= count || leaders[i + 1]);
             if single { ends(i) } else { i > 0 && ends(i - 1) }
         };
@@ -406,6 +418,7 @@ impl Listing<'_> {
                     };
                     beside(&mut out, &format!("{label}:"), &row);
                 }
+                Row::Inst(i) if dead[i] => next = i + 1,
                 Row::Inst(i) => {
                     let mut text = String::new();
                     self.assembly(&mut text, n, &lines[i], columns, options);

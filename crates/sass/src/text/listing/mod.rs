@@ -69,7 +69,7 @@ pub enum Field {
 
 impl Field {
     /// The field of an ELF relocation's type; None for those that print nothing. The numbers are those that ptxas 13.0
-    /// and 13.5 write into sm_90 code.
+    /// and 13.5 write into sm_90 code, and 13.5 into sm_100 code.
     pub fn of_type(kind: u32) -> Option<Field> {
         Some(match kind {
             0x37 | 0x3b => Field::Value,
@@ -77,7 +77,7 @@ impl Field {
             0x39 => Field::High,
             0x70 => Field::UnifiedLow,
             0x71 => Field::UnifiedHigh,
-            0x42 => Field::Constant,
+            0x42 | 0x73 => Field::Constant,
             0x4b | 0x72 => Field::Call,
             _ => return None,
         })
