@@ -5,6 +5,7 @@
 use super::code::{Columns, Options, Row, columns, head, pad, statement};
 use super::{Function, Listing};
 use crate::codec::Decoded;
+use crate::form::Width;
 use crate::inst::{Inst, Operand, Value};
 use crate::latency;
 use crate::reg::{File, Reg};
@@ -49,6 +50,9 @@ const CLOBBERED: &[(File, RangeInclusive<usize>)] = &[
     (File::Ugpr, 4..=35),
     (File::Upred, 0..=6),
 ];
+
+/// Chips on which it takes the second result of a fetch from a texture for one register, whatever the mask (seen for 103, 121).
+const ONE_OF_OTHERS: RangeInclusive<u16> = 100..=121;
 
 /// What it takes to live where a function returns.
 const KEPT: &[(File, RangeInclusive<usize>)] = &[
@@ -135,7 +139,7 @@ pub(super) struct Effect {
 }
 
 impl Effect {
-    fn of(inst: &Inst) -> Effect {
+    fn of(inst: &Inst, sm: u16) -> Effect {
         let mut out = Effect::default();
         let always = !guarded(inst);
         for r in inst.regs() {
@@ -145,7 +149,11 @@ impl Effect {
             // Reading all predicates at once does not count, nor writing all uniform ones.
             let implied = r.slot.is_some_and(|s| inst.form().slots[s as usize].bits.is_empty());
             let counted = !implied || r.def && r.reg.file() == File::Pred;
-            for n in 0..if counted { r.width as u32 } else { 0 } {
+            let others = r
+                .slot
+                .is_some_and(|s| matches!(inst.form().slots[s as usize].width, Width::Named { others: true, .. }));
+            let width = if others && ONE_OF_OTHERS.contains(&sm) { 1 } else { r.width as u32 };
+            for n in 0..if counted { width } else { 0 } {
                 let Some(bit) = bit(r.reg).map(|b| b + n as usize) else { continue };
                 if bit >= 7 * 64 {
                     continue;
@@ -244,7 +252,7 @@ impl Listing<'_> {
 
     /// What the instructions of a section do, but for what calls overwrite; and what lives where its functions return.
     fn effects(&self, n: usize, flows: &[Flow]) -> (Vec<Effect>, Set) {
-        let of = |d: &Decoded| d.known().map_or(Effect::default(), Effect::of);
+        let of = |d: &Decoded| d.known().map_or(Effect::default(), |i| Effect::of(i, self.file.sm));
         let mut effects: Vec<Effect> = self.code[n].iter().map(of).collect();
         for (_, e) in flows.iter().zip(&mut effects).filter(|(f, _)| f.call) {
             e.uses = e.uses.or(&Set::of(&[(File::Gpr, 0..=1)]));
