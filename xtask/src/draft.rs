@@ -189,6 +189,39 @@ fn runs(bits: impl IntoIterator<Item = u32>) -> Vec<(u32, u32)> {
     out
 }
 
+/// Which of some neighbouring bits hang together, as masks of neighbours; `texts` are those of all their values. Two bits do not if they bring
+/// together what each brings alone.
+fn parts(texts: &[Option<Vec<Token>>], bits: usize) -> Vec<usize> {
+    let of = |v: usize| {
+        texts[v].as_ref().map(|t| {
+            let mut list: Vec<String> = modifiers(t).into_iter().map(String::from).collect();
+            list.sort();
+            list
+        })
+    };
+    let apart = |a: usize, b: usize| {
+        let (Some(none), Some(first), Some(second), Some(both)) = (of(0), of(a), of(b), of(a | b)) else {
+            return false;
+        };
+        let (mut x, mut y) = ([both, none].concat(), [first, second].concat());
+        x.sort();
+        y.sort();
+        x == y
+    };
+    let mut out: Vec<usize> = Vec::new();
+    for bit in 0..bits {
+        let mut part = 1usize << bit;
+        // Everything from the lowest bit that it hangs together with.
+        let low = (0..bit).find(|&b| !apart(1 << b, 1 << bit)).unwrap_or(bit);
+        while let Some(last) = out.last().filter(|l| usize::BITS - 1 - l.leading_zeros() >= low as u32) {
+            part |= last;
+            out.pop();
+        }
+        out.push(part);
+    }
+    out
+}
+
 /// The draft of a form for a word that `ask` knows; None where it does not.
 pub fn draft(word: u128, chip: &str, ask: Ask, roles: Roles) -> Option<String> {
     // No guard, no reuse, no waits: a stall of one.
@@ -273,16 +306,20 @@ pub fn draft(word: u128, chip: &str, ask: Ask, roles: Roles) -> Option<String> {
         }
         let words: Vec<u128> =
             (0..1u128 << field.len()).map(|v| word & !(((1 << field.len()) - 1) << first) | v << first).collect();
-        let values: Vec<String> = ask(&words)
-            .into_iter()
-            .enumerate()
-            .map(|(v, t)| match t.map(|t| tokens(&t)) {
-                None => "!".into(),
-                Some(t) if skeleton(&t) != skeleton(&base) => format!("{v}=another"),
-                Some(t) => format!("{v}:{}", modifiers(&t).concat()),
-            })
-            .collect();
-        let _ = writeln!(out, "  mod M{first}@{first}+{}: {}", field.len(), values.join(" "));
+        let texts: Vec<Option<Vec<Token>>> = ask(&words).into_iter().map(|t| t.map(|t| tokens(&t))).collect();
+        let here = (word >> first) as usize & ((1 << field.len()) - 1);
+        for part in parts(&texts, field.len()) {
+            let from = first + part.trailing_zeros();
+            let shift = part.trailing_zeros();
+            let values: Vec<String> = (0..=part >> shift)
+                .map(|v| match &texts[here & !part | v << shift] {
+                    None => "!".into(),
+                    Some(t) if skeleton(t) != skeleton(&base) => format!("{v}=another"),
+                    Some(t) => format!("{v}:{}", modifiers(t).concat()),
+                })
+                .collect();
+            let _ = writeln!(out, "  mod M{from}@{from}+{}: {}", part.count_ones(), values.join(" "));
+        }
     }
     let fixed: Vec<String> = kinds
         .iter()
@@ -326,15 +363,18 @@ mod tests {
         let found = of("FADD R4, R5, R6");
         assert!(found.starts_with("form FADD_DRAFT op=221 sm=90\n# FADD R4, R5, R6\n"), "{found}");
         assert!(found.contains("Operand0 def r 16+8; Operand1 use r 24+8 -72 |73; Operand2 use r 32+8"), "{found}");
-        assert!(found.contains("mod M77@77+1: 0: 1:.SAT"), "{found}");
-        assert!(found.contains("M80@80+1: 0: 1:.FTZ"), "{found}");
-        assert!(found.contains("0: 1:.RM 2:.RP 3:.RZ"), "{found}");
+        assert!(found.contains("mod M77@77+1: 0: 1:.SAT\n"), "{found}");
+        assert!(found.contains("mod M78@78+2: 0: 1:.RM 2:.RP 3:.RZ\n"), "{found}");
+        assert!(found.contains("mod M80@80+1: 0: 1:.FTZ\n"), "{found}");
     }
 
     #[test]
     fn numbers_and_predicates_are_told_apart() {
         let found = of("ISETP.GT.U32.AND P1, PT, R4, 0x12, !P2");
-        assert!(found.contains("use hex 32+32"), "{found}");
+        assert!(found.contains("Operand3 use hex 32+31"), "{found}");
+        assert!(found.contains("mod M73@73+1: 0:.GT.U32.AND 1:.GT.AND\n"), "{found}");
+        assert!(found.contains("mod M74@74+2: 0:.GT.U32.AND 1:.GT.U32.OR 2:.GT.U32.XOR !\n"), "{found}");
+        assert!(found.contains("mod M76@76+3: 0:.F.U32.AND 1:.LT.U32.AND"), "{found}");
         assert!(found.contains("Operand0 def p 81+3"), "{found}");
         assert!(found.contains("use p 87+3 ~90"), "{found}");
     }

@@ -1,4 +1,5 @@
-//! Our `nvdisasm` beside the vendor's, whole files, on every chip: `cargo xtask conformance --nvdisasm`.
+//! Our `nvdisasm` beside the vendor's, whole files, on every chip: `cargo xtask conformance --nvdisasm`; and what our assembler and
+//! hazard checker make of the same files.
 //!
 //! The files are the vendor's: `tests/kernels` and `tests/isa` compiled for every target at `-O1` and `-O3`, or those of a
 //! folder. A run of the vendor's tool takes most of a second of CPU, so that all files in all ways take hours: a sample is
@@ -10,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testkit::{Random, Scratch, isa};
 
-/// The ways of printing that are compared.
-const WAYS: [&str; 6] = ["-c", "-hex -c", "-raw", "-json", "-plr", "-bbcfg"];
+/// The ways of printing that are compared; `asm`: the text of a file gives its bytes again; `lint`: no hazard is found in it.
+const WAYS: [&str; 8] = ["-c", "-hex -c", "-raw", "-json", "-plr", "-bbcfg", "asm", "lint"];
 
 struct Options {
     targets: Vec<String>,
@@ -68,6 +69,15 @@ pub fn run(args: &[String]) -> Result<(), String> {
             }
             let before = wrong.len();
             for way in &options.ways {
+                if let "asm" | "lint" = way.as_str() {
+                    let row = equal.entry(way).or_default();
+                    row.1 += 1;
+                    match own(way, &ours.with_file_name("sassafras"), &file) {
+                        Ok(()) => row.0 += 1,
+                        Err(why) => wrong.push(format!("sm_{target} {name} {way}: {why}")),
+                    }
+                    continue;
+                }
                 let print = |tool: &Path| Command::new(tool).args(way.split(' ')).arg(&file).output();
                 let (Ok(a), Ok(b)) = (print(&theirs), print(&ours)) else { continue };
                 // The vendor's tool crashes on some files.
@@ -118,6 +128,24 @@ pub fn run(args: &[String]) -> Result<(), String> {
         true => Err(format!("{wrong_files} of {files} files differ")),
         false => Ok(()),
     }
+}
+
+/// What our own tools find in a file: its text assembles to the same bytes, or no hazard.
+fn own(way: &str, sassafras: &Path, file: &Path) -> Result<(), String> {
+    let run = |args: &[&str], path: &Path| {
+        let done = Command::new(sassafras).args(args).arg(path).output().map_err(|e| e.to_string())?;
+        let said = [&done.stderr[..], &done.stdout].concat();
+        let line = String::from_utf8_lossy(&said).lines().next().unwrap_or("no message").to_string();
+        if done.status.success() { Ok(()) } else { Err(line) }
+    };
+    if way == "lint" {
+        return run(&["lint"], file);
+    }
+    let (text, back) = (file.with_extension("sass"), file.with_extension("back"));
+    run(&["asm", "-o", &text.to_string_lossy(), "--disassemble"], file)?;
+    run(&["asm", "-o", &back.to_string_lossy()], &text)?;
+    let read = |path: &Path| std::fs::read(path).map_err(|e| e.to_string());
+    if read(file)? == read(&back)? { Ok(()) } else { Err("other bytes".into()) }
 }
 
 /// So many of a list, by chance; all in any order for 0.

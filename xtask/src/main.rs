@@ -32,7 +32,8 @@ usage: cargo xtask <command>
                               the description of SASS against nvdisasm: words of ptxas and N mutated ones a target;
                               --save DIR keeps the words, --from DIR takes them, --every N takes one kernel in N
   conformance --nvdisasm [--arch sm_XX,..] [--sample N] [--seed N] [--from FOLDER]
-                              our nvdisasm beside the vendor's, whole files in six ways: N files of every chip
+                              our nvdisasm beside the vendor's, whole files in six ways: N files of every chip; the same
+                              files through our assembler (the same bytes again) and hazard checker (silent)
   mine-isa [--arch sm_XX,..] [--draft N]
                               the same, with everything that the description lacks or says otherwise; --draft reads off the
                               N most frequent forms that are missing, bit by bit

@@ -4,9 +4,9 @@
 
 use crate::cuda::{Address, Code, Context, Handle, Kernel, functions};
 use crate::possible;
+use sim::Launch;
 use sim::tensormap::{Interleave, Swizzle, TensorMap, Type};
 use sim::texture::{Array, Edge, Format, Object, Sampler};
-use sim::Launch;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
 

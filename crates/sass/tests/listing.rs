@@ -1,0 +1,77 @@
+//! Life ranges as the vendor's tool shows them: what lives across conditional branches, calls and guards.
+
+use sass::codec::encode;
+use sass::text::listing::{Binding, File, Function, Listing, Options, Ranges, Section};
+use sass::text::{NoLabels, parse_on};
+
+/// The table of life ranges of a kernel; its registers are up to R11.
+fn table(code: &[&str]) -> String {
+    let word = |(n, text): (usize, &&str)| {
+        let inst = parse_on(text, n as u64 * 16, &NoLabels, Some(90)).unwrap_or_else(|e| panic!("{text}: {e:?}"));
+        encode(&inst, 90).unwrap_or_else(|e| panic!("{text}: {e:?}"))
+    };
+    let words: Vec<u128> = code.iter().enumerate().map(word).collect();
+    let size = words.len() as u64 * 16;
+    let section = Section { name: ".text.k".into(), align: 128, words, ..Section::default() };
+    let function = Function {
+        name: "k".into(),
+        section: 0,
+        offset: 0,
+        size,
+        binding: Binding::Global,
+        entry: true,
+        leads: true,
+    };
+    let file = File { sm: 90, sections: vec![section], functions: vec![function], ..File::default() };
+    Listing::new(&file).life_ranges(Ranges::Wide, Options::default()).concat()
+}
+
+/// The mark of a general register at an instruction.
+fn mark(table: &str, offset: u64, register: u32) -> char {
+    let row = |line: &str| line.split_once("// |").map(|(_, row)| row.split('|').next().unwrap_or("").to_string());
+    let head = table.lines().filter_map(row).find(|r| r.trim_start().starts_with('#')).expect("a head");
+    let line = table.lines().find(|l| l.contains(&format!("/*{offset:04x}*/"))).expect("the instruction");
+    let from = head.find('#').expect("a count") + 1;
+    let at = head[from..].find(&format!(" {register} ")).expect("the register") + from + register.to_string().len();
+    row(line).expect("a table").chars().nth(at).expect("a mark")
+}
+
+#[test]
+fn a_guarded_write_hides_what_was_there_before_only_where_its_run_does_not_read_it() {
+    let begin = [
+        "MOV R8, 0x1",
+        "NOP",
+        // Here the branch comes back to.
+        "ISETP.GE.AND P0, PT, R4, RZ, PT",
+        "@!P0 MOV R8, 0x2",
+        "@P0 BRA 0x20",
+    ];
+    // The run goes on behind the conditional branch, and reads R8.
+    let read: Vec<&str> = begin.iter().copied().chain(["IADD3 R9, R8, R8, RZ", "EXIT"]).collect();
+    assert_eq!(mark(&table(&read), 0x10, 8), ':');
+    // Another run reads it: a place that is gone to.
+    let other: Vec<&str> = begin.iter().copied().chain(["BRA 0x60", "IADD3 R9, R8, R8, RZ", "EXIT"]).collect();
+    assert_eq!(mark(&table(&other), 0x10, 8), ' ');
+    assert_eq!(mark(&table(&other), 0x40, 8), ':');
+}
+
+#[test]
+fn a_guard_of_the_uniform_datapath_hides_what_was_there() {
+    let code = ["UMOV UR4, 0x1", "NOP", "@UP0 UMOV UR4, 0x2", "MOV R8, UR4", "EXIT"];
+    let table = table(&code);
+    let line = table.lines().find(|l| l.contains("/*0010*/")).expect("the instruction");
+    let row = line.split_once("// |").expect("a table").1;
+    let uniform: Vec<&str> = row.split('|').collect();
+    let titles = table.lines().find(|l| l.contains("UGPR")).expect("titles").split_once("// |").expect("a table").1;
+    let at = titles.split('|').position(|t| t.trim() == "UGPR").expect("a column");
+    assert_eq!(uniform[at].trim(), "");
+    // The guard stands with the text.
+    assert!(table.contains("/*0020*/                   @UP0 UMOV UR4, 0x2 ;"), "{table}");
+}
+
+#[test]
+fn what_nothing_leads_to_is_left_out() {
+    let code = ["MOV R8, 0x1", "EXIT", "MOV R9, 0x1", "BRA 0x30"];
+    let table = table(&code);
+    assert!(!table.contains("/*0020*/") && table.contains("/*0030*/"), "{table}");
+}
