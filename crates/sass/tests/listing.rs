@@ -13,15 +13,8 @@ fn table(code: &[&str]) -> String {
     let words: Vec<u128> = code.iter().enumerate().map(word).collect();
     let size = words.len() as u64 * 16;
     let section = Section { name: ".text.k".into(), align: 128, words, ..Section::default() };
-    let function = Function {
-        name: "k".into(),
-        section: 0,
-        offset: 0,
-        size,
-        binding: Binding::Global,
-        entry: true,
-        leads: true,
-    };
+    let function =
+        Function { name: "k".into(), section: 0, offset: 0, size, binding: Binding::Global, entry: true, leads: true };
     let file = File { sm: 90, sections: vec![section], functions: vec![function], ..File::default() };
     Listing::new(&file).life_ranges(Ranges::Wide, Options::default()).concat()
 }
