@@ -7,13 +7,13 @@ use crate::lines::Lines;
 use crate::link;
 use crate::lower::{Program, call};
 use crate::object;
+use crate::parallel;
 use crate::pipeline::{self, Kind, Options, Watch};
 use arch::Target;
 use cubin::image::{self, Image, Kernel, Tool};
 use diag::{Diagnostic, Severity};
 use ptx::module::{Directive, FuncId, FuncKind, Linkage, Module, VarId};
 use ptx::types::{ScalarType, Space};
-use rayon::prelude::*;
 
 /// What a compilation gives.
 #[derive(Clone, Debug, Default)]
@@ -69,21 +69,6 @@ pub struct Log {
 /// What is not supported, with its place; what does not fit the machine (registers, shared memory); with
 /// `options.verify`, a broken rule of the compiler itself.
 pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
-    let pool = match options.threads {
-        0 => None,
-        // Without threads of its own it goes on with those that are there.
-        n => rayon::ThreadPoolBuilder::new().num_threads(n.min(MOST_THREADS)).build().ok(),
-    };
-    match pool {
-        Some(pool) => pool.install(|| run(m, options)),
-        None => run(m, options),
-    }
-}
-
-/// More threads than this help nobody.
-const MOST_THREADS: usize = 1024;
-
-fn run(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
     if options.target.sm != 90 {
         return Err(vec![Diagnostic::new(
             Severity::Fatal,
@@ -110,7 +95,8 @@ fn run(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
         .filter(|f| options.entries.is_empty() || options.entries.contains(&m.funcs[f.index()].name))
         .collect();
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
-    let compiled: Vec<_> = entries.par_iter().map(|&e| function(m, e, &layout, lines.as_ref(), options)).collect();
+    let compiled: Vec<_> =
+        parallel::map(m, &entries, options.threads, |e| function(m, e, &layout, lines.as_ref(), options));
     let mut kernels = Vec::new();
     let (mut isa_class, mut tensor_copies) = (1, false);
     let mut out = Vec::new();

@@ -4,6 +4,7 @@ use crate::compile::{self, Compiled, Log, Output};
 use crate::layout::{self, Layout};
 use crate::lines::Lines;
 use crate::link::{self, Symbol};
+use crate::parallel;
 use crate::pipeline::Options;
 use cubin::image::{self, Datum, Extern, ExternKind, Memory, Object, Text, TextReloc};
 use diag::{Diagnostic, Severity};
@@ -12,7 +13,6 @@ use ptx::module::{
     Body, Directive, FuncId, FuncKind, InitValue, Item, Linkage, Module, Operand, Table, VarId, Variable,
 };
 use ptx::types::Space;
-use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 /// Compiles a checked module to a relocatable file.
@@ -30,7 +30,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagn
     let order = order(m, &options.entries);
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
     let compiled: Vec<_> =
-        order.par_iter().map(|&f| compile::function(m, f, &layout, lines.as_ref(), options)).collect();
+        parallel::map(m, &order, options.threads, |f| compile::function(m, f, &layout, lines.as_ref(), options));
     let mut errors = Vec::new();
     let mut out = Output::default();
     let mut object = Object {
