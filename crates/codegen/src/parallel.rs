@@ -21,7 +21,7 @@ pub(crate) fn map<R: Send>(m: &Module, ids: &[FuncId], threads: usize, f: impl F
         0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
         n => n,
     };
-    let helpers = threads.min(ids.len()).min(MOST_THREADS) - 1;
+    let helpers = threads.min(ids.len()).min(MOST_THREADS).saturating_sub(1);
     if helpers == 0 {
         return ids.iter().map(|&id| f(id)).collect();
     }
