@@ -14,6 +14,7 @@ pub struct FormId(pub u16);
 
 impl FormId {
     /// The description.
+    #[inline]
     pub fn get(self) -> &'static Form {
         &crate::tables::FORMS[self.0 as usize]
     }
@@ -78,6 +79,7 @@ impl Form {
     }
 
     /// This form for 0, `variants[n - 1]` for n.
+    #[inline]
     pub fn variant(&self, n: u8) -> &Form {
         match n {
             0 => self,
@@ -192,7 +194,15 @@ pub enum Width {
 
 impl Width {
     /// The width in this instruction.
+    #[inline]
     pub fn of(self, inst: &Inst) -> u8 {
+        match self {
+            Width::Fixed(n) => n,
+            other => other.by_modifiers(inst),
+        }
+    }
+
+    fn by_modifiers(self, inst: &Inst) -> u8 {
         match self {
             Width::Fixed(n) => n,
             Width::By(name, counts) => counts.get(inst.modifier(name) as usize).copied().unwrap_or(1),

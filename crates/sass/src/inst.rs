@@ -143,16 +143,19 @@ impl Inst {
     }
 
     /// Its form.
+    #[inline]
     pub fn form(&self) -> &'static Form {
         self.form.get().variant(self.variant)
     }
 
     /// The slot number of `name` in this form.
+    #[inline]
     pub fn slot(&self, name: SlotName) -> Option<usize> {
         self.form().slots.iter().position(|s| s.name == name)
     }
 
     /// The operand in the slot `name`, if the form has that slot.
+    #[inline]
     pub fn get(&self, name: SlotName) -> Option<&Operand> {
         self.slot(name).map(|i| &self.operands[i])
     }
@@ -168,6 +171,7 @@ impl Inst {
     }
 
     /// The value of modifier field `name`; 0 if the form does not have it.
+    #[inline]
     pub fn modifier(&self, name: ModName) -> u8 {
         self.form().mods.iter().position(|m| m.name == name).map_or(0, |i| self.mods[i])
     }
@@ -190,6 +194,7 @@ impl Inst {
     }
 
     /// How many registers the operand in slot `slot` covers (from the modifiers where it depends on them).
+    #[inline]
     pub fn slot_width(&self, slot: usize) -> u8 {
         self.form().slots[slot].width.of(self)
     }
