@@ -242,12 +242,21 @@ fn form_source(isa: &Isa, form: &FormDef) -> String {
             )
         })
         .collect();
+    // Which of the slots are registers that are read, and written.
+    let registers = |roles: &[&str]| -> u16 {
+        let slot = |s: &SlotDef| {
+            let role = if matches!(s.role.as_str(), "def" | "usedef") { s.role.as_str() } else { "use" };
+            matches!(s.kind.as_str(), "r" | "u" | "p" | "up" | "b") && roles.contains(&role)
+        };
+        form.slots.iter().enumerate().filter(|(_, s)| slot(s)).fold(0, |mask, (n, _)| mask | 1 << n)
+    };
+    let (reads, writes) = (registers(&["use", "usedef"]), registers(&["def", "usedef"]));
     let effects: Vec<String> = form.effects.iter().map(|e| format!("{e}: true")).collect();
     let rest = if effects.len() == 5 { "" } else { "..NO_EFFECTS" };
     let need = OPCODE | 1 << 91 | form.explicit;
     let variants: Vec<String> = form.variants.iter().map(|v| form_source(isa, v)).collect();
     format!(
-        "Form {{ name: {:?}, mnemonic: {:?}, sms: &{:?}, fixed: {:#x}, need: {need:#x}, free: {:#x}, wide: {:#x}, uniform_guard: {}, slots: &[{}], mods: &[{}], syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }}, variants: &[{}] }}",
+        "Form {{ name: {:?}, mnemonic: {:?}, sms: &{:?}, fixed: {:#x}, need: {need:#x}, free: {:#x}, wide: {:#x}, uniform_guard: {}, reads: {reads:#x}, writes: {writes:#x}, slots: &[{}], mods: &[{}], syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }}, variants: &[{}] }}",
         form.name,
         form.mnemonic,
         form.sms,

@@ -40,6 +40,10 @@ pub struct Form {
     pub wide: u128,
     /// Guarded by a uniform predicate.
     pub uniform_guard: bool,
+    /// One bit a slot: those that hold registers which are read.
+    pub reads: u16,
+    /// The same for registers that are written.
+    pub writes: u16,
     /// Operand slots, in the order of the assembly text.
     pub slots: &'static [Slot],
     /// Modifier fields.

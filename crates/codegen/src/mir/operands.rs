@@ -1,7 +1,6 @@
 //! What machine operations read and write, scalar by scalar.
 
 use super::{Func, Op, Term, Vreg};
-use sass::form::{Role, SlotKind};
 use sass::inst::{Inst, Operand, Value};
 use sass::reg::Reg;
 
@@ -21,19 +20,20 @@ pub fn sass_uses(inst: &Inst, mut f: impl FnMut(Place)) {
     if let Value::Reg(reg) = inst.guard.value {
         f(Place { slot: None, reg, width: 1 });
     }
-    places(inst, Role::Def, &mut f);
+    places(inst, inst.form().reads, &mut f);
 }
 
 /// Calls `f` with each register operand that is written; constants included.
 pub fn sass_defs(inst: &Inst, mut f: impl FnMut(Place)) {
-    places(inst, Role::Use, &mut f);
+    places(inst, inst.form().writes, &mut f);
 }
 
-fn places(inst: &Inst, skip: Role, f: &mut impl FnMut(Place)) {
-    for (i, slot) in inst.form().slots.iter().enumerate() {
-        if slot.role == skip || !matches!(slot.kind, SlotKind::Reg(_)) {
-            continue;
-        }
+/// The registers in these slots.
+#[inline]
+fn places(inst: &Inst, mut slots: u16, f: &mut impl FnMut(Place)) {
+    while slots != 0 {
+        let i = slots.trailing_zeros() as usize;
+        slots &= slots - 1;
         if let Value::Reg(reg) = inst.operands[i].value {
             f(Place { slot: Some(i as u8), reg, width: inst.slot_width(i) });
         }
