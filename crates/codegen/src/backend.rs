@@ -4,6 +4,7 @@ use crate::emit::{self, Code, Ready};
 use crate::ifconvert;
 use crate::mir::{Func, Op, text, verify};
 use crate::regalloc::{self, frame};
+use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
 use crate::sched::{control, copies, postpass, prepass, warpgroup};
 use arch::Target;
@@ -17,6 +18,8 @@ pub struct BackendInput {
     pub functions: Vec<Func>,
     /// Numbers of the functions that are called through pointers: their offsets are words 1, 2, ... of the table at the start of bank 2.
     pub table: Vec<u32>,
+    /// Registers that a thread of the kernel has at first, where it changes their number itself.
+    pub registers: Option<u32>,
 }
 
 /// How.
@@ -52,6 +55,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
     let descriptor = input.functions.iter().any(needs_descriptor);
     let descriptor = if descriptor { bank0.descriptor } else { None };
     let mut ready = Vec::with_capacity(input.functions.len());
+    let mut moving = None;
     for mut f in input.functions {
         let mut after = |pass: &str, f: &Func, ssa: bool| -> Result<(), Diagnostic> {
             if options.print_after.as_deref() == Some(pass) {
@@ -93,6 +97,9 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         f.blocks.iter_mut().for_each(|b| scheduler.block(&mut b.insts));
         copies::run(&mut f);
         after("postpass", &f, false)?;
+        if f.entry && input.registers.is_some() {
+            moving = Some(f.clone());
+        }
         let (name, frame, grows) = (f.name.clone(), f.frame.size, f.frame.grows);
         let (linkable, mut refs) = (f.linkable, std::mem::take(&mut f.refs));
         let mut blocks = branches::run(f);
@@ -114,6 +121,10 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
             let name = &code.functions[0].name;
             return Err(Diagnostic::error(format!("internal error: hazard in the code of '{name}': {h}")));
         }
+    }
+    if let (Some(f), Some(n)) = (moving, input.registers) {
+        let others = if code.functions.len() > 1 { code.gprs_used } else { 0 };
+        code.fits = registers::fits(&f, n, others);
     }
     code.dumps = dumps;
     code.spill_bytes = spills;

@@ -12,7 +12,8 @@ use crate::pipeline::{self, Kind, Options, Watch};
 use arch::Target;
 use cubin::image::{self, Image, Kernel, Tool};
 use diag::{Diagnostic, Severity};
-use ptx::module::{Directive, FuncId, FuncKind, Linkage, Module, VarId};
+use ptx::isa::Op;
+use ptx::module::{Body, Directive, FuncId, FuncKind, Linkage, Module, Operand, VarId};
 use ptx::types::{ScalarType, Space};
 
 /// What a compilation gives.
@@ -61,6 +62,8 @@ pub struct Log {
     pub functions: Vec<(String, u32)>,
     /// Stack of the deepest chain of calls; none where it recurs.
     pub stack: Option<u32>,
+    /// What compiling it took.
+    pub time: std::time::Duration,
 }
 
 /// Compiles a checked module for `options.target`.
@@ -80,7 +83,7 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
             return Err(vec![object::unknown(name)]);
         }
     }
-    if options.kind == Kind::Relocatable {
+    if options.kind != Kind::Executable {
         return object::compile(m, options);
     }
     let errors = undefined(m);
@@ -189,36 +192,56 @@ pub(crate) fn function(
     lines: Option<&Lines>,
     options: &Options,
 ) -> Result<Compiled, Vec<Diagnostic>> {
+    let start = std::time::Instant::now();
     let f = &m.funcs[entry.index()];
     let mut bounds = Bounds::of(&f.directives, options);
     if let (FuncKind::Func, Some(n)) = (f.kind, options.max_function_registers) {
         bounds.max_registers = n.clamp(24, 255);
     }
-    let mut watch = Watch::new(options);
-    let selected = pipeline::select(m, entry, layout, options, bounds.max_gprs(), &mut watch)?;
-    let program = selected.program;
-    if let Some(limits) = arch::limits(options.target.sm)
-        && program.shared.size > limits.shared_static_per_cta
-    {
-        return Err(vec![
-            Diagnostic::error(format!(
-                "Entry function '{}' uses too much shared data (0x{:x} bytes, 0x{:x} max)",
-                f.name, program.shared.size, limits.shared_static_per_cta
-            ))
-            .at(f.span),
-        ]);
-    }
-    let input = BackendInput { functions: selected.funcs, table: program.table.clone() };
     let back = BackendOptions {
         verify: options.verify,
         print_after: options.print_after.clone(),
         plain: options.effort == 0,
         cancel: options.cancel.clone(),
     };
-    let code = backend::compile(input, options.target, &back)?;
-    let mut dumps = watch.printed;
+    let mut notes = Vec::new();
+    let plans = plans(m, entry, &bounds, &mut notes);
+    let mut done = None;
+    for (n, plan) in plans.iter().enumerate() {
+        let mut watch = Watch::new(options);
+        let limit = plan.limit.min(255) - 2;
+        let selected = pipeline::select(m, entry, layout, options, limit, plan.moving, &mut watch)?;
+        check_shared(m, entry, &selected.program, options)?;
+        let (program, funcs) = (selected.program, selected.funcs);
+        let registers = plan.moving.then_some(bounds.max_registers);
+        let input = BackendInput { functions: funcs, table: program.table.clone(), registers };
+        match backend::compile(input, options.target, &back) {
+            Ok(code) if plan.moving && !code.fits => {}
+            Ok(code) => {
+                done = Some((program, code, watch.printed, plan.moving));
+                break;
+            }
+            // With more registers here and fewer there it may not fit; without it does.
+            Err(_) if n + 1 < plans.len() => {}
+            Err(e) => return Err(e),
+        }
+    }
+    let Some((program, code, printed, moving)) = done else {
+        return Err(vec![Diagnostic::error(format!("internal error: no plan for '{}'", f.name))]);
+    };
+    if !moving && plans.len() > 1 {
+        let text =
+            "Potential Performance Loss: 'setmaxnreg' ignored; values do not fit into the registers that are left in";
+        notes.push(Diagnostic::new(Severity::Info, format!("{text} '{}'.", f.name)));
+    }
+    let mut dumps = printed;
     dumps.extend(code.dumps.iter().map(|(pass, text)| format!("# after {pass}\n{text}")));
     let mut kernel = image_kernel(m, entry, (&program, layout), &code, &bounds, options);
+    if moving {
+        // Threads begin with what the launch bounds say, whatever the code uses.
+        kernel.regs = bounds.max_registers;
+        kernel.reconfigures = true;
+    }
     if let Some(lines) = lines {
         [kernel.lines, kernel.ptx_lines] = lines.of(&code.lines);
     }
@@ -237,8 +260,8 @@ pub(crate) fn function(
         instructions: code.code_size / 16,
         functions: code.functions[1..].iter().map(|f| (f.name.clone(), f.frame)).collect(),
         stack: code.stack,
+        time: start.elapsed(),
     };
-    let mut notes = Vec::new();
     if code.stack.is_none() {
         notes.push(Diagnostic::new(
             Severity::Warning,
@@ -247,6 +270,65 @@ pub(crate) fn function(
     }
     let relocs = code.relocs;
     Ok(Compiled { relocs, isa_class: code.isa_class, tensor_copies: code.tensor_copies, kernel, log, dumps, notes })
+}
+
+/// A way to compile a kernel.
+struct Plan {
+    /// Registers a thread may have, as the driver counts them.
+    limit: u32,
+    /// `setmaxnreg` is kept.
+    moving: bool,
+}
+
+/// The ways to compile a function, best first. A kernel whose threads change the number of their registers may use the largest
+/// number where it has it; if its values lie so that this does not work, those that it has at first; else `setmaxnreg` is left out,
+/// as where nobody knows how many there are at first.
+fn plans(m: &Module, entry: FuncId, bounds: &Bounds, notes: &mut Vec<Diagnostic>) -> Vec<Plan> {
+    let f = &m.funcs[entry.index()];
+    let numbers: Vec<u32> = f
+        .body
+        .iter()
+        .flat_map(Body::insts)
+        .filter(|x| x.op == Op::Setmaxnreg)
+        .filter_map(|x| match x.operands.first() {
+            Some(Operand::Int(n)) => Some(*n as u32),
+            _ => None,
+        })
+        .collect();
+    let all = bounds.max_registers;
+    let still = Plan { limit: all, moving: false };
+    if numbers.is_empty() {
+        return vec![still];
+    }
+    if !bounds.known || f.kind != FuncKind::Entry {
+        let text =
+            "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.";
+        notes.push(Diagnostic::new(Severity::Info, text));
+        return vec![still];
+    }
+    let most = numbers.iter().copied().fold(all, u32::max);
+    let mut out = vec![Plan { limit: most, moving: true }];
+    if most > all {
+        out.push(Plan { limit: all, moving: true });
+    }
+    out.push(still);
+    out
+}
+
+fn check_shared(m: &Module, entry: FuncId, program: &Program, options: &Options) -> Result<(), Vec<Diagnostic>> {
+    let f = &m.funcs[entry.index()];
+    if let Some(limits) = arch::limits(options.target.sm)
+        && program.shared.size > limits.shared_static_per_cta
+    {
+        return Err(vec![
+            Diagnostic::error(format!(
+                "Entry function '{}' uses too much shared data (0x{:x} bytes, 0x{:x} max)",
+                f.name, program.shared.size, limits.shared_static_per_cta
+            ))
+            .at(f.span),
+        ]);
+    }
+    Ok(())
 }
 
 /// Launch bounds and register limits of a kernel.
@@ -259,6 +341,8 @@ struct Bounds {
     blocks_are_clusters: bool,
     /// Registers a thread may have, as the driver counts them: 255 without a limit.
     max_registers: u32,
+    /// So many registers a thread has at launch: a limit was given, or threads and blocks.
+    known: bool,
 }
 
 impl Bounds {
@@ -273,6 +357,7 @@ impl Bounds {
             explicit_cluster: false,
             blocks_are_clusters: false,
             max_registers: 255,
+            known: false,
         };
         let (mut ctas, mut written) = (None, None);
         for d in directives {
@@ -292,22 +377,21 @@ impl Bounds {
         if let Some(n) = options.max_threads.filter(|_| b.req_threads.is_none() && (first || b.max_threads.is_none())) {
             b.max_threads = Some(n);
         }
-        let ctas = if first { options.min_ctas.or(ctas) } else { ctas.or(options.min_ctas) }.unwrap_or(1).max(1);
+        let ctas = if first { options.min_ctas.or(ctas) } else { ctas.or(options.min_ctas) };
+        let said = ctas.is_some();
+        let ctas = ctas.unwrap_or(1).max(1);
         let product = |[x, y, z]: [u32; 3]| x.max(1).saturating_mul(y.max(1)).saturating_mul(z.max(1));
         let threads = b.req_threads.or(b.max_threads).map(product);
         if let (Some(t), Some(limits)) = (threads, arch::limits(options.target.sm)) {
             let ctas = if t.saturating_mul(ctas) > limits.warps_per_sm * 32 { 1 } else { ctas };
             b.max_registers = (limits.regs_per_sm / (t * ctas).max(1) / 8 * 8).clamp(24, 255);
+            b.known = said;
         }
         if let Some(n) = if first { options.max_registers.or(written) } else { written.or(options.max_registers) } {
             b.max_registers = n.clamp(24, 255);
+            b.known = true;
         }
         b
-    }
-
-    /// General registers that the code may name: two of those counted are the machine's own.
-    fn max_gprs(&self) -> u32 {
-        self.max_registers - 2
     }
 }
 
@@ -368,6 +452,7 @@ fn image_kernel(
         exit_offsets: code.exit_offsets.clone(),
         coop_offsets: code.coop_group_offsets.iter().map(|&o| (o, u32::MAX)).collect(),
         warp_wide_offsets: Vec::new(),
+        reconfigures: false,
         indirect_branches: code.indirect_branches.clone(),
         externs: (0..layout.externs.len() as u32)
             .filter(|&n| program.externs.contains(&layout.externs[n as usize]))

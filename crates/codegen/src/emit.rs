@@ -67,6 +67,8 @@ pub struct Code {
     pub tensor_copies: bool,
     /// Immediates that the system replaces by the size of an entry of a table: offset, table.
     pub entry_sizes: Vec<(u32, Table)>,
+    /// With [`BackendInput::registers`](crate::backend::BackendInput): no thread ever needs more registers than it has.
+    pub fits: bool,
     /// Bytes of spill code: loads, stores.
     pub spill_bytes: (u32, u32),
     /// Relocations of a function that is linked by name.

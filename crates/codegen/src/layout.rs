@@ -31,9 +31,6 @@ pub struct Layout {
 /// Bytes of constant bank 3, of which a module that is not linked may have any.
 const MOST_CONSTANTS: u32 = 1 << 16;
 
-/// Functions that the system brings with it.
-pub const SYSTEM: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
-
 /// The functions of the system that a module calls, in the order of the calls.
 fn system_calls(m: &Module) -> Vec<FuncId> {
     let mut out = Vec::new();
@@ -41,7 +38,7 @@ fn system_calls(m: &Module) -> Vec<FuncId> {
         if x.op == Op::Call
             && let Some(Operand::Func(f)) = x.operands.get(1)
             && m.funcs[f.index()].body.is_none()
-            && SYSTEM.contains(&m.funcs[f.index()].name.as_str())
+            && ptx::SYSTEM.contains(&m.funcs[f.index()].name.as_str())
             && !out.contains(f)
         {
             out.push(*f);

@@ -26,6 +26,7 @@ pub mod opt;
 mod parallel;
 pub mod pipeline;
 pub mod regalloc;
+pub mod registers;
 pub mod sched;
 
 pub use compile::{Log, Output, compile};

@@ -5,7 +5,7 @@ use crate::layout::{self, Layout};
 use crate::lines::Lines;
 use crate::link::{self, Symbol};
 use crate::parallel;
-use crate::pipeline::Options;
+use crate::pipeline::{Kind, Options};
 use cubin::image::{self, Datum, Extern, ExternKind, Memory, Object, Text, TextReloc};
 use diag::{Diagnostic, Severity};
 use ptx::isa::Op;
@@ -27,7 +27,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagn
         return Err(vec![Diagnostic::error(message).at(f.span)]);
     }
     let layout = Layout::relocatable(m);
-    let order = order(m, &options.entries);
+    let order = order(m, &options.entries, options.kind == Kind::Extensible);
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
     let compiled: Vec<_> =
         parallel::map(m, &order, options.threads, |f| compile::function(m, f, &layout, lines.as_ref(), options));
@@ -45,6 +45,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagn
         tensor_copies: false,
         tool: options.tool.clone(),
         debug: None,
+        extensible: options.kind == Kind::Extensible,
     };
     let mut used = Used::default();
     let mut taken: Vec<FuncId> = Vec::new();
@@ -98,8 +99,9 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagn
     Ok(out)
 }
 
-/// What is compiled, callees before their callers, from the last entry to the first, then what nobody calls.
-fn order(m: &Module, wanted: &[String]) -> Vec<FuncId> {
+/// What is compiled, callees before their callers, from the last entry to the first, then what nobody calls; with `reached` only
+/// what code and variables name.
+fn order(m: &Module, wanted: &[String], reached: bool) -> Vec<FuncId> {
     let defined = |f: FuncId| m.funcs[f.index()].body.is_some();
     let mut out = Vec::new();
     let mut seen = vec![false; m.funcs.len()];
@@ -107,7 +109,13 @@ fn order(m: &Module, wanted: &[String]) -> Vec<FuncId> {
     let entry = |f: &FuncId| m.funcs[f.index()].kind == FuncKind::Entry;
     let chosen = |f: &FuncId| wanted.is_empty() || wanted.contains(&m.funcs[f.index()].name);
     let entries: Vec<FuncId> = all.clone().filter(|f| entry(f) && chosen(f)).collect();
-    let functions = all.filter(|f| !entry(f));
+    let stored: FxHashSet<FuncId> = m
+        .vars
+        .iter()
+        .flat_map(|v| v.init.iter().flatten())
+        .filter_map(|i| if let InitValue::Func(f) = i { Some(*f) } else { None })
+        .collect();
+    let functions = all.filter(|f| !entry(f) && (!reached || stored.contains(f)));
     for root in entries.into_iter().rev().chain(functions) {
         // A walk of its own, not by calls: chains of functions may be long.
         let mut stack = vec![(root, callees(m, root), 0)];

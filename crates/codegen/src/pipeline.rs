@@ -2,7 +2,7 @@
 
 use crate::layout::Layout;
 use crate::lower::{self, Program};
-use crate::{converge, expand, inliner, ir, isel, mir, opt};
+use crate::{converge, expand, inliner, ir, isel, mir, opt, registers};
 use diag::{Diagnostic, Severity};
 use ptx::module::{FuncId, Module};
 use std::sync::Arc;
@@ -16,6 +16,9 @@ pub enum Kind {
     Executable,
     /// A relocatable file: functions and variables by name, for a linker.
     Relocatable,
+    /// As [`Kind::Relocatable`], but functions that no entry reaches are left out, and the file says that it is a whole program
+    /// which a library extends.
+    Extensible,
 }
 
 /// How to compile.
@@ -138,7 +141,7 @@ pub struct Selected {
     pub program: Program,
 }
 
-/// Lowers, optimizes and selects one kernel.
+/// Lowers, optimizes and selects one kernel; `moving` keeps what changes the number of registers on the way.
 ///
 /// # Errors
 /// What is not supported, with its place; with `verify`, a broken rule of a representation.
@@ -148,6 +151,7 @@ pub fn select(
     layout: &Layout,
     options: &Options,
     max_gprs: u32,
+    moving: bool,
     watch: &mut Watch,
 ) -> Result<Selected, Vec<Diagnostic>> {
     let mut program = lower::lower(m, entry, layout)?;
@@ -161,6 +165,7 @@ pub fn select(
     for f in &mut list {
         options.go_on().map_err(|e| vec![e])?;
         watch.ir("lower", f);
+        registers::expand(f, moving);
         opt::params::run(f);
         watch.ir("params", f);
         expand::run(f);

@@ -24,6 +24,8 @@ pub const SHT_LOPROC: u32 = 0x7000_0000;
 pub const EM_CUDA: u16 = 0xbe;
 /// `e_type` of a linkable file.
 pub const ET_REL: u16 = 1;
+/// `e_type` of a whole program that a library extends (`-ewp`), as ptxas 13.5 writes it.
+pub const ET_EXTENSIBLE: u16 = 0xff00;
 /// `e_type` of an executable file.
 pub const ET_EXEC: u16 = 2;
 

@@ -15,6 +15,6 @@ mod print;
 mod special;
 pub mod types;
 
-pub use check::{check, unresolved};
+pub use check::{SYSTEM, check, unresolved};
 pub use parse::{parse, parse_bytes};
 pub use print::{print, print_inst};

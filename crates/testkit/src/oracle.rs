@@ -68,6 +68,31 @@ pub fn triton() -> Option<PathBuf> {
     found
 }
 
+/// sccache, if `cargo xtask oracle` has installed it.
+///
+/// # Panics
+/// Under `CI=true`, if it is not there.
+pub fn sccache() -> Option<PathBuf> {
+    let folders = named().into_iter().flatten().chain([home().join("sccache")]);
+    let found = folders.map(|f| f.join("bin/sccache")).find(|f| f.is_file());
+    if found.is_none() {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no sccache: run `cargo xtask oracle`");
+        eprintln!("no sccache: not tested");
+    }
+    found
+}
+
+/// A clang that compiles CUDA for sm_90, in `PATH`.
+pub fn clang() -> Option<PathBuf> {
+    let names = ["clang-19", "clang-20", "clang-18", "clang-17", "clang-16", "clang"].map(PathBuf::from);
+    names.into_iter().find(|name| {
+        let version = Command::new(name).arg("--version").output();
+        let text = version.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+        let number = text.split("version ").nth(1).and_then(|t| t.split('.').next()?.parse::<u32>().ok());
+        number.is_some_and(|n| n >= 16)
+    })
+}
+
 /// The `-arch` that a PTX text asks for among sm_90 and sm_90a: with the `a` if its target has one.
 pub fn arch(ptx: &str) -> &'static str {
     if ptx.contains(".target sm_90a") { "sm_90a" } else { "sm_90" }

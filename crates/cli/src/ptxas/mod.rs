@@ -11,7 +11,6 @@ use codegen::compile::Log;
 use diag::render::Source;
 use diag::{Diagnostic, Severity};
 use std::path::Path;
-use std::time::Instant;
 
 /// What the vendor's tool exits with after any error.
 const FAILED: u8 = 255;
@@ -105,9 +104,7 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     let Some(name) = GpuName::parse(gpu) else {
         return fatal(&format!("Value '{gpu}' is not defined for option 'gpu-name'"));
     };
-    if verbose {
-        say_without_effect(parsed);
-    }
+    say_without_effect(parsed, verbose, quiet);
     let registers = match parsed.get("maxrregcount").map(|t| max_registers(t, gpu, quiet)).transpose() {
         Ok(n) => n,
         Err(message) => return fatal(&message),
@@ -117,9 +114,18 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         Ok(n) => n,
         Err(message) => return fatal(&message.replace("maxrregcount", "device-function-maxrregcount")),
     };
-    if parsed.has("extensible-whole-program") {
-        return fatal("Compilation to an extensible whole program (-ewp) is not supported yet");
-    }
+    let kind = match (parsed.has("compile-only"), parsed.has("extensible-whole-program")) {
+        (true, both) => {
+            if both && !quiet {
+                let names = "'--compile-only' and '--extensible-whole-program'";
+                let rest = "specified, ignoring '--extensible-whole-program' option";
+                report::plain(TOOL, Severity::Warning, &format!("Conflicting options {names} {rest}"));
+            }
+            compile::Kind::Relocatable
+        }
+        (false, true) => compile::Kind::Extensible,
+        (false, false) => compile::Kind::Executable,
+    };
     let caches = match more::caches(parsed) {
         Ok((caches, warnings)) => {
             warnings.iter().filter(|_| !quiet).for_each(|w| report::plain(TOOL, Severity::Warning, w));
@@ -155,10 +161,9 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     let wanted = parsed.has("generate-line-info");
     let line_info = (wanted || codegen::lines::has_sections(&module)) && !(wanted && parsed.has("suppress-debug-info"));
     more::cache_operators(&mut module, caches);
-    let start = Instant::now();
     let request = Request {
         target: name.target,
-        kind: if parsed.has("compile-only") { compile::Kind::Relocatable } else { compile::Kind::Executable },
+        kind,
         fmad: parsed.is("fmad", true),
         verify: parsed.has("verify"),
         print_after: parsed.get("print-after").map(str::to_string),
@@ -204,8 +209,7 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     }
     let failed = show(&mut diagnostics, &source, style, quiet, strict);
     if verbose {
-        let ms = start.elapsed().as_secs_f64() * 1000.0;
-        print_stats(&output.log, output.global_bytes, gpu, ms, parsed.has("verbose2"));
+        print_stats(&output.log, output.global_bytes, gpu, parsed.has("verbose2"));
     }
     if failed {
         return FAILED;
@@ -253,13 +257,23 @@ fn show(list: &mut Vec<Diagnostic>, source: &Source, style: Style, quiet: bool, 
     list.iter().any(Diagnostic::is_error)
 }
 
-fn say_without_effect(parsed: &Parsed) {
+/// Options that ask for checks at run time: who gives one must know that there are none.
+const CHECKS: [&str; 3] = ["device-stack-protector", "sanitize", "sp-bounds-check"];
+
+fn say_without_effect(parsed: &Parsed, verbose: bool, quiet: bool) {
     let mut said = Vec::new();
     for long in &parsed.given {
         let option = table::OPTIONS.iter().find(|o| o.long == *long && !o.works);
         if let Some(o) = option.filter(|o| !said.contains(&o.long)) {
             said.push(o.long);
-            report::plain(TOOL, Severity::Info, &format!("option '{}' has no effect yet", o.long));
+            let message = format!("option '{}' has no effect yet", o.long);
+            if CHECKS.contains(&o.long) && parsed.is(o.long, true) {
+                if !quiet {
+                    report::plain(TOOL, Severity::Warning, &message);
+                }
+            } else if verbose {
+                report::plain(TOOL, Severity::Info, &message);
+            }
         }
     }
 }
@@ -284,7 +298,7 @@ fn note(parsed: &Parsed) -> String {
 }
 
 /// The lines of `-v` that tools read, as 13.5 prints them.
-fn print_stats(stats: &[Log], global_bytes: u64, gpu: &str, ms: f64, progress: bool) {
+fn print_stats(stats: &[Log], global_bytes: u64, gpu: &str, progress: bool) {
     let info = |text: &str| report::plain(TOOL, Severity::Info, text);
     if progress {
         for k in stats.iter().rev() {
@@ -303,7 +317,7 @@ fn print_stats(stats: &[Log], global_bytes: u64, gpu: &str, ms: f64, progress: b
         }
         info(&format!("Function properties for {}", k.name));
         frame(k.stack_frame, k.spill_stores, k.spill_loads);
-        let ms = format!("Compile time = {:.3} ms", ms / stats.len() as f64);
+        let ms = format!("Compile time = {:.3} ms", k.time.as_secs_f64() * 1000.0);
         if k.function {
             info(&ms);
             continue;
@@ -321,5 +335,8 @@ fn print_stats(stats: &[Log], global_bytes: u64, gpu: &str, ms: f64, progress: b
             info(&format!("Function properties for {name}"));
             frame(*bytes, 0, 0);
         }
+    }
+    if let Some(bytes) = crate::memory::peak() {
+        info(&format!("Peak memory = {:.1} MiB", bytes as f64 / (1 << 20) as f64));
     }
 }

@@ -3,6 +3,9 @@
 //! Every program is defined: divisors are not zero, NaN bits are hidden before they are looked at as integers, shuffles
 //! stand where all threads are together, memory is private to a thread.
 
+mod calls;
+mod wide;
+
 use std::fmt::Write;
 
 /// A xorshift generator.
@@ -33,6 +36,10 @@ const F: usize = 8;
 const G: usize = 4;
 const H: usize = 4;
 const P: usize = 4;
+/// Pairs of halves, pairs of bfloats, values of 128 bits.
+const X: usize = 4;
+const Y: usize = 3;
+const Q: usize = 2;
 
 /// Bytes of a thread's part of the output buffer: results, then scratch space.
 pub const OUT_BYTES: usize = 512;
@@ -41,6 +48,11 @@ pub const IN_BYTES: usize = 64;
 /// Offset of the scratch space.
 const SCRATCH: usize = 256;
 
+/// The registers of a kernel or function, and its own memory.
+const POOLS: &str = "\t.reg .b32 %r<14>, %c<8>, %t<16>, %v<8>;\n\t.reg .b64 %d<8>, %a<8>, %u<4>;\n\t.reg .f32 %f<10>;\n\
+    \t.reg .f64 %g<6>;\n\t.reg .b16 %h<6>, %i<4>;\n\t.reg .pred %p<6>, %q<4>;\n\t.reg .b32 %x<6>, %y<5>;\n\t.reg .b128 %o<3>;\n\
+    \t.local .align 16 .b8 stack[32];\n";
+
 struct Gen {
     rng: Rng,
     text: String,
@@ -48,6 +60,8 @@ struct Gen {
     /// Nesting of branches and loops; 0 is where all threads are together.
     depth: u32,
     loops: u32,
+    /// Device functions that can be called from here.
+    functions: Vec<calls::Function>,
 }
 
 /// The kernel of a seed; `statements` is about how many instructions its body has.
@@ -58,7 +72,11 @@ pub fn program(seed: u64, statements: usize) -> String {
         labels: 0,
         depth: 0,
         loops: 0,
+        functions: Vec::new(),
     };
+    g.text.push_str(".version 8.4\n.target sm_90\n.address_size 64\n");
+    g.text.push_str(wide::TABLE);
+    g.write_functions();
     g.head();
     let end = g.text.matches(';').count() + statements;
     while g.text.matches(';').count() < end {
@@ -102,13 +120,10 @@ impl Gen {
     }
 
     fn head(&mut self) {
-        self.text.push_str(
-            ".version 8.4\n.target sm_90\n.address_size 64\n\
-             .visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)\n{\n\
-             \t.reg .b32 %r<14>, %c<8>, %t<16>;\n\t.reg .b64 %d<8>, %a<8>, %u<4>;\n\t.reg .f32 %f<10>;\n\
-             \t.reg .f64 %g<6>;\n\t.reg .b16 %h<6>;\n\t.reg .pred %p<6>, %q<4>;\n\
-             \t.shared .align 16 .b8 sm[1024];\n\t.local .align 16 .b8 stack[32];\n",
-        );
+        self.text.push_str(".visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)\n{\n");
+        self.text.push_str(POOLS);
+        self.text.push_str("\t.shared .align 16 .b8 sm[1024];\n");
+        self.text.push_str("\t.shared .align 16 .b8 warps[2048];\n");
         for l in [
             "ld.param.u64 %a0, [in]",
             "ld.param.u64 %a1, [out]",
@@ -122,6 +137,18 @@ impl Gen {
             "setp.ge.u32 %q0, %t4, %t0",
             "@%q0 bra END",
             "mul.wide.u32 %a2, %t4, 64",
+            // What all threads of a block add to, and a part for each warp.
+            "mov.u32 %t11, all",
+            "and.b32 %t12, %t1, 15",
+            "shl.b32 %t12, %t12, 2",
+            "add.u32 %t12, %t12, %t11",
+            "mov.u32 %t13, 0",
+            "st.shared.u32 [%t12], %t13",
+            "mov.u32 %t13, warps",
+            "shr.u32 %t14, %t1, 5",
+            "shl.b32 %t14, %t14, 10",
+            "add.u32 %t13, %t13, %t14",
+            "bar.sync 0",
             "add.s64 %a0, %a0, %a2",
             "mul.wide.u32 %a3, %t4, 512",
             "add.s64 %a1, %a1, %a3",
@@ -166,6 +193,7 @@ impl Gen {
         for i in 4..F {
             self.line(&format!("add.rn.f32 %f{i}, %f{}, 0f4048F5C3", i - 4));
         }
+        self.wide_head();
     }
 
     fn tail(&mut self) {
@@ -192,6 +220,7 @@ impl Gen {
             self.line(&format!("selp.u32 %t7, 1, 0, %p{i}"));
             self.line(&format!("st.global.u8 [%a1+{}], %t7", 200 + i));
         }
+        self.wide_tail();
         self.line("ld.shared.v2.u64 {%u0, %u1}, [%t5]");
         self.line("st.global.v2.u64 [%a1+208], {%u0, %u1}");
         self.line("ld.local.v2.u64 {%u0, %u1}, [stack]");
@@ -218,15 +247,18 @@ impl Gen {
             0..6 if self.depth < 4 => self.branch(),
             6..9 if self.depth < 3 && self.loops < 3 => self.repeat(),
             9..13 if self.depth == 0 => self.warp(),
-            13..21 => self.memory(),
-            21..45 => self.integer32(),
-            45..57 => self.integer64(),
-            57..63 => self.integer16(),
-            63..74 => self.single(),
-            74..81 => self.double(),
-            81..91 => self.convert(),
-            91..96 => self.predicate(),
-            _ => self.divide(),
+            9..13 => self.call(),
+            13..20 => self.memory(),
+            20..34 => self.integer32(),
+            34..43 => self.integer64(),
+            43..47 => self.integer16(),
+            47..56 => self.single(),
+            56..61 => self.double(),
+            61..69 => self.convert(),
+            69..74 => self.predicate(),
+            74..77 => self.divide(),
+            77..79 => self.call(),
+            _ => self.wide(),
         }
     }
 
@@ -573,6 +605,9 @@ impl Gen {
 
     /// Where all threads are together: shuffles, votes, a barrier.
     fn warp(&mut self) {
+        if self.rng.below(2) == 0 {
+            return self.wide_warp();
+        }
         let (d, a, p, q) = (self.r(), self.r(), self.p(), self.p());
         let text = match self.rng.below(6) {
             0 => format!("shfl.sync.bfly.b32 {d}|{p}, {a}, {}, 31, -1", 1 + self.rng.below(31)),

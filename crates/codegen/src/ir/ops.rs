@@ -234,6 +234,9 @@ ops! {
     Nanosleep "nanosleep" 1 Write;
     /// True for one of the threads named by the mask.
     Elect "elect" 1 Warp;
+    /// Gives up registers or takes more, so that a thread has `imm`; `sub` as [`kind`](crate::registers::kind) says. Taking has a
+    /// result after [`expand`](crate::registers::expand): whether there were enough.
+    SetMaxReg "setmaxreg" 0 Warp;
     /// `sub` 0 trap, 1 breakpoint.
     Trap "trap" 0 Write;
     /// Waits for the grids that this one depends on (`sub` 0), or lets those that depend on it start (1).

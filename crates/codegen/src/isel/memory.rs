@@ -189,6 +189,8 @@ impl Sel<'_> {
             _ => {
                 let (v, offset) = self.peel(addr, offset);
                 match self.f.def_inst(v) {
+                    // A number: a field of a parameter, by the parameter's address.
+                    Some(inst) if inst.op == Op::Const => At { base: ZERO, offset: offset + inst.imm as u32 as i64 },
                     _ if self.layout.relocatable => At { base: self.lo(v), offset },
                     Some(inst) if inst.op == Op::ConstAddr => At { base: ZERO, offset: offset + inst.imm },
                     _ => self.const_sum(v, offset),

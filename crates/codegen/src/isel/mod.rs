@@ -235,6 +235,7 @@ impl Sel<'_> {
             | I::Trap
             | I::Elect
             | I::GridDep
+            | I::SetMaxReg
             | I::PmEvent
             | I::SregVolatile
             | I::Sreg => self.warp(id),

@@ -51,6 +51,23 @@ impl Sel<'_> {
                 self.push(Sass::new(if inst.attr.sub == 0 { F::ACQBULK } else { F::PREEXIT }));
                 Some(())
             }
+            Op::SetMaxReg => {
+                self.push(Sass::new(F::WARPSYNC_ALL));
+                let count = Operand::imm(inst.imm);
+                if inst.results.is_empty() {
+                    self.push(Sass::new(F::USETMAXREG_DEALLOC).with(S::ImmAt32, count));
+                    return Some(());
+                }
+                let up = self.m.new_vreg(File::Upred);
+                let up = self.m.reg(up);
+                self.push(Sass::new(F::USETMAXREG_TRY_ALLOC).with(S::Pu, up).with(S::ImmAt32, count));
+                let p = self.m.new_vreg(File::Pred);
+                let d = self.m.reg(p);
+                let granted = Sass::new(F::PLOP3_U).with(S::Pu, d).with(S::Pp, TRUE).with(S::Pq, TRUE).with(S::Pr, up);
+                self.push(granted.with(S::Lut, Operand::imm(0x80)));
+                self.define(id, 0, Regs { lo: p, hi: None });
+                Some(())
+            }
             Op::PmEvent => {
                 self.push(Sass::new(F::PMTRIG).with(S::Event, Operand::imm(inst.imm)));
                 Some(())

@@ -135,8 +135,7 @@ impl Lower<'_, '_> {
             P::Movmatrix => self.movmatrix(x),
             P::Wmma => self.wmma(x),
             P::Wgmma => self.wgmma(x),
-            // How many registers a thread may have is settled for the whole kernel: there is nothing to give or take.
-            P::Setmaxnreg => Ok(()),
+            P::Setmaxnreg => self.set_max_registers(x),
             _ => self.warp(x),
         }
     }

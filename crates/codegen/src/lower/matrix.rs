@@ -6,7 +6,7 @@
 
 use super::{Lower, Res};
 use crate::ir::matrix::{Product, Unit};
-use crate::ir::{Attr, Fmt, Mem, Op, Rnd, Ty, Value};
+use crate::ir::{Attr, Fmt, Mem, Op, Rnd, Sreg, Ty, Value};
 use ptx::access::Rounding;
 use ptx::isa::Mod;
 use ptx::module::{Inst, Operand};
@@ -45,10 +45,13 @@ pub(super) struct Plan {
 impl Lower<'_, '_> {
     pub(super) fn mma(&mut self, x: &Inst) -> Res {
         let t = x.types();
-        let (Some(shape), &[d, a, b, _]) = (shape(x), &t[..]) else { return self.unsupported(x) };
+        let (Some(shape), &[d, a, b, c]) = (shape(x), &t[..]) else { return self.unsupported(x) };
         let sparse = x.mods.iter().any(|m| m.name().starts_with("sp"));
-        if shape.m == 8 && a == T::F16 || x.mods.iter().any(|m| m.name().starts_with("kind::")) {
+        if x.mods.iter().any(|m| m.name().starts_with("kind::")) {
             return self.unsupported(x);
+        }
+        if shape.m == 8 && a == T::F16 {
+            return self.quads(x, d, c);
         }
         let selector = match (sparse, x.operands.get(5)) {
             (false, _) => None,
@@ -137,6 +140,7 @@ impl Lower<'_, '_> {
                 let attr = Attr { fmt, ..Attr::default() };
                 Some(c.iter().zip(&sum).map(|(&c, &s)| self.one(Op::FAdd, attr, &[s, c], Ty::B32)).collect())
             }
+            (T::E4M3 | T::E5M2, _) => self.sparse_bytes(p, a, b, c, meta?),
             (T::B1, _) if p.xor => {
                 let mut not = |v: &[Value]| -> Vec<Value> { v.iter().map(|&v| self.same(Op::Not, &[v])).collect() };
                 let (na, nb) = (not(a), not(b));
@@ -145,6 +149,58 @@ impl Lower<'_, '_> {
             }
             _ => self.machine(p, a, b, c, meta),
         }
+    }
+
+    /// A product of bytes with a sparse A, by two of halves: chunks of four columns with even numbers, then those with odd ones.
+    /// A thread's words of A are a chunk of either kind; a chunk of B is in one thread and goes to two, and so do the metadata.
+    fn sparse_bytes(&mut self, p: &Plan, a: &[Value], b: &[Value], c: &[Value], meta: Value) -> Option<Vec<Value>> {
+        let word = |s: &mut Self, n: u64| s.konst(Ty::B32, n);
+        let sub = Sreg::Laneid as u8;
+        let lane = self.one(Op::Sreg, Attr { sub, ..Attr::default() }, &[], Ty::B32);
+        let (one, three, four) = (word(self, 1), word(self, 3), word(self, 4));
+        let odd = self.same(Op::And, &[lane, one]);
+        let even = self.same(Op::Xor, &[lane, odd]);
+        // Rows g and g + 8: lanes 0 and 1 have their first 32 bits, lanes 2 and 3 the others.
+        let low = self.same(Op::And, &[lane, three]);
+        let group = self.same(Op::Xor, &[lane, low]);
+        let twice = self.same(Op::Shl, &[odd, one]);
+        let first = self.same(Op::IAdd, &[group, twice]);
+        let second = self.same(Op::IAdd, &[first, one]);
+        let rows = [self.from_lane(meta, first), self.from_lane(meta, second)];
+        let shift = self.same(Op::Shl, &[odd, four]);
+        let none = vec![word(self, 0); c.len()];
+        let mut sum = none;
+        for high in [false, true] {
+            // Every other four bits of both rows.
+            let (mask, bytes) = (word(self, 0x0f0f_0f0f), word(self, 0x6420));
+            let [x, y] = rows.map(|v| {
+                let v = if high { self.same(Op::Shr, &[v, four]) } else { v };
+                let v = self.same(Op::And, &[v, mask]);
+                let next = self.same(Op::Shr, &[v, four]);
+                self.same(Op::Or, &[v, next])
+            });
+            let packed = self.op(Op::Prmt, &[x, y, bytes], Ty::B32);
+            let unpack = |s: &mut Self, v: Value, t: T, high: bool| {
+                let sub = (t == T::E5M2) as u8 | (high as u8) << 1;
+                s.one(Op::Unpack8, Attr { sub, ..Attr::default() }, &[v], Ty::B32)
+            };
+            let left: Vec<Value> = a.iter().map(|&v| unpack(self, v, p.a, high)).collect();
+            let from = if high { self.same(Op::IAdd, &[even, one]) } else { even };
+            let right: Vec<Value> = b
+                .iter()
+                .map(|&v| {
+                    let v = self.from_lane(v, from);
+                    let v = self.same(Op::Shr, &[v, shift]);
+                    unpack(self, v, p.b, false)
+                })
+                .collect();
+            let shape = Shape { k: p.shape.k / 2, ..p.shape };
+            let half = Plan { shape, a: T::F16, b: T::F16, sparse: Some(0), ..*p };
+            sum = self.machine(&half, &left, &right, &sum, Some(packed))?;
+        }
+        let fmt = if p.d == T::F32 { Fmt::F32 } else { Fmt::F16x2 };
+        let attr = Attr { fmt, ..Attr::default() };
+        Some(c.iter().zip(&sum).map(|(&c, &s)| self.one(Op::FAdd, attr, &[s, c], Ty::B32)).collect())
     }
 
     /// Every other four bits of a word, as bytes.

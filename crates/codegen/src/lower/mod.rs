@@ -17,6 +17,7 @@ mod multimem;
 pub(crate) mod narrow;
 mod operand;
 mod policy;
+mod quads;
 mod special;
 mod ssa;
 mod stack;

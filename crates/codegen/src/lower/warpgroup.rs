@@ -86,6 +86,14 @@ pub mod order {
 }
 
 impl Lower<'_, '_> {
+    pub(super) fn set_max_registers(&mut self, x: &Inst) -> Res {
+        use crate::registers::kind;
+        let Some(Operand::Int(n)) = x.operands.first() else { return self.unsupported(x) };
+        let sub = if x.mods.iter().any(|m| m.name() == "inc") { kind::MORE } else { kind::LESS };
+        self.b().push(Op::SetMaxReg, Attr { sub, ..Attr::default() }, Mem::default(), *n, &[], &[]);
+        Ok(())
+    }
+
     pub(super) fn wgmma(&mut self, x: &Inst) -> Res {
         let is = |name: &str| x.mods.iter().any(|m| m.name() == name);
         let order = |s: &mut Self, sub: u8, imm: i64| {

@@ -34,6 +34,8 @@ struct Bank {
     /// Exclusive bound of the registers that are tried first.
     budget: usize,
     limit: usize,
+    /// Exclusive bound of those that should be taken in this block ([`crate::registers::bounds`]).
+    block: usize,
     occ: [u32; 256],
     cursor: usize,
 }
@@ -74,6 +76,7 @@ pub struct Assign<'a> {
     entry_loc: Vec<Vec<u8>>,
     param_loc: Vec<Vec<u8>>,
     error: Option<Diagnostic>,
+    bounds: Vec<usize>,
 }
 
 /// Assigns registers: `notes` has one note for each instruction, and gets those of the moves.
@@ -99,10 +102,12 @@ pub fn run(
             File::Gpr => (want.next_multiple_of(8) - 2).max(30).min(limit),
             _ => limit,
         };
-        Bank { file, usable, budget, limit, occ: [FREE; 256], cursor: 0 }
+        Bank { file, usable, budget, limit, block: budget, occ: [FREE; 256], cursor: 0 }
     };
     let blocks = f.blocks.len();
+    let bounds = crate::registers::bounds(f, cfg);
     let mut a = Assign {
+        bounds,
         cfg,
         live,
         banks: [make(File::Gpr), make(File::Ugpr), make(File::Pred), make(File::Upred)],
@@ -290,7 +295,7 @@ impl Assign<'_> {
         let prefer = |r: usize| !gpr || (callee_saved(r as u32) == crosses);
         let choosy = gpr && (self.has_calls || !self.f.entry);
         let bank = &mut self.banks[file];
-        for (bound, strict) in [(bank.budget, true), (bank.budget, false), (bank.limit, false)] {
+        for (bound, strict) in [(bank.block, true), (bank.block, false), (bank.budget, false), (bank.limit, false)] {
             if bound == 0 {
                 continue;
             }
@@ -330,6 +335,11 @@ impl Assign<'_> {
         self.promised.clear();
         for bank in &mut self.banks {
             bank.occ = [FREE; 256];
+            bank.block = bank.budget;
+        }
+        if let Some(&bound) = self.bounds.get(bi) {
+            let bank = &mut self.banks[File::Gpr as usize];
+            bank.block = bank.block.min(bound);
         }
         self.enter(b);
         let calls: Vec<u32> =

@@ -243,6 +243,10 @@ impl<'a> Boards<'a> {
         let s = &code[i];
         let class = s.form().class;
         let mut mask = 0u8;
+        // The vendor's compiler lets nothing begin before registers have been given up.
+        if i > 0 && code[i - 1].form == F::USETMAXREG_DEALLOC && self.write_sb[i - 1] < 6 {
+            mask |= 1 << self.write_sb[i - 1];
+        }
         reads(s, |u, _| mask |= st.write[u]);
         let mut overwritten: Vec<u32> = Vec::new();
         writes(s, |u, _| {
@@ -277,7 +281,7 @@ impl<'a> Boards<'a> {
         if s.form == F::UTMACMDFLUSH {
             self.read_sb[i] = 0;
         }
-        if latency::needs_write_sb(s, self.sm) {
+        if latency::needs_write_sb(s, self.sm) || s.form == F::USETMAXREG_DEALLOC {
             let sb = self.choose(st, class);
             self.write_sb[i] = sb;
             self.clock += 1;

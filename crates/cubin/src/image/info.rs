@@ -159,6 +159,9 @@ pub(super) fn kernel_attributes(kernel: &Kernel, toolkit: u16, group: &Group, ba
     }
     push(Attr::half(attr::SPARSE_MMA_MASK, 0));
     push(Attr::half(attr::MAXREG_COUNT, kernel.maxreg));
+    if kernel.reconfigures {
+        push(Attr::none(attr::REG_RECONFIG));
+    }
     if kernel.barriers > 0 {
         push(Attr::byte(attr::NUM_BARRIERS, kernel.barriers));
     }

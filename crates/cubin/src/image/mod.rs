@@ -189,6 +189,8 @@ pub struct Kernel {
     pub coop_offsets: Vec<(u32, u32)>,
     /// Offsets of votes, shuffles and the like that the compiler introduced.
     pub warp_wide_offsets: Vec<u32>,
+    /// Its threads change the number of their registers.
+    pub reconfigures: bool,
     /// Offsets of indexed branches with their targets.
     pub indirect_branches: Vec<(u32, Vec<u32>)>,
     /// References whose handles lie behind the parameters, in this order.

@@ -13,7 +13,7 @@ use super::group::{Group, group};
 use super::info::kernel_attributes;
 use super::{Binding, CONSTANT3, DataReloc, Debug, GLOBAL, GLOBAL_INIT, Kernel, Layout, Tool, Variable};
 use crate::attr::{self, Attr};
-use crate::elf::{ET_REL, Elf, Reloc, SHT_LOPROC, Symbol};
+use crate::elf::{ET_EXTENSIBLE, ET_REL, Elf, Reloc, SHT_LOPROC, Symbol};
 use crate::lines::write::{Sequence, write};
 use arch::Target;
 use diag::Diagnostic;
@@ -44,6 +44,8 @@ pub struct Object {
     pub tool: Tool,
     /// As [`super::Image::debug`].
     pub debug: Option<Debug>,
+    /// The file says that it is a whole program which a library extends: `-ewp`.
+    pub extensible: bool,
 }
 
 /// A function in a section of its own.
@@ -197,7 +199,7 @@ impl Object {
         self.calls(d, &names)?;
         self.attributes(d, &group, &names)?;
         let mut elf = finish(draft);
-        elf.header.kind = ET_REL;
+        elf.header.kind = if self.extensible { ET_EXTENSIBLE } else { ET_REL };
         elf.header.sizes[1] = 0;
         elf.header.flags |= (self.target.sm as u32) << 8 | group.flags;
         elf.lay_out(0);

@@ -678,7 +678,7 @@ impl Checker<'_> {
             Op::Mov
                 if inst.ty().bits() == 32
                     && matches!(inst.operands.get(1), Some(Operand::Var { var, .. })
-                        if matches!(self.m.vars[var.index()].space, Space::Global | Space::Const))
+                        if self.m.vars[var.index()].space == Space::Global)
                     && self.m.address_size == 64 =>
             {
                 self.narrow_address(inst.span);

@@ -5,6 +5,21 @@ use crate::types::Space;
 use diag::{Diagnostic, Severity};
 use rustc_hash::FxHashSet;
 
+/// Functions that the system brings with it: a whole program may call them without a definition. Those that the vendor's compiler
+/// was seen to take.
+pub const SYSTEM: [&str; 10] = [
+    "vprintf",
+    "malloc",
+    "free",
+    "__assertfail",
+    "cudaGraphLaunch",
+    "cudaGraphSetConditional",
+    "cudaGraphKernelNodeSetEnabled",
+    "cudaGraphKernelNodeSetGridDim",
+    "cudaGraphKernelNodeSetParam",
+    "cudaGraphKernelNodeUpdatesApply",
+];
+
 /// What keeps a module from being compiled to a whole program: functions that are declared and defined nowhere, external
 /// arrays without a size, unified functions, `.target debug` without debugging sections. A compilation whose output is linked
 /// afterwards may have them. Gives fatal messages, in the order of the module; none for a whole program.
@@ -40,7 +55,7 @@ pub fn unresolved(m: &Module) -> Vec<Diagnostic> {
     let fatal = |message: String| Diagnostic::new(Severity::Fatal, message);
     for (i, f) in m.funcs.iter().enumerate() {
         let id = FuncId(i as u32);
-        let outside = matches!(f.name.as_str(), "vprintf" | "malloc" | "free" | "__assertfail");
+        let outside = SYSTEM.contains(&f.name.as_str());
         let wanted = f.linkage != Linkage::Extern || used.contains(&id);
         if f.body.is_none() && wanted && !aliased.contains(&id) && !outside {
             out.push(fatal(format!("Unresolved extern function '{}'", f.name)).at(f.span));

@@ -15,7 +15,7 @@ mod shape;
 mod texel;
 mod vector;
 
-pub use linkage::unresolved;
+pub use linkage::{SYSTEM, unresolved};
 
 use crate::isa::Since;
 use crate::module::*;

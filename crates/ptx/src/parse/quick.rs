@@ -232,7 +232,7 @@ impl Parser<'_> {
                     }
                 }
                 // `{ %r1 }` of a load or store is `%r1`.
-                if parts.len() == 1 && matches!(op, Op::Ld | Op::St | Op::Ldu) {
+                if parts.len() == 1 && matches!(op, Op::Ld | Op::St | Op::Ldu | Op::Sust) {
                     return None;
                 }
                 self.body.code.push_operand(Operand::Vector(parts));

@@ -193,7 +193,7 @@ impl Parser<'_> {
                 }
             }
         }
-        if matches!(op, Some(Op::Ld | Op::St | Op::Ldu)) {
+        if matches!(op, Some(Op::Ld | Op::St | Op::Ldu | Op::Sust)) {
             // `{ %r1 }` is `%r1` here: consumers see one shape.
             for o in self.body.code.new_operands() {
                 if let Operand::Vector(parts) = o

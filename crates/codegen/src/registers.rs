@@ -1,0 +1,203 @@
+//! `setmaxnreg`: registers that warpgroups hand to each other while a kernel runs.
+//!
+//! Two steps. [`expand`] makes what lowering left either nothing, where it is not known how many registers a thread has at entry
+//! (the vendor's compiler ignores the instruction then), or what the machine has: giving up is an instruction, taking more is a
+//! loop around one that may fail. [`fits`] then looks at the code with its registers assigned: at no point may a register live, or
+//! be written, beyond those that a thread has there. Of those it is told two are the machine's own.
+
+use crate::ir::{self, Attr, BlockData, Builder, Def, Edge, Mem, Op as I, Term, Ty};
+use crate::mir::operands::{sass_defs, sass_uses};
+use crate::mir::{Func, Inst, Op};
+use sass::form::SlotName as S;
+use sass::forms as F;
+use sass::inst::Value;
+use sass::reg::File;
+
+/// `sub` of [`ir::Op::SetMaxReg`].
+pub mod kind {
+    /// Gives up registers.
+    pub const LESS: u8 = 0;
+    /// Takes registers; without a result it waits until there are enough.
+    pub const MORE: u8 = 1;
+}
+
+/// Registers that are counted and not named by code.
+const RESERVED: u32 = 2;
+
+/// The numbers of registers that a function's threads set themselves.
+pub fn counts(f: &ir::Func) -> Vec<u32> {
+    let all = f.blocks.iter().flat_map(|b| &b.insts).map(|&i| f.inst(i));
+    all.filter(|i| i.op == I::SetMaxReg).map(|i| i.imm as u32).collect()
+}
+
+/// Makes loops of what takes registers; without `keep` everything of the kind goes.
+pub fn expand(f: &mut ir::Func, keep: bool) {
+    let mut block = 0;
+    while block < f.blocks.len() {
+        let at = f.blocks[block].insts.iter().position(|&i| {
+            let inst = f.inst(i);
+            inst.op == I::SetMaxReg && inst.results.is_empty() && (!keep || inst.attr.sub == kind::MORE)
+        });
+        let Some(at) = at else {
+            block += 1;
+            continue;
+        };
+        let id = f.blocks[block].insts.remove(at);
+        if !keep {
+            continue;
+        }
+        let (imm, loc) = (f.inst(id).imm, f.inst(id).loc);
+        let (turn, rest) = (f.new_block(), f.new_block());
+        let tail = f.blocks[block].insts.split_off(at);
+        let term = std::mem::replace(&mut f.blocks[block].term, Term::Br(Edge { block: turn, args: Vec::new() }));
+        let end = f.blocks[block].loc;
+        f.blocks[rest.index()] = BlockData { insts: tail, term, loc: end, ..f.blocks[rest.index()].clone() };
+        let attr = Attr { sub: kind::MORE, ..Attr::default() };
+        let mut b = Builder::new(f, turn);
+        b.loc = loc;
+        let granted = b.push(I::SetMaxReg, attr, Mem::default(), imm, &[], &[Ty::P]);
+        let cond = f.inst(granted).results[0];
+        debug_assert!(matches!(f.values[cond.index()].def, Def::Inst(..)));
+        let to = |block| Edge { block, args: Vec::new() };
+        f.blocks[turn.index()].term = Term::CondBr { cond, uniform: true, then: to(rest), els: to(turn) };
+        block += 1;
+    }
+}
+
+/// A set of general registers.
+type Set = [u64; 4];
+
+fn highest(s: &Set) -> Option<u32> {
+    (0..4).rev().find(|&i| s[i] != 0).map(|i| i as u32 * 64 + 63 - s[i].leading_zeros())
+}
+
+fn each(inst: &Inst, uses: &mut Set, defs: &mut Set) {
+    let put = |s: &mut Set, p: crate::mir::operands::Place| {
+        if p.reg.file() == File::Gpr && !p.reg.is_const() {
+            (p.reg.index()..p.reg.index() + p.width as u32).for_each(|r| s[r as usize / 64 % 4] |= 1 << (r % 64));
+        }
+    };
+    if let Op::Sass(s) = &inst.op {
+        sass_uses(s, |p| put(uses, p));
+        sass_defs(s, |p| put(defs, p));
+    }
+}
+
+/// The number that an instruction sets.
+fn sets(inst: &Inst) -> Option<u32> {
+    let Op::Sass(s) = &inst.op else { return None };
+    if !matches!(s.form, F::USETMAXREG_DEALLOC | F::USETMAXREG_TRY_ALLOC) {
+        return None;
+    }
+    match s.get(S::ImmAt32).map(|o| o.value) {
+        Some(Value::Imm(n)) => Some(n as u32),
+        _ => None,
+    }
+}
+
+/// For each block the bound of the general registers that should be taken first, so that the function fits: what its threads have
+/// there, or have to do with later. Empty where they never change it.
+pub fn bounds(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<usize> {
+    let n = f.blocks.len();
+    let all = |b: u32| f.blocks[b as usize].insts.iter().filter_map(sets);
+    if !cfg.rpo.iter().any(|&b| all(b).next().is_some()) {
+        return Vec::new();
+    }
+    let mut have = vec![u32::MAX; n];
+    let mut later = vec![u32::MAX; n];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &b in &cfg.rpo {
+            let Some(out) = Some(all(b).last().unwrap_or(have[b as usize])).filter(|&o| o != u32::MAX) else { continue };
+            for &s in &cfg.succs[b as usize] {
+                changed |= out < have[s as usize];
+                have[s as usize] = have[s as usize].min(out);
+            }
+        }
+        for &b in cfg.rpo.iter().rev() {
+            let next = cfg.succs[b as usize].iter().map(|&s| later[s as usize]).min().unwrap_or(u32::MAX);
+            let least = all(b).fold(next, u32::min);
+            changed |= least < later[b as usize];
+            later[b as usize] = later[b as usize].min(least);
+        }
+    }
+    (0..n).map(|b| have[b].min(later[b]).saturating_sub(RESERVED) as usize).collect()
+}
+
+/// Does a function with assigned registers, whose threads have `entry` registers at first, never need more than they have? Other
+/// functions need `others` at most wherever they are called.
+pub fn fits(f: &Func, entry: u32, others: u32) -> bool {
+    let cfg = f.cfg();
+    let n = f.blocks.len();
+    // What threads have at least where a block begins.
+    let mut have = vec![u32::MAX; n];
+    have[0] = entry;
+    let mut work = vec![0u32];
+    let mut least = entry;
+    while let Some(b) = work.pop() {
+        let out = f.blocks[b as usize].insts.iter().filter_map(sets).last().unwrap_or(have[b as usize]);
+        for &s in &cfg.succs[b as usize] {
+            if out < have[s as usize] {
+                have[s as usize] = out;
+                work.push(s);
+            }
+        }
+    }
+    let mut live_in = vec![Set::default(); n];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &b in cfg.rpo.iter().rev() {
+            let mut live = Set::default();
+            for &s in &cfg.succs[b as usize] {
+                (0..4).for_each(|i| live[i] |= live_in[s as usize][i]);
+            }
+            // What the block has at each instruction, from its start.
+            let insts = &f.blocks[b as usize].insts;
+            for inst in insts.iter().rev() {
+                step(inst, &mut live);
+            }
+            if live != live_in[b as usize] {
+                live_in[b as usize] = live;
+                changed = true;
+            }
+        }
+    }
+    for &b in &cfg.rpo {
+        let insts = &f.blocks[b as usize].insts;
+        let mut counts = vec![have[b as usize]; insts.len() + 1];
+        for (i, inst) in insts.iter().enumerate() {
+            counts[i + 1] = sets(inst).unwrap_or(counts[i]);
+        }
+        least = counts.iter().copied().fold(least, u32::min);
+        let mut live = Set::default();
+        for &s in &cfg.succs[b as usize] {
+            (0..4).for_each(|i| live[i] |= live_in[s as usize][i]);
+        }
+        for (i, inst) in insts.iter().enumerate().rev() {
+            let (mut uses, mut defs) = (Set::default(), Set::default());
+            each(inst, &mut uses, &mut defs);
+            let after = counts[i + 1].min(counts[i]);
+            let over = |s: &Set, count: u32| highest(s).is_some_and(|r| r + RESERVED >= count);
+            if over(&live, after) || over(&defs, counts[i]) || over(&uses, counts[i]) {
+                return false;
+            }
+            step(inst, &mut live);
+        }
+    }
+    others == 0 || others + RESERVED <= least
+}
+
+fn step(inst: &Inst, live: &mut Set) {
+    let (mut uses, mut defs) = (Set::default(), Set::default());
+    each(inst, &mut uses, &mut defs);
+    let always =
+        matches!(&inst.op, Op::Sass(s) if s.guard.as_reg() == Some(sass::reg::Reg::PT) || s.form().uniform_guard);
+    for i in 0..4 {
+        if always {
+            live[i] &= !defs[i];
+        }
+        live[i] |= uses[i];
+    }
+}
