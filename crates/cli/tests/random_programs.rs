@@ -144,3 +144,10 @@ fn programs_agree() {
 fn programs_agree_when_spilled() {
     run(100, Some(24));
 }
+
+/// Some seconds of changed programs; `SASSAFRAS_FUZZ=1200` makes it twenty minutes.
+#[test]
+fn changed_programs_do_no_harm() {
+    let seconds = std::env::var("SASSAFRAS_FUZZ").ok().and_then(|s| s.parse().ok()).unwrap_or(8);
+    random::mutated::run(0x5a55_af2a_5000_0001 ^ seconds, seconds);
+}

@@ -109,7 +109,9 @@ pub fn bounds(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<usize> {
     while changed {
         changed = false;
         for &b in &cfg.rpo {
-            let Some(out) = Some(all(b).last().unwrap_or(have[b as usize])).filter(|&o| o != u32::MAX) else { continue };
+            let Some(out) = Some(all(b).last().unwrap_or(have[b as usize])).filter(|&o| o != u32::MAX) else {
+                continue;
+            };
             for &s in &cfg.succs[b as usize] {
                 changed |= out < have[s as usize];
                 have[s as usize] = have[s as usize].min(out);

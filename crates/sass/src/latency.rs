@@ -307,6 +307,8 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
         File::Pred => match class {
             _ if !coupled => 12,
             Double if later != Double => 6,
+            // `HSETP2.NAN P5; ...; DSETP.NAN P5`: ptxas 13.5 leaves 7 for sm_90.
+            Half if later == Double => 7,
             Half if later != Half => 10,
             _ => 1,
         },

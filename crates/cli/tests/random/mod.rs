@@ -4,6 +4,7 @@
 //! stand where all threads are together, memory is private to a thread.
 
 mod calls;
+pub mod mutated;
 mod wide;
 
 use std::fmt::Write;
