@@ -73,7 +73,9 @@ fn keep(dir: &std::path::Path, seed: u64, text: &str, launch: &Launch) -> std::i
 
 /// What a program does under one register limit, if it is wrong.
 fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>) -> Option<String> {
-    let text = random::program(seed, 40 + (seed as usize * 7) % 160);
+    // The wide classes find faults that are not mended yet (docs/random-programs.md): they are for who mends them.
+    let wide = std::env::var_os("SASSAFRAS_WIDE").is_some();
+    let text = random::program(seed, 40 + (seed as usize * 7) % 160, wide);
     if let Some(dir) = std::env::var_os("SASSAFRAS_KEEP") {
         keep(std::path::Path::new(&dir), seed, &text, launch).expect("writable");
     }

@@ -307,9 +307,8 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
         File::Pred => match class {
             _ if !coupled => 12,
             Double if later != Double => 6,
-            // `HSETP2.NAN P5; ...; DSETP.NAN P5`: ptxas 13.5 leaves 7 for sm_90.
-            Half if later == Double => 7,
-            Half if later != Half => 10,
+            // ptxas 13.5 leaves 2 for sm_90 (`HSETP2.BF16_V2 P3; PLOP3 P3`).
+            Half if later != Half => 2,
             _ => 1,
         },
         File::Ugpr | File::Upred => match (class, later) {

@@ -63,10 +63,13 @@ struct Gen {
     loops: u32,
     /// Device functions that can be called from here.
     functions: Vec<calls::Function>,
+    /// All classes, not the first ones alone.
+    wide: bool,
 }
 
-/// The kernel of a seed; `statements` is about how many instructions its body has.
-pub fn program(seed: u64, statements: usize) -> String {
+/// The kernel of a seed; `statements` is about how many instructions its body has. With `wide` it has all classes: halves, bytes of
+/// floats, video, 128 bits, atomics of every kind, indexed branches, generic addresses, matrices, calls.
+pub fn program(seed: u64, statements: usize, wide: bool) -> String {
     let mut g = Gen {
         rng: Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
         text: String::new(),
@@ -74,10 +77,13 @@ pub fn program(seed: u64, statements: usize) -> String {
         depth: 0,
         loops: 0,
         functions: Vec::new(),
+        wide,
     };
     g.text.push_str(".version 8.4\n.target sm_90\n.address_size 64\n");
     g.text.push_str(wide::TABLE);
-    g.write_functions();
+    if wide {
+        g.write_functions();
+    }
     g.head();
     let end = g.text.matches(';').count() + statements;
     while g.text.matches(';').count() < end {
@@ -194,7 +200,9 @@ impl Gen {
         for i in 4..F {
             self.line(&format!("add.rn.f32 %f{i}, %f{}, 0f4048F5C3", i - 4));
         }
-        self.wide_head();
+        if self.wide {
+            self.wide_head();
+        }
     }
 
     fn tail(&mut self) {
@@ -221,7 +229,9 @@ impl Gen {
             self.line(&format!("selp.u32 %t7, 1, 0, %p{i}"));
             self.line(&format!("st.global.u8 [%a1+{}], %t7", 200 + i));
         }
-        self.wide_tail();
+        if self.wide {
+            self.wide_tail();
+        }
         self.line("ld.shared.v2.u64 {%u0, %u1}, [%t5]");
         self.line("st.global.v2.u64 [%a1+208], {%u0, %u1}");
         self.line("ld.local.v2.u64 {%u0, %u1}, [stack]");
@@ -244,6 +254,9 @@ impl Gen {
     }
 
     fn statement(&mut self) {
+        if !self.wide {
+            return self.plain_statement();
+        }
         match self.rng.below(100) {
             0..6 if self.depth < 4 => self.branch(),
             6..9 if self.depth < 3 && self.loops < 3 => self.repeat(),
@@ -260,6 +273,23 @@ impl Gen {
             74..77 => self.divide(),
             77..79 => self.call(),
             _ => self.wide(),
+        }
+    }
+
+    fn plain_statement(&mut self) {
+        match self.rng.below(100) {
+            0..6 if self.depth < 4 => self.branch(),
+            6..9 if self.depth < 3 && self.loops < 3 => self.repeat(),
+            9..13 if self.depth == 0 => self.warp(),
+            13..21 => self.memory(),
+            21..45 => self.integer32(),
+            45..57 => self.integer64(),
+            57..63 => self.integer16(),
+            63..74 => self.single(),
+            74..81 => self.double(),
+            81..91 => self.convert(),
+            91..96 => self.predicate(),
+            _ => self.divide(),
         }
     }
 
@@ -606,7 +636,7 @@ impl Gen {
 
     /// Where all threads are together: shuffles, votes, a barrier.
     fn warp(&mut self) {
-        if self.rng.below(2) == 0 {
+        if self.wide && self.rng.below(2) == 0 {
             return self.wide_warp();
         }
         let (d, a, p, q) = (self.r(), self.r(), self.p(), self.p());

@@ -71,7 +71,7 @@ pub fn run(seed: u64, seconds: u64) {
     let (mut tried, mut compiled) = (0u32, 0u32);
     while Instant::now() < end {
         let text = match rng.below(3) {
-            0 => super::program(rng.next(), 60),
+            0 => super::program(rng.next(), 60, false),
             _ => std::fs::read_to_string(&files[rng.below(files.len())]).expect("a file"),
         };
         if text.len() > 60_000 {

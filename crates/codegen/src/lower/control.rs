@@ -317,6 +317,11 @@ impl Lower<'_, '_> {
                 for o in self.vector_operands(o) {
                     if let Operand::Reg { reg, elem } = o {
                         out.push(self.reg_var(reg, elem));
+                        // A register of 128 bits is two words.
+                        let wide = self.pf.regs.get(reg.index()).is_some_and(|r| r.ty == ptx::types::ScalarType::B128);
+                        if wide && elem.is_none() {
+                            out.push(self.reg_var(reg, Some(1)));
+                        }
                     }
                 }
             }
