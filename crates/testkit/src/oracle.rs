@@ -71,12 +71,13 @@ pub fn triton() -> Option<PathBuf> {
 /// sccache, if `cargo xtask oracle` has installed it.
 ///
 /// # Panics
-/// Under `CI=true`, if it is not there.
+/// Under `CI=true`, if it is not there and no folder with the vendor's tools is named.
 pub fn sccache() -> Option<PathBuf> {
     let folders = named().into_iter().flatten().chain([home().join("sccache")]);
     let found = folders.map(|f| f.join("bin/sccache")).find(|f| f.is_file());
     if found.is_none() {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no sccache: run `cargo xtask oracle`");
+        let wanted = named().is_none() && std::env::var("CI").as_deref() == Ok("true");
+        assert!(!wanted, "no sccache: run `cargo xtask oracle`");
         eprintln!("no sccache: not tested");
     }
     found
