@@ -6,7 +6,7 @@ use crate::mir::{Func, Op, text, verify};
 use crate::regalloc::{self, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
-use crate::sched::{control, copies, postpass, prepass, warpgroup};
+use crate::sched::{control, copies, postpass, prepass, sink, warpgroup, zeros};
 use arch::Target;
 use diag::Diagnostic;
 use sass::lint;
@@ -72,6 +72,10 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         }
         after("isel", &f, true)?;
         if !options.plain {
+            sink::run(&mut f);
+        }
+        after("sink", &f, true)?;
+        if !options.plain {
             prepass::run(&mut f, sm);
         }
         after("prepass", &f, true)?;
@@ -85,6 +89,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         after("regalloc", &f, false)?;
         if !options.plain {
             ifconvert::run(&mut f);
+            zeros::run(&mut f);
         }
         after("ifconvert", &f, false)?;
         warpgroup::run(&mut f);

@@ -268,6 +268,17 @@ impl Sel<'_> {
     }
 
     pub(super) fn lop3(&mut self, lut: u8, a: Operand, b: Operand, c: Operand) -> Operand {
+        if let Some(o) = logic_of_known(lut, a, b) {
+            return o;
+        }
+        // Inputs that the table does not look at are not read; a constant stands second, where there is a place for it.
+        let unread = |shift: u32, mask: u8| (lut ^ lut >> shift) & mask == 0;
+        let a = if unread(4, 0x0f) { ZERO } else { a };
+        let b = if unread(2, 0x33) { ZERO } else { b };
+        let c = if unread(1, 0x55) { ZERO } else { c };
+        let swap = soft(&a) && !soft(&b);
+        let (a, b) = if swap { (b, a) } else { (a, b) };
+        let lut = if swap { lut & 0xc3 | (lut & 0x0c) << 2 | (lut & 0x30) >> 2 } else { lut };
         let inst = self.shape3(LOP3, Fold::Int, a, b, c).with(S::Lut, Operand::imm(lut as i64));
         self.finish(inst)
     }
@@ -653,5 +664,30 @@ pub(super) fn fcmp(c: Cmp) -> u8 {
         Cmp::Geu => f::GEU,
         Cmp::Num => f::NUM,
         Cmp::Nan => f::NAN,
+    }
+}
+
+/// What AND, OR, XOR of two operands is, where one of them is RZ or both are constants.
+fn logic_of_known(lut: u8, a: Operand, b: Operand) -> Option<Operand> {
+    let bits = |o: &Operand| match o.value {
+        V::Imm(n) if !o.inv && !o.neg => Some(n as u32),
+        _ if *o == ZERO => Some(0),
+        _ => None,
+    };
+    let plain = |o: &Operand| matches!(o.value, V::Reg(r) if r.file() == File::Gpr) && !o.inv && !o.neg && !o.abs;
+    if let (Some(x), Some(y)) = (bits(&a), bits(&b)) {
+        let value = match lut {
+            0xc0 => x & y,
+            0xfc => x | y,
+            0x3c => x ^ y,
+            _ => return None,
+        };
+        return Some(super::operand::immediate(value));
+    }
+    match lut {
+        0xc0 if a == ZERO || b == ZERO => Some(ZERO),
+        0xfc | 0x3c if b == ZERO && plain(&a) => Some(a),
+        0xfc | 0x3c if a == ZERO && plain(&b) => Some(b),
+        _ => None,
     }
 }

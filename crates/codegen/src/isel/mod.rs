@@ -130,7 +130,7 @@ fn uniform_values(f: &ir::Func, conv: &Convergence, far: bool) -> Vec<bool> {
             let inst = f.inst(i);
             let wide = inst.results.first().is_some_and(|&r| f.ty(r) == Ty::B64);
             let takes = match inst.op {
-                I::IAdd | I::ISub | I::IMul | I::IMad | I::And | I::Or | I::Xor => !wide,
+                I::IAdd | I::ISub | I::IMul | I::IMad | I::And | I::Or | I::Xor | I::Lop3 => !wide,
                 I::ICmp => f.ty(inst.args[0]) == Ty::B32,
                 I::FAdd | I::FMul | I::FFma | I::FCmp => inst.attr.fmt == ir::Fmt::F32,
                 _ => false,

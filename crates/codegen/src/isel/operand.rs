@@ -7,6 +7,18 @@ use sass::form::SlotName;
 use sass::inst::{Operand, Value as V};
 use sass::reg::{File, Reg};
 
+/// Where a word of a value comes from.
+enum Part {
+    /// It is the low word of this value.
+    Low(Value),
+    /// It is the high word of this value.
+    High(Value),
+    /// Nothing.
+    Zero,
+    /// A register of its own.
+    Own,
+}
+
 /// RZ as an operand.
 pub const ZERO: Operand = Operand::reg(Reg::RZ);
 /// PT as an operand.
@@ -26,10 +38,14 @@ impl Sel<'_> {
     pub(super) fn lo(&mut self, v: Value) -> Operand {
         match self.constant(v) {
             Some(bits) => immediate(bits as u32),
-            None => {
-                let r = self.regs_of(v);
-                Operand::reg(self.m.reg(r.lo))
-            }
+            None => match self.part(v, false) {
+                Part::Low(x) => self.lo(x),
+                Part::High(x) => self.hi(x),
+                _ => {
+                    let r = self.regs_of(v);
+                    Operand::reg(self.m.reg(r.lo))
+                }
+            },
         }
     }
 
@@ -37,10 +53,30 @@ impl Sel<'_> {
     pub(super) fn hi(&mut self, v: Value) -> Operand {
         match self.constant(v) {
             Some(bits) => immediate((bits >> 32) as u32),
-            None => match self.regs_of(v).hi {
-                Some(h) => Operand::reg(self.m.reg(h)),
-                None => ZERO,
+            None => match self.part(v, true) {
+                Part::Low(x) => self.lo(x),
+                Part::High(x) => self.hi(x),
+                Part::Zero => ZERO,
+                Part::Own => match self.regs_of(v).hi {
+                    Some(h) => Operand::reg(self.m.reg(h)),
+                    None => ZERO,
+                },
             },
+        }
+    }
+
+    /// A word of a value that is only put together from words of others, or taken from them.
+    fn part(&self, v: Value, high: bool) -> Part {
+        let Some(inst) = self.f.def_inst(v).filter(|_| self.regs[v.index()].is_none()) else { return Part::Own };
+        let (from, to) = (inst.args.first().map(|&a| self.f.ty(a)), self.f.ty(v));
+        match (inst.op, from, to) {
+            (I::Trunc, Some(Ty::B64), Ty::B32) => Part::Low(inst.args[0]),
+            (I::Hi, Some(Ty::B64), Ty::B32) => Part::High(inst.args[0]),
+            (I::Pack, Some(Ty::B32), Ty::B64) => Part::Low(inst.args[high as usize]),
+            (I::Zext, Some(Ty::B32), Ty::B64) if !high => Part::Low(inst.args[0]),
+            (I::Zext, Some(Ty::B32 | Ty::B16), Ty::B64) if high => Part::Zero,
+            (I::Sext, Some(Ty::B32), Ty::B64) if !high => Part::Low(inst.args[0]),
+            _ => Part::Own,
         }
     }
 

@@ -8,6 +8,7 @@ pub mod dce;
 pub mod eval;
 pub mod gvn;
 pub mod licm;
+pub mod lop3;
 pub mod params;
 pub mod simplify;
 
@@ -21,7 +22,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 11] = [
+const PASSES: [Pass; 13] = [
     ("params", 0, params::run),
     ("blocks", 1, blocks::run),
     ("gvn", 1, gvn::run),
@@ -32,6 +33,8 @@ const PASSES: [Pass; 11] = [
     ("preheaders", 3, blocks::preheaders),
     ("licm", 3, licm::run),
     ("gvn", 2, gvn::run),
+    ("dce", 1, dce::run),
+    ("lop3", 1, lop3::run),
     ("dce", 1, dce::run),
 ];
 

@@ -31,7 +31,7 @@ const NOWHERE: u8 = 255;
 struct Bank {
     file: File,
     usable: [bool; 256],
-    /// Exclusive bound of the registers that are tried first.
+    /// Exclusive bound of the registers that are tried first; it grows where they do not suffice.
     budget: usize,
     limit: usize,
     /// Exclusive bound of those that should be taken in this block ([`crate::registers::bounds`]).
@@ -50,6 +50,18 @@ impl Bank {
     }
 }
 
+/// Vectors of so many registers keep their place through the whole function.
+const WIDE: usize = 16;
+
+/// The place of a wide vector.
+struct Wide {
+    vec: u32,
+    base: usize,
+    end: usize,
+    /// Values that belong there live in the block at hand, or are made in it.
+    active: bool,
+}
+
 /// The assignment under way.
 pub struct Assign<'a> {
     f: &'a mut Func,
@@ -60,9 +72,11 @@ pub struct Assign<'a> {
     end: Vec<u32>,
     vec_hint: Vec<(u32, u8)>,
     vec_base: Vec<u8>,
-    /// Windows of uniform registers that wait for their other components: file, vector, base, size. Nothing else may take
-    /// their places: uniform registers cannot always be moved.
+    /// Windows that wait for their other components: file, vector, base, size. Nothing else may take the places of uniform
+    /// registers, which cannot always be moved; those of others stay free while there is something else.
     promised: Vec<(usize, u32, usize, usize)>,
+    /// Places of wide vectors, as the sums of a warpgroup's products: nothing that lasts may take them in any block.
+    wide: Vec<Wide>,
     web: Vec<u32>,
     web_reg: Vec<u8>,
     fixed_hint: Vec<u8>,
@@ -94,12 +108,15 @@ pub fn run(
 ) -> Result<(), Diagnostic> {
     let n = f.vregs.len();
     let has_calls = f.blocks.iter().any(|b| b.insts.iter().any(|i| matches!(i.op, Op::Call(_))));
+    let choosy = has_calls || !f.entry;
     let make = |file: File| {
         let usable = banks.usable(file);
         let limit = usable.iter().rposition(|&u| u).map_or(0, |r| r + 1);
-        let want = pressure[file as usize] as usize + 5;
+        // R1 is one more. Where there are calls, the registers that they keep are worth more than few registers.
+        let want = pressure[file as usize] as usize + 1;
         let budget = match file {
-            File::Gpr => (want.next_multiple_of(8) - 2).max(30).min(limit),
+            File::Gpr if choosy => want.max(30).min(limit),
+            File::Gpr => want.min(limit),
             _ => limit,
         };
         Bank { file, usable, budget, limit, block: budget, occ: [FREE; 256], cursor: 0 }
@@ -116,6 +133,7 @@ pub fn run(
         vec_hint: vec![(FREE, 0); n],
         vec_base: vec![NOWHERE; f.vecs.len()],
         promised: Vec::new(),
+        wide: Vec::new(),
         web: (0..n as u32).collect(),
         web_reg: vec![NOWHERE; n],
         fixed_hint: vec![NOWHERE; n],
@@ -202,6 +220,45 @@ impl Assign<'_> {
                 self.web[v] = p as u32;
             }
         }
+        self.share_vectors();
+    }
+
+    /// Values that should meet in one register also share the place of the widest vector that one of them is part of: the
+    /// first of them to get a register is often a constant before a loop, and the vector inside.
+    fn share_vectors(&mut self) {
+        let mut best: Vec<(u32, u8)> = self.vec_hint.clone();
+        for b in 0..self.f.blocks.len() {
+            for i in 0..self.f.blocks[b].insts.len() {
+                let Op::Sass(s) = &self.f.blocks[b].insts[i].op else { continue };
+                let (f, hint) = (&*self.f, &mut best);
+                sass_defs(s, |p| {
+                    if p.reg.is_virtual() && p.width > 1 {
+                        for (n, v) in f.vecs[p.reg.index() as usize].iter().enumerate() {
+                            if hint[v.index()].0 == FREE {
+                                hint[v.index()] = (p.reg.index(), n as u8);
+                            }
+                        }
+                    }
+                });
+            }
+        }
+        // The widest; of equal ones the first, so that all components agree.
+        let mut of_web: Vec<(u32, u8)> = vec![(FREE, 0); best.len()];
+        let rank = |f: &Func, h: (u32, u8)| (f.vecs[h.0 as usize].len(), std::cmp::Reverse(h.0));
+        for (v, &h) in best.iter().enumerate() {
+            let rep = self.rep(Vreg(v as u32));
+            if h.0 != FREE && (of_web[rep].0 == FREE || rank(self.f, h) > rank(self.f, of_web[rep])) {
+                of_web[rep] = h;
+            }
+        }
+        for v in 0..best.len() {
+            let rep = self.rep(Vreg(v as u32));
+            let alone = rep == v && self.vec_hint[v].0 == FREE && best[v] == of_web[rep];
+            let own = self.vec_hint[v];
+            if of_web[rep].0 != FREE && !alone && (own.0 == FREE || rank(self.f, of_web[rep]).0 > rank(self.f, own).0) {
+                self.vec_hint[v] = of_web[rep];
+            }
+        }
     }
 
     fn fail(&mut self, message: impl Into<String>) {
@@ -216,6 +273,7 @@ impl Assign<'_> {
     fn occupy(&mut self, v: Vreg, r: usize) {
         let file = self.file(v);
         self.banks[file].occ[r] = v.0;
+        self.banks[file].budget = self.banks[file].budget.max(r + 1);
         self.loc[v.index()] = r as u8;
         let rep = self.rep(v);
         if self.web_reg[rep] == NOWHERE {
@@ -247,7 +305,25 @@ impl Assign<'_> {
             self.promised.push((file, vec as u32, base, size));
             base
         } else {
-            find_window(&mut self.banks[file], size, true)?
+            let promised = &self.promised;
+            let taken = |r: usize| promised.iter().any(|p| p.0 == file && (p.2..p.2 + p.3).contains(&r));
+            let wide = &self.wide;
+            let wider = |r: usize| wide.iter().any(|w| (w.base..w.end).contains(&r));
+            let bank = &mut self.banks[file];
+            if size >= WIDE {
+                // The lowest place, before or behind the budget.
+                let end = bank.limit;
+                let base = (0..end).step_by(alignment(size)).find(|&b| {
+                    b + size <= end && bank.window_free(b, size) && !(b..b + size).any(|r| taken(r) || wider(r))
+                })?;
+                self.wide.push(Wide { vec: vec as u32, base, end: base + size, active: true });
+                base
+            } else {
+                let base = find_window(bank, size, true, |r| taken(r) || wider(r))
+                    .or_else(|| find_window(bank, size, true, taken))?;
+                self.promised.push((file, vec as u32, base, size));
+                base
+            }
         };
         self.vec_base[vec] = base as u8;
         Some(base)
@@ -281,7 +357,7 @@ impl Assign<'_> {
                 // The place is taken: another one, unless a sibling is already there.
                 let list = &self.f.vecs[vec as usize];
                 let occ = &self.banks[file].occ;
-                if !list.iter().enumerate().any(|(k, v)| occ.get(base + k) == Some(&v.0)) {
+                if size < WIDE && !list.iter().enumerate().any(|(k, v)| occ.get(base + k) == Some(&v.0)) {
                     self.vec_base[vec as usize] = NOWHERE;
                 }
             }
@@ -294,15 +370,25 @@ impl Assign<'_> {
         // Callee-saved registers for values that live across calls, the others for the rest.
         let prefer = |r: usize| !gpr || (callee_saved(r as u32) == crosses);
         let choosy = gpr && (self.has_calls || !self.f.entry);
+        let lasting = self.end[v.index()] == u32::MAX;
+        let wide: SmallVec<[std::ops::Range<usize>; 2]> = match gpr {
+            true => self.wide.iter().filter(|w| (lasting || w.active) && w.vec != vec).map(|w| w.base..w.end).collect(),
+            false => SmallVec::new(),
+        };
         let bank = &mut self.banks[file];
-        for (bound, strict) in [(bank.block, true), (bank.block, false), (bank.budget, false), (bank.limit, false)] {
+        let passes =
+            [(bank.block, true, true), (bank.block, false, true), (bank.budget, false, true), (bank.limit, false, true)];
+        for (bound, strict, keep) in passes.into_iter().chain(gpr.then_some((bank.limit, false, false))) {
             if bound == 0 {
                 continue;
             }
+            // Where the budget does not do it grows by no more than it must.
+            let first = if bound == bank.block { bank.cursor % bound } else { 0 };
             for step in 0..bound {
-                let r = (bank.cursor + step) % bound;
+                let r = (first + step) % bound;
                 let promised = |p: &(usize, u32, usize, usize)| p.0 == file && (p.2..p.2 + p.3).contains(&r);
-                if bank.free(r) && !(strict && choosy && !prefer(r)) && !self.promised.iter().any(promised) {
+                let kept = keep && (self.promised.iter().any(promised) || wide.iter().any(|w| w.contains(&r)));
+                if bank.free(r) && !(strict && choosy && !prefer(r)) && !kept {
                     bank.cursor = (r + 1) % bound;
                     return Some(r);
                 }
@@ -333,6 +419,9 @@ impl Assign<'_> {
         let insts = std::mem::take(&mut self.f.blocks[bi].insts);
         self.lifetimes(bi, &insts);
         self.promised.clear();
+        if !self.wide.is_empty() {
+            self.look_for_wide(bi);
+        }
         for bank in &mut self.banks {
             bank.occ = [FREE; 256];
             bank.block = bank.budget;
@@ -398,6 +487,17 @@ impl Assign<'_> {
         self.leave(bi);
         self.f.blocks[bi].insts = std::mem::take(&mut self.out);
         notes[bi] = std::mem::take(&mut self.notes);
+    }
+
+    /// Finds out which wide vectors have values in the block.
+    fn look_for_wide(&mut self, b: usize) {
+        let (f, live, hint) = (&*self.f, self.live, &self.vec_hint);
+        for w in &mut self.wide {
+            let mine = |v: &Vreg| hint[v.index()].0 == w.vec;
+            let block = &f.blocks[b];
+            let lives = live.live_in[b].iter().chain(&live.live_out[b]).chain(&block.params).any(mine);
+            w.active = lives || block.term.edges().iter().any(|e| e.args.iter().any(mine));
+        }
     }
 
     /// Where each value of the block is read last: instruction numbers from 1; the terminator comes after all;
@@ -772,7 +872,14 @@ impl Assign<'_> {
             }
         }
         if !ok {
-            bases = self.shuffle(&use_vecs, &def_vecs, &dying, loc);
+            let sums = if s.form().class == sass::latency::Class::Gmma {
+                s.get(S::Rc).and_then(Operand::as_reg).filter(|r| r.is_virtual())
+            } else {
+                None
+            };
+            let over =
+                sums.map(|r| self.f.vecs[r.index() as usize].clone()).filter(|l| l.iter().all(|v| dying.contains(v)));
+            bases = self.shuffle(&use_vecs, &def_vecs, &dying, over, loc);
             dying.iter().for_each(|&v| self.release(v));
             for (&base, &vec) in bases.iter().zip(&def_vecs) {
                 let size = self.f.vecs[vec as usize].len();
@@ -857,12 +964,25 @@ impl Assign<'_> {
                 return Some(base);
             }
         }
-        find_window(&mut self.banks[file], size, false)
+        let (promised, wide) = (&self.promised, &self.wide);
+        let taken = |r: usize| {
+            promised.iter().any(|p| p.0 == file && (p.2..p.2 + p.3).contains(&r))
+                || file == File::Gpr as usize && wide.iter().any(|w| w.active && (w.base..w.end).contains(&r))
+        };
+        find_window(&mut self.banks[file], size, false, taken)
+            .or_else(|| find_window(&mut self.banks[file], size, false, |_| false))
     }
 
     /// Moves values so that all vectors of an instruction are in place and there is room for the vectors it defines.
     /// Returns where those begin.
-    fn shuffle(&mut self, uses: &[u32], defs: &[u32], dying: &[Vreg], loc: u32) -> SmallVec<[usize; 4]> {
+    fn shuffle(
+        &mut self,
+        uses: &[u32],
+        defs: &[u32],
+        dying: &[Vreg],
+        over: Option<SmallVec<[Vreg; 4]>>,
+        loc: u32,
+    ) -> SmallVec<[usize; 4]> {
         let mut bases: SmallVec<[usize; 4]> = SmallVec::from_elem(0, defs.len());
         let mut files: SmallVec<[usize; 2]> = SmallVec::new();
         for &vec in uses.iter().chain(defs) {
@@ -880,12 +1000,12 @@ impl Assign<'_> {
                 if groups.iter().all(|g| g.list != list) {
                     let live = list.iter().any(|v| !dying.contains(v));
                     let base = self.in_place(*vec).then(|| self.loc[list[0].index()] as usize);
-                    groups.push(Group { list, base, def: None, live });
+                    groups.push(Group { list, base, def: None, live, over: None });
                 }
             }
             for (n, vec) in defs.iter().enumerate().filter(|(_, v)| of(v, self)) {
                 let list = self.f.vecs[*vec as usize].clone();
-                groups.push(Group { list, base: None, def: Some(n), live: false });
+                groups.push(Group { list, base: None, def: Some(n), live: false, over: over.clone() });
             }
             groups.sort_by_key(|g| std::cmp::Reverse(alignment(g.list.len())));
             let plan = plan_near(&self.banks[file], &mut groups.clone(), dying)
@@ -913,15 +1033,15 @@ impl Assign<'_> {
     }
 }
 
-/// A free aligned window; `far`: after the cursor, so that neighbours do not take it at once.
-fn find_window(bank: &mut Bank, size: usize, far: bool) -> Option<usize> {
+/// A free aligned window without registers that are `taken`; `far`: after the cursor, so that neighbours do not take it at once.
+fn find_window(bank: &mut Bank, size: usize, far: bool, taken: impl Fn(usize) -> bool) -> Option<usize> {
     let align = alignment(size);
     for bound in [bank.budget, bank.limit] {
         let windows = bound.div_ceil(align);
-        let first = bank.cursor.div_ceil(align);
+        let first = if bound == bank.budget { bank.cursor.div_ceil(align) } else { 0 };
         for step in 0..windows {
             let base = (first + step) % windows * align;
-            if base + size <= bound && bank.window_free(base, size) {
+            if base + size <= bound && bank.window_free(base, size) && !(base..base + size).any(&taken) {
                 if !far {
                     bank.cursor = (base + size) % bound.max(1);
                 }
@@ -941,6 +1061,14 @@ struct Group {
     def: Option<usize>,
     /// Read, and some component is needed later.
     live: bool,
+    /// Defined over the vector of these values: a warpgroup's product works in place.
+    over: Option<SmallVec<[Vreg; 4]>>,
+}
+
+/// Where the vector lies that a group is defined over.
+fn base_over(groups: &[Group], g: &Group) -> Option<usize> {
+    let over = g.over.as_ref()?;
+    groups.iter().find(|x| x.def.is_none() && x.list == *over)?.base
 }
 
 /// Where values go.
@@ -974,8 +1102,18 @@ fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> 
     }
     let lives = |v: u32| v < HELD && !dying.contains(&Vreg(v));
     for pass in [false, true] {
-        for g in groups.iter_mut().filter(|g| g.base.is_none() && g.def.is_some() == pass) {
+        for n in 0..groups.len() {
+            if groups[n].base.is_some() || groups[n].def.is_some() != pass {
+                continue;
+            }
+            let in_place = base_over(groups, &groups[n]);
+            let g = &mut groups[n];
             let (size, align) = (g.list.len(), alignment(g.list.len()));
+            if let Some(base) = in_place {
+                g.base = Some(base);
+                (p, pl, rs) = mark(g, base);
+                continue;
+            }
             let mut best: Option<(usize, usize)> = None;
             for base in (0..bank.limit).step_by(align) {
                 let range = base..base + size;
@@ -1010,7 +1148,15 @@ fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> 
 /// Places all vectors anew, apart from each other, the widest first: no holes.
 fn plan_fresh(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> {
     let mut taken = [false; 256];
-    for g in groups.iter_mut() {
+    // What is defined over another vector comes after it.
+    groups.iter_mut().for_each(|g| g.base = None);
+    groups.sort_by_key(|g| g.over.is_some());
+    for n in 0..groups.len() {
+        if let Some(base) = base_over(groups, &groups[n]) {
+            groups[n].base = Some(base);
+            continue;
+        }
+        let g = &mut groups[n];
         let (size, align) = (g.list.len(), alignment(g.list.len()));
         let base = (0..bank.limit)
             .step_by(align)

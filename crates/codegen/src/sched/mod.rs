@@ -5,7 +5,9 @@ pub mod control;
 pub mod copies;
 pub mod postpass;
 pub mod prepass;
+pub mod sink;
 pub mod warpgroup;
+pub mod zeros;
 
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use sass::inst::Inst;

@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Values above which a function takes no more registers than it must: threads of a full SM have 64 each at 1024 threads.
-const FREELY: u32 = 64;
+const FREELY: u32 = 30;
 /// How many more values may be alive than in the order of selection.
 const MORE: u32 = 16;
 const NONE: u32 = u32::MAX;

@@ -1,0 +1,179 @@
+//! Merges nests of AND, OR, XOR and NOT into operations on three inputs.
+//!
+//! A logic operation takes in the logic operations that it alone reads, as long as no more than three different inputs are
+//! left, of which at most one is a constant (the machine has one place for one). Runs late: other passes know the plain
+//! operations better. What was taken in is dead afterwards.
+
+use crate::ir::{Attr, Func, InstId, Op, Ty, Value};
+use smallvec::SmallVec;
+
+/// Truth tables of the inputs.
+const INPUT: [u8; 3] = [0xf0, 0xcc, 0xaa];
+
+/// An expression over at most three values.
+#[derive(Clone)]
+struct Expr {
+    leaves: SmallVec<[Value; 4]>,
+    table: u8,
+}
+
+/// Runs the pass.
+pub fn run(f: &mut Func) {
+    let mut uses = vec![0u32; f.values.len()];
+    for b in &f.blocks {
+        for &i in &b.insts {
+            f.inst(i).args.iter().for_each(|a| uses[a.index()] += 1);
+        }
+        b.term.visit(|v| uses[v.index()] += 1);
+    }
+    for b in 0..f.blocks.len() {
+        for n in 0..f.blocks[b].insts.len() {
+            let id = f.blocks[b].insts[n];
+            if let Some(e) = merged(f, id, &uses) {
+                let inst = &mut f.insts[id.0 as usize];
+                for a in &inst.args {
+                    uses[a.index()] -= 1;
+                }
+                inst.op = Op::Lop3;
+                inst.attr = Attr { sub: e.table, ..Attr::default() };
+                let mut args: SmallVec<[Value; 3]> = e.leaves.iter().copied().collect();
+                // An input that the table does not look at: one of the others again.
+                while args.len() < 3 {
+                    let again = args.iter().copied().find(|&v| constant_of(f, v).is_none()).unwrap_or(args[0]);
+                    args.push(again);
+                }
+                args.iter().for_each(|a| uses[a.index()] += 1);
+                f.insts[id.0 as usize].args = args;
+            }
+        }
+    }
+}
+
+fn constant_of(f: &Func, v: Value) -> Option<u64> {
+    f.constant(v)
+}
+
+fn logic(f: &Func, id: InstId) -> bool {
+    let inst = f.inst(id);
+    let one = inst.results.len() == 1 && f.ty(inst.results[0]) == Ty::B32;
+    one && matches!(inst.op, Op::And | Op::Or | Op::Xor | Op::Not | Op::Lop3)
+}
+
+/// The operation as an expression over its arguments.
+fn plain(f: &Func, id: InstId) -> Expr {
+    let inst = f.inst(id);
+    let mut leaves: SmallVec<[Value; 4]> = SmallVec::new();
+    let at: SmallVec<[u8; 3]> = inst.args.iter().map(|&a| INPUT[place(&mut leaves, a)]).collect();
+    let table = match inst.op {
+        Op::And => at[0] & at[1],
+        Op::Or => at[0] | at[1],
+        Op::Xor => at[0] ^ at[1],
+        Op::Not => !at[0],
+        _ => compose(inst.attr.sub, at[0], at[1], at[2]),
+    };
+    Expr { leaves, table }
+}
+
+fn place(leaves: &mut SmallVec<[Value; 4]>, v: Value) -> usize {
+    leaves.iter().position(|&l| l == v).unwrap_or_else(|| {
+        leaves.push(v);
+        leaves.len() - 1
+    })
+}
+
+/// The table `outer` over the tables of its inputs.
+fn compose(outer: u8, a: u8, b: u8, c: u8) -> u8 {
+    (0..8)
+        .filter(|bit| {
+            let row = (a >> bit & 1) << 2 | (b >> bit & 1) << 1 | (c >> bit & 1);
+            outer >> row & 1 != 0
+        })
+        .fold(0, |t, bit| t | 1 << bit)
+}
+
+/// The expression with as many of its inputs taken in as possible, if any can be.
+fn merged(f: &Func, id: InstId, uses: &[u32]) -> Option<Expr> {
+    if !logic(f, id) {
+        return None;
+    }
+    let mut best: Option<Expr> = None;
+    let mut now = plain(f, id);
+    // Each round takes in one more input; three rounds see all that was there at first.
+    for _ in 0..3 {
+        let found = (0..now.leaves.len()).find_map(|k| {
+            let v = now.leaves[k];
+            let crate::ir::Def::Inst(def, 0) = f.def(v) else { return None };
+            let alone = uses[v.index()] == 1 || f.inst(def).op == Op::Not;
+            if !alone || !logic(f, def) {
+                return None;
+            }
+            let inner = plain(f, def);
+            let mut leaves: SmallVec<[Value; 4]> = now.leaves.iter().copied().filter(|&l| l != v).collect();
+            inner.leaves.iter().for_each(|&l| {
+                place(&mut leaves, l);
+            });
+            if leaves.len() > 3 || leaves.iter().filter(|&&l| constant_of(f, l).is_some()).count() > 1 {
+                return None;
+            }
+            let input = |l: &Value| INPUT[leaves.iter().position(|x| x == l).unwrap_or(0)];
+            let of = |e: &Expr, inputs: &[u8]| {
+                let get = |n: usize| inputs.get(n).copied().unwrap_or(0);
+                compose(e.table, get(0), get(1), get(2))
+            };
+            let inner_inputs: SmallVec<[u8; 3]> = inner.leaves.iter().map(input).collect();
+            let inner_table = of(&inner, &inner_inputs);
+            let outer_inputs: SmallVec<[u8; 3]> =
+                now.leaves.iter().map(|l| if *l == v { inner_table } else { input(l) }).collect();
+            let table = of(&now, &outer_inputs);
+            Some(Expr { leaves, table })
+        });
+        match found {
+            Some(e) => {
+                now = e;
+                best = Some(now.clone());
+            }
+            None => break,
+        }
+    }
+    best.filter(|e| !e.leaves.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{text, verify};
+
+    fn after(body: &str) -> String {
+        let mut f = text::parse(&format!("func k returns(b32) {{\nblk0():\n{body}\n}}")).unwrap().remove(0);
+        run(&mut f);
+        super::super::dce::run(&mut f);
+        verify::verify(&f).unwrap();
+        text::print(&f)
+    }
+
+    const THREE: &str = "v0:b32 = sreg\nv1:b32 = sreg {imm=1}\nv2:b32 = sreg {imm=2}\n";
+
+    #[test]
+    fn nests_become_one() {
+        let t = after(&format!("{THREE}v3:b32 = and v0, v1\nv4:b32 = xor v3, v2\nret v4"));
+        assert!(t.contains("lop3") && !t.contains("xor") && !t.contains("= and"), "{t}");
+        // (a & b) ^ (~a & c): three inputs, four operations.
+        let t = after(&format!(
+            "{THREE}v3:b32 = and v0, v1\nv4:b32 = not v0\nv5:b32 = and v4, v2\nv6:b32 = xor v3, v5\nret v6"
+        ));
+        assert!(t.matches("lop3").count() == 1 && !t.contains("xor"), "{t}");
+    }
+
+    #[test]
+    fn tables_compose() {
+        assert_eq!(compose(0xc0, 0xf0, 0xcc, 0), 0xc0);
+        assert_eq!(compose(0xca, INPUT[0], INPUT[1], INPUT[2]), 0xca);
+        assert_eq!(compose(0x3c, 0xc0, 0xaa, 0), 0xc0 ^ 0xaa);
+    }
+
+    #[test]
+    fn shared_operations_stay() {
+        let t = after(&format!("{THREE}v3:b32 = and v0, v1\nv4:b32 = xor v3, v2\nv5:b32 = iadd v3, v4\nret v5"));
+        assert!(t.contains("= and") && t.contains("xor"), "{t}");
+    }
+}
