@@ -7,14 +7,17 @@ use sass::form::SlotName;
 use sass::inst::{Operand, Value as V};
 use sass::reg::{File, Reg};
 
+/// How many operations are looked through for constant words.
+const KNOWN_DEPTH: u32 = 4;
+
 /// Where a word of a value comes from.
 enum Part {
     /// It is the low word of this value.
     Low(Value),
     /// It is the high word of this value.
     High(Value),
-    /// Nothing.
-    Zero,
+    /// These bits.
+    Known(u32),
     /// A register of its own.
     Own,
 }
@@ -41,7 +44,8 @@ impl Sel<'_> {
             None => match self.part(v, false) {
                 Part::Low(x) => self.lo(x),
                 Part::High(x) => self.hi(x),
-                _ => {
+                Part::Known(bits) => immediate(bits),
+                Part::Own => {
                     let r = self.regs_of(v);
                     Operand::reg(self.m.reg(r.lo))
                 }
@@ -56,7 +60,7 @@ impl Sel<'_> {
             None => match self.part(v, true) {
                 Part::Low(x) => self.lo(x),
                 Part::High(x) => self.hi(x),
-                Part::Zero => ZERO,
+                Part::Known(bits) => immediate(bits),
                 Part::Own => match self.regs_of(v).hi {
                     Some(h) => Operand::reg(self.m.reg(h)),
                     None => ZERO,
@@ -74,9 +78,43 @@ impl Sel<'_> {
             (I::Hi, Some(Ty::B64), Ty::B32) => Part::High(inst.args[0]),
             (I::Pack, Some(Ty::B32), Ty::B64) => Part::Low(inst.args[high as usize]),
             (I::Zext, Some(Ty::B32), Ty::B64) if !high => Part::Low(inst.args[0]),
-            (I::Zext, Some(Ty::B32 | Ty::B16), Ty::B64) if high => Part::Zero,
+            (I::Zext, Some(Ty::B32 | Ty::B16), Ty::B64) if high => Part::Known(0),
             (I::Sext, Some(Ty::B32), Ty::B64) if !high => Part::Low(inst.args[0]),
+            (I::And | I::Or | I::Xor, Some(Ty::B64), Ty::B64) => {
+                let (a, b) = (inst.args[0], inst.args[1]);
+                let neutral = if inst.op == I::And { u32::MAX } else { 0 };
+                let same = |x: Value| if high { Part::High(x) } else { Part::Low(x) };
+                match (self.known_word(v, high, KNOWN_DEPTH), self.known_word(a, high, 2), self.known_word(b, high, 2))
+                {
+                    (Some(bits), _, _) => Part::Known(bits),
+                    (_, Some(k), _) if k == neutral => same(b),
+                    (_, _, Some(k)) if k == neutral => same(a),
+                    _ => Part::Own,
+                }
+            }
             _ => Part::Own,
+        }
+    }
+
+    /// The bits of a word of a 64-bit value, where they follow from constants no deeper than `depth` operations.
+    fn known_word(&self, v: Value, high: bool, depth: u32) -> Option<u32> {
+        if let Some(bits) = self.constant(v) {
+            return Some(if high { (bits >> 32) as u32 } else { bits as u32 });
+        }
+        let inst = self.f.def_inst(v).filter(|_| depth > 0)?;
+        let word = |n: usize| self.known_word(inst.args[n], high, depth - 1);
+        let amount = || self.constant(inst.args[1]);
+        match inst.op {
+            I::Zext if high && self.f.ty(inst.args[0]) < Ty::B64 => Some(0),
+            I::And => match (word(0), word(1)) {
+                (Some(0), _) | (_, Some(0)) => Some(0),
+                (a, b) => Some(a? & b?),
+            },
+            I::Or => Some(word(0)? | word(1)?),
+            I::Xor => Some(word(0)? ^ word(1)?),
+            I::Shr if high && !inst.attr.signed && amount()? >= 32 => Some(0),
+            I::Shl if !high && amount()? >= 32 => Some(0),
+            _ => None,
         }
     }
 

@@ -3,6 +3,7 @@
 pub mod branches;
 pub mod control;
 pub mod copies;
+pub mod order;
 pub mod postpass;
 pub mod prepass;
 pub mod sink;

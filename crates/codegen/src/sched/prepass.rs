@@ -2,9 +2,10 @@
 //!
 //! Needs SSA form, keeps it; works inside blocks, between control-flow instructions. Forward, cycle by cycle, the
 //! instruction with the longest way to the end first; once as many values are alive as the function may have, the oldest
-//! instruction instead, ready or not, which leads back to the order of selection and its pressure. Below 64 registers a
-//! function may take some more than that order needs; above, no more than it needs. n log n.
+//! instruction instead, ready or not, which leads back to the order of [`super::order`] and its pressure. Below 32 registers
+//! a function may take some more than that order needs; above, no more than it needs. n log n.
 
+use super::order::{Orderer, Steps};
 use super::postpass::{Graph, MemoryOrder, memory, planned};
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
@@ -16,10 +17,11 @@ use sass::reg::File;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Values above which a function takes no more registers than it must: threads of a full SM have 64 each at 1024 threads.
+/// Values above which a function takes no more registers than it must: with 32 registers a thread, two of them not to be given
+/// away, an SM holds as many threads as it may.
 const FREELY: u32 = 30;
 /// How many more values may be alive than in the order of selection.
-const MORE: u32 = 16;
+const MORE: u32 = 8;
 const NONE: u32 = u32::MAX;
 
 /// What is known of the values.
@@ -31,12 +33,24 @@ struct Values {
     /// General registers and predicates alive.
     live: [u32; 4],
     limit: [u32; 4],
+    /// Of parameters that are stepped in the block at hand: which step; of what steps them, too.
+    step_from: Vec<u32>,
+    step_to: Vec<u32>,
+    /// Reads of each of those parameters in the part at hand.
+    step_reads: Vec<Vec<u32>>,
 }
 
 /// Schedules every block of `f`.
 pub fn run(f: &mut Func, sm: u16) {
     let cfg = f.cfg();
     let live = Liveness::new(f, &cfg);
+    let mut orderer = Orderer::new(f.vregs.len());
+    let mut steps: Vec<Steps> = vec![Steps::new(); f.blocks.len()];
+    for &b in &cfg.rpo {
+        let mut insts = std::mem::take(&mut f.blocks[b as usize].insts);
+        steps[b as usize] = orderer.run(f, b as usize, &live, &mut insts);
+        f.blocks[b as usize].insts = insts;
+    }
     let need = regalloc::pressure(f, &cfg, &live);
     let banks = Banks { gprs: f.max_gprs, uniform: 61 };
     let gprs = (need.max[0] + MORE).min(FREELY.max(need.max[0])).min(banks.count(File::Gpr).saturating_sub(6));
@@ -45,9 +59,22 @@ pub fn run(f: &mut Func, sm: u16) {
         def: vec![(NONE, 0); f.vregs.len()],
         live: [0; 4],
         limit: [gprs, 40, 5, 5],
+        step_from: vec![NONE; f.vregs.len()],
+        step_to: vec![NONE; f.vregs.len()],
+        step_reads: Vec::new(),
     };
     for &b in &cfg.rpo {
+        let list = &steps[b as usize];
+        for (k, &(p, d)) in list.iter().enumerate() {
+            values.step_from[p.index()] = k as u32;
+            values.step_to[d.index()] = k as u32;
+        }
+        values.step_reads.resize_with(values.step_reads.len().max(list.len()), Vec::new);
         block(f, b as usize, &live, &mut values, sm);
+        for &(p, d) in list {
+            values.step_from[p.index()] = NONE;
+            values.step_to[d.index()] = NONE;
+        }
     }
 }
 
@@ -119,6 +146,17 @@ fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Graph {
     for (i, inst) in part.iter().enumerate() {
         let i = i as u32;
         let def = &values.def;
+        let (step_from, step_to, step_reads) = (&values.step_from, &values.step_to, &mut values.step_reads);
+        f.uses(&inst.op, |v| {
+            if step_from[v.index()] != NONE {
+                step_reads[step_from[v.index()] as usize].push(i);
+            }
+        });
+        f.defs(&inst.op, |v| {
+            if step_to[v.index()] != NONE {
+                step_reads[step_to[v.index()] as usize].drain(..).for_each(|before| g.edge(before, i, 1));
+            }
+        });
         let mut read = |v: Vreg, s: Option<(&Sass, Option<u8>)>| {
             let (w, slot) = def[v.index()];
             if w == NONE {
@@ -152,6 +190,7 @@ fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Graph {
             }
         }
     }
+    values.step_reads.iter_mut().for_each(Vec::clear);
     for inst in part {
         f.defs(&inst.op, |v| values.def[v.index()] = (NONE, 0));
     }

@@ -1,0 +1,178 @@
+//! The order that [`super::prepass`] begins with: values are made where they are first read, and a loop's counters are
+//! stepped after their last read.
+//!
+//! An instruction without side effects moves down to the first instruction that reads its result, if what it reads lives
+//! that long anyway, or is one value: such moves make the pressure smaller, as PTX often computes whole lists of constants
+//! and addresses ahead. A value that becomes a block parameter over the edge at the end of the block, computed from that
+//! parameter, moves behind the last read of the parameter, so that both can have one register. n log n.
+
+use crate::mir::liveness::Liveness;
+use crate::mir::{Func, Inst, Op, Vreg};
+use sass::inst::Inst as Sass;
+use sass::latency::Class;
+use smallvec::SmallVec;
+
+const NONE: u32 = u32::MAX;
+
+/// What the order was made for: pairs of a parameter and what steps it, for edges of the graph.
+pub type Steps = Vec<(Vreg, Vreg)>;
+
+/// Scratch memory over the values of a function.
+pub struct Orderer {
+    /// Place of the first and last read in the block at hand.
+    first: Vec<(u32, u8, u32)>,
+    last: Vec<(u32, u8, u32)>,
+    seen: Vec<u32>,
+}
+
+const END: (u32, u8, u32) = (u32::MAX, 0, 0);
+
+impl Orderer {
+    /// For `n` values.
+    pub fn new(n: usize) -> Orderer {
+        Orderer { first: vec![END; n], last: vec![(0, 0, 0); n], seen: vec![NONE; n] }
+    }
+
+    fn touch(&mut self, v: Vreg, b: u32) {
+        if self.seen[v.index()] != b {
+            self.seen[v.index()] = b;
+            self.first[v.index()] = END;
+            self.last[v.index()] = (0, 0, 0);
+        }
+    }
+
+    fn read(&mut self, v: Vreg, b: u32, key: (u32, u8, u32)) {
+        self.touch(v, b);
+        self.first[v.index()] = self.first[v.index()].min(key);
+        self.last[v.index()] = self.last[v.index()].max(key);
+    }
+
+    /// Orders the instructions of block `b` anew; `insts` are its instructions. Gives the steps found.
+    pub fn run(&mut self, f: &Func, b: usize, live: &Liveness, insts: &mut Vec<Inst>) -> Steps {
+        let n = insts.len() as u32;
+        let block = b as u32;
+        if n < 3 {
+            return Steps::new();
+        }
+        let term = &f.blocks[b].term;
+        for &v in &live.live_out[b] {
+            self.read(v, block, END);
+        }
+        f.term_uses(term, |v| self.read(v, block, (n, 0, 0)));
+        let mut steps = Steps::new();
+        let mut stepped: Vec<(Vreg, Vreg)> = Vec::new();
+        for e in term.edges() {
+            let params = &f.blocks[e.block.0 as usize].params;
+            for (&p, &a) in params.iter().zip(&e.args) {
+                self.read(a, block, (n, 0, 0));
+                stepped.push((a, p));
+            }
+        }
+        stepped.sort_unstable();
+        let mut keys: Vec<(u32, u8, u32)> = (0..n).map(|i| (i, 0, i)).collect();
+        let mut moved = false;
+        let mut defs: SmallVec<[Vreg; 4]> = SmallVec::new();
+        let mut uses: SmallVec<[Vreg; 8]> = SmallVec::new();
+        for i in (0..n).rev() {
+            let op = &insts[i as usize].op;
+            defs.clear();
+            uses.clear();
+            f.defs(op, |v| defs.push(v));
+            f.uses(op, |v| uses.push(v));
+            let mut key = (i, 0, i);
+            if let Op::Sass(s) = op
+                && movable(s)
+                && defs.iter().all(|d| self.seen[d.index()] == block)
+            {
+                let first = defs.iter().map(|d| self.first[d.index()]).min().unwrap_or((i, 0, i));
+                let steps_of = |a: Vreg| {
+                    let from = stepped.partition_point(|s| s.0 < a);
+                    stepped[from..].iter().take_while(move |s| s.0 == a).map(|s| s.1)
+                };
+                let param = defs.first().and_then(|&d| steps_of(d).find(|p| uses.contains(p)).map(|p| (p, d)));
+                if let Some((p, d)) = param {
+                    self.touch(p, block);
+                    let last = self.last[p.index()];
+                    if last < first && last.0 < n && last > key {
+                        key = (last.0, last.1.saturating_add(1), i);
+                        moved = true;
+                    }
+                    if last < first && last.0 < n {
+                        steps.push((p, d));
+                    }
+                } else if first > (i, 0, i) && first != END && first.0 < n {
+                    // One value less, or this one instead of the one value that it is computed from: others computed from
+                    // that may then move, too.
+                    let lasts = |v: &Vreg| self.seen[v.index()] == block && self.last[v.index()] >= first;
+                    if uses.iter().all(lasts) || uses.len() <= defs.len() {
+                        // Before its reader: the same place, told apart by age.
+                        key = (first.0, first.1, i);
+                        moved |= first.0 != i;
+                    }
+                }
+            }
+            keys[i as usize] = key;
+            uses.iter().for_each(|&v| self.read(v, block, key));
+        }
+        if moved {
+            let mut list: Vec<((u32, u8, u32), Inst)> = keys.into_iter().zip(insts.drain(..)).collect();
+            list.sort_by_key(|x| x.0);
+            insts.extend(list.into_iter().map(|x| x.1));
+        }
+        steps
+    }
+}
+
+/// Writes virtual registers only, and nothing else happens.
+fn movable(s: &Sass) -> bool {
+    let form = s.form();
+    let e = form.effects;
+    let class = matches!(
+        form.class,
+        Class::Alu | Class::Fma | Class::FmaInt | Class::FmaWide | Class::Half | Class::Const | Class::Double
+    );
+    let mut physical = false;
+    crate::mir::operands::sass_defs(s, |p| physical |= !p.reg.is_virtual() && !p.reg.is_const());
+    crate::mir::operands::sass_uses(s, |p| physical |= !p.reg.is_virtual() && !p.reg.is_const());
+    let reads = e.load && form.class != Class::Const;
+    class && !physical && !e.flow && !e.sync && !e.cross_lane && !reads && !e.store
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::text;
+
+    fn after(body: &str) -> (Func, Steps) {
+        let head = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\n";
+        let mut f = text::parse(&format!("{head}{body}}}\n")).unwrap().remove(0);
+        let live = Liveness::new(&f, &f.cfg());
+        let last = f.blocks.len() - 2;
+        let mut insts = std::mem::take(&mut f.blocks[last].insts);
+        let steps = Orderer::new(f.vregs.len()).run(&f, last, &live, &mut insts);
+        f.blocks[last].insts = insts;
+        (f, steps)
+    }
+
+    fn names(f: &Func, b: usize) -> Vec<&'static str> {
+        let name = |i: &Inst| if let Op::Sass(s) = &i.op { s.form().mnemonic } else { "" };
+        f.blocks[b].insts.iter().map(name).collect()
+    }
+
+    #[test]
+    fn constants_stand_before_their_reader() {
+        let (f, _) = after(
+            "blk0(): depth=0\n    MOV_I Rd=%r0 Rb=5\n    S2R Rd=%r1 Sr=0x21\n    IADD3_RRR Rd=%r2 Ra=%r1 Rb=%r1 Rc=RZ\n    IADD3_RRR Rd=%r3 Ra=%r2 Rb=%r0 Rc=RZ\n    STG.Size=4 Ra=RZ Rb=%r3 URc=UR4\n    br blk1()\nblk1(): depth=0\n    exit\n",
+        );
+        assert_eq!(names(&f, 0), ["S2R", "IADD3", "MOV", "IADD3", "STG"]);
+    }
+
+    #[test]
+    fn counters_step_behind_their_last_read() {
+        let (f, steps) = after(
+            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    br blk1(%r0)\nblk1(%r1): depth=1\n    IADD3_RRR Rd=%r2 Ra=%r1 Rb=%r0 Rc=RZ\n    STG.Size=4 Ra=RZ Rb=%r1 URc=UR4\n    ISETP_RR Pu=%p3 Ra=%r2 Rb=RZ\n    brif %p3, blk1(%r2), blk2()\nblk2(): depth=0\n    exit\n",
+        );
+        assert_eq!(names(&f, 1), ["STG", "IADD3", "ISETP"]);
+        assert_eq!(steps.len(), 1);
+    }
+}
