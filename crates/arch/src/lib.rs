@@ -1,13 +1,15 @@
-//! SM targets, their families, the PTX versions that know them, their limits, and the words of constant bank 0.
+//! SM targets, their families, the PTX versions that know them, their limits, the conventions of their files, and the words of constant bank 0.
 //!
 //! Pure data; nothing here depends on another crate.
 #![deny(missing_docs)]
 
 mod bank0;
+mod files;
 mod limits;
 mod target;
 
 pub use bank0::{Bank0, bank0};
+pub use files::{Files, files};
 pub use limits::{Limits, limits};
 pub use target::{GpuKind, GpuName, PTX_VERSIONS, TARGETS, Target, Variant, gpu_names, is_ptx_version};
 

@@ -162,7 +162,7 @@ fn sections(a: &File, s: &Section, b: &File, t: &Section, name: &str, say: &mut 
         return;
     }
     let code = name.starts_with(".text.");
-    if code && a.elf.sm() < FIRST_WITHOUT_REGISTERS {
+    if code && arch::files(a.elf.sm()).registers_in_header {
         field("registers", s.info as u64 >> 24, t.info as u64 >> 24);
     }
     match s.kind {
@@ -180,9 +180,6 @@ fn sections(a: &File, s: &Section, b: &File, t: &Section, name: &str, say: &mut 
         _ => {}
     }
 }
-
-/// Before it, headers of sections of code hold the number of registers.
-const FIRST_WITHOUT_REGISTERS: u16 = 90;
 
 fn relocs(f: &File, s: &Section) -> Vec<String> {
     let line =

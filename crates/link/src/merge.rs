@@ -2,30 +2,24 @@
 //! each with its section of code, then its other symbols, each of which makes the section that it lies in, then what sections
 //! are left. The order was read off files that nvlink 13.5 wrote.
 
+mod attributes;
+mod variables;
+
 use crate::fatal;
 use crate::object::{Role, role};
-use crate::world::{
-    Function, Local, Map, NONE, Part, Place, Section, SectionId, SharedVariable, Symbol, SymbolId, World,
-};
-use cubin::attr::{self, Value};
+use crate::world::{Function, Local, Map, NONE, Part, Place, SectionId, Symbol, SymbolId, World};
 use cubin::elf::SHT_NOBITS;
 use cubin::view::SymbolView;
 use diag::{Diagnostic, Severity};
 use std::borrow::Cow;
 
-/// `st_shndx` of common variables.
-const COMMON: u16 = 0xfff2;
 /// `st_type`.
 const FUNC: u8 = 2;
 const SECTION: u8 = 3;
-/// Bits of `st_other`: an entry, a managed variable, the memory.
+/// Bits of `st_other`: an entry.
 const ENTRY: u8 = 0x10;
 /// One address on all GPUs.
 const UNIFIED: u8 = 4;
-const VISIBILITY: u8 = 3;
-const INTERNAL: u8 = 1;
-const SPACE: u8 = 0xe0;
-const SHARED_SPACE: u8 = 0x40;
 
 /// Merges all inputs.
 pub(crate) fn merge(world: &mut World) -> Result<(), Vec<Diagnostic>> {
@@ -39,7 +33,7 @@ pub(crate) fn merge(world: &mut World) -> Result<(), Vec<Diagnostic>> {
             return Err(errors);
         }
     }
-    place_common(world);
+    variables::place_common(world);
     Ok(())
 }
 
@@ -63,17 +57,17 @@ fn merge_object(world: &mut World, object: u32, errors: &mut Vec<Diagnostic>) ->
             alias(world, object, i);
         }
     }
-    let text_info = info_sections(world, object);
+    let text_info = attributes::info_sections(world, object);
     for i in 1..symbols {
         let s = world.objects[object as usize].symbols[i];
         if s.kind != FUNC && s.kind != SECTION {
-            merge_variable(world, object, i, &s, errors);
+            variables::merge_variable(world, object, i, &s, errors);
         }
     }
     for i in 1..sections {
         merge_section(world, object, i)?;
     }
-    attributes(world, object, &text_info)
+    attributes::read(world, object, &text_info)
 }
 
 /// The symbol of a name that others see, made where it is new.
@@ -231,23 +225,7 @@ fn new_section<'a>(
     kind: u32,
     flags: u64,
 ) -> SectionId {
-    let id = world.sections.len() as u32;
-    world.sections.push(Section {
-        name: name.into(),
-        class,
-        kind,
-        flags,
-        align: 1,
-        entsize: 0,
-        size: 0,
-        parts: Vec::new(),
-        owner: NONE,
-        function: NONE,
-        dead: false,
-        symbol: 0,
-        index: 0,
-        offset: 0,
-    });
+    let id = world.make_section(name, class, kind, flags);
     world.locals.push(Local::Section(id));
     id
 }
@@ -327,188 +305,6 @@ fn debug_shared(world: &mut World) -> SectionId {
     world.debug_shared
 }
 
-fn merge_variable<'a>(world: &mut World<'a>, object: u32, i: usize, s: &SymbolView<'a>, errors: &mut Vec<Diagnostic>) {
-    let section = s.shndx as usize;
-    let sections = &world.objects[object as usize].view.sections;
-    let shared = s.other & SPACE == SHARED_SPACE && s.kind == 13;
-    let defined = section != 0 && section < sections.len();
-    // Where this definition lies. A losing one keeps its bytes.
-    let place = if !defined || shared { (NONE, 0) } else { data_section(world, object, section) };
-    let mut definition = Place::Undefined;
-    if s.shndx == COMMON {
-        definition = Place::Common;
-    } else if defined && !shared && place.0 != NONE {
-        definition = Place::Section(place.0);
-    }
-    if s.bind == 0 {
-        let id = add_symbol(world, object, s);
-        world.maps[object as usize].symbols[i] = id;
-        world.symbols[id as usize].place = definition;
-        world.symbols[id as usize].value = place.1.wrapping_add(s.value);
-        if shared {
-            add_shared(world, object, id, s);
-        } else if s.other & VISIBILITY == INTERNAL || definition == Place::Undefined {
-            world.symbols[id as usize].hidden = true;
-        } else {
-            world.locals.push(Local::Symbol(id));
-        }
-        return;
-    }
-    let (id, new) = global(world, object, s);
-    world.maps[object as usize].symbols[i] = id;
-    let old = world.symbol(id).clone();
-    let is_definition = defined || s.shndx == COMMON;
-    if shared {
-        let empty = matches!(old.place, Place::Undefined);
-        let dynamic = matches!(old.place, Place::Shared(v) if world.shared[v as usize].dynamic);
-        if new || empty || dynamic && is_definition {
-            if !new {
-                let x = &mut world.symbols[id as usize];
-                (x.size, x.bind, x.object) = (s.size.max(old.size), s.bind, object);
-            }
-            add_shared(world, object, id, s);
-        } else if is_definition && old.bind == 1 && s.bind == 1 && world.shared_defined(id) {
-            errors.push(duplicate(world, s.name, object, old.object));
-        } else if is_definition && !world.shared_defined(id) {
-            add_shared(world, object, id, s);
-        } else if s.size != 0 && old.size != 0 && s.size != old.size {
-            errors.push(size_differs(world, s.name, object, old.object));
-        } else if s.size == 0
-            && s.shndx == 0
-            && let Place::Shared(v) = old.place
-        {
-            // Extern arrays ask for the largest alignment that one of them needs.
-            let v = &mut world.shared[v as usize];
-            v.align = v.align.max(s.value.max(1));
-        }
-        return;
-    }
-    if !is_definition {
-        if !new && old.place != Place::Undefined && s.size != 0 && old.size != s.size && old.kind != FUNC {
-            errors.push(size_differs(world, s.name, object, old.object));
-        }
-        return;
-    }
-    let x = |world: &mut World<'a>| {
-        let x = &mut world.symbols[id as usize];
-        (x.place, x.bind, x.kind, x.other, x.object) = (definition, s.bind, s.kind, s.other, object);
-        (x.value, x.size) = (place.1.wrapping_add(s.value), s.size);
-        if definition == Place::Common {
-            x.value = s.value;
-        }
-    };
-    match old.place {
-        Place::Undefined => {
-            if !new && old.size != 0 && old.size != s.size && old.kind != FUNC {
-                errors.push(size_differs(world, s.name, object, old.object));
-            }
-            x(world);
-        }
-        Place::Common if definition == Place::Common => {
-            if s.size > old.size {
-                let keep = old.value;
-                x(world);
-                // The alignment of the first one stays, as the vendor has it, unless this one needs more.
-                world.symbols[id as usize].value = keep.max(s.value);
-            }
-        }
-        Place::Common => {
-            if s.size < old.size {
-                errors.push(common_is_larger(world, s.name, old.object));
-            }
-            x(world);
-        }
-        _ if definition == Place::Common => {
-            if s.size > old.size {
-                errors.push(common_is_larger(world, s.name, object));
-            }
-        }
-        _ if old.bind == 1 && s.bind == 1 => errors.push(duplicate(world, s.name, object, old.object)),
-        _ if old.bind != 1 && s.bind == 1 => x(world),
-        _ => {
-            if s.size != old.size && old.kind != FUNC {
-                errors.push(size_differs(world, s.name, object, old.object));
-            }
-        }
-    }
-}
-
-fn size_differs(world: &World, name: &str, object: u32, first: u32) -> Diagnostic {
-    let (file, first) = (world.file(object), world.file(first));
-    Diagnostic::error(format!("Size doesn't match for '{name}' in '{file}', first specified in '{first}'"))
-}
-
-fn common_is_larger(world: &World, name: &str, object: u32) -> Diagnostic {
-    let file = world.file(object);
-    Diagnostic::error(format!("Common symbol '{name}' in file '{file}' has larger size than initialization"))
-}
-
-fn add_shared(world: &mut World, object: u32, id: SymbolId, s: &SymbolView) {
-    let section = s.shndx as usize;
-    let sections = &world.objects[object as usize].view.sections;
-    let mut entry = NONE;
-    if section != 0 && section < sections.len() {
-        let (section, align) = (sections[section], sections[section].align);
-        if role(section.kind, section.name) == Role::Shared {
-            let text = section.info as usize;
-            let map = &world.maps[object as usize];
-            let lost = map.lost.get(text) == Some(&true);
-            let out = map.sections.get(text).map_or(NONE, |m| m.0);
-            if !lost && out != NONE {
-                entry = world.sections[out as usize].function;
-                let own = world.functions[entry as usize].shared;
-                if own != NONE {
-                    let own = world.section(own);
-                    own.align = own.align.max(align);
-                }
-            }
-        } else {
-            let id = debug_shared(world);
-            world.section(id).align = world.sections[id as usize].align.max(align);
-        }
-    } else {
-        let id = debug_shared(world);
-        world.section(id).align = world.sections[id as usize].align.max(s.value);
-    }
-    let dynamic = section == 0 && s.size == 0;
-    let variable = SharedVariable { align: s.value.max(1), size: s.size, entry, dynamic };
-    match world.symbol(id).place {
-        Place::Shared(v) => world.shared[v as usize] = variable,
-        _ => {
-            let v = world.shared.len() as u32;
-            // An extern array of known size is defined elsewhere.
-            if section == 0 && !dynamic {
-                return;
-            }
-            world.shared.push(variable);
-            world.symbols[id as usize].place = Place::Shared(v);
-        }
-    }
-    world.symbols[id as usize].size = s.size;
-}
-
-impl World<'_> {
-    fn shared_defined(&self, id: SymbolId) -> bool {
-        matches!(self.symbol(id).place, Place::Shared(v) if !self.shared[v as usize].dynamic)
-    }
-}
-
-/// For each section of code of an input, the section of its attributes (0 for none), in the output's order: entries first.
-fn info_sections(world: &World, object: u32) -> Vec<(usize, usize)> {
-    let o = &world.objects[object as usize];
-    let map = &world.maps[object as usize];
-    let mut found = Vec::new();
-    for (i, s) in o.view.sections.iter().enumerate() {
-        let text = s.info as usize;
-        if role(s.kind, s.name) == Role::Info && text < o.view.sections.len() && map.sections[text].0 != NONE {
-            found.push((text, i));
-        }
-    }
-    let entry = |text: usize| o.symbols.get(o.heads[text] as usize).is_some_and(|s| s.other & ENTRY != 0);
-    found.sort_by_key(|&(text, _)| !entry(text));
-    found
-}
-
 fn merge_section(world: &mut World, object: u32, i: usize) -> Result<(), Vec<Diagnostic>> {
     let o = &world.objects[object as usize];
     let s = o.view.sections[i];
@@ -534,7 +330,7 @@ fn merge_section(world: &mut World, object: u32, i: usize) -> Result<(), Vec<Dia
         Role::Note if s.name == ".note.nv.cuinfo" => {
             world.cuinfo.get_or_insert((s.data, s.flags));
         }
-        Role::Compat => merge_compat(world, s.data).map_err(|d| wrong(d.message))?,
+        Role::Compat => attributes::merge_compat(world, s.data).map_err(|d| wrong(d.message))?,
         Role::Reloc => {
             let target = s.info as usize;
             let (place, _) = data_section_of(world, object, target);
@@ -577,107 +373,5 @@ fn data_section_of(world: &mut World, object: u32, section: usize) -> (SectionId
     match role(s.kind, s.name) {
         Role::Global | Role::GlobalInit | Role::Constant(_) => data_section(world, object, section),
         _ => place,
-    }
-}
-
-/// The needs of all inputs: of each number the larger one. The target of the first stays.
-fn merge_compat(world: &mut World, data: &[u8]) -> Result<(), Diagnostic> {
-    const CLASS_AND_COPIES: [u8; 2] = [2, 3];
-    let Some(old) = &world.compat else {
-        attr::read(data)?;
-        world.compat = Some(data.to_vec());
-        return Ok(());
-    };
-    if old == data {
-        return Ok(());
-    }
-    let mut list = attr::read(old)?;
-    for a in attr::read(data)? {
-        match list.iter_mut().find(|o| o.code == a.code) {
-            None => list.push(a),
-            Some(o) if CLASS_AND_COPIES.contains(&a.code) && a.to_words() > o.to_words() => *o = a,
-            Some(_) => {}
-        }
-    }
-    world.compat = Some(attr::write(&list));
-    Ok(())
-}
-
-/// What the attributes say of functions.
-fn attributes(world: &mut World, object: u32, sections: &[(usize, usize)]) -> Result<(), Vec<Diagnostic>> {
-    let o = &world.objects[object as usize];
-    let wrong = |d: Diagnostic| fatal(format!("Input file '{}' is damaged: {}", o.name, d.message));
-    let mut of_function = Vec::new();
-    for &(text, info) in sections {
-        let section = world.maps[object as usize].sections[text].0;
-        let f = world.sections[section as usize].function;
-        if f == NONE || world.functions[f as usize].object != object {
-            continue;
-        }
-        let data = o.view.sections[info].data;
-        let (mut barriers, mut limit, mut externs) = (0, 0, Vec::new());
-        for a in attr::read(data).map_err(wrong)? {
-            match (a.code, &a.value) {
-                (attr::NUM_BARRIERS, Value::Byte(n, _)) => barriers = *n as u32,
-                (attr::MAXREG_COUNT, Value::Half(n)) => limit = *n as u32,
-                (attr::EXTERNS, _) => {
-                    let map = &world.maps[object as usize].symbols;
-                    let known = a.to_words().into_iter().filter_map(|s| map.get(s as usize).copied());
-                    externs.extend(known.filter(|&s| s != NONE));
-                }
-                _ => {}
-            }
-        }
-        of_function.push((f, data, barriers, limit, externs));
-    }
-    let mut counts = Vec::new();
-    if let Some(s) = o.view.sections.iter().find(|s| role(s.kind, s.name) == Role::ModuleInfo) {
-        for a in attr::read(s.data).map_err(wrong)? {
-            let words = a.to_words();
-            if let ([symbol, n, ..], attr::REGCOUNT | attr::FRAME_SIZE) = (words.as_slice(), a.code) {
-                if *symbol as usize >= o.symbols.len() {
-                    let m = format!("an attribute names symbol {symbol}, which is not there");
-                    return Err(wrong(Diagnostic::error(m)));
-                }
-                counts.push((a.code, *symbol, *n));
-            }
-        }
-        let data = s.data;
-        world.module_info.push((object, data));
-    }
-    for (f, data, barriers, limit, externs) in of_function {
-        let function = &mut world.functions[f as usize];
-        (function.info, function.has_info, function.barriers, function.max_registers) = (data, true, barriers, limit);
-        function.externs = externs;
-        world.info_order.push(f);
-    }
-    for (code, symbol, n) in counts {
-        let id = world.maps[object as usize].symbols[symbol as usize];
-        if id == NONE || world.symbol(id).object != object {
-            continue;
-        }
-        if let Some(f) = world.called(id) {
-            let function = &mut world.functions[f as usize];
-            match code {
-                attr::REGCOUNT => function.registers = n,
-                _ => function.frame = n,
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Common variables get memory behind all others.
-fn place_common(world: &mut World) {
-    let common: Vec<u32> = world.globals.iter().copied().filter(|&g| world.symbol(g).place == Place::Common).collect();
-    for id in common {
-        let section = joined(world, ".nv.global", 17, SHT_NOBITS, 3);
-        let (align, size) = (world.symbol(id).value.max(1), world.symbol(id).size);
-        let align = if align.is_power_of_two() { align } else { 1 };
-        let out = world.section(section);
-        let at = out.size.next_multiple_of(align);
-        (out.size, out.align) = (at.saturating_add(size), out.align.max(align));
-        let symbol = &mut world.symbols[id as usize];
-        (symbol.place, symbol.value) = (Place::Section(section), at);
     }
 }

@@ -117,8 +117,11 @@ impl<'a> Object<'a> {
             let m = format!("Input file '{}' newer than toolkit ({n} vs {})", self.name, options.tool.toolkit);
             return Err(fatal(m));
         }
-        if own.sm >= 90 && toolkit.is_none_or(|n| n < 120) {
-            return Err(fatal(format!("Input file '{}' must be recompiled with toolkit >= Cuda 12.0", self.name)));
+        let first = arch::files(own.sm).first_toolkit;
+        if first > 0 && toolkit.is_none_or(|n| n < first) {
+            let (major, minor) = (first / 10, first % 10);
+            let m = format!("Input file '{}' must be recompiled with toolkit >= Cuda {major}.{minor}", self.name);
+            return Err(fatal(m));
         }
         Ok(())
     }

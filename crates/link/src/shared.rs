@@ -110,8 +110,7 @@ fn dynamic(graph: &Graph, users: &[Vec<u32>], places: &mut Places) {
 fn sections(world: &mut World, graph: &Graph, entries: &[u32], places: &Places) -> Result<(), Vec<Diagnostic>> {
     let sm = world.options.target.sm;
     let limit = arch::limits(sm).map_or(0xc000, |l| l.shared_static_per_cta) as u64;
-    // From sm_90 on the system has the first bytes.
-    let reserved = if sm >= FIRST_WITH_RESERVED { RESERVED } else { 0 };
+    let reserved = arch::files(sm).reserved_shared as u64;
     let common_align = match world.debug_shared {
         NONE => 1,
         s => world.sections[s as usize].align,
@@ -137,7 +136,3 @@ fn sections(world: &mut World, graph: &Graph, entries: &[u32], places: &Places) 
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
-
-/// The first SM on which the system has bytes of shared memory in front of an entry's, and how many.
-const FIRST_WITH_RESERVED: u16 = 90;
-const RESERVED: u64 = 0x400;

@@ -199,6 +199,27 @@ impl<'a> World<'a> {
         &self.symbols[id as usize]
     }
 
+    /// A new section, empty and aligned to one byte.
+    pub fn make_section(&mut self, name: impl Into<Cow<'a, str>>, class: u8, kind: u32, flags: u64) -> SectionId {
+        self.sections.push(Section {
+            name: name.into(),
+            class,
+            kind,
+            flags,
+            align: 1,
+            entsize: 0,
+            size: 0,
+            parts: Vec::new(),
+            owner: NONE,
+            function: NONE,
+            dead: false,
+            symbol: 0,
+            index: 0,
+            offset: 0,
+        });
+        self.sections.len() as u32 - 1
+    }
+
     pub fn section(&mut self, id: SectionId) -> &mut Section<'a> {
         &mut self.sections[id as usize]
     }

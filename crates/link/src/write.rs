@@ -107,23 +107,8 @@ struct Fixed {
 }
 
 fn section(world: &mut World, name: impl Into<String>, class: u8, kind: u32, flags: u64, align: u64) -> SectionId {
-    let id = world.sections.len() as u32;
-    world.sections.push(Section {
-        name: Cow::Owned(name.into()),
-        class,
-        kind,
-        flags,
-        align,
-        entsize: 0,
-        size: 0,
-        parts: Vec::new(),
-        owner: NONE,
-        function: NONE,
-        dead: false,
-        symbol: 0,
-        index: 0,
-        offset: 0,
-    });
+    let id = world.make_section(name.into(), class, kind, flags);
+    world.section(id).align = align;
     id
 }
 
