@@ -20,6 +20,8 @@ pub const SHT_NOBITS: u32 = 8;
 pub const SHT_REL: u32 = 9;
 /// `sh_type` of `.nv.info`; the vendor's other types count up from here.
 pub const SHT_LOPROC: u32 = 0x7000_0000;
+/// Relocations that the linker has resolved, in the form of [`SHT_RELA`] (`.nv.resolvedrela.*`).
+pub const SHT_RESOLVED: u32 = SHT_LOPROC + 3;
 /// `e_machine` of CUDA.
 pub const EM_CUDA: u16 = 0xbe;
 /// `e_type` of a linkable file.
@@ -432,7 +434,8 @@ impl Section {
     /// The relocations in it; none for other kinds of sections. An incomplete last one is left out.
     pub fn relocs(&self) -> Vec<Reloc> {
         let size = match self.kind {
-            SHT_RELA => 24,
+            // Those that were resolved and are kept all the same.
+            SHT_RELA | SHT_RESOLVED => 24,
             SHT_REL => 16,
             _ => return Vec::new(),
         };

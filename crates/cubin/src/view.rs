@@ -72,6 +72,11 @@ fn slice<'a>(bytes: &'a [u8], offset: u64, size: u64, what: &str) -> Result<&'a 
     Ok(&bytes[offset as usize..end as usize])
 }
 
+/// True for types of sections whose bytes are in the file: variables without a value and shared memory have none.
+pub fn in_file(kind: u32) -> bool {
+    !matches!(kind, 0 | SHT_NOBITS | 0x7000_0007 | 0x7000_000a | 0x7000_0015)
+}
+
 /// The string at `offset` of a table of strings.
 ///
 /// # Errors
@@ -101,9 +106,8 @@ impl<'a> View<'a> {
         let table = slice(bytes, shoff, (count * SECTION) as u64, "the section header table")?;
         let data = |h: &[u8], i: usize| {
             let kind = u32_at(h, 4);
-            let in_file = kind != 0 && kind != SHT_NOBITS && !matches!(kind, 0x7000_0007 | 0x7000_000a | 0x7000_0015);
             let (offset, size) = (u64_at(h, 24), u64_at(h, 32));
-            if in_file { slice(bytes, offset, size, &format!("section {i}")) } else { Ok(&[][..]) }
+            if in_file(kind) { slice(bytes, offset, size, &format!("section {i}")) } else { Ok(&[][..]) }
         };
         let names = match table.chunks_exact(SECTION).nth(u16_at(bytes, 62) as usize) {
             Some(h) => data(h, u16_at(bytes, 62) as usize)?,

@@ -5,7 +5,7 @@
 //! string. What follows is computed over strongly connected components, so the time is linear in the graph.
 
 use crate::object::{Role, role};
-use crate::world::{FunctionId, NONE, Place, SymbolId, World, is_system};
+use crate::world::{FunctionId, NONE, Place, SymbolId, World, is_system, is_unified_table};
 use cubin::view::str_at;
 use diag::{Diagnostic, Severity};
 use rustc_hash::FxHashMap;
@@ -442,7 +442,8 @@ fn uses(world: &mut World, errors: &mut Vec<Diagnostic>) -> Vec<(FunctionId, u32
         // A function that nobody calls may be missing; a variable may not.
         let variable = s.kind == 13 || s.kind == 1;
         let (name, bind) = (s.name, s.bind);
-        let undefined = s.place == Place::Undefined && bind == 1 && variable && !name.starts_with(".nv.");
+        let system = name.starts_with(".nv.") || is_unified_table(name);
+        let undefined = s.place == Place::Undefined && bind == 1 && variable && !system;
         if undefined && !std::mem::replace(&mut said[id as usize], true) {
             missing.push((id, s.object));
         }
@@ -472,7 +473,7 @@ fn check(world: &mut World, graph: &mut Graph, errors: &mut Vec<Diagnostic>) {
             continue;
         }
         let (needs, name) = (graph.needs[f], world.name_of(f as u32));
-        if needs.registers > function.registers {
+        if needs.registers > function.registers && !world.options.relocatable {
             let widest = world.name_of(needs.widest);
             let line = format!("regcount {} for {widest} propagated to entry {name}", needs.registers);
             graph.propagated.push(line);

@@ -2,7 +2,9 @@
 //! of every section and the relocations that are left. Order and offsets in the file do not matter.
 
 use cubin::attr::{self, Attr};
-use cubin::elf::{Elf, SHT_LOPROC, SHT_NOBITS, SHT_REL, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, Section, Symbol};
+use cubin::elf::{
+    Elf, SHT_LOPROC, SHT_NOBITS, SHT_REL, SHT_RELA, SHT_RESOLVED, SHT_STRTAB, SHT_SYMTAB, Section, Symbol,
+};
 use diag::Diagnostic;
 use rustc_hash::FxHashMap;
 use std::fmt;
@@ -166,7 +168,7 @@ fn sections(a: &File, s: &Section, b: &File, t: &Section, name: &str, say: &mut 
         field("registers", s.info as u64 >> 24, t.info as u64 >> 24);
     }
     match s.kind {
-        SHT_REL | SHT_RELA => lists(name, relocs(a, s), relocs(b, t), say),
+        SHT_REL | SHT_RELA | SHT_RESOLVED => lists(name, relocs(a, s), relocs(b, t), say),
         _ if s.kind == SHT_LOPROC || name == ".nv.compat" => lists(name, attributes(a, s), attributes(b, t), say),
         k if k == SHT_LOPROC + 1 || k == SHT_LOPROC + 2 => lists(name, pairs(a, s), pairs(b, t), say),
         _ if s.data != t.data => {

@@ -83,9 +83,7 @@ pub(crate) fn of_function(world: &World, graph: &Graph, f: u32) -> Vec<u8> {
     let needs = &graph.needs[f as usize];
     let exec = !world.options.relocatable;
     let mut list = attr::read(function.info).unwrap_or_default();
-    if exec {
-        list.reverse();
-    }
+    list.reverse();
     let mut out: Vec<Attr> = Vec::with_capacity(list.len() + 1);
     for mut a in list {
         let object = function.object;

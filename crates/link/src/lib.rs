@@ -17,6 +17,7 @@ mod object;
 mod reloc;
 mod shared;
 mod symbols;
+mod texture;
 mod world;
 mod write;
 
@@ -39,6 +40,8 @@ pub struct Options {
     pub relocatable: bool,
     /// Keep resolved relocations as `.nv.resolvedrela.*` (`-preserve-relocs`).
     pub preserve_relocs: bool,
+    /// The output is for debuggers (`-g`): shared variables are listed with their addresses.
+    pub debug: bool,
     /// Leave sections with debug information out.
     pub strip_debug: bool,
     /// Which entries stay.
@@ -49,6 +52,13 @@ pub struct Options {
     pub quiet_stack: bool,
     /// Keep the system's library also where nothing refers to it.
     pub keep_system: bool,
+}
+
+impl Options {
+    /// True if an executable lists its shared variables.
+    fn lists_shared(&self) -> bool {
+        self.debug || self.preserve_relocs
+    }
 }
 
 /// Which entries stay in an executable.
@@ -145,9 +155,6 @@ pub struct Linked {
 /// All that is wrong with symbols of one phase, or the first thing that is wrong with a file. A [`Severity::Fatal`] one is the
 /// last: the vendor's tool ends with exit code 1 then, otherwise with 255.
 pub fn link(inputs: &[Cubin<'_>], options: &Options) -> Result<Linked, Vec<Diagnostic>> {
-    if options.relocatable {
-        return Err(fatal("Relocatable output (-r) is not supported yet"));
-    }
     let mut clock = Clock::default();
     let mut objects = Vec::with_capacity(inputs.len());
     for input in inputs {
@@ -161,14 +168,30 @@ pub fn link(inputs: &[Cubin<'_>], options: &Options) -> Result<Linked, Vec<Diagn
     merge::merge(&mut world)?;
     clock.end("merge");
     let graph = callgraph::resolve(&mut world)?;
-    let places = shared::lay_out(&mut world, &graph)?;
+    let places = match options.relocatable {
+        true => shared::Places::default(),
+        false => shared::lay_out(&mut world, &graph)?,
+    };
+    if options.lists_shared() && !options.relocatable {
+        places.list(&mut world);
+    }
+    let slots = match options.relocatable {
+        true => texture::Slots::default(),
+        false => texture::Slots::lay_out(&mut world),
+    };
     clock.end("layout");
-    let mut linked = write::write(&mut world, &graph, &places, &mut clock)?;
+    let mut linked = write::write(&mut world, &graph, &Addresses { places, slots }, &mut clock)?;
     linked.callgraph = dump::callgraph(&world, &graph);
     linked.propagated = graph.propagated;
     linked.warnings = world.warnings;
     linked.times = clock.times;
     Ok(linked)
+}
+
+/// What layout gives to variables that are no part of a section of an input.
+struct Addresses {
+    places: shared::Places,
+    slots: texture::Slots,
 }
 
 /// The system's library is linked only where another object refers to a function of it.

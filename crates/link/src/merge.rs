@@ -33,7 +33,10 @@ pub(crate) fn merge(world: &mut World) -> Result<(), Vec<Diagnostic>> {
             return Err(errors);
         }
     }
-    variables::place_common(world);
+    // In a file that links again a common variable stays common: another file may have a larger one.
+    if !world.options.relocatable {
+        variables::place_common(world);
+    }
     Ok(())
 }
 
@@ -191,7 +194,7 @@ fn add_function(world: &mut World, object: u32, id: SymbolId, section: usize) {
     let entry = world.symbol(id).other & ENTRY != 0;
     world.section(text).function = number;
     let mut shared = NONE;
-    if entry {
+    if entry && !world.options.relocatable {
         shared = new_section(world, format!(".nv.shared.{}", world.symbol(id).name), 17, SHT_NOBITS, 0x43);
         world.section(shared).owner = text;
         world.section(shared).function = number;
@@ -269,27 +272,39 @@ fn data_section(world: &mut World, object: u32, section: usize) -> (SectionId, u
     }
     let o = &world.objects[object as usize];
     let s = o.view.sections[section];
+    // A file that links again keeps the types of its inputs.
+    let relocatable = world.options.relocatable;
+    let (stored, zero) = if relocatable { (s.kind, s.kind) } else { (1, SHT_NOBITS) };
     match role(s.kind, s.name) {
         Role::Global => {
-            let id = joined(world, ".nv.global", 17, SHT_NOBITS, s.flags);
+            let id = joined(world, ".nv.global", 17, zero, s.flags);
             append(world, object, section, id);
         }
         Role::GlobalInit => {
-            let id = joined(world, ".nv.global.init", 16, 1, s.flags);
+            let id = joined(world, ".nv.global.init", 16, stored, s.flags);
             append(world, object, section, id);
         }
-        // Banks of one function; others are for all.
-        Role::Constant(_) if s.flags & 0x40 != 0 => {
+        // In an executable shared variables are laid out for each entry.
+        Role::DebugShared if relocatable => {
+            let id = joined(world, s.name, 17, s.kind, s.flags);
+            append(world, object, section, id);
+        }
+        // Banks and shared variables of one function; others are for all.
+        Role::Constant(_) | Role::Shared if s.flags & 0x40 != 0 => {
+            let class = if role(s.kind, s.name) == Role::Shared { 17 } else { 13 };
+            if class == 17 && !relocatable {
+                return (NONE, 0);
+            }
             let lost = world.maps[object as usize].lost.get(s.info as usize) == Some(&true);
             let owner = world.maps[object as usize].sections.get(s.info as usize).map_or(NONE, |m| m.0);
             if lost || owner == NONE {
                 return (NONE, 0);
             }
-            let id = add_section(world, object, section, 13, 1);
+            let id = add_section(world, object, section, class, stored);
             world.section(id).owner = owner;
         }
         Role::Constant(_) => {
-            let id = joined(world, s.name, 13, 1, s.flags);
+            let id = joined(world, s.name, 13, stored, s.flags);
             append(world, object, section, id);
         }
         _ => {}
@@ -311,7 +326,7 @@ fn merge_section(world: &mut World, object: u32, i: usize) -> Result<(), Vec<Dia
     let file = o.name;
     let wrong = |what: String| fatal(format!("Input file '{file}' is damaged: {what}"));
     match role(s.kind, s.name) {
-        Role::Global | Role::GlobalInit | Role::Constant(_) => {
+        Role::Global | Role::GlobalInit | Role::Constant(_) | Role::Shared | Role::DebugShared => {
             data_section(world, object, i);
             let place = world.maps[object as usize].sections[i].0;
             if s.name.starts_with(".nv.constant0.") && place != NONE {

@@ -2,16 +2,13 @@
 //! number. Resolved are shared and constant variables, tables of the compiler, slots of textures, and places inside of the
 //! file; what is left are addresses of functions and of global variables.
 
+use crate::Addresses;
 use crate::field::{Field, number};
 use crate::info::renumbered;
-use crate::shared::Places;
+use crate::texture::is_reference;
 use crate::world::{NONE, Place, SectionId, World};
 use cubin::elf::{Reloc, SHT_RELA};
 use diag::Diagnostic;
-
-/// Types of symbols: from references to textures to those to surfaces.
-const TEXTURE: u8 = 10;
-const SURFACE: u8 = 12;
 
 /// A value to write.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +32,7 @@ pub(crate) struct Resolved {
 }
 
 /// Resolves all relocations. Symbols have their numbers.
-pub(crate) fn resolve(world: &World, places: &Places) -> Result<Resolved, Vec<Diagnostic>> {
+pub(crate) fn resolve(world: &World, addresses: &Addresses) -> Result<Resolved, Vec<Diagnostic>> {
     let mut out = Resolved {
         patches: Vec::new(),
         left: vec![Vec::new(); world.sections.len()],
@@ -48,16 +45,21 @@ pub(crate) fn resolve(world: &World, places: &Places) -> Result<Resolved, Vec<Di
         if world.sections[target as usize].dead {
             continue;
         }
-        if let Err(message) = section_relocs(world, places, object, section, id, &mut out) {
+        let done = match world.options.relocatable {
+            true => keep(world, object, section, id, &mut out),
+            false => section_relocs(world, addresses, object, section, id, &mut out),
+        };
+        if let Err(message) = done {
             errors.push(Diagnostic::error(message));
         }
     }
+    addresses.slots.relocate(world, &mut out.left);
     if errors.is_empty() { Ok(out) } else { Err(errors) }
 }
 
 fn section_relocs(
     world: &World,
-    places: &Places,
+    addresses: &Addresses,
     object: u32,
     section: u32,
     id: SectionId,
@@ -68,7 +70,7 @@ fn section_relocs(
     let input = &o.view.sections[section as usize];
     let (target, base) = map.sections[input.info as usize];
     let owner = &world.sections[target as usize];
-    let frame = owner.name == ".debug_frame";
+    let debug = describes_code(&owner.name);
     let rela = input.kind == SHT_RELA;
     for r in input.relocs().rev() {
         let at = base + r.offset;
@@ -87,7 +89,10 @@ fn section_relocs(
             }
             let value = value.wrapping_add(r.addend as u64);
             out.patches.push(Patch { section: target, offset: at, field, value, bank, add: !rela });
-            if world.options.preserve_relocs {
+            let symbol = map.symbols[r.symbol as usize];
+            let dynamic = symbol != NONE
+                && matches!(world.symbol(symbol).place, Place::Shared(v) if world.shared[v as usize].dynamic);
+            if world.options.preserve_relocs && !dynamic {
                 let symbol = renumbered(world, object, r.symbol);
                 out.done[id as usize].push(Reloc { offset: at, kind: r.kind, symbol, addend: r.addend });
             }
@@ -121,7 +126,7 @@ fn section_relocs(
         // The code of this file that the symbol meant is not in the output: nothing may describe it.
         let lost = s.shndx != 0 && map.lost.get(s.shndx as usize) == Some(&true);
         let removed = symbol.hidden && function.is_some();
-        let gone = removed || lost && frame;
+        let gone = removed || lost && debug;
         if matches!(r.kind, number::UNUSED_CLEAR32 | number::UNUSED_CLEAR64) {
             if removed && !lost {
                 let field = Field::of(r.kind).ok_or_else(|| wrong("cannot be resolved"))?;
@@ -140,7 +145,12 @@ fn section_relocs(
         }
         match symbol.place {
             Place::Shared(v) => {
-                let start = places.dynamic.get(&owner.function).copied().unwrap_or(0);
+                let places = &addresses.places;
+                // Debug information names it for no function in particular.
+                let start = match owner.function {
+                    NONE => places.dynamic.values().copied().max().unwrap_or(0),
+                    f => places.dynamic.get(&f).copied().unwrap_or(0),
+                };
                 patch(out, if world.shared[v as usize].dynamic { start } else { places.addresses[v as usize] }, 0)?;
                 continue;
             }
@@ -156,8 +166,11 @@ fn section_relocs(
             }
             _ => {}
         }
-        if matches!(symbol.kind, TEXTURE..=SURFACE) {
-            return Err(wrong("is a texture, sampler or surface reference, which linking does not support yet"));
+        if is_reference(symbol.kind) {
+            let address = addresses.slots.address(symbol_id).ok_or_else(|| wrong("has no word in a constant bank"))?;
+            // Before sm_90 addends count from where a function has its own parameters; the word is at one place for all.
+            patch(out, address.wrapping_sub(r.addend as u64), 0)?;
+            continue;
         }
         if symbol.index == 0 {
             return Err(wrong("names nothing that is in the output"));
@@ -168,6 +181,57 @@ fn section_relocs(
             symbol: symbol.index,
             addend: r.addend,
         });
+    }
+    Ok(())
+}
+
+/// In a file that links again every relocation stays, with its symbol's new number: nothing in it has its last place yet.
+fn keep(world: &World, object: u32, section: u32, id: SectionId, out: &mut Resolved) -> Result<(), String> {
+    let o = &world.objects[object as usize];
+    let map = &world.maps[object as usize];
+    let input = &o.view.sections[section as usize];
+    let (target, base) = map.sections[input.info as usize];
+    let owner = &world.sections[target as usize];
+    let debug = describes_code(&owner.name);
+    let rela = input.kind == SHT_RELA;
+    for r in input.relocs().rev() {
+        let at = base + r.offset;
+        let s = &o.symbols[r.symbol as usize];
+        let wrong = |why: &str| {
+            let (file, name) = (o.name, s.name);
+            format!("relocation 0x{:x} at {}+0x{at:x} against '{name}' in '{file}' {why}", r.kind, owner.name)
+        };
+        let mut addend = r.addend;
+        let symbol = if s.kind == 3 {
+            let (to, offset) = map.sections.get(s.shndx as usize).copied().unwrap_or((NONE, 0));
+            if to == NONE || world.sections[to as usize].dead {
+                continue;
+            }
+            if rela {
+                addend = addend.wrapping_add(offset as i64);
+            } else if offset != 0 {
+                let field = Field::of(r.kind).ok_or_else(|| wrong("cannot be moved"))?;
+                if at + field.width() as u64 > owner.size {
+                    return Err(wrong("lies outside of its section"));
+                }
+                out.patches.push(Patch { section: target, offset: at, field, value: offset, bank: 0, add: true });
+            }
+            world.sections[to as usize].symbol
+        } else {
+            let symbol = map.symbols[r.symbol as usize];
+            // The code of this file that the symbol meant is not in the output: nothing may describe it.
+            if symbol == NONE || debug && s.shndx != 0 && map.lost.get(s.shndx as usize) == Some(&true) {
+                continue;
+            }
+            world.symbol(symbol).index
+        };
+        if r.kind > number::LAST {
+            return Err(wrong("is unknown"));
+        }
+        if symbol == 0 {
+            return Err(wrong("names nothing that is in the output"));
+        }
+        out.left[id as usize].push(Reloc { offset: at, kind: r.kind, symbol, addend });
     }
     Ok(())
 }
@@ -183,6 +247,11 @@ fn not_unified(kind: u32, other: u8) -> u32 {
         return kind - from + to;
     }
     number::UNIFIED.iter().find(|u| u.0 == kind).map_or(kind, |u| u.1)
+}
+
+/// True for sections that say where code is: of code that is left out they may say nothing.
+fn describes_code(name: &str) -> bool {
+    matches!(name, ".debug_frame" | ".debug_line" | ".nv_debug_line_sass")
 }
 
 fn is_bank(name: &str) -> bool {

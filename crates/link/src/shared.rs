@@ -1,16 +1,17 @@
 //! Addresses of shared variables.
 //!
 //! A function has one code for all entries that reach it, so a variable that several entries reach has one address in all of
-//! them. These come first: by falling size each takes the first slot in which no variable is that an entry of its reaches too;
-//! slots lie behind one another. Then each entry's own, by falling alignment and rising size. Dynamic memory begins behind
+//! them. These come first: by falling size (equals in the order that [`halved`] gives) each takes the first slot in which no variable
+//! is that an entry of its reaches too; slots lie behind one another. Then each entry's own, by falling alignment and rising size. Dynamic memory begins behind
 //! all. (Observed: nvlink 13.5 puts them like this.)
 
 use crate::callgraph::Graph;
-use crate::world::{FunctionId, NONE, World};
+use crate::world::{FunctionId, NONE, Place, World};
 use diag::Diagnostic;
 use rustc_hash::FxHashMap;
 
 /// Where shared variables lie.
+#[derive(Default)]
 pub(crate) struct Places {
     /// By shared variable: its address.
     pub addresses: Vec<u64>,
@@ -18,6 +19,40 @@ pub(crate) struct Places {
     pub sizes: Vec<u64>,
     /// By function that uses dynamic memory: where it begins.
     pub dynamic: FxHashMap<FunctionId, u64>,
+}
+
+impl Places {
+    /// Puts the addresses into the symbols' variables, for an output that lists them: those of one entry in its section, others
+    /// in `.nv_debug.shared`.
+    pub fn list(&self, world: &mut World) {
+        let reserved = arch::files(world.options.target.sm).reserved_shared as u64;
+        let dynamic = self.dynamic.values().copied().max().unwrap_or(0);
+        let mut end = 0;
+        for v in 0..world.shared.len() {
+            let variable = &world.shared[v];
+            let at = reserved + if variable.dynamic { dynamic } else { self.addresses[v] };
+            let home = match variable.entry {
+                NONE => world.debug_shared,
+                f => world.functions[f as usize].shared,
+            };
+            if variable.entry == NONE && !variable.dynamic {
+                end = end.max(at + variable.size);
+            }
+            let dead = home != NONE && world.sections[home as usize].dead;
+            // Where dynamic memory begins is of interest to debuggers alone.
+            let home = if dead || variable.dynamic && !world.options.debug { NONE } else { home };
+            (world.shared[v].home, world.shared[v].value) = (home, at);
+        }
+        if world.debug_shared != NONE {
+            let id = world.debug_shared;
+            world.section(id).size = end;
+        }
+        for s in 0..world.symbols.len() {
+            if let Place::Shared(v) = world.symbols[s].place {
+                world.symbols[s].hidden |= world.shared[v as usize].home == NONE;
+            }
+        }
+    }
 }
 
 /// Alignment of dynamic shared memory.
@@ -37,8 +72,9 @@ pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Di
         }
     }
     let size = |v: usize| (world.shared[v].size, world.shared[v].align);
-    let mut common: Vec<usize> = (0..count).filter(|&v| users[v].len() > 1 && !world.shared[v].dynamic).collect();
-    common.sort_by_key(|&v| std::cmp::Reverse(size(v).0));
+    // All are sorted, then those of one entry are taken out: so it is among equals too. What no entry uses takes part.
+    let mut common = halved((0..count).collect(), &|&v| std::cmp::Reverse(size(v).0));
+    common.retain(|&v| users[v].len() != 1 && !world.shared[v].dynamic);
     // By slot: variables; by entry and slot: is one there that the entry reaches.
     let mut slots: Vec<Vec<usize>> = Vec::new();
     let mut taken: Vec<Vec<bool>> = Vec::new();
@@ -83,6 +119,30 @@ pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Di
     dynamic(graph, &users[count..], &mut places);
     sections(world, graph, &entries, &places)?;
     Ok(places)
+}
+
+/// Sorts as the vendor's tool does, whose order of equal elements shows in the addresses: the list is dealt out to two, each element
+/// in front of those before, both are sorted, and of equals the second one's come first. (Observed: links of 2 to 11 variables
+/// of the same size, and of 30 random sizes.)
+fn halved<T: Clone, K: Ord>(list: Vec<T>, key: &dyn Fn(&T) -> K) -> Vec<T> {
+    if list.len() < 2 {
+        return list;
+    }
+    let deal =
+        |from: usize| halved(list.iter().skip(from).step_by(2).rev().cloned().collect(), key).into_iter().peekable();
+    let (mut first, mut second) = (deal(0), deal(1));
+    let mut out = Vec::with_capacity(list.len());
+    loop {
+        let next = match (first.peek(), second.peek()) {
+            (Some(a), Some(b)) if key(a) < key(b) => first.next(),
+            (_, Some(_)) => second.next(),
+            _ => first.next(),
+        };
+        match next {
+            Some(x) => out.push(x),
+            None => return out,
+        }
+    }
 }
 
 /// Dynamic memory begins behind an entry's static memory. A function that several entries reach has one code, so there it begins
@@ -135,4 +195,20 @@ fn sections(world: &mut World, graph: &Graph, entries: &[u32], places: &Places) 
         section.dead |= list.is_empty();
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::halved;
+
+    /// Orders that nvlink 13.5 gave to variables of equal size, and to some of several sizes.
+    #[test]
+    fn equals_stand_as_the_vendor_has_them() {
+        let same = |n: usize| halved((0..n).collect(), &|_| 0);
+        assert_eq!(same(3), [1, 0, 2]);
+        assert_eq!(same(6), [3, 5, 1, 2, 4, 0]);
+        assert_eq!(same(11), [7, 3, 5, 1, 9, 4, 0, 8, 6, 2, 10]);
+        let sizes = [4, 8, 12, 4];
+        assert_eq!(halved((0..4).collect(), &|&v: &usize| std::cmp::Reverse(sizes[v])), [2, 1, 3, 0]);
+    }
 }

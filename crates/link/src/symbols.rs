@@ -1,6 +1,6 @@
 //! The output's symbol table and strings.
 
-use crate::world::{Local, NONE, Place, SectionId, World, is_system};
+use crate::world::{Local, NONE, Place, SectionId, World, is_system, is_unified_table};
 use cubin::elf::{SHT_LOPROC, Symbol};
 use rustc_hash::FxHashMap;
 
@@ -44,10 +44,14 @@ pub(crate) struct Order {
 /// Bits of `st_other` that only relocatable files have: the memory of a variable.
 const SPACE: u8 = 0xe0;
 const SHARED_SPACE: u8 = 0x40;
+/// `st_other`: nobody outside of the file sees it.
+const INTERNAL: u8 = 1;
 /// Types of symbols: variable, function, variable of a relocatable file.
 const OBJECT: u8 = 1;
 const FUNC: u8 = 2;
 const CUDA_OBJECT: u8 = 13;
+/// `st_shndx` of common variables.
+const COMMON: u16 = 0xfff2;
 
 impl Order {
     /// Gives every symbol of the output its number. `first` and `last` are sections whose symbols stand before and behind those
@@ -58,7 +62,8 @@ impl Order {
             let keep = match local {
                 Local::Section(s) => {
                     let section = &world.sections[s as usize];
-                    !(section.dead || section.class == 12 || section.kind >= SHT_LOPROC)
+                    let listed = world.options.relocatable || section.kind < SHT_LOPROC;
+                    listed && !section.dead && section.class != 12
                 }
                 Local::Symbol(s) => !world.symbol(s).hidden,
             };
@@ -118,12 +123,14 @@ pub(crate) fn in_output(world: &World, id: u32) -> bool {
         // A function that nothing reaches may be missing.
         Place::Undefined => match s.kind {
             FUNC => world.options.relocatable || s.wanted && (is_system(s.name) || s.bind == 2),
-            _ => !s.name.starts_with("__UFT") && !s.name.starts_with("__UDT"),
+            _ => world.options.relocatable || !is_unified_table(s.name),
         },
         _ => true,
     };
     let shared = matches!(s.place, Place::Shared(_)) || s.other & SPACE == SHARED_SPACE && s.kind == CUDA_OBJECT;
-    alive && !s.hidden && !shared
+    let listed = world.options.relocatable
+        || world.options.lists_shared() && matches!(s.place, Place::Shared(v) if world.shared[v as usize].home != NONE);
+    alive && !s.hidden && (!shared || listed)
 }
 
 fn output_symbol(world: &World, id: u32, name_offset: u32) -> Symbol {
@@ -133,18 +140,34 @@ fn output_symbol(world: &World, id: u32, name_offset: u32) -> Symbol {
         Place::Alias(f) => world.function(f).text,
         _ => NONE,
     };
-    let shndx = if section == NONE { 0 } else { world.sections[section as usize].index as u16 };
-    // Names of the system's shared memory are the driver's from here on.
-    let system = s.name.starts_with(".nv.reservedSmem.");
-    let variable = matches!(s.kind, OBJECT | CUDA_OBJECT);
+    let relocatable = world.options.relocatable;
+    let (section, value) = match s.place {
+        Place::Shared(v) => {
+            let v = &world.shared[v as usize];
+            (v.home, v.value)
+        }
+        _ => (section, s.value),
+    };
+    let shndx = match section {
+        NONE if s.place == Place::Common => COMMON,
+        NONE => 0,
+        _ => world.sections[section as usize].index as u16,
+    };
+    // Names of the system's shared memory and of tables are the driver's from here on.
+    let system = s.name.starts_with(".nv.reservedSmem.") || relocatable && is_unified_table(s.name);
+    let variable = matches!(s.kind, OBJECT | CUDA_OBJECT) && !relocatable;
+    let mut other = if variable { s.other & !SPACE } else { s.other };
+    if matches!(s.place, Place::Shared(_)) && !relocatable && !world.options.debug {
+        other |= INTERNAL;
+    }
     Symbol {
         name: String::new(),
         name_offset,
         bind: if system { 1 } else { s.bind },
-        kind: if s.kind == CUDA_OBJECT { OBJECT } else { s.kind },
-        other: if variable { s.other & !SPACE } else { s.other },
+        kind: if s.kind == CUDA_OBJECT && !relocatable { OBJECT } else { s.kind },
+        other,
         shndx,
-        value: s.value,
+        value,
         size: s.size,
     }
 }

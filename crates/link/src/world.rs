@@ -117,6 +117,10 @@ pub(crate) struct SharedVariable {
     pub entry: FunctionId,
     /// Its size is known when the entry is launched.
     pub dynamic: bool,
+    /// The section of the output that it is listed in.
+    pub home: SectionId,
+    /// What its symbol says of it: its alignment in a file that links again, otherwise its address.
+    pub value: u64,
 }
 
 /// An element of the list of local symbols.
@@ -195,6 +199,11 @@ impl<'a> World<'a> {
         }
     }
 
+    /// True for sections of the output whose bytes are in the file.
+    pub fn in_file(&self, id: SectionId) -> bool {
+        cubin::view::in_file(self.sections[id as usize].kind)
+    }
+
     pub fn symbol(&self, id: SymbolId) -> &Symbol<'a> {
         &self.symbols[id as usize]
     }
@@ -255,6 +264,12 @@ impl<'a> World<'a> {
     pub fn warn(&mut self, message: String) {
         self.warnings.push(Diagnostic::new(Severity::Warning, message));
     }
+}
+
+/// True for names of the tables of unified functions and variables, which files of sm_90 and later name whether they use them
+/// or not.
+pub(crate) fn is_unified_table(name: &str) -> bool {
+    name.starts_with("__UFT") || name.starts_with("__UDT")
 }
 
 /// True for names that the driver defines when it loads a module.

@@ -3,11 +3,10 @@
 use crate::callgraph::Graph;
 use crate::info;
 use crate::reloc::{self, Resolved};
-use crate::shared::Places;
 use crate::symbols::{Order, Strings};
 use crate::world::{NONE, Part, Section, SectionId, World};
-use crate::{Clock, Linked, Usage};
-use cubin::elf::{EM_CUDA, ET_EXEC, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB};
+use crate::{Addresses, Clock, Linked, Usage};
+use cubin::elf::{EM_CUDA, ET_EXEC, ET_REL, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB};
 use diag::Diagnostic;
 use std::borrow::Cow;
 
@@ -23,7 +22,7 @@ const ACTIONS: [u8; 16] = [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x25, 0, 5,
 pub(crate) fn write(
     world: &mut World,
     graph: &Graph,
-    places: &Places,
+    addresses: &Addresses,
     clock: &mut Clock,
 ) -> Result<Linked, Vec<Diagnostic>> {
     let sm = world.options.target.sm;
@@ -33,7 +32,7 @@ pub(crate) fn write(
     world.section(fixed.prototype).dead = !info::has_prototypes(world, graph);
     let notes = [fixed.tkinfo, fixed.cuinfo];
     let order = Order::of(world, &notes, &[fixed.callgraph, fixed.prototype, fixed.actions]);
-    let resolved = reloc::resolve(world, places)?;
+    let resolved = reloc::resolve(world, addresses)?;
     clock.end("relocate");
     let (patches, name_offsets) = fill(world, graph, &fixed, resolved, &order);
     let sections = number_sections(world, &fixed);
@@ -46,17 +45,17 @@ pub(crate) fn write(
         let section = world.section(s);
         at = at.next_multiple_of(section.align.max(1));
         section.offset = at;
-        if section.kind != SHT_NOBITS {
+        if cubin::view::in_file(section.kind) {
             at += section.size;
         }
     }
     let shoff = at.next_multiple_of(8);
     let phoff = shoff + (sections.len() as u64 + 1) * SECTION;
-    let segments = segments(world, &sections, phoff);
+    let segments = if world.options.relocatable { Vec::new() } else { segments(world, &sections, phoff) };
     let mut out = vec![0u8; (phoff + segments.len() as u64 * SEGMENT) as usize];
     for &s in &sections {
         let section = &world.sections[s as usize];
-        if section.kind != SHT_NOBITS {
+        if world.in_file(s) {
             for part in &section.parts {
                 let start = (section.offset + part.offset) as usize;
                 out[start..start + part.data.len()].copy_from_slice(&part.data);
@@ -71,7 +70,8 @@ pub(crate) fn write(
     }
     let cuinfo = world.sections[fixed.cuinfo as usize].index;
     let flags = cuinfo << 24 | (sm as u32) << 8 | PLAIN_CODE;
-    header(&mut out, ET_EXEC, flags, (phoff, segments.len()), (shoff, sections.len() + 1));
+    let (kind, table) = if world.options.relocatable { (ET_REL, 0) } else { (ET_EXEC, phoff) };
+    header(&mut out, kind, flags, (table, segments.len()), (shoff, sections.len() + 1));
     section_headers(world, &fixed, (&sections, &offsets), order.locals, &mut out[shoff as usize..phoff as usize]);
     out[phoff as usize..].copy_from_slice(&segments.concat());
     clock.end("output");
@@ -142,7 +142,9 @@ fn fixed_sections(world: &mut World) -> Fixed {
         }
     }
     let mut note = world.options.tool.note();
-    world.notes.iter().for_each(|n| note.extend(*n));
+    if !world.options.relocatable {
+        world.notes.iter().for_each(|n| note.extend(*n));
+    }
     set(world, tkinfo, note);
     let info = section(world, ".nv.info", 5, SHT_LOPROC, 0, 4);
     let compat = section(world, ".nv.compat", 6, SHT_LOPROC + 0x86, 0, 4);
@@ -170,6 +172,7 @@ fn fixed_sections(world: &mut World) -> Fixed {
         world.section(s).entsize = 8;
     }
     set(world, actions, ACTIONS.to_vec());
+    world.section(actions).dead = world.options.relocatable;
     Fixed { names, strings, symbols, tkinfo, cuinfo, info, compat, infos, callgraph, prototype, actions }
 }
 
@@ -236,8 +239,16 @@ fn fill(
         }
         set(world, id as u32, data);
     }
+    // Those of one section stand together, whatever form they had.
+    let mut done: Vec<(SectionId, Vec<cubin::elf::Reloc>)> = Vec::new();
     for (id, list) in resolved.done.into_iter().enumerate().filter(|(_, l)| !l.is_empty()) {
         let owner = world.sections[id].owner;
+        match done.iter_mut().find(|d| d.0 == owner) {
+            Some(d) => d.1.extend(list),
+            None => done.push((owner, list)),
+        }
+    }
+    for (owner, list) in done {
         let name = format!(".nv.resolvedrela{}", world.sections[owner as usize].name);
         let new = section(world, name, 12, SHT_LOPROC + 3, 0x40, 8);
         set(world, new, list.iter().flat_map(|r| r.bytes()).collect());
@@ -382,13 +393,13 @@ fn usage(world: &World, graph: &Graph) -> Vec<Usage> {
         }
         let needs = &graph.needs[f];
         banks[f].sort_unstable();
-        let shared = &world.sections[function.shared as usize];
+        let shared = world.sections.get(function.shared as usize).filter(|s| !s.dead);
         out.push(Usage {
             name: world.name_of(f as u32).to_string(),
             registers: needs.registers,
             barriers: needs.barriers,
             stack: needs.stack.unwrap_or(function.frame),
-            shared: if shared.dead { 0 } else { shared.size },
+            shared: shared.map_or(0, |s| s.size),
             constants: std::mem::take(&mut banks[f]),
         });
     }

@@ -139,6 +139,7 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
         tool: tool(parsed),
         relocatable: parsed.has("relocatable-link"),
         preserve_relocs: parsed.has("preserve-relocs"),
+        debug: parsed.has("debug"),
         strip_debug: parsed.has("debug") && parsed.has("suppress-debug-info"),
         keep,
         report_arch: parsed.has("report-arch"),

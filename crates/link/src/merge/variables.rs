@@ -16,13 +16,19 @@ const SPACE: u8 = 0xe0;
 const SHARED_SPACE: u8 = 0x40;
 
 /// A symbol that is no function.
-pub(super) fn merge_variable<'a>(world: &mut World<'a>, object: u32, i: usize, s: &SymbolView<'a>, errors: &mut Vec<Diagnostic>) {
+pub(super) fn merge_variable<'a>(
+    world: &mut World<'a>,
+    object: u32,
+    i: usize,
+    s: &SymbolView<'a>,
+    errors: &mut Vec<Diagnostic>,
+) {
     let section = s.shndx as usize;
     let sections = &world.objects[object as usize].view.sections;
     let shared = s.other & SPACE == SHARED_SPACE && s.kind == 13;
     let defined = section != 0 && section < sections.len();
     // Where this definition lies. A losing one keeps its bytes.
-    let place = if !defined || shared { (NONE, 0) } else { data_section(world, object, section) };
+    let place = if !defined { (NONE, 0) } else { data_section(world, object, section) };
     let mut definition = Place::Undefined;
     if s.shndx == COMMON {
         definition = Place::Common;
@@ -34,11 +40,14 @@ pub(super) fn merge_variable<'a>(world: &mut World<'a>, object: u32, i: usize, s
         world.maps[object as usize].symbols[i] = id;
         world.symbols[id as usize].place = definition;
         world.symbols[id as usize].value = place.1.wrapping_add(s.value);
+        let relocatable = world.options.relocatable;
+        let listed = relocatable || world.options.lists_shared();
         if shared {
             add_shared(world, object, id, s);
-        } else if s.other & VISIBILITY == INTERNAL || definition == Place::Undefined {
+        }
+        if definition == Place::Undefined && !shared || s.other & VISIBILITY == INTERNAL && !relocatable {
             world.symbols[id as usize].hidden = true;
-        } else {
+        } else if !shared || listed {
             world.locals.push(Local::Symbol(id));
         }
         return;
@@ -160,7 +169,11 @@ fn add_shared(world: &mut World, object: u32, id: SymbolId, s: &SymbolView) {
         world.section(id).align = world.sections[id as usize].align.max(s.value);
     }
     let dynamic = section == 0 && s.size == 0;
-    let variable = SharedVariable { align: s.value.max(1), size: s.size, entry, dynamic };
+    let home = match section {
+        0 => NONE,
+        _ => world.maps[object as usize].sections.get(section).map_or(NONE, |m| m.0),
+    };
+    let variable = SharedVariable { align: s.value.max(1), size: s.size, entry, dynamic, home, value: s.value.max(1) };
     match world.symbol(id).place {
         Place::Shared(v) => world.shared[v as usize] = variable,
         _ => {

@@ -50,6 +50,7 @@ pub fn options(arch: &str) -> link::Options {
         tool,
         relocatable: false,
         preserve_relocs: false,
+        debug: false,
         strip_debug: false,
         keep: link::Keep::All,
         report_arch: false,
@@ -116,7 +117,8 @@ fn declaration(v: &Variable) -> String {
 }
 
 fn module(random: &mut Random, shape: &Shape, arch: &str, m: usize, variables: &[Variable]) -> String {
-    let mut head = format!(".version 8.0\n.target {arch}\n.address_size 64\n");
+    let version = if arch.starts_with("sm_1") { "8.8" } else { "8.0" };
+    let mut head = format!(".version {version}\n.target {arch}\n.address_size 64\n");
     let mut used = vec![false; variables.len()];
     let mut called: Vec<String> = Vec::new();
     let mut body = String::new();
