@@ -26,7 +26,7 @@ pub struct Cost {
 
 /// Runs the benchmark and prints its tables.
 pub fn run(args: &[String]) -> Result<(), String> {
-    const PARTS: [&str; 4] = ["compiling", "reading", "listing", "simulating"];
+    const PARTS: [&str; 5] = ["compiling", "reading", "listing", "simulating", "linking"];
     if args.iter().any(|a| !PARTS.contains(&a.as_str())) {
         return Err(format!("usage: cargo xtask bench [{}]", PARTS.join("] [")));
     }
@@ -56,6 +56,9 @@ pub fn run(args: &[String]) -> Result<(), String> {
     }
     if wanted("simulating") {
         simulators(&vendor, &target.join("release"), &work)?;
+    }
+    if wanted("linking") {
+        crate::linking::bench(&oracle::tool("nvlink")?, &vendor, &target.join("release/nvlink"), &work)?;
     }
     match unexplained.as_slice() {
         [] => Ok(()),

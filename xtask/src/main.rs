@@ -41,12 +41,13 @@ usage: cargo xtask <command>
   conformance --instructions [OPCODE,..]
                               every instruction that computes of registers by three witnesses
   conformance --linking [FROM..TO] random programs whose functions two compilers made, linked in every pairing
+  conformance --links [N]     N (300) made-up links, one of 2,000 objects, and the programs of tests/link for four chips, beside nvlink
   conformance --audit [OPCODE] what our compiler refuses of all legal examples of the PTX table, for sm_90 and sm_90a
   conformance --ptx-semantics every PTX instruction up to sm_90a with the tests of its meaning
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   probe-latency [--arch sm_75,..] [--quick] [--from FOLDER] [--write] [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
   corpus DIR                  every PTX file below a folder beside the vendor's ptxas: accepted, time, memory, code; the worst ten
-  bench [PART ..]             (compiling, reading, listing, simulating) time, memory and code size beside the vendor's ptxas and nvdisasm
+  bench [PART ..]             (compiling, reading, listing, simulating, linking) time, memory and code size beside the vendor's tools
 ";
 
 /// The root of the repository.
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Some("oracle") => oracle::install().map(|_| oracle::print()),
         Some("test") => test::run(),
         Some("conformance") if args.get(1).is_some_and(|a| a == "--linking") => linking::run(&args[2..]),
+        Some("conformance") if args.get(1).is_some_and(|a| a == "--links") => linking::links(&args[2..]),
         Some("corpus") => corpus::run(&args[1..]),
         Some("conformance") if args.get(1).is_some_and(|a| a == "--sass") => isa::run(&args[2..], false),
         Some("conformance") if args.get(1).is_some_and(|a| a == "--nvdisasm") => listings::run(&args[2..]),

@@ -32,6 +32,8 @@ pub(crate) struct Graph<'a> {
     pub shared: Vec<Vec<u32>>,
     /// Functions that use dynamic shared memory, and the largest alignment that one wants.
     pub dynamic: Vec<(FunctionId, u64)>,
+    /// By shared variable: code names it, or it is an entry's own.
+    pub named: Vec<bool>,
     /// Functions of the system that are called, kernels that are launched; the first 128.
     pub externs: Vec<SymbolId>,
     /// Lines about registers that calls force on entries.
@@ -206,7 +208,8 @@ fn by_prototype<'a>(world: &World<'a>, graph: &Graph<'a>) -> ByPrototype<'a> {
 /// Marks what entries reach. A function whose address is taken stays too; what only it calls does not, for nobody can call it.
 fn mark<'a>(world: &mut World<'a>, graph: &Graph<'a>, by_prototype: &ByPrototype<'a>) {
     let mut seen = vec![false; by_prototype.functions.len()];
-    let all = world.options.relocatable;
+    // The vendor's tool removes nothing from files for debuggers and where what is resolved is kept.
+    let all = world.options.relocatable || world.options.lists_shared();
     let roots = (0..world.functions.len() as u32).filter(|&f| {
         let f = &mut world.functions[f as usize];
         f.alive |= all && f.symbol != NONE;
@@ -427,7 +430,11 @@ fn uses(world: &mut World, errors: &mut Vec<Diagnostic>) -> Vec<(FunctionId, u32
                 Place::Undefined => {
                     let s = world.symbol(id);
                     wanted.push(id);
-                    let known = is_system(s.name) || matches!(s.kind, 10..=12) || s.bind == 2 || s.bind == 0;
+                    let known = is_system(s.name)
+                        || is_unified_table(s.name)
+                        || matches!(s.kind, 10..=12)
+                        || s.bind == 2
+                        || s.bind == 0;
                     if !known && !std::mem::replace(&mut said[id as usize], true) {
                         missing.push((id, object));
                     }
@@ -511,7 +518,14 @@ fn by_function(world: &World, graph: &mut Graph, uses: Vec<(FunctionId, u32)>) -
 
 /// Which shared variables each entry reaches.
 fn reach_shared(world: &World, graph: &mut Graph, components: &Components, uses: Vec<(FunctionId, u32)>) {
+    graph.named = vec![false; world.shared.len()];
+    for &(_, v) in &uses {
+        if let Some(named) = graph.named.get_mut(v as usize) {
+            *named = true;
+        }
+    }
     for (v, variable) in world.shared.iter().enumerate() {
+        graph.named[v] |= variable.entry != NONE;
         // What stands in an entry's own section is its own, used or not.
         if variable.entry != NONE {
             graph.shared[variable.entry as usize].push(v as u32);

@@ -173,7 +173,7 @@ pub fn link(inputs: &[Cubin<'_>], options: &Options) -> Result<Linked, Vec<Diagn
         false => shared::lay_out(&mut world, &graph)?,
     };
     if options.lists_shared() && !options.relocatable {
-        places.list(&mut world);
+        places.list(&mut world, &graph);
     }
     let slots = match options.relocatable {
         true => texture::Slots::default(),

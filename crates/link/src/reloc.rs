@@ -87,14 +87,16 @@ fn section_relocs(
             if !fits(field) {
                 return Err(wrong("lies outside of its section"));
             }
-            let value = value.wrapping_add(r.addend as u64);
-            out.patches.push(Patch { section: target, offset: at, field, value, bank, add: !rela });
+            let sum = value.wrapping_add(r.addend as u64);
+            out.patches.push(Patch { section: target, offset: at, field, value: sum, bank, add: !rela });
             let symbol = map.symbols[r.symbol as usize];
             let dynamic = symbol != NONE
                 && matches!(world.symbol(symbol).place, Place::Shared(v) if world.shared[v as usize].dynamic);
             if world.options.preserve_relocs && !dynamic {
                 let symbol = renumbered(world, object, r.symbol);
-                out.done[id as usize].push(Reloc { offset: at, kind: r.kind, symbol, addend: r.addend });
+                let section = if o.symbols[r.symbol as usize].kind == 3 { value } else { 0 };
+                let addend = r.addend.wrapping_add(section as i64);
+                out.done[id as usize].push(Reloc { offset: at, kind: r.kind, symbol, addend });
             }
             Ok(())
         };

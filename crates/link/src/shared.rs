@@ -17,40 +17,45 @@ pub(crate) struct Places {
     pub addresses: Vec<u64>,
     /// By function: bytes that an entry takes, without those of the system.
     pub sizes: Vec<u64>,
+    /// By shared variable: the only entry that reaches it; NONE where there are several or none.
+    only: Vec<FunctionId>,
     /// By function that uses dynamic memory: where it begins.
     pub dynamic: FxHashMap<FunctionId, u64>,
 }
 
 impl Places {
-    /// Puts the addresses into the symbols' variables, for an output that lists them: those of one entry in its section, others
-    /// in `.nv_debug.shared`.
-    pub fn list(&self, world: &mut World) {
+    /// Puts the addresses into the symbols' variables, for an output that lists them: those of one entry in its section, as local
+    /// symbols, others in `.nv_debug.shared`. What no code names is left out.
+    pub fn list(&self, world: &mut World, graph: &Graph) {
         let reserved = arch::files(world.options.target.sm).reserved_shared as u64;
-        let dynamic = self.dynamic.values().copied().max().unwrap_or(0);
+        let dynamic = self.dynamic.values().max().map_or(0, |d| d + reserved);
         let mut end = 0;
-        for v in 0..world.shared.len() {
+        for s in 0..world.symbols.len() {
+            let Place::Shared(v) = world.symbols[s].place else { continue };
+            let v = v as usize;
             let variable = &world.shared[v];
-            let at = reserved + if variable.dynamic { dynamic } else { self.addresses[v] };
-            let home = match variable.entry {
+            let at = if variable.dynamic { dynamic } else { reserved + self.addresses[v] };
+            let home = match self.only[v] {
+                _ if variable.dynamic => world.debug_shared,
                 NONE => world.debug_shared,
-                f => world.functions[f as usize].shared,
+                entry => world.functions[entry as usize].shared,
             };
-            if variable.entry == NONE && !variable.dynamic {
+            // Where dynamic memory begins is of interest to debuggers alone.
+            let shown = if variable.dynamic { world.options.debug } else { graph.named[v] };
+            if !shown || home == NONE || world.sections[home as usize].dead {
+                world.symbols[s].hidden = true;
+                continue;
+            }
+            if home != world.debug_shared {
+                world.symbols[s].bind = 0;
+            } else if !variable.dynamic {
                 end = end.max(at + variable.size);
             }
-            let dead = home != NONE && world.sections[home as usize].dead;
-            // Where dynamic memory begins is of interest to debuggers alone.
-            let home = if dead || variable.dynamic && !world.options.debug { NONE } else { home };
             (world.shared[v].home, world.shared[v].value) = (home, at);
         }
         if world.debug_shared != NONE {
             let id = world.debug_shared;
             world.section(id).size = end;
-        }
-        for s in 0..world.symbols.len() {
-            if let Place::Shared(v) = world.symbols[s].place {
-                world.symbols[s].hidden |= world.shared[v as usize].home == NONE;
-            }
         }
     }
 }
@@ -62,13 +67,19 @@ const DYNAMIC_ALIGN: u64 = 16;
 pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Diagnostic>> {
     let count = world.shared.len();
     let sizes = vec![0; world.functions.len()];
-    let mut places = Places { addresses: vec![0; count], sizes, dynamic: FxHashMap::default() };
+    let mut places =
+        Places { addresses: vec![0; count], sizes, only: vec![NONE; count], dynamic: FxHashMap::default() };
     let live = |f: u32| world.functions[f as usize].entry && world.functions[f as usize].alive;
     let entries: Vec<u32> = (0..world.functions.len() as u32).filter(|&f| live(f)).collect();
     let mut users: Vec<Vec<u32>> = vec![Vec::new(); count + graph.dynamic.len()];
     for &f in &entries {
         for &v in &graph.shared[f as usize] {
             users[v as usize].push(f);
+        }
+    }
+    for (only, users) in places.only.iter_mut().zip(&users) {
+        if let [entry] = users[..] {
+            *only = entry;
         }
     }
     let size = |v: usize| (world.shared[v].size, world.shared[v].align);

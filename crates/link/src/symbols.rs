@@ -71,10 +71,15 @@ impl Order {
                 list.push(local);
             }
         }
+        // Shared variables of one entry are nobody else's in the output.
+        let local = |world: &World, g: u32| world.symbol(g).bind == 0;
+        list.extend(
+            world.globals.iter().filter(|&&g| local(world, g) && in_output(world, g)).map(|&g| Local::Symbol(g)),
+        );
         list.extend(last.iter().filter(|&&s| !world.sections[s as usize].dead).map(|&s| Local::Section(s)));
         let locals = list.len();
         for &g in &world.globals {
-            if in_output(world, g) {
+            if in_output(world, g) && !local(world, g) {
                 list.push(Local::Symbol(g));
             }
         }
