@@ -1,9 +1,11 @@
-//! The faces of Sassafras: `sassafras`, and `ptxas`, `nvdisasm`, `nvlink` with the command lines of the vendor's tools.
+//! The faces of Sassafras: `sassafras`, and `ptxas`, `nvdisasm`, `nvlink`, `cuobjdump`, `fatbinary` with the command lines of the vendor's tools.
 //!
 //! Here options are parsed, files are read and written, and diagnostics are printed; the crates below do none of that.
 
 pub mod asm;
 mod compile;
+mod cuobjdump;
+mod fatbinary;
 mod files;
 mod memory;
 pub mod nvdisasm;
@@ -28,6 +30,10 @@ pub enum Tool {
     Nvdisasm,
     /// Linkable cubins to one executable.
     Nvlink,
+    /// What device code a file holds.
+    Cuobjdump,
+    /// Device code to a fatbin.
+    Fatbinary,
 }
 
 const USAGE: &str = "\
@@ -39,6 +45,8 @@ Commands:
   ptxas        compile PTX to a cubin, with the command line of the vendor's ptxas
   nvdisasm     print the code of a cubin, as the vendor's nvdisasm prints it
   nvlink       link cubins, with the command line of the vendor's nvlink
+  cuobjdump    show and extract the device code of cubins, fatbins, objects, programs and archives
+  fatbinary    make a fatbin of cubins and PTX
   run          run a kernel of a PTX file or cubin on the CPU:
                  run MODULE.{ptx,cubin} --launch FILE.toml [--out DIR] [--arch sm_90] [--engine ptx|sass]
                  [--timing [--latency global=500,texture=600,shared=30,constant=40,sectors=2,sms=1]] [--trace]
@@ -60,6 +68,8 @@ pub fn main(tool: Tool, args: Vec<String>) -> ExitCode {
         Tool::Ptxas => ptxas::main(&args),
         Tool::Nvdisasm => nvdisasm::main(&args),
         Tool::Nvlink => nvlink::main(&args),
+        Tool::Cuobjdump => cuobjdump::main(&args),
+        Tool::Fatbinary => fatbinary::main(&args),
     };
     ExitCode::from(code)
 }
@@ -74,6 +84,8 @@ fn sassafras(mut args: Vec<String>) -> ExitCode {
         "ptxas" => return main(Tool::Ptxas, args),
         "nvdisasm" => return main(Tool::Nvdisasm, args),
         "nvlink" => return main(Tool::Nvlink, args),
+        "cuobjdump" => return main(Tool::Cuobjdump, args),
+        "fatbinary" => return main(Tool::Fatbinary, args),
         "run" => run::main(&args),
         "check" => tools::check(&args),
         "lint" => tools::lint(&args),

@@ -6,6 +6,9 @@
 use crate::elf::{u16_at, u32_at};
 use diag::Diagnostic;
 
+/// Of `.nv.compat`, not of `.nv.info`: 1 where the code is for a target with an `a`.
+pub const COMPAT_ACCELERATED: u8 = 9;
+
 /// An attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attr {

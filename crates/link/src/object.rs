@@ -99,7 +99,7 @@ impl<'a> Object<'a> {
         let sm = (self.view.flags >> 8) as u16 & 0xfff;
         let compat = self.view.sections.iter().find(|s| role(s.kind, s.name) == Role::Compat);
         let list = compat.and_then(|s| cubin::attr::read(s.data).ok()).unwrap_or_default();
-        let accelerated = list.iter().any(|a| a.code == 9 && a.to_words() == [1]);
+        let accelerated = list.iter().any(|a| a.code == cubin::attr::COMPAT_ACCELERATED && a.to_words() == [1]);
         Target { sm, variant: if accelerated { Variant::A } else { Variant::Plain } }
     }
 

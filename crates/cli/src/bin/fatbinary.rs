@@ -1,0 +1,3 @@
+fn main() -> std::process::ExitCode {
+    cli::main(cli::Tool::Fatbinary, std::env::args().skip(1).collect())
+}

@@ -1,0 +1,149 @@
+//! The device code in a file: a cubin, a fatbin, a host object or program, or an archive of such.
+
+use cubin::elf::EM_CUDA;
+use cubin::fatbin::{self, Entry, Kind, flags};
+use cubin::view::View;
+use cubin::{archive, attr};
+use std::borrow::Cow;
+
+/// A piece of device code.
+pub struct Item {
+    /// The archive's member that it stands in, as it is shown.
+    pub member: Option<String>,
+    /// What it is; none of an entry for a cubin that is a file of its own.
+    pub entry: Option<Entry<'static>>,
+    /// Its kind.
+    pub kind: Kind,
+    /// What it is made for.
+    pub target: String,
+    /// Its bytes.
+    pub body: Vec<u8>,
+}
+
+/// A section with finished code, and one with code for the linker.
+const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
+
+/// The device code in the bytes of a file. `all` asks for code for the linker also where there is finished code.
+///
+/// # Errors
+/// Where a part of the file is damaged.
+pub fn find(path: &str, bytes: &[u8], all: bool) -> Result<Vec<Item>, String> {
+    let mut out = Vec::new();
+    if !archive::is_archive(bytes) {
+        file(bytes, all, None, &mut out)?;
+        return Ok(out);
+    }
+    for m in archive::read(bytes).map_err(|d| d.message)? {
+        // Of a thin archive the members lie elsewhere.
+        let Some(data) = m.data else { continue };
+        file(data, all, Some(format!("{path}:{}", m.name)), &mut out)?;
+    }
+    Ok(out)
+}
+
+fn file(bytes: &[u8], all: bool, member: Option<String>, out: &mut Vec<Item>) -> Result<(), String> {
+    if fatbin::is_fatbin(bytes) {
+        return containers(bytes, &member, out);
+    }
+    if !bytes.starts_with(b"\x7fELF") {
+        return Ok(());
+    }
+    let view = View::read(bytes).map_err(|d| d.message)?;
+    if view.machine == EM_CUDA {
+        let target = target(&view);
+        out.push(Item { member, entry: None, kind: Kind::Elf, target, body: bytes.to_vec() });
+        return Ok(());
+    }
+    for name in SECTIONS {
+        let before = out.len();
+        for s in view.sections.iter().filter(|s| s.name == name) {
+            containers(s.data, &member, out)?;
+        }
+        if out.len() > before && !all {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The fatbins of a file or section, one behind the other.
+fn containers(bytes: &[u8], member: &Option<String>, out: &mut Vec<Item>) -> Result<(), String> {
+    let mut at = 0;
+    while at < bytes.len() && bytes[at..].iter().any(|&b| b != 0) {
+        if bytes[at] == 0 {
+            at += 8;
+            continue;
+        }
+        let size = fatbin::size(&bytes[at..]).map_err(|d| d.message)?;
+        for e in fatbin::read(&bytes[at..at + size]).map_err(|d| d.message)? {
+            let body = match e.kind {
+                Kind::Elf | Kind::Ptx => e.unpack().map_err(|d| d.message)?.into_owned(),
+                _ => Vec::new(),
+            };
+            let entry = Entry {
+                kind: e.kind,
+                version: e.version,
+                sm: e.sm,
+                flags: e.flags,
+                identifier: Cow::Owned(e.identifier.to_vec()),
+                options: e.options.as_ref().map(|o| Cow::Owned(o.to_vec())),
+                body: Cow::Borrowed(&[]),
+                uncompressed: e.uncompressed,
+            };
+            let (kind, target) = (e.kind, e.target());
+            out.push(Item { member: member.clone(), entry: Some(entry), kind, target, body });
+        }
+        at += size;
+    }
+    Ok(())
+}
+
+/// `sm_90a`, by the file's flags and `.nv.compat`.
+fn target(view: &View) -> String {
+    let list = view.section(".nv.compat").and_then(|s| attr::read(s.data).ok()).unwrap_or_default();
+    let accelerated = list.iter().any(|a| a.code == attr::COMPAT_ACCELERATED && a.to_words() == [1]);
+    format!("sm_{}{}", view.flags >> 8 & 0xffff, if accelerated { "a" } else { "" })
+}
+
+impl Item {
+    /// What the tool says above it.
+    pub fn heading(&self) -> String {
+        let Some(e) = &self.entry else { return String::new() };
+        let (what, options) = match e.kind {
+            Kind::Ptx => ("ptx", Some("ptxasOptions")),
+            Kind::Elf => ("elf", None),
+            Kind::Lto => ("nvvm", Some("nvvmOptions")),
+            Kind::Other(_) => ("unknown", None),
+        };
+        let title = format!("Fatbin {what} code:");
+        let mut out = format!("\n{title}\n{}\n", "=".repeat(title.len() - 1));
+        let mut line = |text: &str| {
+            out.push_str(text);
+            out.push('\n');
+        };
+        line(&format!("arch = {}", self.target));
+        line(&format!("code version = [{},{}]", e.version.0, e.version.1));
+        line(if e.flags & flags::LINUX != 0 { "host = linux" } else { "host = unknown" });
+        line(if e.flags & flags::BITS64 != 0 { "compile_size = 64bit" } else { "compile_size = 32bit" });
+        if e.flags & flags::DEBUG != 0 {
+            line("has debug info");
+        }
+        if e.flags & (flags::LZ4 | flags::ZSTD) != 0 {
+            line("compressed");
+        }
+        if !e.identifier.is_empty() {
+            line(&format!("identifier = {}", String::from_utf8_lossy(&e.identifier)));
+        }
+        if let Some(options) = options {
+            line(&format!("{options} = {}", self.options()));
+        }
+        out
+    }
+
+    /// The options that an entry was compiled with.
+    pub fn options(&self) -> String {
+        let text = self.entry.as_ref().and_then(|e| e.options.as_deref()).unwrap_or_default();
+        let end = text.iter().position(|&b| b == 0).unwrap_or(text.len());
+        String::from_utf8_lossy(&text[..end]).into_owned()
+    }
+}

@@ -1,0 +1,215 @@
+//! `cuobjdump`: what device code cubins, fatbins, host objects, programs and archives hold, with the vendor's options and text.
+
+mod items;
+mod symbols;
+mod table;
+
+use crate::options::{self, Parsed};
+use crate::report;
+use cubin::elf::Elf;
+use cubin::fatbin::Kind;
+use diag::Severity;
+use items::Item;
+use std::path::Path;
+
+const TOOL: &str = "cuobjdump";
+/// What the vendor's tool exits with where a file has no device code.
+const NOTHING: u8 = 255;
+
+fn fatal(message: &str) -> u8 {
+    report::plain(TOOL, Severity::Fatal, message);
+    1
+}
+
+/// Runs the tool; gives the exit code.
+pub fn main(args: &[String]) -> u8 {
+    let parsed = match options::parse(&table::OPTIONS, args, &|file| std::fs::read_to_string(file).ok()) {
+        Ok(parsed) => parsed,
+        Err(message) => return fatal(&message),
+    };
+    if parsed.has("version") {
+        report::out(&crate::ptxas::version(TOOL, "fatbinary object dump utility"));
+        return 0;
+    }
+    if parsed.has("help") || parsed.inputs.len() != 1 {
+        report::out(&options::help("cuobjdump [options] <file>", &table::OPTIONS, &|_| None));
+        return 0;
+    }
+    if let Some(o) = parsed.given.iter().find(|g| table::OPTIONS.iter().any(|o| o.long == **g && !o.works)) {
+        return fatal(&format!("Option '{o}' is not supported yet"));
+    }
+    match run(&parsed) {
+        Ok(code) => code,
+        Err(message) => fatal(&message),
+    }
+}
+
+fn run(parsed: &Parsed) -> Result<u8, String> {
+    let file = &parsed.inputs[0];
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = here.join(file).display().to_string();
+    let bytes = std::fs::read(file).map_err(|_| format!("Could not open input file '{path}'"))?;
+    let mut found = items::find(&path, &bytes, parsed.has("all-fatbin")).map_err(|m| format!("'{path}': {m}"))?;
+    if found.is_empty() {
+        report::plain(TOOL, Severity::Info, &format!("File '{path}' does not contain device code"));
+        return Ok(NOTHING);
+    }
+    if let Some(arch) = parsed.get("gpu-architecture") {
+        found.retain(|i| i.target == arch);
+    }
+    let stem = Path::new(file).file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
+    let mut member = None;
+    // Cubins and PTX are counted apart.
+    let (mut cubins, mut texts) = (0, 0);
+    let mut listed = [("list-elf", "ELF", 0), ("list-ptx", "PTX", 0)];
+    for item in &found {
+        if item.member != member {
+            member.clone_from(&item.member);
+            report::out(&format!("\nmember {}:\n", member.as_deref().unwrap_or_default()));
+        }
+        let (number, ending) = match item.kind {
+            Kind::Elf => (&mut cubins, "cubin"),
+            Kind::Ptx => (&mut texts, "ptx"),
+            _ => (&mut 0, "nvvm"),
+        };
+        *number += 1;
+        let name = match item.entry {
+            Some(_) => format!("{stem}.{number}.{}.{ending}", item.target),
+            None => format!("{stem}.{}.{ending}", item.target),
+        };
+        if parsed.has("extract-elf") || parsed.has("extract-ptx") {
+            extract(parsed, item, *number, &name)?;
+        } else if parsed.has("list-elf") || parsed.has("list-ptx") {
+            let (option, what, count) = &mut listed[usize::from(item.kind == Kind::Ptx)];
+            if parsed.has(option) && matches!(item.kind, Kind::Elf | Kind::Ptx) {
+                *count += 1;
+                report::out(&format!("{what} file {number:>4}: {name}\n"));
+            }
+        } else {
+            dump(parsed, item)?;
+        }
+    }
+    for (option, what, count) in listed {
+        if parsed.has(option) && count == 0 {
+            let m = format!("No {what} file found to extract from '{path}'. You may try with -all option.");
+            report::plain(TOOL, Severity::Info, &m);
+        }
+    }
+    Ok(0)
+}
+
+/// Writes an item to a file in the current folder if it is wanted.
+fn extract(parsed: &Parsed, item: &Item, number: usize, name: &str) -> Result<(), String> {
+    let option = match item.kind {
+        Kind::Elf => "extract-elf",
+        Kind::Ptx => "extract-ptx",
+        _ => return Ok(()),
+    };
+    let wanted = parsed.values.get(option).is_some_and(|l| l.iter().any(|w| w == "all" || name.contains(w.as_str())));
+    if !wanted {
+        return Ok(());
+    }
+    let body = match item.kind {
+        Kind::Ptx => text(&item.body),
+        _ => &item.body,
+    };
+    crate::files::write(Path::new(name), body).map_err(|e| format!("Could not open output file '{name}': {e}"))?;
+    report::out(&match item.kind {
+        Kind::Ptx => {
+            let target = item.target.trim_start_matches("sm_");
+            format!("Extracting PTX file and ptxas options {number:>4}: {name} -arch=sm_{target} {}\n", item.options())
+        }
+        _ => format!("Extracting ELF file {number:>4}: {name}\n"),
+    });
+    Ok(())
+}
+
+/// PTX without the zero byte at its end.
+fn text(body: &[u8]) -> &[u8] {
+    let end = body.iter().position(|&b| b == 0).unwrap_or(body.len());
+    &body[..end]
+}
+
+/// Prints what an item is, and what of it was asked for.
+fn dump(parsed: &Parsed, item: &Item) -> Result<(), String> {
+    report::out(&item.heading());
+    match item.kind {
+        Kind::Ptx if parsed.has("dump-ptx") => {
+            report::out(&format!("{}\n\n", String::from_utf8_lossy(text(&item.body))))
+        }
+        Kind::Elf => {
+            if parsed.has("dump-sass") {
+                sass(parsed, item)?;
+            }
+            if parsed.has("dump-elf-symbols") {
+                let elf = Elf::read(&item.body).map_err(|d| d.message)?;
+                report::out(&symbols::list(&elf).map_err(|d| d.message)?);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Prints the machine code of a cubin, function by function.
+fn sass(parsed: &Parsed, item: &Item) -> Result<(), String> {
+    let elf = Elf::read(&item.body).map_err(|d| d.message)?;
+    let sm = elf.sm();
+    let functions: Vec<&str> = elf.sections.iter().filter_map(|s| s.name.strip_prefix(".text.")).collect();
+    let chosen = parsed.values.get("function");
+    for f in chosen.into_iter().flatten().filter(|f| !functions.contains(&f.as_str())) {
+        report::plain(TOOL, Severity::Warning, &format!("Function listed in --function '{f}' not found"));
+    }
+    let accelerated = if item.target.ends_with('a') { "EF_CUDA_ACCELERATORS " } else { "" };
+    let flags = format!("EF_CUDA_SM{sm} EF_CUDA_VIRTUAL_SM(EF_CUDA_SM{})", virtual_sm(&elf).unwrap_or(sm));
+    let mut out = format!("\n\tcode for {}\n", item.target);
+    if chosen.is_none() {
+        out.push_str(&format!("\t.target\t{}\n\n", item.target));
+    }
+    let listing = crate::nvdisasm::print_bytes(&item.body, &["-c", "-raw", "-hex"])?;
+    let parts = code(&listing);
+    for f in functions {
+        if chosen.is_some_and(|c| !c.iter().any(|n| n == f)) {
+            continue;
+        }
+        out.push_str(&format!("\t\tFunction : {f}\n"));
+        // With a choice of functions the vendor's tool says it twice, and that addresses have 64 bits.
+        match chosen {
+            None => out.push_str(&format!("\t.headerflags\t@\"{accelerated}{flags}\"\n")),
+            Some(_) => {
+                let line = format!("\t.headerflags\t@\"EF_CUDA_64BIT_ADDRESS {accelerated}{flags}\"\n");
+                out.push_str(&line.repeat(2));
+            }
+        }
+        let lines = parts.iter().find(|p| p.0 == f).map_or(&[][..], |p| &p.1);
+        for l in lines {
+            out.push_str(l);
+            out.push('\n');
+        }
+        out.push_str("\t\t..........\n\n\n");
+    }
+    report::out(&out);
+    Ok(())
+}
+
+/// The lines of code of every function in a listing without labels.
+fn code(listing: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut out: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in listing.lines() {
+        if let Some(name) = line.strip_prefix("//--------------------- .text.") {
+            out.push((name.split(' ').next().unwrap_or_default(), Vec::new()));
+        } else if line.trim_start().starts_with("/*")
+            && let Some((_, lines)) = out.last_mut()
+        {
+            lines.push(line);
+        }
+    }
+    out
+}
+
+/// The SM of the PTX target, from `.note.nv.cuinfo`.
+fn virtual_sm(elf: &Elf) -> Option<u16> {
+    const BEHIND_NAME: usize = 24;
+    let (_, note) = elf.section(".note.nv.cuinfo")?;
+    note.data.get(BEHIND_NAME + 2..BEHIND_NAME + 4).map(|b| u16::from_le_bytes([b[0], b[1]]))
+}

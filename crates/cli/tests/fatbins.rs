@@ -1,0 +1,197 @@
+//! `fatbinary` and `cuobjdump` beside the vendor's: what is in a fatbin, and what is said of every kind of file that holds one.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use testkit::Scratch;
+
+const CUOBJDUMP: &str = env!("CARGO_BIN_EXE_cuobjdump");
+const FATBINARY: &str = env!("CARGO_BIN_EXE_fatbinary");
+
+const PTX: &str = ".version 8.8\n.target sm_80\n.address_size 64\n// a comment\n.visible .global .align 4 .b32 g = 3;\n\
+    .visible .func f() {\n\tst.global.b32 \t[g], 4;\n\tret;\n}\n.visible .entry k(.param .b64 p) { call f; ret; }\n";
+
+fn run(tool: &Path, dir: &Path, args: &[&str]) -> Output {
+    Command::new(tool).args(args).current_dir(dir).output().expect("it runs")
+}
+
+fn said(done: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
+}
+
+fn must(tool: &Path, dir: &Path, args: &[&str]) {
+    let done = run(tool, dir, args);
+    assert!(done.status.success(), "{} {args:?}: {}", tool.display(), said(&done));
+}
+
+/// Files of every kind: two cubins, PTX, a fatbin, objects with finished code and with code for the linker, an archive.
+fn files(bin: &Path) -> Scratch {
+    let dir = Scratch::new("fatbins");
+    std::fs::write(dir.join("k.ptx"), PTX).expect("writable");
+    for sm in ["80", "90"] {
+        let text = PTX.replace("sm_80", &format!("sm_{sm}"));
+        std::fs::write(dir.join("t.ptx"), text).expect("writable");
+        must(&bin.join("ptxas"), &dir, &[&format!("-arch=sm_{sm}"), "t.ptx", "-o", &format!("k{sm}.cubin")]);
+        must(&bin.join("ptxas"), &dir, &["-c", &format!("-arch=sm_{sm}"), "t.ptx", "-o", &format!("r{sm}.cubin")]);
+    }
+    dir
+}
+
+const IMAGES: [&str; 3] = [
+    "--image3=kind=elf,sm=80,file=k80.cubin",
+    "--image3=kind=ptx,sm=80,file=k.ptx",
+    "--image3=kind=elf,sm=90,file=k90.cubin",
+];
+
+/// Ways to make a fatbin, and whether its bytes are the vendor's: those of another zstd encoder are not.
+const WAYS: [(&[&str], bool); 8] = [
+    (&["--compress=false"], true),
+    (&["--compress-mode=none"], true),
+    (&["--compress=false", "-ident", "k.cu", "-cmdline", "-v  "], true),
+    (&["--compress=false", "-g"], true),
+    (&[], false),
+    (&["--compress-mode=speed"], false),
+    (&["--compress-all"], false),
+    (&["--compress-mode=size", "-ident=k.cu"], false),
+];
+
+#[test]
+fn fatbins_hold_what_the_vendors_hold() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let bin = oracle.join("bin");
+    let dir = files(&bin);
+    for (options, same) in WAYS {
+        for (tool, name) in [(Path::new(FATBINARY), "ours"), (&bin.join("fatbinary"), "theirs")] {
+            let (create, embed) = (format!("--create={name}.fatbin"), format!("--embedded-fatbin={name}.c"));
+            let args = [&["-64", &create, &embed], &IMAGES[..], options].concat();
+            must(tool, &dir, &args);
+        }
+        let read = |name: &str| std::fs::read(dir.join(name)).expect("a file");
+        if same {
+            assert!(read("ours.fatbin") == read("theirs.fatbin"), "{options:?}");
+            assert!(read("ours.c") == read("theirs.c"), "{options:?}");
+        }
+        let (ours, theirs) = (read("ours.fatbin"), read("theirs.fatbin"));
+        let list = |bytes: &[u8]| -> Vec<_> {
+            let entries = cubin::fatbin::read(bytes).expect("a fatbin");
+            let parts = |e: &cubin::fatbin::Entry| {
+                let options = e.options.as_ref().map(|o| o.to_vec());
+                (
+                    e.target(),
+                    e.flags,
+                    e.version,
+                    e.identifier.to_vec(),
+                    options,
+                    e.unpack().expect("a body").into_owned(),
+                )
+            };
+            entries.iter().map(parts).collect()
+        };
+        assert!(list(&ours) == list(&theirs), "{options:?}");
+        // The vendor's tool reads ours.
+        must(&bin.join("cuobjdump"), &dir, &["-sass", "ours.fatbin"]);
+    }
+    for (options, source) in [(&["-c"][..], "c"), (&["-link"], "link")] {
+        for (tool, name) in [(Path::new(FATBINARY), "ours"), (&bin.join("fatbinary"), "theirs")] {
+            let embed = format!("--embedded-fatbin={name}.c");
+            must(tool, &dir, &[&["-64", &embed, IMAGES[0], "--compress=false"], options].concat());
+        }
+        let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect("a file");
+        assert_eq!(read("ours.c"), read("theirs.c"), "{source}");
+    }
+}
+
+#[test]
+fn what_cannot_be_a_fatbin() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let dir = files(&oracle.join("bin"));
+    for (image, message) in [
+        ("kind=foo,sm=80,file=k80.cubin", "Missing or unknown kind in image3"),
+        ("sm=80,file=k80.cubin", "Missing or unknown kind in image3"),
+        ("kind=elf,file=k80.cubin", "Missing sm in image3"),
+        ("kind=elf,sm=90,file=k80.cubin", "elf arch does not match user-specified arch"),
+        ("kind=elf,sm=80,file=nowhere", "Could not open input file 'nowhere'"),
+        ("kind=ptx,sm=80,file=k80.cubin", "could not find ptx version"),
+        ("kind=elf,sm=80,file=k.ptx", "'k.ptx'"),
+    ] {
+        for tool in [Path::new(FATBINARY), &oracle.join("bin/fatbinary")] {
+            let done = run(tool, &dir, &["-64", "--create=wrong.fatbin", &format!("--image3={image}")]);
+            assert_eq!(done.status.code(), Some(1), "{image}");
+            let mine = tool == Path::new(FATBINARY);
+            assert!(!mine || said(&done).contains(message), "{image}: {}", said(&done));
+            assert!(!dir.join("wrong.fatbin").exists(), "{image}");
+        }
+    }
+}
+
+/// Questions to files.
+const QUESTIONS: [&[&str]; 11] = [
+    &[],
+    &["-lelf"],
+    &["-lptx"],
+    &["-lelf", "-lptx"],
+    &["-all", "-lelf"],
+    &["-symbols"],
+    &["-ptx"],
+    &["-sass"],
+    &["-sass", "-fun", "k"],
+    &["-arch", "sm_90", "-lelf"],
+    &["-arch", "sm_80"],
+];
+
+#[test]
+fn files_are_shown_as_the_vendor_shows_them() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let bin = oracle.join("bin");
+    let dir = files(&bin);
+    must(&bin.join("fatbinary"), &dir, &[&["-64", "--create=f.fatbin", "-ident=k.cu"], &IMAGES[..]].concat());
+    // Objects as nvcc makes them, without its headers.
+    for (object, section) in [("exec.o", ".nv_fatbin"), ("rel.o", "__nv_relfatbin")] {
+        std::fs::write(dir.join("o.s"), format!(".section {section}, \"a\"\n.align 8\n.incbin \"f.fatbin\"\n"))
+            .expect("writable");
+        must(Path::new("as"), &dir, &["o.s", "-o", object]);
+    }
+    must(Path::new("ar"), &dir, &["rcs", "lib.a", "exec.o", "rel.o"]);
+    must(Path::new("ld"), &dir, &["-r", "exec.o", "rel.o", "-o", "both.o"]);
+    for file in [
+        "k80.cubin",
+        "k90.cubin",
+        "r80.cubin",
+        "r90.cubin",
+        "f.fatbin",
+        "exec.o",
+        "rel.o",
+        "both.o",
+        "lib.a",
+        "k.ptx",
+        "nowhere",
+    ] {
+        for question in QUESTIONS {
+            let args = [question, &[file]].concat();
+            let [mine, theirs] = [Path::new(CUOBJDUMP), &bin.join("cuobjdump")].map(|tool| run(tool, &dir, &args));
+            assert_eq!(said(&mine), said(&theirs), "{args:?}");
+            assert_eq!(mine.status.code(), theirs.status.code(), "{args:?}");
+        }
+    }
+    // Files that are written.
+    for (option, wanted) in [("-xelf", "all"), ("-xptx", "all"), ("-xelf", "sm_90"), ("-xelf", "nothing")] {
+        for file in ["lib.a", "f.fatbin", "k80.cubin", "both.o"] {
+            let made = [("ours", Path::new(CUOBJDUMP)), ("theirs", &bin.join("cuobjdump"))].map(|(name, tool)| {
+                let place: PathBuf = dir.join(name);
+                std::fs::create_dir_all(&place).expect("a folder");
+                let path = dir.join(file).display().to_string();
+                let done = run(tool, &place, &[option, wanted, &path]);
+                let mut files: Vec<_> = std::fs::read_dir(&place)
+                    .expect("a folder")
+                    .flatten()
+                    .map(|e| (e.file_name(), std::fs::read(e.path()).expect("a file")))
+                    .collect();
+                files.sort();
+                std::fs::remove_dir_all(&place).expect("a folder");
+                (said(&done), done.status.code(), files)
+            });
+            let [ours, theirs] = made;
+            assert!(ours == theirs, "{option} {wanted} {file}: {} | {}", ours.0, theirs.0);
+            assert!(wanted == "nothing" || !ours.2.is_empty() || option == "-xptx" && file == "k80.cubin");
+        }
+    }
+}
