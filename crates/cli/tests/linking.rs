@@ -1,6 +1,7 @@
 //! Programs of several files (`tests/link`) through nvcc with our nvlink in the place of its own, and the same link by both.
 //!
-//! A usual run takes sm_90; `SASSAFRAS_LINK_ARCHS=75,80,90,120` takes all of these.
+//! A usual run takes sm_90, and our ptxas in its place, too, for one program; `SASSAFRAS_LINK_ARCHS=75,80,90,120` takes all of these,
+//! and our ptxas for all programs.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::process::{Command, Output};
 use testkit::Scratch;
 
 const NVLINK: &str = env!("CARGO_BIN_EXE_nvlink");
+const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
 const SASSAFRAS: &str = env!("CARGO_BIN_EXE_sassafras");
 
 fn said(done: &Output) -> String {
@@ -19,17 +21,18 @@ fn must(command: &mut Command) {
     assert!(done.status.success(), "{command:?}: {}", said(&done));
 }
 
-/// A toolkit in which everything is the vendor's but nvlink.
-fn toolkit(oracle: &Path, dir: &Path) -> PathBuf {
+/// A toolkit in which everything is the vendor's but these programs.
+fn toolkit(oracle: &Path, dir: &Path, ours: &[(&str, &str)]) -> PathBuf {
     let bin = dir.join("bin");
-    std::fs::create_dir(&bin).expect("a folder");
+    std::fs::create_dir_all(&bin).expect("a folder");
     for entry in std::fs::read_dir(oracle.join("bin")).expect("readable").flatten() {
         let place = bin.join(entry.file_name());
-        match entry.file_name().to_str() {
-            Some("nvlink") => symlink(NVLINK, place).expect("a link"),
+        let name = entry.file_name().to_string_lossy().into_owned();
+        match ours.iter().find(|o| o.0 == name) {
+            Some((_, path)) => symlink(path, place).expect("a link"),
             // It looks for the other programs beside itself.
-            Some("nvcc" | "nvcc.profile") => drop(std::fs::copy(entry.path(), place).expect("a copy")),
-            _ => symlink(entry.path(), place).expect("a link"),
+            None if name.starts_with("nvcc") => drop(std::fs::copy(entry.path(), place).expect("a copy")),
+            None => symlink(entry.path(), place).expect("a link"),
         }
     }
     for folder in ["include", "lib", "nvvm"] {
@@ -62,65 +65,116 @@ fn explained(line: &str, arch: &str) -> bool {
                 .any(|p| line.starts_with(p))
 }
 
-#[test]
-fn programs_of_several_files() {
-    let Some(oracle) = testkit::oracle::latest() else { return };
-    let dir = Scratch::new("linking");
-    let bin = toolkit(&oracle, &dir);
-    let archs = std::env::var("SASSAFRAS_LINK_ARCHS").unwrap_or_else(|_| "90".into());
-    let mut programs: Vec<PathBuf> =
-        std::fs::read_dir(testkit::root().join("tests/link")).expect("a folder").flatten().map(|e| e.path()).collect();
-    programs.sort();
-    assert!(programs.len() >= 10);
-    for program in &programs {
+/// Where everything is.
+struct Tools<'a> {
+    oracle: &'a Path,
+    /// With our nvlink, and with our nvlink and ptxas, each in the vendor's toolkit.
+    linker: PathBuf,
+    both: PathBuf,
+    archs: Vec<String>,
+    /// All programs are built with our ptxas, too, not only one.
+    all: bool,
+}
+
+impl Tools<'_> {
+    /// Compiles a program's files for these targets in one go; those that are libraries become archives.
+    fn build(&self, bin: &Path, sources: &[PathBuf], out: &Path, archs: &[String]) -> Vec<PathBuf> {
+        std::fs::create_dir_all(out).expect("a folder");
+        let mut nvcc = Command::new(bin.join("nvcc"));
+        nvcc.args(["-w", "-dc", "-odir"]).arg(out).args(codes(archs)).args(sources);
+        must(&mut nvcc);
+        let object = |source: &PathBuf| {
+            let stem = source.file_stem().expect("a name").to_string_lossy().into_owned();
+            let object = out.join(format!("{stem}.o"));
+            if !stem.starts_with("lib") {
+                return object;
+            }
+            let archive = out.join(format!("{stem}.a"));
+            must(Command::new("ar").arg("rcs").arg(&archive).arg(&object));
+            archive
+        };
+        sources.iter().map(object).collect()
+    }
+
+    fn link(&self, tool: &Path, arch: &str, objects: &[PathBuf], cubin: &Path) {
+        let lib = format!("-L{}", self.oracle.join("lib").display());
+        let mut link = Command::new(tool);
+        link.arg(format!("-arch=sm_{arch}")).args(objects).args([&lib, "-lcudadevrt", "-o"]).arg(cubin);
+        must(&mut link);
+    }
+
+    fn program(&self, program: &Path, out: &Path) {
         let name = program.file_name().expect("a name").to_string_lossy().into_owned();
-        let out = dir.join(&name);
-        std::fs::create_dir(&out).expect("a folder");
         let mut sources: Vec<PathBuf> =
             std::fs::read_dir(program).expect("a folder").flatten().map(|e| e.path()).collect();
         sources.retain(|s| s.extension().is_some_and(|e| e == "cu"));
         sources.sort();
-        for arch in archs.split(',') {
-            let target = format!("sm_{arch}");
-            let mut objects = Vec::new();
-            for source in &sources {
-                let stem = source.file_stem().expect("a name").to_string_lossy().into_owned();
-                let object = out.join(format!("{stem}.{arch}.o"));
-                must(
-                    Command::new(bin.join("nvcc"))
-                        .args(["-w", "-dc", "-arch", &target])
-                        .arg(source)
-                        .arg("-o")
-                        .arg(&object),
-                );
-                // Libraries reach the linker as archives.
-                if stem.starts_with("lib") {
-                    let archive = out.join(format!("{stem}.{arch}.a"));
-                    must(Command::new("ar").arg("rcs").arg(&archive).arg(&object));
-                    objects.push(archive);
-                } else {
-                    objects.push(object);
-                }
-            }
-            // The whole program, as nvcc builds it.
-            let program = out.join(format!("program.{arch}"));
-            must(Command::new(bin.join("nvcc")).args(["-arch", &target]).args(&objects).arg("-o").arg(&program));
+        let objects = self.build(&self.linker, &sources, out, &self.archs);
+        // The whole program, as nvcc builds it.
+        let whole = out.join("program");
+        must(Command::new(self.linker.join("nvcc")).args(codes(&self.archs)).args(&objects).arg("-o").arg(&whole));
+        for arch in &self.archs {
             let [mine, theirs] = ["ours", "vendor"].map(|who| out.join(format!("{who}.{arch}.cubin")));
-            let lib = format!("-L{}", oracle.join("lib").display());
-            for (tool, cubin) in [(Path::new(NVLINK), &mine), (&oracle.join("bin/nvlink"), &theirs)] {
-                let mut link = Command::new(tool);
-                link.arg(format!("-arch={target}")).args(&objects).args([&lib, "-lcudadevrt", "-o"]).arg(cubin);
-                must(&mut link);
-            }
+            self.link(Path::new(NVLINK), arch, &objects, &mine);
+            self.link(&self.oracle.join("bin/nvlink"), arch, &objects, &theirs);
             let diff = Command::new(SASSAFRAS).arg("link-diff").args([&mine, &theirs]).output().expect("it runs");
             let text = String::from_utf8_lossy(&diff.stdout).into_owned();
-            let left: Vec<&str> = text.lines().filter(|l| !explained(l, &target)).collect();
-            assert!(left.is_empty(), "{name} for {target}: {}", left.join("\n"));
-            if arch.parse::<u32>().expect("a number") <= 90 {
-                let ours = run(&out, &mine);
-                assert!(ours == run(&out, &theirs), "{name} for {target} computes something else: {ours:?}");
-                assert!(ours.0.iter().any(|&b| b != 0));
+            let left: Vec<&str> = text.lines().filter(|l| !explained(l, &format!("sm_{arch}"))).collect();
+            assert!(left.is_empty(), "{name} for sm_{arch}: {}", left.join("\n"));
+            if arch.parse::<u32>().expect("a number") > LAST_SIMULATED {
+                continue;
+            }
+            let ours = run(out, &mine);
+            assert!(ours == run(out, &theirs), "{name} for sm_{arch} computes something else: {ours:?}");
+            assert!(ours.0.iter().any(|&b| b != 0));
+            if arch == COMPILED && (self.all || name == "calls") {
+                // Our compiler's objects, linked by us.
+                let objects = self.build(&self.both, &sources, &out.join("both"), std::slice::from_ref(arch));
+                let both = out.join("both.cubin");
+                self.link(Path::new(NVLINK), arch, &objects, &both);
+                assert!(ours == run(out, &both), "{name} by our ptxas and nvlink computes something else");
             }
         }
     }
 }
+
+/// The last SM that the simulator runs, and the one that our compiler is for.
+const LAST_SIMULATED: u32 = 90;
+const COMPILED: &str = "90";
+
+fn codes(archs: &[String]) -> Vec<String> {
+    archs.iter().map(|a| format!("-gencode=arch=compute_{a},code=sm_{a}")).collect()
+}
+
+#[test]
+fn programs_of_several_files() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let dir = Scratch::new("linking");
+    let archs = std::env::var("SASSAFRAS_LINK_ARCHS").ok();
+    let linker = [("nvlink", NVLINK)];
+    let tools = Tools {
+        oracle: &oracle,
+        linker: toolkit(&oracle, &dir.join("linker"), &linker),
+        both: toolkit(&oracle, &dir.join("both"), &[linker[0], ("ptxas", PTXAS)]),
+        all: archs.is_some(),
+        archs: archs.unwrap_or_else(|| COMPILED.into()).split(',').map(String::from).collect(),
+    };
+    let mut programs: Vec<PathBuf> =
+        std::fs::read_dir(testkit::root().join("tests/link")).expect("a folder").flatten().map(|e| e.path()).collect();
+    programs.sort();
+    assert!(programs.len() >= 10);
+    let work = std::sync::Mutex::new(programs.iter());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let Some(program) = work.lock().ok().and_then(|mut w| w.next()) else { return };
+                    tools.program(program, &dir.join(program.file_name().expect("a name")));
+                }
+            });
+        }
+    });
+}
+
+/// Programs that are built at once.
+const THREADS: usize = 2;

@@ -82,6 +82,16 @@ impl Field {
         }
     }
 
+    /// True if a field of this number takes the whole of a value: it may not be larger than the field, nor have low bits where the
+    /// field has none. (Numbers of halves and bytes of addresses take a part.)
+    pub fn holds(self, kind: u32, value: u64) -> bool {
+        const WHOLE: [u32; 10] = [1, 0x37, 0x3b, 0x3c, 0x40, 0x41, 0x42, 0x4a, 0x64, 0x73];
+        let end = self.runs.iter().map(|r| r.0 + r.2).max().unwrap_or(64);
+        let start = self.runs.iter().map(|r| r.0).min().unwrap_or(0);
+        let high = if end >= 64 { 0 } else { (value as i64) >> end };
+        !WHOLE.contains(&kind) || matches!(high, 0 | -1) && value.is_multiple_of(1 << start)
+    }
+
     /// Bytes that the field reaches over.
     pub fn width(self) -> usize {
         let end = self.runs.iter().map(|r| r.1 as usize + r.2 as usize).max().unwrap_or(0);
@@ -157,6 +167,23 @@ mod tests {
             field.set(&mut bytes, value, bank);
             assert_eq!(u64::from_le_bytes(bytes), after, "{kind:#x}");
             assert_eq!(field.get(&bytes), value);
+        }
+    }
+
+    #[test]
+    fn values_that_do_not_fit() {
+        for (kind, value, fits) in [
+            (0x42, 0xffff, true),
+            (0x42, 0x1_0000, false),
+            (0x40, 0x10, true),
+            (0x40, 0x12, false),
+            (0x3b, u64::MAX, true),
+            (0x3b, 0x8_0000, false),
+            (0x4a, 0x100_0000, false),
+            (0x38, 0x1_0000_0000, true),
+            (2, u64::MAX, true),
+        ] {
+            assert_eq!(Field::of(kind).unwrap().holds(kind, value), fits, "{kind:#x} {value:#x}");
         }
     }
 

@@ -88,6 +88,9 @@ fn section_relocs(
                 return Err(wrong("lies outside of its section"));
             }
             let sum = value.wrapping_add(r.addend as u64);
+            if !field.holds(r.kind, sum) {
+                return Err(wrong(&format!("does not fit: 0x{sum:x}")));
+            }
             out.patches.push(Patch { section: target, offset: at, field, value: sum, bank, add: !rela });
             let symbol = map.symbols[r.symbol as usize];
             let dynamic = symbol != NONE

@@ -15,8 +15,11 @@ use testkit::{Random, Scratch};
 struct NoFiles;
 
 impl Host for NoFiles {
-    fn read(&self, _: &Path) -> Option<Vec<u8>> {
-        None
+    fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        // An archive that names itself.
+        (path == Path::new("x")).then(|| {
+            b"!<thin>\n//                                              6         `\nx/\n\n\n\n/0                                              8         `\n".to_vec()
+        })
     }
 
     fn compile(&self, name: &str, _: &[u8], target: arch::Target) -> Result<Vec<u8>, Vec<Diagnostic>> {
@@ -111,6 +114,88 @@ const MODULES: &[(&[&str], &str)] = &[
         "Entry function 'k' uses too much shared data (0x13880 bytes, 0xc000 max)",
     ),
     (
+        &[".common .global .b8 c[8];", ".visible .global .b8 c[4] = {1};"],
+        "Common symbol 'c' in file '{0}' has larger size than initialization",
+    ),
+    (
+        &[".visible .global .b8 c[4] = {1};", ".common .global .b8 c[8];"],
+        "Common symbol 'c' in file '{1}' has larger size than initialization",
+    ),
+    (
+        &[".visible .shared .b8 s[4];", ".visible .shared .b8 s[4];"],
+        "Multiple definition of 's' in '{1}', first defined in '{0}'",
+    ),
+    (
+        &[".visible .func f() { ret; }", ".visible .entry f() { ret; }"],
+        "Multiple definition of 'f' in '{1}', first defined in '{0}'",
+    ),
+    (
+        &[".visible .func f() { ret; }", "", "", ".visible .func g() { ret; } .visible .func f() { ret; }"],
+        "Multiple definition of 'f' in '{3}', first defined in '{0}'",
+    ),
+    (
+        &[".visible .global .b32 v[2] = {1, 2};", "", ".visible .global .b32 v[2];"],
+        "Multiple definition of 'v' in '{2}', first defined in '{0}'",
+    ),
+    (
+        &[".extern .func f(); .visible .func g() { call f; ret; } .visible .entry k() { call g; ret; }"],
+        "Undefined reference to 'f' in '{0}'",
+    ),
+    (
+        &[
+            ".extern .func g(); .visible .entry k() { call g; ret; }",
+            ".extern .func f(); .visible .func g() { call f; ret; }",
+        ],
+        "Undefined reference to 'f' in '{1}'",
+    ),
+    (
+        &[".extern .global .b32 v; .visible .global .u64 p = v; .visible .entry k() { ret; }"],
+        "Undefined reference to 'v' in '{0}'",
+    ),
+    (
+        &[
+            ".extern .const .b8 c[4]; .visible .entry k(.param .b64 p) { .reg .b32 %r; .reg .b64 %d; ld.param.b64 %d, [p]; ld.const.b32 %r, [c]; st.global.b32 [%d], %r; ret; }",
+            ".visible .const .b8 c[8] = {1};",
+        ],
+        "Size doesn't match for 'c' in '{1}', first specified in '{0}'",
+    ),
+    (
+        &[
+            ".visible .const .b8 c[8] = {1};",
+            ".extern .const .b8 c[4]; .visible .entry k(.param .b64 p) { .reg .b32 %r; .reg .b64 %d; ld.param.b64 %d, [p]; ld.const.b32 %r, [c]; st.global.b32 [%d], %r; ret; }",
+        ],
+        "Size doesn't match for 'c' in '{1}', first specified in '{0}'",
+    ),
+    (
+        &[".weak .global .b8 w[4];", ".weak .global .b8 w[8];"],
+        "Size doesn't match for 'w' in '{1}', first specified in '{0}'",
+    ),
+    (
+        &[
+            ".visible .func (.param .b32 r) f() { st.param.b32 [r], 1; ret; }",
+            ".extern .func f(); .visible .entry k() { call f; ret; }",
+        ],
+        "Prototype doesn't match for 'f' in '{1}', first defined in '{0}'",
+    ),
+    (
+        &[
+            ".visible .func f(.param .b32 a, .param .b32 b) { ret; }",
+            ".extern .func f(.param .b32 a); .visible .entry k() { .param .b32 p; st.param.b32 [p], 1; call f, (p); ret; }",
+        ],
+        "Prototype doesn't match for 'f' in '{1}', first defined in '{0}'",
+    ),
+    (
+        &[
+            ".visible .func f(.param .f32 a) { ret; }",
+            ".extern .func f(.param .b32 a); .visible .entry k() { .param .b32 p; st.param.b32 [p], 1; call f, (p); ret; }",
+        ],
+        "Prototype doesn't match for 'f' in '{1}', first defined in '{0}'",
+    ),
+    (
+        &[".visible .entry k() { .shared .b8 s[49153]; st.shared.b8 [s], 1; ret; }"],
+        "Entry function 'k' uses too much shared data (0xc001 bytes, 0xc000 max)",
+    ),
+    (
         &[
             ".extern .func f(); .visible .entry k() { .shared .b8 t[30000]; st.shared.b8 [t], 1; call f; ret; }",
             ".visible .func f() { .shared .b8 u[30000]; st.shared.b8 [u], 1; ret; }",
@@ -148,6 +233,52 @@ fn good(oracle: &Path) -> Vec<u8> {
          .visible .entry k() {{ call f; st.global.b32 [g], 4; ret; }}\n"
     );
     testkit::oracle::compile(&oracle.join("bin/ptxas"), &text, &["-c", "-arch=sm_80"]).expect("it compiles")
+}
+
+/// A good cubin for sm_90, with a relocation against a constant.
+fn newer(oracle: &Path) -> Vec<u8> {
+    let text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .const .b8 c[4] = {1};\n.visible .entry k(.param .b64 p) {\n\
+        .shared .b8 s[4]; .reg .b32 %r; .reg .b64 %d; ld.param.b64 %d, [p]; ld.const.b32 %r, [c]; st.shared.b32 [s], %r; st.global.b32 [%d], %r; ret; }\n";
+    testkit::oracle::compile(&oracle.join("bin/ptxas"), text, &["-c", "-arch=sm_90"]).expect("it compiles")
+}
+
+/// Makes a section a byte shorter.
+fn cut_by_one(s: &mut cubin::elf::Section) {
+    s.data.pop();
+    s.size = s.data.len() as u64;
+}
+
+/// Changes the first relocation of a kind in a section with addends.
+fn relocation(s: &mut cubin::elf::Section, kind: u8, change: &dyn Fn(&mut [u8])) {
+    change(s.data.chunks_exact_mut(24).find(|r| r[8] == kind).expect("a relocation"));
+}
+
+/// An object of the host with one section.
+fn host_object(name: &str, data: &[u8]) -> Vec<u8> {
+    let names = [b"\0.shstrtab\0", name.as_bytes(), b"\0"].concat();
+    let mut out = vec![0; 64];
+    out[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    out[16] = 1;
+    out[18] = 62;
+    let (at, names_at) = (64, 64 + data.len().next_multiple_of(8));
+    out.extend(data);
+    out.resize(names_at, 0);
+    out.extend(&names);
+    out.resize(out.len().next_multiple_of(8), 0);
+    let table = out.len();
+    out[40..48].copy_from_slice(&(table as u64).to_le_bytes());
+    for (i, n) in [(58, 64u16), (60, 3), (62, 1)] {
+        out[i..i + 2].copy_from_slice(&n.to_le_bytes());
+    }
+    for (name, kind, offset, size) in [(0u32, 0u32, 0, 0), (1, 3, names_at, names.len()), (11, 1, at, data.len())] {
+        let mut h = [0; 64];
+        h[..4].copy_from_slice(&name.to_le_bytes());
+        h[4..8].copy_from_slice(&kind.to_le_bytes());
+        h[24..32].copy_from_slice(&(offset as u64).to_le_bytes());
+        h[32..40].copy_from_slice(&(size as u64).to_le_bytes());
+        out.extend(h);
+    }
+    out
 }
 
 fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
@@ -255,8 +386,76 @@ fn files_that_cannot_be_linked() {
         (write(&[fatbin(b"xx", Kind::Lto, 80)]), "LTO objects found, use -dlto: 'x'"),
         (write(&[fatbin(b"junk", Kind::Elf, 80)]), "Input file 'x' is damaged"),
     ];
-    // Cut at many places: never a panic, always the file's name.
-    for n in (1..40).map(|i| cubin.len() * i / 40) {
+    let newer = newer(&oracle);
+    let of_newer = |change: &dyn Fn(&mut Elf)| {
+        let mut e = Elf::read(&newer).expect("a cubin");
+        change(&mut e);
+        e.write()
+    };
+    // Of files for sm_90: what only they have.
+    let cases_90: Vec<(Vec<u8>, &str)> = vec![
+        (
+            of_newer(&|e| section(e, ".note.nv.cuinfo", &|s| s.data[28] = 118)),
+            "must be recompiled with toolkit >= Cuda 12.0",
+        ),
+        (
+            of_newer(&|e| section(e, ".note.nv.cuinfo", &|s| (s.data, s.size) = (vec![0; 16], 16))),
+            "must be recompiled with toolkit >= Cuda 12.0",
+        ),
+        (
+            of_newer(&|e| section(e, ".nv.compat", &|s| s.data[2] = 1)),
+            "cannot link accelerated arch to non-accelerated: 'x' is made for 'sm_90a'",
+        ),
+        (of_newer(&|e| section(e, ".nv.compat", &|s| s.data[0] = 9)), "has the unknown format 9"),
+        (of_newer(&|e| e.header.flags = e.header.flags & 0xff00_00ff | 100 << 8), "arch does not match target 'sm_90'"),
+        (of_newer(&|e| e.header.flags = e.header.flags & 0xff00_00ff | 89 << 8), "arch does not match target 'sm_90'"),
+        (of_newer(&|e| e.header.kind = 3), "Input file 'x' is no relocatable cubin"),
+        (
+            of_newer(&|e| section(e, ".rela.text.k", &|s| relocation(s, 0x42, &|r| r[18] = 2))),
+            "against 'c' in 'x' does not fit: 0x20000",
+        ),
+        (of_newer(&|e| section(e, ".rela.text.k", &|s| relocation(s, 0x42, &|r| r[8] = 0x7a))), "relocation 0x7a"),
+        (of_newer(&|e| section(e, ".rela.text.k", &|s| relocation(s, 0x42, &|r| r[12] = 0xee))), "names symbol 238"),
+        (of_newer(&|e| section(e, ".rela.text.k", &|s| relocation(s, 0x42, &|r| r[5] = 1))), "outside of its section"),
+        (of_newer(&|e| section(e, ".rela.text.k", &cut_by_one)), "is no multiple of 24"),
+        (of_newer(&|e| section(e, ".rela.text.k", &|s| s.info = 0x7777)), "belongs to section 30583"),
+        (of_newer(&|e| section(e, ".symtab", &cut_by_one)), "is no multiple of 24"),
+        (of_newer(&|e| section(e, ".nv.shared.k", &|s| s.info = 0x7777)), "belongs to section 30583"),
+        (
+            of_newer(&|e| section(e, ".nv.constant3", &|s| (s.data, s.size) = (vec![0], 1))),
+            "'c' ends outside of section .nv.constant3",
+        ),
+    ];
+    for (bytes, expected) in &cases_90 {
+        let errors = link(&[("x", bytes.clone())], "sm_90").err().unwrap_or_else(|| panic!("it links: {expected}"));
+        assert!(errors[0].message.contains(expected), "{} instead of {expected}", errors[0].message);
+        assert!(errors[0].message.contains("'x'"), "{}", errors[0].message);
+    }
+    // Host objects and programs, archives in archives, and what holds itself.
+    let mut nested = archive(&[("m.o", &cubin)]);
+    for _ in 0..9 {
+        nested = archive(&[("a.a", &nested)]);
+    }
+    let host = |name: &str, data: &[u8]| host_object(name, data);
+    cases.extend([
+        (nested, "holds archives in archives too deeply"),
+        (b"!<thin>\n//                                              6         `\nx/\n\n\n\n/0                                              8         `\n".to_vec(), "holds archives in archives too deeply"),
+        (host("__nv_relfatbin", &container[..40]), "Input file 'x' is damaged: not a valid fatbin"),
+        (host("__nv_relfatbin", &write(&[fatbin(b"junk", Kind::Elf, 80)])), "Input file 'x' is damaged"),
+        (host("__nv_relfatbin", &write(&[fatbin(&bytes_at(8, &[7]), Kind::Elf, 80)])), "Input file 'x' has ABI version 7"),
+        (host("__nv_relfatbin", &write(&[fatbin(&bytes_at(16, &[2]), Kind::Elf, 80)])), "Input file 'x' is no relocatable cubin"),
+        (host("__nv_relfatbin", &write(&[fatbin(b"xx", Kind::Lto, 80)])), "LTO objects found, use -dlto: 'x'"),
+        (host("__nv_relfatbin", &packed(0)), "the LZ4 body of the entry for sm_80 does not unpack"),
+        (host("__nv_relfatbin", &packed(1)), "the zstd body of the entry for sm_80 does not unpack"),
+        (host("__nv_relfatbin", b"12345678"), "Input file 'x' is damaged: not a valid fatbin"),
+        (archive(&[("h.o", &host("__nv_relfatbin", &packed(1)))]), "'x:h.o'"),
+        (archive(&[("a.o", &cubin), ("b.o", &cubin)]), "Multiple definition of 'f' in 'x:b.o', first defined in 'x:a.o'"),
+        ([container.clone(), container.clone()].concat(), "Multiple definition of 'f' in 'x'"),
+        ({ let mut h = host("__nv_relfatbin", &container); h[4] = 1; h }, "not 64-bit and little-endian"),
+        ({ let mut h = host("__nv_relfatbin", &container); h[5] = 2; h }, "not 64-bit and little-endian"),
+    ]);
+    // Cut at some places: never a panic, always the file's name.
+    for n in (1..11).map(|i| cubin.len() * i / 11) {
         cases.push((cubin[..n].to_vec(), "Input file 'x'"));
     }
     let mut seen = 0;
@@ -269,7 +468,8 @@ fn files_that_cannot_be_linked() {
         assert!(errors[0].message.contains("'x") || errors[0].message.contains("in 'x'"), "{}", errors[0].message);
         seen += 1;
     }
-    assert!(seen + MODULES.len() >= 80, "{seen}");
+    let seen = seen + cases_90.len();
+    assert!(seen + MODULES.len() >= 110, "{seen}");
     let wrong = [("x", write(&[fatbin(&cubin, Kind::Elf, 75)]))];
     let mut collector = Collector::new(arch::Target::parse("sm_80").expect("a target"), &NoFiles);
     collector.add("x", &wrong[0].1, false).expect("a warning only");

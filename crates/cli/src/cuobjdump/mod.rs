@@ -55,7 +55,8 @@ fn run(parsed: &Parsed) -> Result<u8, String> {
         return Ok(NOTHING);
     }
     if let Some(arch) = parsed.get("gpu-architecture") {
-        found.retain(|i| i.target == arch);
+        // A cubin that is a file of its own is shown whatever it is for.
+        found.retain(|i| i.entry.is_none() || i.target == arch);
     }
     let stem = Path::new(file).file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
     let mut member = None;
@@ -151,13 +152,18 @@ fn dump(parsed: &Parsed, item: &Item) -> Result<(), String> {
     Ok(())
 }
 
+/// Names of sections with code begin so.
+const TEXT: &str = ".text.";
+
 /// Prints the machine code of a cubin, function by function.
 fn sass(parsed: &Parsed, item: &Item) -> Result<(), String> {
     let elf = Elf::read(&item.body).map_err(|d| d.message)?;
     let sm = elf.sm();
-    let functions: Vec<&str> = elf.sections.iter().filter_map(|s| s.name.strip_prefix(".text.")).collect();
+    let code = |s: &&cubin::elf::Section| s.name.starts_with(TEXT);
+    let functions: Vec<(&str, &[u8])> =
+        elf.sections.iter().filter(code).map(|s| (&s.name[TEXT.len()..], s.data.as_slice())).collect();
     let chosen = parsed.values.get("function");
-    for f in chosen.into_iter().flatten().filter(|f| !functions.contains(&f.as_str())) {
+    for f in chosen.into_iter().flatten().filter(|f| !functions.iter().any(|x| x.0 == **f)) {
         report::plain(TOOL, Severity::Warning, &format!("Function listed in --function '{f}' not found"));
     }
     let accelerated = if item.target.ends_with('a') { "EF_CUDA_ACCELERATORS " } else { "" };
@@ -166,9 +172,7 @@ fn sass(parsed: &Parsed, item: &Item) -> Result<(), String> {
     if chosen.is_none() {
         out.push_str(&format!("\t.target\t{}\n\n", item.target));
     }
-    let listing = crate::nvdisasm::print_bytes(&item.body, &["-c", "-raw", "-hex"])?;
-    let parts = code(&listing);
-    for f in functions {
+    for (f, words) in functions {
         if chosen.is_some_and(|c| !c.iter().any(|n| n == f)) {
             continue;
         }
@@ -181,8 +185,9 @@ fn sass(parsed: &Parsed, item: &Item) -> Result<(), String> {
                 out.push_str(&line.repeat(2));
             }
         }
-        let lines = parts.iter().find(|p| p.0 == f).map_or(&[][..], |p| &p.1);
-        for l in lines {
+        // Addresses are numbers here, as in a listing of bare words.
+        let listing = crate::nvdisasm::print_bytes(words, &["-b", &format!("SM{sm}"), "-hex"])?;
+        for l in listing.lines().filter(|l| l.trim_start().starts_with("/*")) {
             out.push_str(l);
             out.push('\n');
         }
@@ -190,21 +195,6 @@ fn sass(parsed: &Parsed, item: &Item) -> Result<(), String> {
     }
     report::out(&out);
     Ok(())
-}
-
-/// The lines of code of every function in a listing without labels.
-fn code(listing: &str) -> Vec<(&str, Vec<&str>)> {
-    let mut out: Vec<(&str, Vec<&str>)> = Vec::new();
-    for line in listing.lines() {
-        if let Some(name) = line.strip_prefix("//--------------------- .text.") {
-            out.push((name.split(' ').next().unwrap_or_default(), Vec::new()));
-        } else if line.trim_start().starts_with("/*")
-            && let Some((_, lines)) = out.last_mut()
-        {
-            lines.push(line);
-        }
-    }
-    out
 }
 
 /// The SM of the PTX target, from `.note.nv.cuinfo`.
