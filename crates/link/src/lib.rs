@@ -145,7 +145,7 @@ pub struct Linked {
     pub callgraph: String,
     /// Notes about registers that a call forces on an entry, as `-dump-callgraph` prints them.
     pub propagated: Vec<String>,
-    /// What each phase took.
+    /// What each phase took: merge, layout, relocate, finalize.
     pub times: Vec<(&'static str, Duration)>,
 }
 
@@ -163,7 +163,6 @@ pub fn link(inputs: &[Cubin<'_>], options: &Options) -> Result<Linked, Vec<Diagn
     if !options.keep_system {
         drop_unused_system(&mut objects);
     }
-    clock.end("parse");
     let mut world = World::new(objects, options);
     merge::merge(&mut world)?;
     clock.end("merge");

@@ -74,7 +74,7 @@ pub(crate) fn write(
     header(&mut out, kind, flags, (table, segments.len()), (shoff, sections.len() + 1));
     section_headers(world, &fixed, (&sections, &offsets), order.locals, &mut out[shoff as usize..phoff as usize]);
     out[phoff as usize..].copy_from_slice(&segments.concat());
-    clock.end("output");
+    clock.end("finalize");
     Ok(Linked {
         bytes: out,
         warnings: Vec::new(),

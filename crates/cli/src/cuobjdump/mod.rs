@@ -172,10 +172,19 @@ fn sass(parsed: &Parsed, item: &Item) -> Result<(), String> {
     if chosen.is_none() {
         out.push_str(&format!("\t.target\t{}\n\n", item.target));
     }
+    // Addresses are numbers here, as in a listing of bare words.
+    let list = |words: &[u8]| crate::nvdisasm::print_bytes(words, &["-b", &format!("SM{sm}"), "-hex"]);
+    let mut parts = Vec::new();
     for (f, words) in functions {
-        if chosen.is_some_and(|c| !c.iter().any(|n| n == f)) {
-            continue;
+        if chosen.is_none_or(|c| c.iter().any(|n| n == f)) {
+            parts.push((f, list(words)?));
         }
+    }
+    // Encodings stand in one column for all functions of the file.
+    const ENCODING: &str = "/* 0x";
+    let column = |listing: &str| listing.lines().filter_map(|l| l.rfind(ENCODING)).max().unwrap_or(0);
+    let widest = parts.iter().map(|p| column(&p.1)).max().unwrap_or(0);
+    for (f, listing) in parts {
         out.push_str(&format!("\t\tFunction : {f}\n"));
         // With a choice of functions the vendor's tool says it twice, and that addresses have 64 bits.
         match chosen {
@@ -185,11 +194,10 @@ fn sass(parsed: &Parsed, item: &Item) -> Result<(), String> {
                 out.push_str(&line.repeat(2));
             }
         }
-        // Addresses are numbers here, as in a listing of bare words.
-        let listing = crate::nvdisasm::print_bytes(words, &["-b", &format!("SM{sm}"), "-hex"])?;
+        let more = if chosen.is_none() { widest - column(&listing) } else { 0 };
         for l in listing.lines().filter(|l| l.trim_start().starts_with("/*")) {
-            out.push_str(l);
-            out.push('\n');
+            let (text, encoding) = l.split_at(l.rfind(ENCODING).unwrap_or(l.len()));
+            out.push_str(&format!("{text}{}{encoding}\n", " ".repeat(more)));
         }
         out.push_str("\t\t..........\n\n\n");
     }

@@ -100,6 +100,7 @@ fn target(parsed: &Parsed) -> Result<Target, String> {
 }
 
 fn run(parsed: &Parsed, args: &[String]) -> u8 {
+    let start = Instant::now();
     let mut messages = Messages::new(parsed);
     parsed.warnings.iter().for_each(|w| messages.say(Severity::Warning, w));
     let target = match target(parsed) {
@@ -115,7 +116,7 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
     let Some(output) = parsed.get("output-file") else {
         return fatal("Must specify output file with -o option");
     };
-    let mut times = vec![("init", Instant::now())];
+    let mut times = vec![("init", start), ("read", Instant::now())];
     let listed = match files::find(parsed) {
         Ok(listed) => listed,
         Err(message) => return fatal(&message),
@@ -125,7 +126,6 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
     {
         return fatal(&message);
     }
-    times.push(("read", Instant::now()));
     let inputs = match files::collect(&listed, target) {
         Ok(inputs) => inputs,
         Err(errors) => return messages.end(errors),
@@ -152,7 +152,7 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
         Ok(linked) => linked,
         Err(errors) => return messages.end(errors),
     };
-    times.push(("finalize", Instant::now()));
+    times.push(("write", Instant::now()));
     linked.warnings.iter().for_each(|w| messages.say(w.severity, &w.message));
     if messages.failed {
         return FAILED;
@@ -165,7 +165,6 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
         report::err(&if plain { linked.callgraph.clone() } else { script::demangle(&linked.callgraph) });
         linked.propagated.iter().for_each(|l| report::err(&format!("{l}\n")));
     }
-    times.push(("write", Instant::now()));
     if let Some(path) = parsed.get("register-link-binaries") {
         let mut text = format!("#define NUM_PRELINKED_OBJECTS {}\n", inputs.modules.len());
         inputs.modules.iter().for_each(|m| text.push_str(&format!("DEFINE_REGISTER_FUNC({m})\n")));
