@@ -37,6 +37,13 @@ const MODULES: [(&str, &str); 4] = [
     ("missing", ".extern .func gone();\n.visible .entry lost() { call gone; ret; }\n"),
 ];
 
+/// Assembly text of a host object with a fatbin, and the record that names it.
+fn object(name: &str) -> String {
+    format!(
+        ".section __nv_relfatbin, \"a\"\n.align 8\ndata:\n.incbin \"{name}.fatbin\"\n.section .nvFatBinSegment, \"aw\"\n.align 8\n.long 0x466243b1, 1\n.quad data, 0\n"
+    )
+}
+
 /// Objects, a fatbin and archives of objects: plain, thin, and one that holds another.
 fn inputs(bin: &Path) -> Scratch {
     let dir = Scratch::new("nvlink-options");
@@ -46,8 +53,7 @@ fn inputs(bin: &Path) -> Scratch {
         must(&bin.join("ptxas"), &dir, &["-c", "-arch=sm_80", "t.ptx", "-o", &cubin]);
         let (image, fatbin) = (format!("--image3=kind=elf,sm=80,file={cubin}"), format!("--create={name}.fatbin"));
         must(&bin.join("fatbinary"), &dir, &["-64", "-c", &fatbin, &image]);
-        let section = format!(".section __nv_relfatbin, \"a\"\n.align 8\n.incbin \"{name}.fatbin\"\n");
-        std::fs::write(dir.join("o.s"), section).expect("writable");
+        std::fs::write(dir.join("o.s"), object(name)).expect("writable");
         must(Path::new("as"), &dir, &["o.s", "-o", &format!("{name}.o")]);
     }
     std::fs::create_dir(dir.join("libs")).expect("a folder");
@@ -63,7 +69,7 @@ const SAME: [&[&str]; 24] = [
     &["-arch=sm_80", "a.cubin", "b.cubin"],
     &["-arch=sm_80", "a.o", "b.o"],
     &["-arch=sm_80", "a.fatbin", "b.fatbin"],
-    &["-arch=sm_80", "-v", "a.cubin", "b.cubin"],
+    &["-arch=sm_80", "-dump-callgraph", "a.cubin", "b.cubin"],
     &["-arch=sm_80", "-dump-callgraph-no-demangle", "a.cubin", "b.cubin"],
     &["-arch=sm_80", "-m64", "-cpu-arch=X86_64", "--host-ccbin", "gcc", "a.o", "b.o"],
     &["-arch=sm_80", "a.o", "-Llibs", "-lb"],
@@ -81,8 +87,8 @@ const SAME: [&[&str]; 24] = [
     &["-arch=sm_80", "-keep-system-libraries", "a.o", "b.o"],
     &["-arch=sm_80", "recursive.cubin"],
     &["-arch=sm_80", "-suppress-stack-size-warning", "recursive.cubin"],
-    &["-arch=sm_80", "-w", "recursive.cubin"],
-    &["-arch=sm_80", "-disable-infos", "-v", "a.cubin", "b.cubin"],
+    &["-arch=sm_80", "-v", "recursive.cubin"],
+    &["-arch=sm_80", "-v", "-kernels-used=1k", "a.cubin", "b.cubin"],
     &["-arch=sm_86", "a.cubin", "b.cubin"],
 ];
 
@@ -157,7 +163,8 @@ fn side_outputs() {
         assert!(!read("ours.ld").is_empty());
         assert_eq!(read("ours.ld"), read("theirs.ld"), "{kind}");
     }
-    std::fs::write(dir.join("m.s"), ".section __nv_module_id, \"a\"\n.asciz \"_12345678_4_a_cu_k\"\n.section __nv_relfatbin, \"a\"\n.align 8\n.incbin \"a.fatbin\"\n").expect("writable");
+    let text = format!(".section __nv_module_id, \"a\"\n.asciz \"_12345678_4_a_cu_k\"\n{}", object("a"));
+    std::fs::write(dir.join("m.s"), text).expect("writable");
     must(Path::new("as"), &dir, &["m.s", "-o", "m.o"]);
     for (tool, name) in [(Path::new(NVLINK), "ours"), (&bin.join("nvlink"), "theirs")] {
         let list = format!("--register-link-binaries={name}.reg");
@@ -171,7 +178,7 @@ fn side_outputs() {
     assert!(times.starts_with("source file name , phase name ,"));
     // Names in the call graph are those of the source.
     let graph = said(&run(Path::new(NVLINK), &dir, &["-arch=sm_80", "a.o", "b.o", "-dump-callgraph", "-o", "o.cubin"]));
-    assert!(graph.contains("^k(int*) [") && graph.contains(": f(int) ["), "{graph}");
+    assert!(graph.contains("^k(int *) [") && graph.contains(": f(int) ["), "{graph}");
     // All that a report needs, and the same link from it.
     must(Path::new(NVLINK), &dir, &["-arch=sm_80", "a.o", "b.o", "--save-repro", "repro", "-o", "o.cubin"]);
     assert!(read("repro/command.txt").starts_with("nvlink '-arch=sm_80' 'a.o'"));

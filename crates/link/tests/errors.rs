@@ -28,14 +28,17 @@ impl Host for NoFiles {
 }
 
 fn link(files: &[(&str, Vec<u8>)], arch: &str) -> Result<link::Linked, Vec<Diagnostic>> {
-    let target = arch::Target::parse(arch).expect("a target");
-    let mut collector = Collector::new(target, &NoFiles);
+    link_with(files, &program::options(arch))
+}
+
+fn link_with(files: &[(&str, Vec<u8>)], options: &link::Options) -> Result<link::Linked, Vec<Diagnostic>> {
+    let mut collector = Collector::new(options.target, &NoFiles);
     for (name, bytes) in files {
         collector.add(name, bytes, false)?;
     }
     let inputs = collector.finish();
     let cubins: Vec<link::Cubin> = inputs.cubins.iter().map(|c| c.as_cubin()).collect();
-    link::link(&cubins, &program::options(arch))
+    link::link(&cubins, options)
 }
 
 /// The vendor's exit code for these errors.
@@ -484,7 +487,8 @@ fn damage_does_no_harm() {
     let packed = cubin::fatbin::write(&[fatbin(&cubin, cubin::fatbin::Kind::Elf, 80).compress_zstd()]);
     let other = cubin::fatbin::write(&[fatbin(&cubin, cubin::fatbin::Kind::Elf, 80).compress_lz4()]);
     let members = archive(&[("a.o", &cubin), ("b.o", &packed)]);
-    let kinds = [cubin, packed, other, members];
+    let host = host_object("__nv_relfatbin", &packed);
+    let kinds = [cubin, packed, other, members, host];
     let seconds = std::env::var("SASSAFRAS_FUZZ").ok().and_then(|s| s.parse().ok()).unwrap_or(5);
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut random = Random(4);
@@ -499,7 +503,11 @@ fn damage_does_no_harm() {
                 bytes.truncate(random.index(bytes.len()));
             }
             let second = kinds[0].clone();
-            let _ = link(&[("x", bytes), ("y", second)], "sm_80");
+            let files = [("x", bytes), ("y", second)];
+            let mut options = program::options("sm_80");
+            (options.relocatable, options.debug) = (random.index(4) == 0, random.index(4) == 0);
+            options.preserve_relocs = random.index(4) == 0;
+            let _ = link_with(&files, &options);
         }
     }
 }

@@ -116,7 +116,7 @@ impl Item {
             Kind::Other(_) => ("unknown", None),
         };
         let title = format!("Fatbin {what} code:");
-        let mut out = format!("\n{title}\n{}\n", "=".repeat(title.len() - 1));
+        let mut out = format!("\n{title}\n{}\n", "=".repeat(title.len()));
         let mut line = |text: &str| {
             out.push_str(text);
             out.push('\n');
@@ -138,6 +138,14 @@ impl Item {
             line(&format!("{options} = {}", self.options()));
         }
         out
+    }
+
+    /// The name of what it was made from, without ending, if the entry says it.
+    pub fn origin(&self) -> Option<String> {
+        let identifier = &self.entry.as_ref()?.identifier;
+        let name = String::from_utf8_lossy(identifier).into_owned();
+        let stem = std::path::Path::new(&name).file_stem()?;
+        Some(stem.to_string_lossy().into_owned())
     }
 
     /// The options that an entry was compiled with.

@@ -74,9 +74,10 @@ fn run(parsed: &Parsed) -> Result<u8, String> {
             _ => (&mut 0, "nvvm"),
         };
         *number += 1;
-        let name = match item.entry {
-            Some(_) => format!("{stem}.{number}.{}.{ending}", item.target),
-            None => format!("{stem}.{}.{ending}", item.target),
+        let name = match (&item.entry, item.origin()) {
+            (_, Some(origin)) => format!("{origin}.{}.{ending}", item.target),
+            (Some(_), None) => format!("{stem}.{number}.{}.{ending}", item.target),
+            (None, None) => format!("{stem}.{}.{ending}", item.target),
         };
         if parsed.has("extract-elf") || parsed.has("extract-ptx") {
             extract(parsed, item, *number, &name)?;

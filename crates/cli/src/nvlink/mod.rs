@@ -161,8 +161,8 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
         verbose(&linked, &mut messages);
     }
     if parsed.has("dump-callgraph") || parsed.has("dump-callgraph-no-demangle") {
-        let plain = parsed.has("dump-callgraph-no-demangle");
-        report::err(&if plain { linked.callgraph.clone() } else { script::demangle(&linked.callgraph) });
+        // The vendor's tool shows names as the source has them with both options.
+        report::err(&script::demangle(&linked.callgraph));
         linked.propagated.iter().for_each(|l| report::err(&format!("{l}\n")));
     }
     if let Some(path) = parsed.get("register-link-binaries") {

@@ -78,7 +78,7 @@ pub fn demangle(text: &str) -> String {
             let name =
                 cpp_demangle::Symbol::new(&word[start..]).ok().filter(|_| marks.chars().all(|c| "^&".contains(c)));
             match name.and_then(|n| n.demangle().ok()) {
-                Some(name) => out.push_str(&format!("{marks}{name}")),
+                Some(name) => out.push_str(&format!("{marks}{}", spelled(&name))),
                 None => out.push_str(word),
             }
         }
@@ -87,11 +87,57 @@ pub fn demangle(text: &str) -> String {
     out
 }
 
+/// A name as the vendor's tool spells it: `const int *const *`, `S<S<int>>`, without the namespace of a file's own names.
+fn spelled(name: &str) -> String {
+    let mut name = name.replace("> >", ">>");
+    while let Some(start) = name.find("_INTERNAL_")
+        && let Some(end) = name[start..].find("::")
+    {
+        name.replace_range(start..start + end + 2, "");
+    }
+    // The const of what is pointed to stands in front of it.
+    let mut from = 0;
+    while let Some(at) = name[from..].find(" const").map(|i| from + i) {
+        from = at + 1;
+        let start = name[..at].rfind(['(', ',', '<', '*', '&']).map_or(0, |i| i + 1);
+        let start = start + name[start..at].len() - name[start..at].trim_start().len();
+        let pointer = start > 0 && name[..start].trim_end().ends_with(['*', '&']);
+        if start < at && !pointer {
+            name.replace_range(at..at + " const".len(), "");
+            name.insert_str(start, "const ");
+        }
+    }
+    let mut out = String::with_capacity(name.len() + 8);
+    for c in name.replace("* const", "*const").chars() {
+        if matches!(c, '*' | '&') && out.ends_with(|p: char| p.is_alphanumeric() || matches!(p, '_' | '>' | ']')) {
+            out.push(' ');
+        }
+        out.push(c);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
+    /// As nvlink 13.5 spells them.
+    #[test]
+    fn names_are_spelled_as_the_vendor_spells_them() {
+        for (ours, theirs) in [
+            ("k(int*)", "k(int *)"),
+            ("st(int)", "st(int)"),
+            ("_INTERNAL_426d7aa2_5_dm_cu_2075fedf::st(int)", "st(int)"),
+            (
+                "k(float*, int const* const*, void (*)(int*), S<S<int> >, unsigned char, long, bool, Q*)",
+                "k(float *, const int *const *, void (*)(int *), S<S<int>>, unsigned char, long, bool, Q *)",
+            ),
+        ] {
+            assert_eq!(super::spelled(ours), theirs);
+        }
+    }
+
     #[test]
     fn names_are_shown_as_the_source_has_them() {
-        assert_eq!(super::demangle("1: ^_Z1kPi [8] -> 2\n"), "1: ^k(int*) [8] -> 2\n");
+        assert_eq!(super::demangle("1: ^_Z1kPi [8] -> 2\n"), "1: ^k(int *) [8] -> 2\n");
         assert_eq!(super::demangle("2: &plain [24] ->\n"), "2: &plain [24] ->\n");
     }
 }

@@ -21,7 +21,7 @@ pub static OPTIONS: [Opt; 47] = [
     on("dlto", "dlto", Flag, "", "Link-time optimization; it is not supported yet.", ""),
     on("dump-callgraph", "dump-callgraph", Flag, "", "Print who calls whom.", ""),
     on("dump-callgraph-no-demangle", "dump-callgraph-no-demangle", Flag, "",
-        "Print who calls whom, with the names of the file.", ""),
+        "The same.", ""),
     on("emit-ptx", "emit-ptx", Flag, "", "Write PTX (link-time optimization only); it is not supported yet.", ""),
     on("extra-warnings", "extrawarn", Flag, "", "Print more warnings.", ""),
     on("gen-host-linker-script", "ghls", Choice(&["lcs-abs", "lcs-aug"]), "<lcs-abs|lcs-aug>",
