@@ -137,6 +137,7 @@ fn options_do_what_the_vendors_do() {
         assert_eq!(ours, theirs, "{args:?}");
         let failed = ours.1 != Some(0);
         assert!(!failed || !dir.join("ours.cubin").exists(), "{args:?} leaves a file");
+        let _ = std::fs::remove_file(dir.join("ours.cubin"));
     }
 }
 

@@ -59,7 +59,7 @@ impl Found<'_> {
 pub struct Inputs<'a> {
     /// Cubins in order.
     pub cubins: Vec<Found<'a>>,
-    /// Names of host objects with code for the linker (`__nv_module_id`), in order.
+    /// Names of host objects with code for the linker (`__nv_module_id`, or the file's if it has none), in order.
     pub modules: Vec<String>,
     /// Kernels that host code refers to; `*` stands for anything.
     pub kernels: Vec<String>,
@@ -218,7 +218,11 @@ impl<'h, 'a> Collector<'h, 'a> {
             self.containers(name, part, system, refers, for_linker)?;
         }
         if self.inputs.cubins.len() > before {
-            self.inputs.modules.extend(modules);
+            // One without a name is called by its file.
+            match modules.as_slice() {
+                [] => self.inputs.modules.push(name.to_string()),
+                _ => self.inputs.modules.extend(modules),
+            }
             let list = if system { &mut self.inputs.system_kernels } else { &mut self.inputs.kernels };
             list.extend(kernels);
         }

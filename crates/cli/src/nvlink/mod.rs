@@ -167,7 +167,7 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
     }
     if let Some(path) = parsed.get("register-link-binaries") {
         let mut text = format!("#define NUM_PRELINKED_OBJECTS {}\n", inputs.modules.len());
-        inputs.modules.iter().for_each(|m| text.push_str(&format!("DEFINE_REGISTER_FUNC({m})\n")));
+        inputs.modules.iter().for_each(|m| text.push_str(&format!("DEFINE_REGISTER_FUNC({})\n", identifier(m))));
         if crate::files::write(Path::new(path), text.as_bytes()).is_err() {
             return fatal(&format!("Could not open output file '{path}'"));
         }
@@ -181,6 +181,16 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
         }
         None => 0,
     }
+}
+
+/// The name of a host object as C has it: an object without one of its own is called by its path.
+fn identifier(module: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if module.chars().all(plain) {
+        return module.to_string();
+    }
+    let path = std::env::current_dir().unwrap_or_default().join(module).display().to_string();
+    path.chars().map(|c| if plain(c) { c } else { '_' }).collect()
 }
 
 /// Which kernels stay: what the options say, else what host objects say if all of them say something.
