@@ -77,7 +77,12 @@ fn containers(bytes: &[u8], member: &Option<String>, out: &mut Vec<Item>) -> Res
         let size = fatbin::size(&bytes[at..]).map_err(|d| d.message)?;
         for e in fatbin::read(&bytes[at..at + size]).map_err(|d| d.message)? {
             let body = match e.kind {
-                Kind::Elf | Kind::Ptx => e.unpack().map_err(|d| d.message)?.into_owned(),
+                Kind::Elf => {
+                    let mut body = e.unpack().map_err(|d| d.message)?.into_owned();
+                    body.truncate(elf_size(&body));
+                    body
+                }
+                Kind::Ptx => e.unpack().map_err(|d| d.message)?.into_owned(),
                 _ => Vec::new(),
             };
             let entry = Entry {
@@ -96,6 +101,17 @@ fn containers(bytes: &[u8], member: &Option<String>, out: &mut Vec<Item>) -> Res
         at += size;
     }
     Ok(())
+}
+
+/// Where an ELF file ends: behind its tables of headers. In a fatbin zero bytes may follow.
+fn elf_size(bytes: &[u8]) -> usize {
+    let number = |at: usize, n: usize| {
+        let part = bytes.get(at..at + n).unwrap_or_default();
+        part.iter().rev().fold(0u64, |sum, &b| sum << 8 | b as u64)
+    };
+    let end = |table: usize, size: usize| number(table, 8).saturating_add(number(size, 2) * number(size + 2, 2));
+    let size = end(32, 54).max(end(40, 58));
+    if size == 0 { bytes.len() } else { usize::try_from(size).unwrap_or(bytes.len()) }
 }
 
 /// `sm_90a`, by the file's flags and `.nv.compat`.

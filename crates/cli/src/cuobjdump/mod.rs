@@ -136,9 +136,7 @@ fn text(body: &[u8]) -> &[u8] {
 fn dump(parsed: &Parsed, item: &Item) -> Result<(), String> {
     report::out(&item.heading());
     match item.kind {
-        Kind::Ptx if parsed.has("dump-ptx") => {
-            report::out(&format!("{}\n\n", String::from_utf8_lossy(text(&item.body))))
-        }
+        Kind::Ptx if parsed.has("dump-ptx") => report::out(&format!("{}\n", String::from_utf8_lossy(text(&item.body)))),
         Kind::Elf => {
             if parsed.has("dump-sass") {
                 sass(parsed, item)?;
