@@ -62,7 +62,6 @@ fn run(parsed: &Parsed) -> Result<u8, String> {
     let mut member = None;
     // Cubins and PTX are counted apart.
     let (mut cubins, mut texts) = (0, 0);
-    let mut listed = [("list-elf", "ELF", 0), ("list-ptx", "PTX", 0)];
     for item in &found {
         if item.member != member {
             member.clone_from(&item.member);
@@ -82,17 +81,19 @@ fn run(parsed: &Parsed) -> Result<u8, String> {
         if parsed.has("extract-elf") || parsed.has("extract-ptx") {
             extract(parsed, item, *number, &name)?;
         } else if parsed.has("list-elf") || parsed.has("list-ptx") {
-            let (option, what, count) = &mut listed[usize::from(item.kind == Kind::Ptx)];
+            let (option, what) = if item.kind == Kind::Ptx { ("list-ptx", "PTX") } else { ("list-elf", "ELF") };
             if parsed.has(option) && matches!(item.kind, Kind::Elf | Kind::Ptx) {
-                *count += 1;
                 report::out(&format!("{what} file {number:>4}: {name}\n"));
             }
         } else {
             dump(parsed, item)?;
         }
     }
-    for (option, what, count) in listed {
-        if parsed.has(option) && count == 0 {
+    for (option, extraction, what, kind) in
+        [("list-elf", "extract-elf", "ELF", Kind::Elf), ("list-ptx", "extract-ptx", "PTX", Kind::Ptx)]
+    {
+        let asked = parsed.has(option) || parsed.has(extraction);
+        if asked && !found.iter().any(|i| i.kind == kind) {
             let m = format!("No {what} file found to extract from '{path}'. You may try with -all option.");
             report::plain(TOOL, Severity::Info, &m);
         }
