@@ -109,7 +109,7 @@ pub fn bounds(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<usize> {
     while changed {
         changed = false;
         for &b in &cfg.rpo {
-            let Some(out) = Some(all(b).last().unwrap_or(have[b as usize])).filter(|&o| o != u32::MAX) else {
+            let Some(out) = Some(all(b).next_back().unwrap_or(have[b as usize])).filter(|&o| o != u32::MAX) else {
                 continue;
             };
             for &s in &cfg.succs[b as usize] {
@@ -138,7 +138,7 @@ pub fn fits(f: &Func, entry: u32, others: u32) -> bool {
     let mut work = vec![0u32];
     let mut least = entry;
     while let Some(b) = work.pop() {
-        let out = f.blocks[b as usize].insts.iter().filter_map(sets).last().unwrap_or(have[b as usize]);
+        let out = f.blocks[b as usize].insts.iter().filter_map(sets).next_back().unwrap_or(have[b as usize]);
         for &s in &cfg.succs[b as usize] {
             if out < have[s as usize] {
                 have[s as usize] = out;

@@ -166,7 +166,7 @@ impl Lower<'_, '_> {
         let twice = self.same(Op::Shl, &[odd, one]);
         let first = self.same(Op::IAdd, &[group, twice]);
         let second = self.same(Op::IAdd, &[first, one]);
-        let rows = [self.from_lane(meta, first), self.from_lane(meta, second)];
+        let rows = [self.shuffled(meta, first), self.shuffled(meta, second)];
         let shift = self.same(Op::Shl, &[odd, four]);
         let none = vec![word(self, 0); c.len()];
         let mut sum = none;
@@ -189,7 +189,7 @@ impl Lower<'_, '_> {
             let right: Vec<Value> = b
                 .iter()
                 .map(|&v| {
-                    let v = self.from_lane(v, from);
+                    let v = self.shuffled(v, from);
                     let v = self.same(Op::Shr, &[v, shift]);
                     unpack(self, v, p.b, false)
                 })

@@ -75,7 +75,7 @@ impl Lower<'_, '_> {
     }
 
     /// What lane `lane` has in `v`.
-    pub(super) fn from_lane(&mut self, v: Value, lane: Value) -> Value {
+    pub(super) fn shuffled(&mut self, v: Value, lane: Value) -> Value {
         let (clamp, mask) = (self.konst(Ty::B32, 31), self.konst(Ty::B32, 0xffff_ffff));
         let attr = Attr { sub: 3, ..Attr::default() };
         let id = self.b().push(Op::Shfl, attr, Mem::default(), 0, &[v, lane, clamp, mask], &[Ty::B32, Ty::P]);
@@ -113,7 +113,7 @@ impl Lower<'_, '_> {
             return [0, 2]
                 .map(|i| {
                     let lane = self.sum(first, i);
-                    let (x, y) = (self.from_lane(a[0], lane), self.from_lane(a[1], lane));
+                    let (x, y) = (self.shuffled(a[0], lane), self.shuffled(a[1], lane));
                     let ([p, q], [r, s]) = (self.singles(x), self.singles(y));
                     [p, q, r, s]
                 })
@@ -122,7 +122,7 @@ impl Lower<'_, '_> {
         let mut out = vec![[zero; 4]; if single { 2 } else { 1 }];
         for k in 0..4 {
             let lane = self.sum(own, k as u64);
-            let pairs = [self.from_lane(a[0], lane), self.from_lane(a[1], lane)];
+            let pairs = [self.shuffled(a[0], lane), self.shuffled(a[1], lane)];
             if single {
                 for (line, pair) in out.iter_mut().zip(pairs) {
                     let [even, odd] = self.singles(pair);
@@ -153,7 +153,7 @@ impl Lower<'_, '_> {
             };
             for &i in list {
                 let lane = self.sum(first, i);
-                let (x, y) = (self.from_lane(b[0], lane), self.from_lane(b[1], lane));
+                let (x, y) = (self.shuffled(b[0], lane), self.shuffled(b[1], lane));
                 let ([p, q], [r, s]) = (self.singles(x), self.singles(y));
                 out.push([p, q, r, s]);
             }
@@ -163,10 +163,10 @@ impl Lower<'_, '_> {
             let mut part = vec![[zero; 4]; if single { 2 } else { 4 }];
             for k in 0..4 {
                 let lane = self.sum(seat.base, high + k as u64);
-                let pairs = [self.from_lane(b[0], lane), self.from_lane(b[1], lane)];
+                let pairs = [self.shuffled(b[0], lane), self.shuffled(b[1], lane)];
                 let pairs = if single { vec![self.choose(seat.bit1, pairs[1], pairs[0])] } else { pairs.to_vec() };
-                for (n, pair) in pairs.into_iter().enumerate() {
-                    [part[2 * n][k], part[2 * n + 1][k]] = self.singles(pair);
+                for (rows, pair) in part.chunks_exact_mut(2).zip(pairs) {
+                    [rows[0][k], rows[1][k]] = self.singles(pair);
                 }
             }
             out.extend(part);
@@ -191,7 +191,7 @@ impl Lower<'_, '_> {
         for row in [0usize, 2] {
             let lane = self.sum(first, row as u64);
             for column in [0usize, 4] {
-                let pairs = [self.from_lane(c[column / 2], lane), self.from_lane(c[column / 2 + 1], lane)];
+                let pairs = [self.shuffled(c[column / 2], lane), self.shuffled(c[column / 2 + 1], lane)];
                 let pair = self.choose(seat.bit1, pairs[1], pairs[0]);
                 [out[row + column], out[row + column + 1]] = self.singles(pair);
             }

@@ -251,9 +251,9 @@ impl Assign<'_> {
                 of_web[rep] = h;
             }
         }
-        for v in 0..best.len() {
+        for (v, &mine) in best.iter().enumerate() {
             let rep = self.rep(Vreg(v as u32));
-            let alone = rep == v && self.vec_hint[v].0 == FREE && best[v] == of_web[rep];
+            let alone = rep == v && self.vec_hint[v].0 == FREE && mine == of_web[rep];
             let own = self.vec_hint[v];
             if of_web[rep].0 != FREE && !alone && (own.0 == FREE || rank(self.f, of_web[rep]).0 > rank(self.f, own).0) {
                 self.vec_hint[v] = of_web[rep];
@@ -376,8 +376,12 @@ impl Assign<'_> {
             false => SmallVec::new(),
         };
         let bank = &mut self.banks[file];
-        let passes =
-            [(bank.block, true, true), (bank.block, false, true), (bank.budget, false, true), (bank.limit, false, true)];
+        let passes = [
+            (bank.block, true, true),
+            (bank.block, false, true),
+            (bank.budget, false, true),
+            (bank.limit, false, true),
+        ];
         for (bound, strict, keep) in passes.into_iter().chain(gpr.then_some((bank.limit, false, false))) {
             if bound == 0 {
                 continue;
