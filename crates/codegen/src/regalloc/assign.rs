@@ -9,6 +9,9 @@
 //! Uniform registers are never moved in blocks where part of a warp may be away: that would be an error of this pass, and
 //! is reported as one.
 
+mod hints;
+mod plan;
+
 use super::parcopy::{Step, sequence};
 use super::{Banks, INCOMING, Note};
 use crate::cfg::Cfg;
@@ -16,6 +19,7 @@ use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg, alignment, callee_saved};
 use diag::Diagnostic;
+use plan::{Group, plan_fresh, plan_near};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
@@ -183,82 +187,6 @@ impl Assign<'_> {
             x = up;
         }
         x as usize
-    }
-
-    fn hints(&mut self) {
-        for &b in self.cfg.rpo.iter().rev() {
-            let block = &self.f.blocks[b as usize];
-            if let Term::Ret(values) = &block.term {
-                values.iter().for_each(|&(v, r)| self.fixed_hint[v.index()] = r.index() as u8);
-            }
-            for inst in block.insts.iter().rev() {
-                match &inst.op {
-                    Op::Sass(s) => {
-                        let (vecs, hint) = (&self.f.vecs, &mut self.vec_hint);
-                        sass_uses(s, |p| {
-                            if p.reg.is_virtual() && p.width > 1 {
-                                for (n, v) in vecs[p.reg.index() as usize].iter().enumerate() {
-                                    hint[v.index()] = (p.reg.index(), n as u8);
-                                }
-                            }
-                        });
-                    }
-                    Op::Call(c) => c.args.iter().for_each(|&(v, r)| self.fixed_hint[v.index()] = r.index() as u8),
-                    _ => {}
-                }
-            }
-        }
-        for b in 0..self.f.blocks.len() {
-            let pairs: Vec<(Vreg, Vreg)> = self.f.blocks[b]
-                .term
-                .edges()
-                .iter()
-                .flat_map(|e| self.f.blocks[e.block.0 as usize].params.iter().copied().zip(e.args.iter().copied()))
-                .collect();
-            for (p, v) in pairs {
-                let (p, v) = (self.rep(p), self.rep(v));
-                self.web[v] = p as u32;
-            }
-        }
-        self.share_vectors();
-    }
-
-    /// Values that should meet in one register also share the place of the widest vector that one of them is part of: the
-    /// first of them to get a register is often a constant before a loop, and the vector inside.
-    fn share_vectors(&mut self) {
-        let mut best: Vec<(u32, u8)> = self.vec_hint.clone();
-        for b in 0..self.f.blocks.len() {
-            for i in 0..self.f.blocks[b].insts.len() {
-                let Op::Sass(s) = &self.f.blocks[b].insts[i].op else { continue };
-                let (f, hint) = (&*self.f, &mut best);
-                sass_defs(s, |p| {
-                    if p.reg.is_virtual() && p.width > 1 {
-                        for (n, v) in f.vecs[p.reg.index() as usize].iter().enumerate() {
-                            if hint[v.index()].0 == FREE {
-                                hint[v.index()] = (p.reg.index(), n as u8);
-                            }
-                        }
-                    }
-                });
-            }
-        }
-        // The widest; of equal ones the first, so that all components agree.
-        let mut of_web: Vec<(u32, u8)> = vec![(FREE, 0); best.len()];
-        let rank = |f: &Func, h: (u32, u8)| (f.vecs[h.0 as usize].len(), std::cmp::Reverse(h.0));
-        for (v, &h) in best.iter().enumerate() {
-            let rep = self.rep(Vreg(v as u32));
-            if h.0 != FREE && (of_web[rep].0 == FREE || rank(self.f, h) > rank(self.f, of_web[rep])) {
-                of_web[rep] = h;
-            }
-        }
-        for (v, &mine) in best.iter().enumerate() {
-            let rep = self.rep(Vreg(v as u32));
-            let alone = rep == v && self.vec_hint[v].0 == FREE && mine == of_web[rep];
-            let own = self.vec_hint[v];
-            if of_web[rep].0 != FREE && !alone && (own.0 == FREE || rank(self.f, of_web[rep]).0 > rank(self.f, own).0) {
-                self.vec_hint[v] = of_web[rep];
-            }
-        }
     }
 
     fn fail(&mut self, message: impl Into<String>) {
@@ -1054,161 +982,4 @@ fn find_window(bank: &mut Bank, size: usize, far: bool, taken: impl Fn(usize) ->
         }
     }
     None
-}
-
-/// A vector of an instruction that is being placed.
-#[derive(Clone)]
-struct Group {
-    list: SmallVec<[Vreg; 4]>,
-    base: Option<usize>,
-    /// Number among the vectors that the instruction defines.
-    def: Option<usize>,
-    /// Read, and some component is needed later.
-    live: bool,
-    /// Defined over the vector of these values: a warpgroup's product works in place.
-    over: Option<SmallVec<[Vreg; 4]>>,
-}
-
-/// Where the vector lies that a group is defined over.
-fn base_over(groups: &[Group], g: &Group) -> Option<usize> {
-    let over = g.over.as_ref()?;
-    groups.iter().find(|x| x.def.is_none() && x.list == *over)?.base
-}
-
-/// Where values go.
-struct Plan {
-    moves: Vec<(Vreg, usize)>,
-    bases: Vec<(usize, usize)>,
-}
-
-/// Leaves vectors that are in place, puts the others where the least is in the way.
-fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> {
-    let mut pinned = [false; 256]; // read there
-    let mut pinned_live = [false; 256]; // and needed later
-    let mut reserved = [false; 256]; // defined there
-    let mut mark = |g: &Group, base: usize| {
-        for r in base..base + g.list.len() {
-            match g.def {
-                Some(_) => reserved[r] = true,
-                None => {
-                    pinned[r] = true;
-                    pinned_live[r] |= g.live;
-                }
-            }
-        }
-        (pinned, pinned_live, reserved)
-    };
-    let (mut p, mut pl, mut rs) = ([false; 256], [false; 256], [false; 256]);
-    for g in groups.iter() {
-        if let Some(base) = g.base {
-            (p, pl, rs) = mark(g, base);
-        }
-    }
-    let lives = |v: u32| v < HELD && !dying.contains(&Vreg(v));
-    for pass in [false, true] {
-        for n in 0..groups.len() {
-            if groups[n].base.is_some() || groups[n].def.is_some() != pass {
-                continue;
-            }
-            let in_place = base_over(groups, &groups[n]);
-            let g = &mut groups[n];
-            let (size, align) = (g.list.len(), alignment(g.list.len()));
-            if let Some(base) = in_place {
-                g.base = Some(base);
-                (p, pl, rs) = mark(g, base);
-                continue;
-            }
-            let mut best: Option<(usize, usize)> = None;
-            for base in (0..bank.limit).step_by(align) {
-                let range = base..base + size;
-                let legal = range.end <= bank.limit
-                    && range.clone().all(|r| bank.usable[r] && if pass { !pl[r] && !rs[r] } else { !p[r] });
-                if !legal {
-                    continue;
-                }
-                let cost: usize = range
-                    .enumerate()
-                    .map(|(n, r)| {
-                        let o = bank.occ[r];
-                        match pass {
-                            false if o == g.list[n].0 => 0,
-                            false => 1 + 2 * (o < HELD && !g.list.contains(&Vreg(o))) as usize,
-                            true => 2 * lives(o) as usize,
-                        }
-                    })
-                    .sum();
-                if best.is_none_or(|b| cost < b.0) {
-                    best = Some((cost, base));
-                }
-            }
-            let base = best?.1;
-            g.base = Some(base);
-            (p, pl, rs) = mark(g, base);
-        }
-    }
-    finish(bank, groups, dying, &p, &rs)
-}
-
-/// Places all vectors anew, apart from each other, the widest first: no holes.
-fn plan_fresh(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> {
-    let mut taken = [false; 256];
-    // What is defined over another vector comes after it.
-    groups.iter_mut().for_each(|g| g.base = None);
-    groups.sort_by_key(|g| g.over.is_some());
-    for n in 0..groups.len() {
-        if let Some(base) = base_over(groups, &groups[n]) {
-            groups[n].base = Some(base);
-            continue;
-        }
-        let g = &mut groups[n];
-        let (size, align) = (g.list.len(), alignment(g.list.len()));
-        let base = (0..bank.limit)
-            .step_by(align)
-            .find(|&base| base + size <= bank.limit && (base..base + size).all(|r| bank.usable[r] && !taken[r]))?;
-        taken[base..base + size].fill(true);
-        g.base = Some(base);
-    }
-    finish(bank, groups, dying, &taken, &taken)
-}
-
-/// Finds homes for everything that is in the way: not where vectors are read; values needed later not where vectors are
-/// defined either.
-fn finish(bank: &Bank, groups: &[Group], dying: &[Vreg], read: &[bool; 256], defined: &[bool; 256]) -> Option<Plan> {
-    let mut moves: Vec<(Vreg, usize)> = Vec::new();
-    let mut bases = Vec::new();
-    let mut target_taken = [false; 256];
-    let mut grouped: SmallVec<[Vreg; 16]> = SmallVec::new();
-    for g in groups {
-        let base = g.base?;
-        if let Some(n) = g.def {
-            bases.push((n, base));
-            continue;
-        }
-        for (k, &v) in g.list.iter().enumerate() {
-            target_taken[base + k] = true;
-            grouped.push(v);
-            if bank.occ[base + k] != v.0 {
-                moves.push((v, base + k));
-            }
-        }
-    }
-    let mut homeless = Vec::new();
-    for (r, &o) in bank.occ.iter().enumerate() {
-        let v = Vreg(o);
-        if o >= HELD || grouped.contains(&v) {
-            continue;
-        }
-        let lives = !dying.contains(&v);
-        if read[r] && target_taken[r] || (lives && defined[r]) {
-            homeless.push((v, lives));
-        } else {
-            target_taken[r] = true;
-        }
-    }
-    for (v, lives) in homeless {
-        let to = (0..bank.limit).find(|&r| bank.usable[r] && !target_taken[r] && !(lives && defined[r]))?;
-        target_taken[to] = true;
-        moves.push((v, to));
-    }
-    Some(Plan { moves, bases })
 }

@@ -1,0 +1,83 @@
+//! Which values should meet in one register: block parameters and their arguments, components of vectors.
+
+use super::{Assign, FREE};
+use crate::mir::operands::{sass_defs, sass_uses};
+use crate::mir::{Func, Op, Term, Vreg};
+
+impl Assign<'_> {
+    pub(super) fn hints(&mut self) {
+        for &b in self.cfg.rpo.iter().rev() {
+            let block = &self.f.blocks[b as usize];
+            if let Term::Ret(values) = &block.term {
+                values.iter().for_each(|&(v, r)| self.fixed_hint[v.index()] = r.index() as u8);
+            }
+            for inst in block.insts.iter().rev() {
+                match &inst.op {
+                    Op::Sass(s) => {
+                        let (vecs, hint) = (&self.f.vecs, &mut self.vec_hint);
+                        sass_uses(s, |p| {
+                            if p.reg.is_virtual() && p.width > 1 {
+                                for (n, v) in vecs[p.reg.index() as usize].iter().enumerate() {
+                                    hint[v.index()] = (p.reg.index(), n as u8);
+                                }
+                            }
+                        });
+                    }
+                    Op::Call(c) => c.args.iter().for_each(|&(v, r)| self.fixed_hint[v.index()] = r.index() as u8),
+                    _ => {}
+                }
+            }
+        }
+        for b in 0..self.f.blocks.len() {
+            let pairs: Vec<(Vreg, Vreg)> = self.f.blocks[b]
+                .term
+                .edges()
+                .iter()
+                .flat_map(|e| self.f.blocks[e.block.0 as usize].params.iter().copied().zip(e.args.iter().copied()))
+                .collect();
+            for (p, v) in pairs {
+                let (p, v) = (self.rep(p), self.rep(v));
+                self.web[v] = p as u32;
+            }
+        }
+        self.share_vectors();
+    }
+
+    /// Values that should meet in one register also share the place of the widest vector that one of them is part of: the
+    /// first of them to get a register is often a constant before a loop, and the vector inside.
+    pub(super) fn share_vectors(&mut self) {
+        let mut best: Vec<(u32, u8)> = self.vec_hint.clone();
+        for b in 0..self.f.blocks.len() {
+            for i in 0..self.f.blocks[b].insts.len() {
+                let Op::Sass(s) = &self.f.blocks[b].insts[i].op else { continue };
+                let (f, hint) = (&*self.f, &mut best);
+                sass_defs(s, |p| {
+                    if p.reg.is_virtual() && p.width > 1 {
+                        for (n, v) in f.vecs[p.reg.index() as usize].iter().enumerate() {
+                            if hint[v.index()].0 == FREE {
+                                hint[v.index()] = (p.reg.index(), n as u8);
+                            }
+                        }
+                    }
+                });
+            }
+        }
+        // The widest; of equal ones the first, so that all components agree.
+        let mut of_web: Vec<(u32, u8)> = vec![(FREE, 0); best.len()];
+        let rank = |f: &Func, h: (u32, u8)| (f.vecs[h.0 as usize].len(), std::cmp::Reverse(h.0));
+        for (v, &h) in best.iter().enumerate() {
+            let rep = self.rep(Vreg(v as u32));
+            if h.0 != FREE && (of_web[rep].0 == FREE || rank(self.f, h) > rank(self.f, of_web[rep])) {
+                of_web[rep] = h;
+            }
+        }
+        for (v, &mine) in best.iter().enumerate() {
+            let rep = self.rep(Vreg(v as u32));
+            let alone = rep == v && self.vec_hint[v].0 == FREE && mine == of_web[rep];
+            let own = self.vec_hint[v];
+            if of_web[rep].0 != FREE && !alone && (own.0 == FREE || rank(self.f, of_web[rep]).0 > rank(self.f, own).0) {
+                self.vec_hint[v] = of_web[rep];
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Where the vectors of one instruction go, and what must move out of their way.
+
+use super::{Bank, HELD};
+use crate::mir::{Vreg, alignment};
+use smallvec::SmallVec;
+
+/// A vector of an instruction that is being placed.
+#[derive(Clone)]
+pub(super) struct Group {
+    pub(super) list: SmallVec<[Vreg; 4]>,
+    pub(super) base: Option<usize>,
+    /// Number among the vectors that the instruction defines.
+    pub(super) def: Option<usize>,
+    /// Read, and some component is needed later.
+    pub(super) live: bool,
+    /// Defined over the vector of these values: a warpgroup's product works in place.
+    pub(super) over: Option<SmallVec<[Vreg; 4]>>,
+}
+
+/// Where the vector lies that a group is defined over.
+fn base_over(groups: &[Group], g: &Group) -> Option<usize> {
+    let over = g.over.as_ref()?;
+    groups.iter().find(|x| x.def.is_none() && x.list == *over)?.base
+}
+
+/// Where values go.
+pub(super) struct Plan {
+    pub(super) moves: Vec<(Vreg, usize)>,
+    pub(super) bases: Vec<(usize, usize)>,
+}
+
+/// Leaves vectors that are in place, puts the others where the least is in the way.
+pub(super) fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> {
+    let mut pinned = [false; 256]; // read there
+    let mut pinned_live = [false; 256]; // and needed later
+    let mut reserved = [false; 256]; // defined there
+    let mut mark = |g: &Group, base: usize| {
+        for r in base..base + g.list.len() {
+            match g.def {
+                Some(_) => reserved[r] = true,
+                None => {
+                    pinned[r] = true;
+                    pinned_live[r] |= g.live;
+                }
+            }
+        }
+        (pinned, pinned_live, reserved)
+    };
+    let (mut p, mut pl, mut rs) = ([false; 256], [false; 256], [false; 256]);
+    for g in groups.iter() {
+        if let Some(base) = g.base {
+            (p, pl, rs) = mark(g, base);
+        }
+    }
+    let lives = |v: u32| v < HELD && !dying.contains(&Vreg(v));
+    for pass in [false, true] {
+        for n in 0..groups.len() {
+            if groups[n].base.is_some() || groups[n].def.is_some() != pass {
+                continue;
+            }
+            let in_place = base_over(groups, &groups[n]);
+            let g = &mut groups[n];
+            let (size, align) = (g.list.len(), alignment(g.list.len()));
+            if let Some(base) = in_place {
+                g.base = Some(base);
+                (p, pl, rs) = mark(g, base);
+                continue;
+            }
+            let mut best: Option<(usize, usize)> = None;
+            for base in (0..bank.limit).step_by(align) {
+                let range = base..base + size;
+                let legal = range.end <= bank.limit
+                    && range.clone().all(|r| bank.usable[r] && if pass { !pl[r] && !rs[r] } else { !p[r] });
+                if !legal {
+                    continue;
+                }
+                let cost: usize = range
+                    .enumerate()
+                    .map(|(n, r)| {
+                        let o = bank.occ[r];
+                        match pass {
+                            false if o == g.list[n].0 => 0,
+                            false => 1 + 2 * (o < HELD && !g.list.contains(&Vreg(o))) as usize,
+                            true => 2 * lives(o) as usize,
+                        }
+                    })
+                    .sum();
+                if best.is_none_or(|b| cost < b.0) {
+                    best = Some((cost, base));
+                }
+            }
+            let base = best?.1;
+            g.base = Some(base);
+            (p, pl, rs) = mark(g, base);
+        }
+    }
+    finish(bank, groups, dying, &p, &rs)
+}
+
+/// Places all vectors anew, apart from each other, the widest first: no holes.
+pub(super) fn plan_fresh(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> {
+    let mut taken = [false; 256];
+    // What is defined over another vector comes after it.
+    groups.iter_mut().for_each(|g| g.base = None);
+    groups.sort_by_key(|g| g.over.is_some());
+    for n in 0..groups.len() {
+        if let Some(base) = base_over(groups, &groups[n]) {
+            groups[n].base = Some(base);
+            continue;
+        }
+        let g = &mut groups[n];
+        let (size, align) = (g.list.len(), alignment(g.list.len()));
+        let base = (0..bank.limit)
+            .step_by(align)
+            .find(|&base| base + size <= bank.limit && (base..base + size).all(|r| bank.usable[r] && !taken[r]))?;
+        taken[base..base + size].fill(true);
+        g.base = Some(base);
+    }
+    finish(bank, groups, dying, &taken, &taken)
+}
+
+/// Finds homes for everything that is in the way: not where vectors are read; values needed later not where vectors are
+/// defined either.
+fn finish(bank: &Bank, groups: &[Group], dying: &[Vreg], read: &[bool; 256], defined: &[bool; 256]) -> Option<Plan> {
+    let mut moves: Vec<(Vreg, usize)> = Vec::new();
+    let mut bases = Vec::new();
+    let mut target_taken = [false; 256];
+    let mut grouped: SmallVec<[Vreg; 16]> = SmallVec::new();
+    for g in groups {
+        let base = g.base?;
+        if let Some(n) = g.def {
+            bases.push((n, base));
+            continue;
+        }
+        for (k, &v) in g.list.iter().enumerate() {
+            target_taken[base + k] = true;
+            grouped.push(v);
+            if bank.occ[base + k] != v.0 {
+                moves.push((v, base + k));
+            }
+        }
+    }
+    let mut homeless = Vec::new();
+    for (r, &o) in bank.occ.iter().enumerate() {
+        let v = Vreg(o);
+        if o >= HELD || grouped.contains(&v) {
+            continue;
+        }
+        let lives = !dying.contains(&v);
+        if read[r] && target_taken[r] || (lives && defined[r]) {
+            homeless.push((v, lives));
+        } else {
+            target_taken[r] = true;
+        }
+    }
+    for (v, lives) in homeless {
+        let to = (0..bank.limit).find(|&r| bank.usable[r] && !target_taken[r] && !(lives && defined[r]))?;
+        target_taken[to] = true;
+        moves.push((v, to));
+    }
+    Some(Plan { moves, bases })
+}
