@@ -46,14 +46,27 @@ impl Lower<'_, '_> {
         let cols = self.columns(&seat, &b, !b_columns, single);
         let starts = self.starts(&seat, &c_in, c, single);
         let f32s = Attr { fmt: Fmt::F32, rnd: Rnd::Rn, ..Attr::default() };
-        let mut sums = Vec::new();
+        let (mut sums, zero) = (Vec::new(), self.konst(Ty::B32, 0));
         for i in 0..8usize {
             let (row, col) =
                 if single { (&rows[i >> 1 & 1], &cols[(i >> 2) * 2 + (i & 1)]) } else { (&rows[0], &cols[i]) };
-            let mut sum = starts[i];
-            for k in 0..4 {
-                sum = self.one(Op::FFma, f32s, &[row[k], col[k], sum], Ty::B32);
-            }
+            // PTX leaves the order of sums open; this is ptxas's, so that a program computes what it did: with f32 the products
+            // and then C, with halves C and the first two products and then the other two. Only the latter keep -0.
+            let mut products = |range: std::ops::Range<usize>, start: Option<Value>| {
+                range.fold(start, |sum, k| match sum {
+                    Some(sum) => Some(self.one(Op::FFma, f32s, &[row[k], col[k], sum], Ty::B32)),
+                    None => Some(self.one(Op::FMul, f32s, &[row[k], col[k]], Ty::B32)),
+                })
+            };
+            let parts = if single {
+                vec![products(0..4, Some(zero))]
+            } else {
+                vec![products(0..2, None), products(2..4, None)]
+            };
+            let sum = parts
+                .into_iter()
+                .flatten()
+                .fold(starts[i], |sum, part| self.one(Op::FAdd, f32s, &[sum, part], Ty::B32));
             sums.push(sum);
         }
         if !single {
