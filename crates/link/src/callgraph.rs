@@ -32,7 +32,7 @@ pub(crate) struct Graph<'a> {
     pub shared: Vec<Vec<u32>>,
     /// Functions that use dynamic shared memory, and the largest alignment that one wants.
     pub dynamic: Vec<(FunctionId, u64)>,
-    /// By shared variable: code names it, or it is an entry's own.
+    /// By shared variable: code names it, if only that of a function that is left out, or it is an entry's own.
     pub named: Vec<bool>,
     /// Functions of the system that are called, kernels that are launched; the first 128.
     pub externs: Vec<SymbolId>,
@@ -88,7 +88,7 @@ pub(crate) fn resolve<'a>(world: &mut World<'a>) -> Result<Graph<'a>, Vec<Diagno
         }
     }
     let mut errors = Vec::new();
-    let uses = uses(world, &mut errors);
+    let uses = uses(world, &mut graph, &mut errors);
     check(world, &mut graph, &mut errors);
     if !errors.is_empty() {
         return Err(errors);
@@ -397,10 +397,18 @@ fn needs(world: &World, graph: &mut Graph, components: &Components) {
         by_component.push(sum);
     }
     graph.needs = (0..functions).map(|f| by_component[components.of[f] as usize]).collect();
+    // An only entry gets the barriers of all functions, reached or not. (Observed: so does nvlink 13.5, and only then.)
+    let alive = |f: &&crate::world::Function| f.alive;
+    let mut entries = (0..functions).filter(|&f| world.functions[f].alive && world.functions[f].entry);
+    if let (Some(entry), None) = (entries.next(), entries.next()) {
+        let most = world.functions.iter().filter(alive).map(|f| f.barriers).max();
+        graph.needs[entry].barriers = most.unwrap_or(0);
+    }
 }
 
 /// Looks at the places of relocations: which functions use which shared variables, and what is defined nowhere.
-fn uses(world: &mut World, errors: &mut Vec<Diagnostic>) -> Vec<(FunctionId, u32)> {
+fn uses(world: &mut World, graph: &mut Graph, errors: &mut Vec<Diagnostic>) -> Vec<(FunctionId, u32)> {
+    graph.named = vec![false; world.shared.len()];
     let mut uses = Vec::new();
     let mut missing: Vec<(SymbolId, u32)> = Vec::new();
     let mut said = vec![false; world.symbols.len()];
@@ -408,10 +416,23 @@ fn uses(world: &mut World, errors: &mut Vec<Diagnostic>) -> Vec<(FunctionId, u32
     for &(object, section, out) in &world.reloc_sections {
         let target = world.sections[out as usize].owner;
         let owner = &world.sections[target as usize];
+        let map = &world.maps[object as usize];
+        let o = &world.objects[object as usize];
+        let relocs = || o.view.sections[section as usize].relocs();
+        // Code of a function that another file defines names nothing.
+        if owner.function != NONE && world.function(owner.function).symbol != NONE {
+            for r in relocs() {
+                if let Some(&id) = map.symbols.get(r.symbol as usize)
+                    && id != NONE
+                    && let Place::Shared(v) = world.symbol(id).place
+                {
+                    graph.named[v as usize] = true;
+                }
+            }
+        }
         if owner.dead {
             continue;
         }
-        let map = &world.maps[object as usize];
         let reached = owner.function == NONE || {
             let f = world.function(owner.function);
             f.alive
@@ -419,8 +440,7 @@ fn uses(world: &mut World, errors: &mut Vec<Diagnostic>) -> Vec<(FunctionId, u32
         if !reached || owner.name == ".debug_frame" {
             continue;
         }
-        let o = &world.objects[object as usize];
-        for r in o.view.sections[section as usize].relocs() {
+        for r in relocs() {
             let id = map.symbols[r.symbol as usize];
             if id == NONE {
                 continue;
@@ -518,12 +538,6 @@ fn by_function(world: &World, graph: &mut Graph, uses: Vec<(FunctionId, u32)>) -
 
 /// Which shared variables each entry reaches.
 fn reach_shared(world: &World, graph: &mut Graph, components: &Components, uses: Vec<(FunctionId, u32)>) {
-    graph.named = vec![false; world.shared.len()];
-    for &(_, v) in &uses {
-        if let Some(named) = graph.named.get_mut(v as usize) {
-            *named = true;
-        }
-    }
     for (v, variable) in world.shared.iter().enumerate() {
         graph.named[v] |= variable.entry != NONE;
         // What stands in an entry's own section is its own, used or not.

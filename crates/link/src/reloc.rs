@@ -5,6 +5,7 @@
 use crate::Addresses;
 use crate::field::{Field, number};
 use crate::info::renumbered;
+use crate::shared::NOWHERE;
 use crate::texture::is_reference;
 use crate::world::{NONE, Place, SectionId, World};
 use cubin::elf::{Reloc, SHT_RELA};
@@ -94,6 +95,7 @@ fn section_relocs(
             out.patches.push(Patch { section: target, offset: at, field, value: sum, bank, add: !rela });
             let symbol = map.symbols[r.symbol as usize];
             let dynamic = symbol != NONE
+                && !(value == NOWHERE && addresses.places.lists_dynamic)
                 && matches!(world.symbol(symbol).place, Place::Shared(v) if world.shared[v as usize].dynamic);
             if world.options.preserve_relocs && !dynamic {
                 let symbol = renumbered(world, object, r.symbol);
@@ -153,7 +155,7 @@ fn section_relocs(
                 let places = &addresses.places;
                 // Debug information names it for no function in particular.
                 let start = match owner.function {
-                    NONE => places.dynamic.values().copied().max().unwrap_or(0),
+                    NONE => places.last_dynamic().unwrap_or(0),
                     f => places.dynamic.get(&f).copied().unwrap_or(0),
                 };
                 patch(out, if world.shared[v as usize].dynamic { start } else { places.addresses[v as usize] }, 0)?;

@@ -19,16 +19,31 @@ pub(crate) struct Places {
     pub sizes: Vec<u64>,
     /// By shared variable: the only entry that reaches it; NONE where there are several or none.
     only: Vec<FunctionId>,
-    /// By function that uses dynamic memory: where it begins.
+    /// By function that uses dynamic memory: where it begins, [`NOWHERE`] in code that no entry reaches.
     pub dynamic: FxHashMap<FunctionId, u64>,
+    /// There are variables that belong to no entry.
+    has_common: bool,
+    /// Dynamic memory is listed: always for debuggers, otherwise if there are variables that belong to no entry, and code that no
+    /// entry reaches uses it or none at all. (Observed: so does nvlink 13.5 with `-preserve-relocs` where the system reserves
+    /// shared memory; elsewhere it fails.)
+    pub lists_dynamic: bool,
 }
 
+/// Where dynamic memory begins in code that no entry reaches. (Observed: nvlink 13.5 writes -1.)
+pub(crate) const NOWHERE: u64 = u64::MAX;
+
 impl Places {
+    /// The last place where dynamic memory begins; none where no entry uses it.
+    pub fn last_dynamic(&self) -> Option<u64> {
+        self.dynamic.values().copied().filter(|&d| d != NOWHERE).max()
+    }
+
     /// Puts the addresses into the symbols' variables, for an output that lists them: those of one entry in its section, as local
     /// symbols, others in `.nv_debug.shared`. What no code names is left out.
     pub fn list(&self, world: &mut World, graph: &Graph) {
         let reserved = arch::files(world.options.target.sm).reserved_shared as u64;
-        let dynamic = self.dynamic.values().max().map_or(0, |d| d + reserved);
+        let dynamic = if world.options.debug { self.last_dynamic().unwrap_or(0) } else { NOWHERE };
+        let dynamic = dynamic.wrapping_add(if self.has_common { reserved } else { 0 });
         let mut end = 0;
         for s in 0..world.symbols.len() {
             let Place::Shared(v) = world.symbols[s].place else { continue };
@@ -40,8 +55,7 @@ impl Places {
                 NONE => world.debug_shared,
                 entry => world.functions[entry as usize].shared,
             };
-            // Where dynamic memory begins is of interest to debuggers alone.
-            let shown = if variable.dynamic { world.options.debug } else { graph.named[v] };
+            let shown = if variable.dynamic { self.lists_dynamic } else { graph.named[v] };
             if !shown || home == NONE || world.sections[home as usize].dead {
                 world.symbols[s].hidden = true;
                 continue;
@@ -67,8 +81,7 @@ const DYNAMIC_ALIGN: u64 = 16;
 pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Diagnostic>> {
     let count = world.shared.len();
     let sizes = vec![0; world.functions.len()];
-    let mut places =
-        Places { addresses: vec![0; count], sizes, only: vec![NONE; count], dynamic: FxHashMap::default() };
+    let mut places = Places { addresses: vec![0; count], sizes, only: vec![NONE; count], ..Places::default() };
     let live = |f: u32| world.functions[f as usize].entry && world.functions[f as usize].alive;
     let entries: Vec<u32> = (0..world.functions.len() as u32).filter(|&f| live(f)).collect();
     let mut users: Vec<Vec<u32>> = vec![Vec::new(); count + graph.dynamic.len()];
@@ -83,9 +96,11 @@ pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Di
         }
     }
     let size = |v: usize| (world.shared[v].size, world.shared[v].align);
-    // All are sorted, then those of one entry are taken out: so it is among equals too. What no entry uses takes part.
-    let mut common = halved((0..count).collect(), &|&v| std::cmp::Reverse(size(v).0));
-    common.retain(|&v| users[v].len() != 1 && !world.shared[v].dynamic);
+    // All but what stands in entries' own sections are sorted, then those are taken out that one entry reaches or no code names: so
+    // it is among equals too. What is named by functions alone that no entry reaches takes part.
+    let anyones = (0..count).filter(|&v| world.shared[v].entry == NONE).collect();
+    let mut common = halved(anyones, &|&v| std::cmp::Reverse(size(v).0));
+    common.retain(|&v| users[v].len() != 1 && graph.named[v] && !world.shared[v].dynamic);
     // By slot: variables; by entry and slot: is one there that the entry reaches.
     let mut slots: Vec<Vec<usize>> = Vec::new();
     let mut taken: Vec<Vec<bool>> = Vec::new();
@@ -128,6 +143,13 @@ pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Di
         places.sizes[f as usize] = at;
     }
     dynamic(graph, &users[count..], &mut places);
+    if world.options.debug {
+        one_dynamic(&users[count..], &mut places);
+    }
+    let nowhere = places.dynamic.is_empty() || places.dynamic.values().any(|&d| d == NOWHERE);
+    places.has_common = !slots.is_empty();
+    let reserved = arch::files(world.options.target.sm).reserved_shared != 0;
+    places.lists_dynamic = world.options.debug || nowhere && places.has_common && reserved;
     sections(world, graph, &entries, &places)?;
     Ok(places)
 }
@@ -165,7 +187,7 @@ fn dynamic(graph: &Graph, users: &[Vec<u32>], places: &mut Places) {
         for (&(f, align), users) in graph.dynamic.iter().zip(users) {
             let align = align.max(DYNAMIC_ALIGN);
             let ends = users.iter().map(|&e| places.sizes[e as usize]);
-            let start = ends.max().unwrap_or(0).next_multiple_of(align);
+            let start = ends.max().map_or(NOWHERE, |end| end.next_multiple_of(align));
             places.dynamic.insert(f, start);
             for &e in users {
                 moved |= places.sizes[e as usize] != start;
@@ -175,6 +197,15 @@ fn dynamic(graph: &Graph, users: &[Vec<u32>], places: &mut Places) {
         if !moved {
             return;
         }
+    }
+}
+
+/// For debuggers dynamic memory has one address: the last of those where it would begin.
+fn one_dynamic(users: &[Vec<u32>], places: &mut Places) {
+    let start = places.last_dynamic().unwrap_or(0);
+    places.dynamic.values_mut().for_each(|s| *s = start);
+    for &e in users.iter().flatten() {
+        places.sizes[e as usize] = start;
     }
 }
 

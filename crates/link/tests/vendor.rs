@@ -1,7 +1,7 @@
 //! Links of made-up programs beside the vendor's: the same symbols, attributes, figures and words.
 //!
-//! A few dozen links in a usual run; `SASSAFRAS_LINKS=300` makes as many, `SASSAFRAS_LINK_OBJECTS=2000` adds one of that many
-//! objects.
+//! A few dozen links in a usual run; `SASSAFRAS_LINKS=300` makes as many, `SASSAFRAS_LINKS=42..43` those, `SASSAFRAS_LINK_OBJECTS=2000`
+//! adds one of that many objects. `SASSAFRAS_KEEP` names a folder for the files of links that differ.
 
 mod program;
 
@@ -49,9 +49,8 @@ fn without_capsules(files: &[PathBuf], arch: &str) {
 }
 
 /// Compiles the modules and links them with both; what is said where they differ.
-fn compare(bin: &Path, modules: &[String], arch: &str, way: Way) -> Vec<String> {
-    let dir = Scratch::new("link");
-    let mut files = program::compile(bin, &dir, modules, arch);
+fn compare(bin: &Path, dir: &Path, modules: &[String], arch: &str, way: Way) -> Vec<String> {
+    let mut files = program::compile(bin, dir, modules, arch);
     if arch.starts_with("sm_1") {
         without_capsules(&files, arch);
     }
@@ -97,6 +96,7 @@ fn compare(bin: &Path, modules: &[String], arch: &str, way: Way) -> Vec<String> 
                 assert!(said.contains(&w.message), "they do not say: {}", w.message);
             }
             let vendor = std::fs::read(&theirs).expect("a cubin");
+            std::fs::write(dir.join("ours.cubin"), &linked.bytes).expect("writable");
             let list = link::diff(&linked.bytes, &vendor).expect("cubins");
             let explained =
                 |d: &&link::Difference| program::explained(d) || matches!(way, Way::Preserve | Way::Debug) && listed(d);
@@ -105,11 +105,9 @@ fn compare(bin: &Path, modules: &[String], arch: &str, way: Way) -> Vec<String> 
     }
 }
 
-/// With `-preserve-relocs`: where parameters begin in bank 0 has a symbol before sm_90. With `-g` too: what the symbol of dynamic
-/// memory says, which has no address of its own.
+/// With `-preserve-relocs`: where parameters begin in bank 0 has a symbol before sm_90.
 fn listed(d: &link::Difference) -> bool {
-    let names = ["_param (", "dynamic (global"];
-    d.part == "symbols" && names.iter().any(|n| d.what.contains(&format!(" has {n}")))
+    d.part == "symbols" && d.what.contains(" has _param (")
 }
 
 const ARCHS: [&str; 9] = ["sm_80", "sm_90", "sm_75", "sm_89", "sm_90a", "sm_100a", "sm_120", "sm_103", "sm_121"];
@@ -120,24 +118,39 @@ fn made_up_programs_link_as_the_vendor_links_them() {
     let bin = oracle.join("bin");
     let mut random = Random(8);
     let mut failed = Vec::new();
-    let links = number("SASSAFRAS_LINKS", 24);
-    for n in 0..links {
+    let range = std::env::var("SASSAFRAS_LINKS").unwrap_or("24".into());
+    let number = |n: &str| n.parse::<usize>().expect("a number or a range of numbers");
+    let range = range.split_once("..").map_or_else(|| 0..number(&range), |(from, to)| number(from)..number(to));
+    for n in 0..range.end {
         let arch = ARCHS[n % ARCHS.len()];
         let way = [Way::Plain, Way::Twice, Way::Plain, Way::Preserve, Way::Plain, Way::Debug][n / 2 % 6];
         let shape = Shape::random(&mut random);
         let modules = program::modules(&mut random, &shape, arch);
-        let found = compare(&bin, &modules, arch, way);
+        if n < range.start {
+            continue;
+        }
+        let dir = Scratch::new("link");
+        let found = compare(&bin, &dir, &modules, arch, way);
         if !found.is_empty() {
+            keep(&dir, &format!("{n}"));
             failed.push(format!(
                 "link {n} for {arch}, {way:?}, {shape:?}:\n  {}",
                 found[..found.len().min(8)].join("\n  ")
             ));
         }
     }
-    // A few of many links differ in ways that docs/link.md describes but no rule tells; in the usual sample none does.
-    let most = links / 50;
-    assert!(failed.len() <= most, "{} of {links} links differ\n{}", failed.len(), failed.join("\n"));
-    println!("{} of {links} links differ\n{}", failed.len(), failed.join("\n"));
+    let text = format!("{} of {} links differ\n{}", failed.len(), range.len(), failed.join("\n"));
+    assert!(failed.is_empty(), "{text}");
+    println!("{text}");
+}
+
+/// Keeps the files of a link that differs, if they are wanted.
+fn keep(dir: &Path, name: &str) {
+    let Some(to) = std::env::var_os("SASSAFRAS_KEEP").map(|k| Path::new(&k).join(name)) else { return };
+    std::fs::create_dir_all(&to).expect("a folder");
+    for file in std::fs::read_dir(dir).expect("a folder").flatten() {
+        std::fs::copy(file.path(), to.join(file.file_name())).expect("a copy");
+    }
 }
 
 #[test]
@@ -147,6 +160,7 @@ fn a_link_of_many_objects() {
     let mut random = Random(9);
     let shape = Shape { modules: objects, functions: 4, entries: 1, ..Shape::random(&mut random) };
     let modules = program::modules(&mut random, &shape, "sm_90");
-    let found = compare(&oracle.join("bin"), &modules, "sm_90", Way::Plain);
+    let dir = Scratch::new("link");
+    let found = compare(&oracle.join("bin"), &dir, &modules, "sm_90", Way::Plain);
     assert!(found.is_empty(), "{shape:?}: {}", found[..found.len().min(20)].join("\n"));
 }
