@@ -25,14 +25,16 @@ pub fn run(args: &[String]) -> Result<(), String> {
 const LINKS: &str = "300";
 const OBJECTS: &str = "2000";
 
-/// Links `args[0]` made-up programs beside the vendor's linker, a large one, and the programs of `tests/link` for four chips.
+/// Links `args[0]` made-up programs beside the vendor's linker, as many whose modules come in files of every kind, a large one, and
+/// the programs of `tests/link` for four chips.
 pub fn links(args: &[String]) -> Result<(), String> {
     let number = match args {
         [] => LINKS,
         [n] if n.parse::<usize>().is_ok() => n,
         _ => return Err("usage: cargo xtask conformance --links [N]".into()),
     };
-    let vendor = ["test", "--release", "-p", "sassafras-link", "--test", "vendor", "--", "--nocapture"];
+    let vendor =
+        ["test", "--release", "-p", "sassafras-link", "--test", "vendor", "--test", "kinds", "--", "--nocapture"];
     test::cargo_with(&vendor, &[("SASSAFRAS_LINKS", number), ("SASSAFRAS_LINK_OBJECTS", OBJECTS)])?;
     let programs = ["test", "--release", "-p", "sassafras", "--test", "linking", "--", "--nocapture"];
     test::cargo_with(&programs, &[("SASSAFRAS_LINK_ARCHS", "75,80,90,120")])

@@ -41,7 +41,8 @@ usage: cargo xtask <command>
   conformance --instructions [OPCODE,..]
                               every instruction that computes of registers by three witnesses
   conformance --linking [FROM..TO] random programs whose functions two compilers made, linked in every pairing
-  conformance --links [N]     N (300) made-up links, one of 2,000 objects, and the programs of tests/link for four chips, beside nvlink
+  conformance --links [N]     N (300) made-up links, as many of files of every kind, one of 2,000 objects, and the programs of tests/link
+                              for four chips, beside nvlink
   conformance --audit [OPCODE] what our compiler refuses of all legal examples of the PTX table, for sm_90 and sm_90a
   conformance --ptx-semantics every PTX instruction up to sm_90a with the tests of its meaning
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)

@@ -23,9 +23,9 @@ pub(crate) struct Places {
     pub dynamic: FxHashMap<FunctionId, u64>,
     /// There are variables that belong to no entry.
     has_common: bool,
-    /// Dynamic memory is listed: always for debuggers, otherwise if there are variables that belong to no entry, and code that no
-    /// entry reaches uses it or none at all. (Observed: so does nvlink 13.5 with `-preserve-relocs` where the system reserves
-    /// shared memory; elsewhere it fails.)
+    /// Dynamic memory is listed: always for debuggers, otherwise if there are variables that belong to no entry. (Observed: so does
+    /// nvlink 13.5 with `-preserve-relocs` where the system reserves shared memory; elsewhere not, and it fails where code that no
+    /// entry reaches uses dynamic memory.)
     pub lists_dynamic: bool,
 }
 
@@ -100,6 +100,16 @@ pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Di
     // it is among equals too. What is named by functions alone that no entry reaches takes part.
     let anyones = (0..count).filter(|&v| world.shared[v].entry == NONE).collect();
     let mut common = halved(anyones, &|&v| std::cmp::Reverse(size(v).0));
+    // By function: what it alone reaches, first what stands in its own section.
+    let mut own: Vec<Vec<usize>> = vec![Vec::new(); world.functions.len()];
+    let in_sections = (0..count).filter(|&v| world.shared[v].entry != NONE);
+    for v in in_sections.chain(common.iter().copied()) {
+        if !world.shared[v].dynamic
+            && let [entry] = users[v][..]
+        {
+            own[entry as usize].push(v);
+        }
+    }
     common.retain(|&v| users[v].len() != 1 && graph.named[v] && !world.shared[v].dynamic);
     // By slot: variables; by entry and slot: is one there that the entry reaches.
     let mut slots: Vec<Vec<usize>> = Vec::new();
@@ -131,11 +141,9 @@ pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Di
         }
     }
     for &f in &entries {
-        let mut own: Vec<usize> = graph.shared[f as usize].iter().map(|&v| v as usize).collect();
-        own.retain(|&v| v < count && users[v].len() == 1 && !world.shared[v].dynamic);
-        own.sort_by_key(|&v| (std::cmp::Reverse(size(v).1), size(v).0));
+        let own = halved(std::mem::take(&mut own[f as usize]), &|&v| (size(v).1, std::cmp::Reverse(size(v).0)));
         let mut at = places.sizes[f as usize];
-        for v in own {
+        for v in own.into_iter().rev() {
             at = at.next_multiple_of(size(v).1);
             places.addresses[v] = at;
             at = at.saturating_add(size(v).0);
@@ -146,10 +154,9 @@ pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Di
     if world.options.debug {
         one_dynamic(&users[count..], &mut places);
     }
-    let nowhere = places.dynamic.is_empty() || places.dynamic.values().any(|&d| d == NOWHERE);
     places.has_common = !slots.is_empty();
     let reserved = arch::files(world.options.target.sm).reserved_shared != 0;
-    places.lists_dynamic = world.options.debug || nowhere && places.has_common && reserved;
+    places.lists_dynamic = world.options.debug || places.has_common && reserved;
     sections(world, graph, &entries, &places)?;
     Ok(places)
 }
