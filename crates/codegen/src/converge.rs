@@ -2,30 +2,32 @@
 //!
 //! Needs a verified entry or device function; changes the graph by *join blocks*: a join block collects the edges that
 //! leave the region of a divergent branch, waits there (`BSYNC`), and goes on to the old target. The matching `BSSY`
-//! stands at the end of a block that dominates the region. Device functions get no convergence barriers: they may be
-//! entered by part of a warp, and barrier registers belong to the warp.
+//! stands at the end of a block that dominates the region. A device function may be entered by part of a warp: all its
+//! blocks are marked divergent, and its threads meet for speed alone; the ways to its end meet in one block.
 //!
-//! Correctness never rests on meeting again: operations of a whole warp in a block marked divergent synchronise by
-//! themselves. Only the uniform registers rest on it: they are written in blocks that are not marked, and nowhere else.
+//! Correctness never rests on meeting again where a block is marked divergent: operations of a whole warp synchronise
+//! there by themselves. What stands in the other blocks rests on it, the uniform registers among it: they are
+//! written in blocks that are not marked, and nowhere else. Selection lets the warp meet there behind calls.
+//!
+//! Of the barrier registers a function may change those below [`KEPT`]; it saves the others where it uses them
+//! (observed of the vendor's functions, which save B6 with `BMOV.32.CLEAR`), so that a barrier around a call is one of these.
+
+mod shape;
 
 use crate::bitset::BitSet;
 use crate::cfg::{Cfg, DomTree, NONE};
 use crate::ir::{Block, BlockData, Def, Edge, Effect, Func, MemSpace, Op, Sreg, Term, Value};
+use shape::{EXCLUSIVE, one_return, split_edges, take_turns};
 
 /// Convergence barriers that regions may use: B0 to B10 (the vendor's compiler uses up to B11).
 const BARRIERS: usize = 11;
 
-/// The barrier around operations that groups of threads take in turns.
-const EXCLUSIVE: u8 = 11;
+/// Barriers that functions keep, of those that regions may use.
+pub const KEPT: std::ops::Range<usize> = 6..BARRIERS;
 
-/// Barriers that a function of another compilation keeps, of those that regions may use.
-const KEPT: std::ops::Range<usize> = 6..BARRIERS;
-
-/// True if the instruction is a call that keeps no more than the ABI says.
-fn foreign(f: &Func, i: crate::ir::InstId) -> bool {
-    let inst = f.inst(i);
-    let far = || f.calls.get(inst.imm as usize).is_some_and(|c| c.far.is_some());
-    matches!(inst.op, Op::Call | Op::CallIndirect) && (f.linkable || far())
+/// True for a call, of whatever function.
+fn is_call(op: Op) -> bool {
+    matches!(op, Op::Call | Op::CallIndirect)
 }
 
 /// What the analysis found.
@@ -43,19 +45,16 @@ pub struct Convergence {
 
 /// Analyses a function and puts join blocks in.
 pub fn run(f: &mut Func) -> Convergence {
+    crate::opt::blocks::preheaders(f);
     let mut found = if f.entry {
-        crate::opt::blocks::preheaders(f);
         let uniform = uniform_values(f);
         let regions = place_joins(f, &uniform);
         mark(f, uniform, regions)
     } else {
-        let n = f.blocks.len();
-        Convergence {
-            divergent: vec![true; n],
-            uniform: vec![false; f.values.len()],
-            open: vec![Vec::new(); n],
-            close: vec![None; n],
-        }
+        one_return(f);
+        let regions = place_joins(f, &uniform(f));
+        let found = mark(f, Vec::new(), regions);
+        Convergence { divergent: vec![true; f.blocks.len()], uniform: vec![false; f.values.len()], ..found }
     };
     take_turns(f, &mut found);
     split_edges(f, &mut found);
@@ -75,64 +74,6 @@ pub fn uniform(f: &Func) -> Vec<bool> {
         inst.results.iter().for_each(|r| out[r.index()] = same);
     }
     out
-}
-
-/// Gives every edge with arguments from a branch to a place with other ways in a block of its own: selection makes
-/// constants there, where only that way needs them.
-fn split_edges(f: &mut Func, found: &mut Convergence) {
-    let mut preds = vec![0u32; f.blocks.len()];
-    for b in &f.blocks {
-        b.term.successors().iter().for_each(|s| preds[s.index()] += 1);
-    }
-    for b in 0..f.blocks.len() {
-        let mut term = f.blocks[b].term.clone();
-        if let Term::CondBr { cond, uniform, .. } = term {
-            let apart = found.divergent[b] || !(uniform || found.uniform.get(cond.index()).is_some_and(|u| *u));
-            for e in term.edges_mut() {
-                if e.args.is_empty() || preds[e.block.index()] < 2 {
-                    continue;
-                }
-                let new = f.new_block();
-                let old = std::mem::replace(e, Edge { block: new, args: vec![] });
-                f.blocks[new.index()].term = Term::Br(old);
-                found.divergent.push(apart);
-                found.open.push(Vec::new());
-                found.close.push(None);
-            }
-            f.blocks[b].term = term;
-        }
-    }
-}
-
-/// `redux` writes a register of the whole warp: where its threads may be apart, or are not all of the warp, each group
-/// does it alone, in a block of its own between a barrier's start and its wait.
-fn take_turns(f: &mut Func, found: &mut Convergence) {
-    let mut b = 0;
-    // Of a function's own the ABI lets it change only the lower ones; it has no others.
-    let exclusive = if f.linkable && !f.entry { 0 } else { EXCLUSIVE };
-    while b < f.blocks.len() {
-        let at = f.blocks[b].insts.iter().position(|&i| {
-            let inst = f.inst(i);
-            inst.op == Op::Redux && (found.divergent[b] || f.constant(inst.args[1]) != Some(0xffff_ffff))
-        });
-        let alone = f.blocks[b].insts.len() == 1 && matches!(f.blocks[b].term, Term::Br(_));
-        if let (Some(at), false) = (at, alone && found.divergent[b] && found.open[b].is_empty()) {
-            let (mid, rest) = (f.new_block(), f.new_block());
-            let tail = f.blocks[b].insts.split_off(at + 1);
-            let redux = f.blocks[b].insts.split_off(at);
-            let term = std::mem::replace(&mut f.blocks[b].term, Term::Br(Edge { block: mid, args: vec![] }));
-            f.blocks[mid.index()].insts = redux;
-            f.blocks[mid.index()].term = Term::Br(Edge { block: rest, args: vec![] });
-            f.blocks[rest.index()].insts = tail;
-            f.blocks[rest.index()].term = term;
-            let open = std::mem::replace(&mut found.open[b], vec![(exclusive, rest)]);
-            let apart = found.divergent[b];
-            found.divergent.extend([true, apart]);
-            found.open.extend([Vec::new(), open]);
-            found.close.extend([None, Some(exclusive)]);
-        }
-        b += 1;
-    }
 }
 
 /// True if the block does nothing but end the thread.
@@ -465,10 +406,10 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
             }
         }
         // A barrier around a call must be one that the callee keeps.
-        let calls = |b: usize| f.blocks[b].insts.iter().any(|&i| foreign(f, i));
+        let calls = |b: usize| f.blocks[b].insts.iter().any(|&i| is_call(f.inst(i).op));
         let around = (0..n).any(|b| (b == r.start as usize || sets[k].1.contains(b)) && calls(b));
         let first = if around { KEPT.start } else { 0 };
-        let free = (first..BARRIERS).find(|&b| !used[b]).map(|b| b as u8);
+        let free = (first..BARRIERS).find(|&b| !used[b] && (f.entry || b != EXCLUSIVE.1 as usize)).map(|b| b as u8);
         sets[k].2 = free;
         if let Some(b) = free {
             out.open[r.start as usize].push((b, Block(r.join)));
@@ -569,5 +510,31 @@ mod tests {
         assert_eq!(c.open[0].len(), 1);
         assert_eq!(c.open[1].len(), 1);
         assert_ne!(c.open[0][0].0, c.open[1][0].0);
+    }
+
+    fn of_function(body: &str) -> (Func, Convergence) {
+        let mut f = text::parse(&format!("func f returns(b32) {{\n{body}\n}}")).unwrap().remove(0);
+        verify::verify(&f).unwrap();
+        let c = run(&mut f);
+        verify::verify(&f).unwrap();
+        (f, c)
+    }
+
+    #[test]
+    fn a_function_meets_before_it_returns() {
+        let (f, c) = of_function(&format!("{TID}brif v2, blk1(), blk2()\nblk1():\nret v0\nblk2():\nret v1"));
+        let (barrier, join) = c.open[0][0];
+        assert_eq!((barrier, c.close[join.index()]), (0, Some(0)));
+        let end = f.blocks[join.index()].term.successors()[0];
+        assert!(matches!(f.blocks[end.index()].term, Term::Ret(_)));
+        assert!(c.divergent.iter().all(|&d| d), "part of a warp may have entered it");
+    }
+
+    #[test]
+    fn a_barrier_around_a_call_is_one_that_is_kept() {
+        let (_, c) = of_function(&format!(
+            "{TID}brif v2, blk1(), blk2(v0)\nblk1():\nv3:b32 = call v0\nbr blk2(v3)\nblk2(v4:b32):\nret v4"
+        ));
+        assert_eq!(c.open[0][0].0 as usize, KEPT.start);
     }
 }

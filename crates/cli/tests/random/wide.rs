@@ -265,9 +265,12 @@ impl Gen {
             }
             10 => {
                 // Floats of a known kind before and after.
-                let g = self.g();
+                let (g, a) = (self.g(), self.g());
                 self.line(&format!("st.{space}.f64 {at}, 0d3FF8000000000000"));
-                format!("atom.{space}.add.f64 {g}, {at}, {}", self.g())
+                // Which bits a NaN has is open, and memory is read as integers.
+                self.line(&format!("setp.nan.f64 %q3, {a}, {a}"));
+                self.line(&format!("selp.f64 %g5, 0d3FF0000000000000, {a}, %q3"));
+                format!("atom.{space}.add.f64 {g}, {at}, %g5")
             }
             11 => {
                 let f = self.f();

@@ -1,10 +1,11 @@
 //! Block ends, convergence barriers, calls, multi-word arithmetic with carries.
 
 use super::{Regs, Sel};
+use crate::converge::KEPT;
 use crate::ir::{self, InstId, Op, Term, Ty, Value};
 use crate::link::{self, Symbol};
 use crate::mir::{self, BlockId, Call, CallTarget, Vreg};
-use sass::form::SlotName as S;
+use sass::form::{ModName as M, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value as V};
 use sass::reg::{File, Reg};
@@ -47,6 +48,10 @@ impl Sel<'_> {
                     let o = self.lo(v);
                     let o = self.gpr(o);
                     out.push((self.scalar(o), Reg::r(r)));
+                }
+                for (barrier, v) in self.saved.clone() {
+                    let v = self.m.reg(v);
+                    self.push(Sass::new(F::BMOV_BR).with(S::Bd, Reg::b(barrier)).with(S::Rb, v));
                 }
                 mir::Term::Ret(out)
             }
@@ -116,6 +121,10 @@ impl Sel<'_> {
     /// What stands at the start of a block, and its parameters.
     pub(super) fn begin_block(&mut self, b: usize) {
         self.loc = u32::MAX;
+        for (barrier, v) in if b == 0 { self.saved.clone() } else { Vec::new() } {
+            let v = self.m.reg(v);
+            self.push(Sass::new(F::BMOV_RB).with(S::Rd, v).with(S::Bb, Reg::b(barrier)).with_mod(M::Clear, 1));
+        }
         if let Some(barrier) = self.conv.close[b] {
             self.push(Sass::new(F::BSYNC).with(S::Bb, Reg::b(barrier)));
         }
@@ -132,6 +141,18 @@ impl Sel<'_> {
                 }
             }
         }
+    }
+
+    /// The convergence barriers that a function keeps and yet uses, each with the register that holds it meanwhile.
+    pub(super) fn keep_barriers(&mut self) {
+        if self.f.entry {
+            return;
+        }
+        let mut used: Vec<u8> = self.conv.open.iter().flatten().map(|o| o.0).collect();
+        used.retain(|&b| KEPT.contains(&(b as usize)));
+        used.sort_unstable();
+        used.dedup();
+        self.saved = used.into_iter().map(|b| (b, self.m.new_vreg(File::Gpr))).collect();
     }
 
     /// Device functions hold their return address in a value that arrives in R20:R21 and leaves there again.
@@ -190,6 +211,10 @@ impl Sel<'_> {
             out.push((regs.lo, Reg::r(r)));
         }
         self.push_op(mir::Op::Call(Box::new(Call { target, far: site.far.is_some(), args, rets: out })));
+        // Threads may come back one after the other.
+        if !self.conv.divergent[self.block] {
+            self.push(Sass::new(F::WARPSYNC_ALL));
+        }
         Some(())
     }
 

@@ -57,6 +57,8 @@ pub struct Sel<'a> {
     /// Blocks already selected.
     done: Vec<bool>,
     bank0: &'static arch::Bank0,
+    /// Barriers that a function saves, with the registers that hold them.
+    saved: Vec<(u8, Vreg)>,
     errors_at_exit: bool,
     error: Option<Diagnostic>,
 }
@@ -96,6 +98,7 @@ pub fn select(
         block: 0,
         done: vec![false; f.blocks.len()],
         bank0,
+        saved: Vec::new(),
         errors_at_exit,
         error: None,
     };
@@ -180,6 +183,7 @@ impl Sel<'_> {
                 divergent: self.conv.divergent[b],
             });
         }
+        self.keep_barriers();
         for (i, &p) in self.f.blocks[0].params.iter().enumerate() {
             let v = self.regs_of(p);
             self.m.live_in.push((v.lo, Reg::r(self.f.signature.args[i])));

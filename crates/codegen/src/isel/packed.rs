@@ -59,7 +59,7 @@ impl Sel<'_> {
                     .with_mod(M::Sat, 1)
             }
             Op::Fp8Pack => {
-                let (a, b) = (self.float_word(args[0], Fmt::F32), self.float_word(args[1], Fmt::F32));
+                let (a, b) = (self.word(args[0]), self.word(args[1]));
                 Sass::new(F::F2FP_FP8)
                     .with(S::Ra, a)
                     .with(S::Rb, b)

@@ -149,7 +149,12 @@ impl Warp {
                     _ => return None,
                 };
                 let come = self.groups.iter().filter(|o| o.wait == g.wait).fold(0, |r, o| r | o.mask);
-                (wanted & !come == 0).then_some((g.wait, wanted | g.mask))
+                // Lanes that wait at the same barrier of an inner call have set it for themselves: theirs is another meeting.
+                let same = match g.wait {
+                    Wait::Converge(b) => lanes(wanted).all(|i| self.b[b as usize][i] & self.alive == wanted),
+                    _ => true,
+                };
+                (same && wanted & !come == 0).then_some((g.wait, wanted | g.mask))
             });
             let Some((wait, m)) = done else { break };
             let mut joined: Vec<Group> = Vec::new();
