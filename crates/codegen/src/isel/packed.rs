@@ -107,11 +107,6 @@ impl Sel<'_> {
         self.gpr(o)
     }
 
-    fn float_word(&mut self, v: Value, fmt: Fmt) -> Operand {
-        let o = self.fsrc(v, fmt, false);
-        self.gpr(fold(o, Fold::Float))
-    }
-
     fn half_sources(&mut self, a: Value, b: Value, fmt: Fmt) -> (Operand, Operand) {
         let (a, b) = (self.fsrc(a, fmt, false), self.fsrc(b, fmt, false));
         (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)))
