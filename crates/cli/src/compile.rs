@@ -39,6 +39,8 @@ pub struct Request {
     pub threads: usize,
     /// The PTX text, where lines are wanted.
     pub line_info: Option<Arc<[u8]>>,
+    /// The debugging sections of the PTX are carried over.
+    pub debug: bool,
     /// Work that goes into the code, 0 to 3.
     pub effort: u8,
     /// Limit of registers of a device function, with [`Kind::Relocatable`].
@@ -62,6 +64,7 @@ impl Request {
             errors_at_exit: false,
             threads: 0,
             line_info: None,
+            debug: false,
             effort: codegen::opt::MOST_EFFORT,
             max_function_registers: None,
             options: format!("-arch {target} "),
@@ -101,6 +104,7 @@ pub fn compile(module: &Module, request: &Request) -> Result<Output, Vec<Diagnos
         errors_at_exit: request.errors_at_exit,
         threads: request.threads,
         line_info: request.line_info.clone(),
+        debug: request.debug,
         effort: request.effort,
         max_function_registers: request.max_function_registers,
         cancel: None,

@@ -210,3 +210,136 @@ fn faults_name_the_line() {
         }
     }
 }
+
+/// A kernel with debugging sections of every kind of word: labels of code, sections, a parameter, variables.
+const DEBUGGED: &str = r#".version 8.4
+.target sm_90, debug
+.address_size 64
+.file 1 "/src/a.cu"
+.visible .global .align 4 .b32 counter;
+.visible .entry k(.param .u64 p, .param .u32 n)
+{
+	.reg .b32 %r<9>;
+	.reg .b64 %rd<9>;
+	.shared .align 4 .b8 room[128];
+	.loc 1 10 5
+$L__func_begin0:
+	ld.param.u64 %rd1, [p];
+	.loc 1 12 7
+$L__tmp0:
+	mov.u32 %r2, %tid.x;
+	mul.wide.s32 %rd3, %r2, 4;
+	add.s64 %rd4, %rd1, %rd3;
+	.loc 1 13 7
+$L__tmp1:
+	ld.global.u32 %r3, [%rd4];
+	xor.b32 %r4, %r3, 77;
+	st.shared.u32 [room+4], %r4;
+	.loc 1 15 1
+$L__tmp2:
+	st.global.u32 [%rd4], %r4;
+	atom.global.add.u32 %r5, [counter], 1;
+	.loc 1 20 1
+	ret;
+$L__func_end0:
+}
+.section .debug_abbrev
+{
+.b8 1,17,1,37,8,19,5,3,8,16,6,17,1,18,1,0,0
+.b8 2,46,1,3,8,17,1,18,1,0,0
+.b8 3,52,0,3,8,2,10,0,0
+.b8 4,52,0,3,8,2,6,0,0
+.b8 0
+}
+.section .debug_info
+{
+.b32 104
+.b16 2
+.b32 .debug_abbrev
+.b8 8
+.b8 1
+.b8 116,0
+.b16 4
+.b8 97,46,99,117,0
+.b32 .debug_line
+.b64 $L__func_begin0
+.b64 $L__func_end0
+.b8 2
+.b8 107,0
+.b64 $L__tmp0
+.b64 $L__tmp2
+.b8 3,112,0,9,3
+.b64 p
+.b8 3,114,0,9,3
+.b64 room
+.b8 3,99,0,9,3
+.b64 counter
+.b8 4,108,0
+.b32 .debug_loc
+.b8 0
+.b8 0
+}
+.section .debug_loc
+{
+.b64 $L__tmp0
+.b64 $L__tmp1
+.b16 2
+.b8 144,1
+.b64 $L__tmp1
+.b64 $L__tmp2
+.b16 2
+.b8 144,2
+.b64 0
+.b64 0
+}
+"#;
+
+/// `-g` carries the debugging sections over: the bytes are the vendor's but for places in code, and so are the relocations.
+#[test]
+fn debugging_sections_are_those_of_the_vendor() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let dir = Scratch::new("lines-debug");
+    std::fs::write(dir.join("k.ptx"), DEBUGGED).expect("written");
+    for mode in [&[][..], &["-c"]] {
+        let mut all = Vec::new();
+        for (tool, out) in
+            [(env!("CARGO_BIN_EXE_ptxas").into(), "ours.cubin"), (oracle.join("bin/ptxas"), "theirs.cubin")]
+        {
+            let done = run(&tool, &dir, &[&["-arch=sm_90", "-g", "k.ptx", "-o", out], mode].concat());
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            let elf = cubin::elf::Elf::read(&std::fs::read(dir.join(out)).expect("a file")).expect("a cubin");
+            all.push((elf, places(&oracle.join("bin/nvdisasm"), &dir, out)));
+        }
+        let [(ours, our_places), (theirs, their_places)] = &all[..] else { unreachable!("two files") };
+        assert_eq!(our_places, their_places);
+        for name in [".debug_abbrev", ".debug_info", ".debug_loc"] {
+            let section = |elf: &cubin::elf::Elf| elf.section(name).expect("the section").1.data.clone();
+            assert_eq!(section(ours).len(), section(theirs).len(), "{name}");
+            // Where each refers to what, with the number that is added unless it is a place in code.
+            let refs = |elf: &cubin::elf::Elf| -> Vec<(u64, u32, String, i64)> {
+                let Some((_, rela)) = elf.section(&format!(".rela{name}")) else { return Vec::new() };
+                let symbols = elf.symbols().expect("symbols");
+                let list = rela.relocs().into_iter().map(|r| {
+                    // Variables of an entry have names of our own in a relocatable file.
+                    let name = &symbols[r.symbol as usize].name;
+                    let symbol = if name.contains("__room__") { "room" } else { name }.to_string();
+                    let addend = if symbol == "k" { 0 } else { r.addend };
+                    (r.offset, r.kind, symbol, addend)
+                });
+                list.collect()
+            };
+            let (a, b) = (refs(ours), refs(theirs));
+            assert_eq!(a, b, "{name} {mode:?}");
+            // Under a relocation the vendor's files hold the place itself, too, or nothing; a linker writes it anew.
+            let under = |at: usize| a.iter().any(|r| (r.0..r.0 + 8).contains(&(at as u64)));
+            let (mine, other) = (section(ours), section(theirs));
+            let different = (0..mine.len()).filter(|&at| mine[at] != other[at] && !under(at));
+            assert_eq!(different.collect::<Vec<_>>(), [0usize; 0], "{name} {mode:?}");
+        }
+        // Labels lie in their order, within the code.
+        let (_, rela) = ours.section(".rela.debug_loc").expect("relocations");
+        let mut at: Vec<(u64, i64)> = rela.relocs().iter().map(|r| (r.offset, r.addend)).collect();
+        at.sort_unstable();
+        assert!(at.windows(2).all(|w| w[0].1 <= w[1].1) && at[0].1 < at[3].1, "{at:x?}");
+    }
+}

@@ -1,6 +1,7 @@
 //! A whole module: kernels in parallel, then one image.
 
 use crate::backend::{self, BackendInput, BackendOptions};
+use crate::debug::{self, Places};
 use crate::emit::Code;
 use crate::layout::{Layout, image_variables, independent_textures};
 use crate::lines::Lines;
@@ -100,7 +101,7 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
     let compiled: Vec<_> =
         parallel::map(m, &entries, options.threads, |e| function(m, e, &layout, lines.as_ref(), options));
-    let mut kernels = Vec::new();
+    let (mut kernels, mut places) = (Vec::new(), Vec::new());
     let (mut isa_class, mut tensor_copies) = (1, false);
     let mut out = Vec::new();
     let mut errors = Vec::new();
@@ -110,6 +111,7 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
         match one {
             Ok(c) => {
                 kernels.push(c.kernel);
+                places.push(c.places);
                 isa_class = isa_class.max(c.isa_class);
                 tensor_copies |= c.tensor_copies;
                 out.push(c.log);
@@ -124,7 +126,7 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
     }
     let sum = |space: image::Space| variables.iter().filter(|v| v.space == space).map(|v| v.size).sum();
     let (global_bytes, constant_bytes) = (sum(image::Space::Global), layout.constant_size as u64);
-    let image = Image {
+    let mut image = Image {
         target: options.target,
         ptx_sm: ptx_sm(m, options.target),
         kernels,
@@ -137,6 +139,12 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
         tool: options.tool.clone(),
         debug: lines.map(|l| l.debug),
     };
+    if options.debug
+        && let Some(debug) = &mut image.debug
+    {
+        let symbol = |name: &str| image.variables.iter().find(|v| v.name == name).map(|v| (v.name.clone(), 0));
+        debug.sections = debug::of_executable(m, &places, &symbol);
+    }
     let cubin = image.emit().map_err(|e| vec![e])?.write();
     Ok(Output { cubin, log: out, dumps, notes, global_bytes, constant_bytes })
 }
@@ -182,6 +190,8 @@ pub(crate) struct Compiled {
     pub log: Log,
     pub dumps: Vec<String>,
     pub notes: Vec<Diagnostic>,
+    /// What its symbol is, and where in it is what debugging sections speak of.
+    pub places: (String, Places),
 }
 
 /// Compiles a kernel with what it reaches, or, in a relocatable module, a kernel or function alone.
@@ -268,8 +278,15 @@ pub(crate) fn function(
             format!("Stack size for entry function '{}' cannot be statically determined", f.name),
         ));
     }
+    let mut places = (kernel.name.clone(), Places::default());
+    if options.debug {
+        let params = arch::bank0(options.target.sm).map_or(0, |b| b.params as u32);
+        let shared = arch::files(options.target.sm).reserved_shared;
+        places.1 = Places::new(m, entry, &program, &code, (params, shared));
+    }
     let relocs = code.relocs;
-    Ok(Compiled { relocs, isa_class: code.isa_class, tensor_copies: code.tensor_copies, kernel, log, dumps, notes })
+    let (isa_class, tensor_copies) = (code.isa_class, code.tensor_copies);
+    Ok(Compiled { relocs, isa_class, tensor_copies, kernel, log, dumps, notes, places })
 }
 
 /// A way to compile a kernel.

@@ -9,6 +9,7 @@ pub mod bitset;
 pub mod cfg;
 pub mod compile;
 pub mod converge;
+mod debug;
 pub mod emit;
 pub mod expand;
 pub mod ifconvert;

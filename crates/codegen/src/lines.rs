@@ -32,7 +32,7 @@ impl Lines {
             let (time, size) = f.stamp.unwrap_or_default();
             File { path: f.name.clone(), time, size }
         });
-        let debug = Debug { files: files.collect(), strings, ptx: ptx_text(text) };
+        let debug = Debug { files: files.collect(), strings, ptx: ptx_text(text), sections: Vec::new() };
         let starts = std::iter::once(0).chain(newlines).collect();
         let mut lines = Lines { starts, insts: Vec::new(), places: Vec::new(), debug };
         m.funcs.iter().for_each(|f| lines.function(m, f, &labels));

@@ -1,6 +1,7 @@
 //! A relocatable module: every entry and function in a section of its own, with names for the linker.
 
 use crate::compile::{self, Compiled, Log, Output};
+use crate::debug;
 use crate::layout::{self, Layout};
 use crate::lines::Lines;
 use crate::link::{self, Symbol};
@@ -49,6 +50,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagn
     };
     let mut used = Used::default();
     let mut taken: Vec<FuncId> = Vec::new();
+    let mut places = Vec::new();
     for (&f, one) in order.iter().zip(compiled) {
         match one {
             Ok(c) if !c.kernel.handles.is_empty() || !c.kernel.entry_sizes.is_empty() => {
@@ -62,6 +64,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagn
                 out.dumps.extend(c.dumps.iter().cloned());
                 out.notes.extend(c.notes.iter().cloned());
                 out.log.push(Log { function: m.funcs[f.index()].kind == FuncKind::Func, ..c.log.clone() });
+                places.push(c.places.clone());
                 object.texts.push(text(m, f, c, &mut used, &mut taken));
             }
             Err(e) => errors.extend(e),
@@ -92,6 +95,21 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagn
     taken.dedup();
     object.taken = taken.iter().map(|f| (m.funcs[f.index()].name.clone(), prototype_of(m, *f))).collect();
     object.debug = lines.map(|l| l.debug);
+    if options.debug
+        && let Some(debug) = &mut object.debug
+    {
+        let symbol = |name: &str| {
+            let named = |v: VarId| m.vars[v.index()].name == name;
+            let own = (0..m.vars.len() as u32).map(VarId).filter(|&v| named(v)).map(|v| variable_name(m, v));
+            let find = |own: String| object.variables.iter().find(|d| d.variable.name == own);
+            let v = own.filter_map(find).next()?;
+            // Addresses in shared memory count what lies before the entry's own.
+            let shared = matches!(v.memory, Memory::Shared | Memory::SharedOf(_));
+            let first = if shared { arch::files(options.target.sm).reserved_shared.into() } else { 0 };
+            Some((v.variable.name.clone(), first))
+        };
+        debug.sections = debug::of_object(m, &places, &symbol);
+    }
     let sum = |memory: fn(&Datum) -> bool| object.variables.iter().filter(|v| memory(v)).map(|v| v.variable.size).sum();
     out.global_bytes = sum(|v| v.memory == Memory::Module && v.variable.space == image::Space::Global);
     out.constant_bytes = sum(|v| v.memory == Memory::Module && v.variable.space == image::Space::Constant);

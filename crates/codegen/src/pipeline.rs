@@ -58,6 +58,8 @@ pub struct Options {
     pub cancel: Option<Arc<AtomicBool>>,
     /// The PTX text, where the output shall say which line each instruction comes from.
     pub line_info: Option<Arc<[u8]>>,
+    /// Carry the debugging sections of the PTX over; `line_info` is there, too.
+    pub debug: bool,
 }
 
 impl Default for Options {
@@ -80,6 +82,7 @@ impl Default for Options {
             max_function_registers: None,
             cancel: None,
             line_info: None,
+            debug: false,
         }
     }
 }

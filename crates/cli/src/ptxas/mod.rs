@@ -158,8 +158,10 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     if name.kind != GpuKind::Sm {
         return 0;
     }
+    let debug = parsed.has("device-debug") || module.target.iter().any(|t| t == "debug");
     let wanted = parsed.has("generate-line-info");
-    let line_info = (wanted || codegen::lines::has_sections(&module)) && !(wanted && parsed.has("suppress-debug-info"));
+    let line_info =
+        (debug || wanted || codegen::lines::has_sections(&module)) && !(wanted && parsed.has("suppress-debug-info"));
     more::cache_operators(&mut module, caches);
     let request = Request {
         target: name.target,
@@ -173,7 +175,9 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         errors_at_exit: parsed.has("make-errors-visible-at-exit"),
         threads: parsed.get("split-compile").and_then(|n| n.parse().ok()).unwrap_or(0),
         line_info: line_info.then(|| text.as_slice().into()),
-        effort: more::effort(parsed),
+        debug: debug && line_info,
+        // A debugger follows the text instruction by instruction.
+        effort: if debug { 0 } else { more::effort(parsed) },
         max_function_registers: function_registers,
         options: note(parsed),
     };

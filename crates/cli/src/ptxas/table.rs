@@ -22,7 +22,7 @@ pub static OPTIONS: [Opt; 65] = [
         "Cache operator of loads that have none.", ""),
     on("def-store-cache", "dscm", Text, "<cache>",
         "Cache operator of stores that have none.", ""),
-    no("device-debug", "g", Flag, "",
+    on("device-debug", "g", Flag, "",
         "Make debug information, and code that a debugger can follow.", ""),
     on("device-function-maxrregcount", "func-maxrregcount", Text, "<archmax/archmin/N>",
         "With -c: the most registers of a device function; it goes before -maxrregcount.", ""),

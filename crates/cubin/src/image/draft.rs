@@ -1,7 +1,7 @@
 //! Files under construction: sections and symbols that have no numbers yet, and what both kinds of files consist of.
 
 use super::group::Group;
-use super::{Binding, Debug, Tool};
+use super::{Binding, Debug, DebugTarget, Tool};
 use crate::attr;
 use crate::elf::{
     EM_CUDA, ET_EXEC, Elf, Header, Reloc, SHT_LOPROC, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, Section, Symbol,
@@ -72,6 +72,9 @@ impl Draft {
             }
             d.add(3, PTX_LINES, PROGBITS, 0, 1, Vec::new());
             d.add(3, text, PROGBITS, 0, 1, debug.ptx.clone());
+            for s in &debug.sections {
+                d.add(3, &s.name, PROGBITS, 0, 1, s.bytes.clone());
+            }
         }
         d.add(4, ".note.nv.tkinfo", SHT_NOTE, 0x200_0000, 4, tool_note(head.tool));
         let mut info = 2u16.to_le_bytes().to_vec();
@@ -122,6 +125,61 @@ impl Draft {
     pub fn other(&mut self, symbol: Symbol, section: &str) -> SymbolId {
         self.others.push((symbol, section.to_string()));
         SymbolId::Other(self.others.len() - 1)
+    }
+
+    /// The symbols of the debugging sections; `text` as for [`Draft::begin`].
+    pub fn debug_symbols(&mut self, debug: Option<&Debug>, text: &str) {
+        let Some(debug) = debug else { return };
+        let own = debug.sections.iter().map(|s| s.name.as_str());
+        for section in [LINES, STRINGS, PTX_LINES, text].into_iter().chain(own) {
+            if self.part(section).is_some() {
+                self.section_symbol(section, section);
+            }
+        }
+    }
+
+    /// The relocations of the debugging sections; with `linked` a word that refers to a section holds the place itself.
+    ///
+    /// # Errors
+    /// A reference to something that is not there or does not fit into its word.
+    pub fn debug_relocations(
+        &mut self,
+        debug: &Debug,
+        linked: bool,
+        find: &dyn Fn(&str) -> Result<SymbolId, Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        for s in &debug.sections {
+            let mut list = Vec::new();
+            for r in &s.refs {
+                let kind = if r.size == 8 { 2 } else { 1 };
+                match &r.target {
+                    DebugTarget::Section(_, at) if linked => {
+                        let (start, size) = (r.offset as usize, r.size as usize);
+                        let word = self.part(&s.name).and_then(|p| p.section.data.get_mut(start..start + size));
+                        let Some(word) = word.filter(|_| size <= 8) else {
+                            return Err(Diagnostic::error(format!("a word beyond the end of '{}'", s.name)));
+                        };
+                        word.copy_from_slice(&at.to_le_bytes()[..size]);
+                    }
+                    DebugTarget::Section(name, at) => {
+                        let own = self.locals.iter().position(|l| l.0.kind == 3 && l.1 == *name);
+                        let Some(id) = own.map(SymbolId::Local) else {
+                            return Err(Diagnostic::error(format!(
+                                "'{}' refers to '{name}', which is not there",
+                                s.name
+                            )));
+                        };
+                        list.push(reloc(self, r.offset, kind, id, *at));
+                    }
+                    DebugTarget::Symbol(name, at) => list.push(reloc(self, r.offset, kind, find(name)?, *at)),
+                }
+            }
+            list.reverse();
+            if !list.is_empty() {
+                rela(self, &s.name, list);
+            }
+        }
+        Ok(())
     }
 
     /// The symbol of a section; `name` where it differs from the section's.

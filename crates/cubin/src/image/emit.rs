@@ -1,8 +1,8 @@
 //! Image -> file: sections, symbols, attributes and program headers in the vendor's order.
 
 use super::draft::{
-    ALLOC, CAP, Draft, EXEC, Head, INFO, Info, LINES, PROGBITS, PTX_LINES, PTX_TEXT, STRINGS, SymbolId, WRITE, bind,
-    finish, rela, reloc,
+    ALLOC, CAP, Draft, EXEC, Head, INFO, Info, LINES, PROGBITS, PTX_LINES, PTX_TEXT, SymbolId, WRITE, bind, finish,
+    rela, reloc,
 };
 use super::frame::{Fixup, frames};
 use super::group::{Group, group};
@@ -80,11 +80,7 @@ impl Image {
         if !self.kernels.is_empty() {
             d.section_symbol(".debug_frame", ".debug_frame");
         }
-        for section in [LINES, STRINGS, PTX_LINES, PTX_TEXT] {
-            if d.part(section).is_some() {
-                d.section_symbol(section, section);
-            }
-        }
+        d.debug_symbols(self.debug.as_ref(), PTX_TEXT);
         d.section_symbol(".nv.callgraph", ".nv.callgraph");
         for kernel in self.kernels.iter().rev() {
             let name = format!(".nv.constant0.{}", kernel.name);
@@ -221,6 +217,7 @@ impl Image {
         if let Some(debug) = &self.debug {
             self.lines(d, LINES, &debug.files, |k| &k.lines, entries);
             self.lines(d, PTX_LINES, &[], |k| &k.ptx_lines, entries);
+            d.debug_relocations(debug, true, &find)?;
         }
         if self.kernels.is_empty() {
             return Ok(());

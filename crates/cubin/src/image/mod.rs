@@ -53,6 +53,39 @@ pub struct Debug {
     pub strings: Vec<u8>,
     /// `.nv_debug_ptx_txt`: the lines of the PTX text, each with a zero behind it.
     pub ptx: Vec<u8>,
+    /// The debugging sections of the PTX text but `.debug_str`, in the order of the file.
+    pub sections: Vec<DebugSection>,
+}
+
+/// A debugging section of the PTX text.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct DebugSection {
+    /// Its name, as `.debug_info`.
+    pub name: String,
+    /// Its bytes, with zeros where it refers to something.
+    pub bytes: Vec<u8>,
+    /// What it refers to, by rising offset.
+    pub refs: Vec<DebugRef>,
+}
+
+/// A word of a debugging section that holds the place of something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebugRef {
+    /// Offset of the word in its section.
+    pub offset: u64,
+    /// Bytes of the word: 4 or 8, and 8 for a symbol.
+    pub size: u8,
+    /// What it refers to.
+    pub target: DebugTarget,
+}
+
+/// What a word of a debugging section refers to, with a number that is added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DebugTarget {
+    /// A symbol: of a kernel, a function, a variable.
+    Symbol(String, i64),
+    /// The start of a debugging section. An executable holds the number itself; a relocatable file has a relocation for it.
+    Section(String, i64),
 }
 
 /// Who made a file: the content of its notes.

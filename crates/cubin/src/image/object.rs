@@ -4,8 +4,8 @@
 //! section of its own, variables keep their names and have no addresses, and lists say who calls whom and what functions take.
 
 use super::draft::{
-    ALLOC, CAP, COMMON, Draft, EXEC, Head, INFO, Info, LINES, PROGBITS, PTX_LINES, STRINGS, SymbolId, WRITE, bind,
-    finish, rela, reloc,
+    ALLOC, CAP, COMMON, Draft, EXEC, Head, INFO, Info, LINES, PROGBITS, PTX_LINES, SymbolId, WRITE, bind, finish, rela,
+    reloc,
 };
 use super::emit::text;
 use super::frame::object_frame;
@@ -261,13 +261,7 @@ impl Object {
         if !self.texts.is_empty() {
             d.section_symbol(".debug_frame", ".debug_frame");
         }
-        if self.debug.is_some() {
-            for section in [LINES, STRINGS, PTX_LINES, ptx_text] {
-                if d.part(section).is_some() {
-                    d.section_symbol(section, section);
-                }
-            }
-        }
+        d.debug_symbols(self.debug.as_ref(), ptx_text);
         d.section_symbol(".nv.callgraph", ".nv.callgraph");
         if self.texts.iter().any(|t| !t.entry && t.binding != Binding::Local) {
             let part = d.add(10, PROTOTYPES, SHT_LOPROC + 2, 0, 4, Vec::new());
@@ -463,6 +457,7 @@ impl Object {
                     rela(d, name, list);
                 }
             }
+            d.debug_relocations(debug, false, &|name| names.find(name))?;
         }
         Ok(())
     }
