@@ -10,6 +10,15 @@ const FATBINARY: &str = env!("CARGO_BIN_EXE_fatbinary");
 const PTX: &str = ".version 8.8\n.target sm_80\n.address_size 64\n// a comment\n.visible .global .align 4 .b32 g = 3;\n\
     .visible .func f() {\n\tst.global.b32 \t[g], 4;\n\tret;\n}\n.visible .entry k(.param .b64 p) { call f; ret; }\n";
 
+/// Shared variables, barriers, a limit of threads, constants, calls of the system.
+const SHARED: &str = ".version 8.8\n.target sm_80\n.address_size 64\n.const .align 4 .b8 c[13] = {1, 2, 3, 4, 5};\n\
+    .extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n.global .align 1 .b8 text[6] = {104, 105, 37, 100, 10, 0};\n\
+    .visible .entry k(.param .b64 p, .param .align 4 .b8 q[20]) .maxntid 64, 1, 1 {\n\
+    .reg .b32 %r<9>; .reg .b64 %d<9>; .shared .align 8 .b8 s[40]; mov.u32 %r1, %tid.x; st.shared.b32 [s + 4], %r1; bar.sync 3;\n\
+    ld.const.b32 %r2, [c + 4]; ld.shared.b32 %r3, [s]; add.u32 %r2, %r2, %r3; ld.param.b64 %d1, [p]; st.global.b32 [%d1], %r2;\n\
+    { .param .b64 f; .param .b64 a; .param .b32 r; mov.u64 %d2, text; cvta.global.u64 %d3, %d2; st.param.b64 [f], %d3;\n\
+    st.param.b64 [a], 0; call (r), vprintf, (f, a); } ret; }\n";
+
 fn run(tool: &Path, dir: &Path, args: &[&str]) -> Output {
     Command::new(tool).args(args).current_dir(dir).output().expect("it runs")
 }
@@ -124,7 +133,7 @@ fn what_cannot_be_a_fatbin() {
 }
 
 /// Questions to files.
-const QUESTIONS: [&[&str]; 11] = [
+const QUESTIONS: [&[&str]; 21] = [
     &[],
     &["-lelf"],
     &["-lptx"],
@@ -136,6 +145,16 @@ const QUESTIONS: [&[&str]; 11] = [
     &["-sass", "-fun", "k"],
     &["-arch", "sm_90", "-lelf"],
     &["-arch", "sm_80"],
+    &["-res-usage"],
+    &["-res-usage", "-sass", "-symbols"],
+    &["-res-usage", "-fun", "k"],
+    &["-res-usage", "-sort"],
+    &["-sass", "-sort"],
+    &["-sass", "-fun", "k,f", "-sort"],
+    &["-sass", "-findex", "1"],
+    &["-res-usage", "-findex", "0x6"],
+    &["-ltext"],
+    &["-arch", "sm_90", "-ltext"],
 ];
 
 #[test]
@@ -165,15 +184,40 @@ fn files_are_shown_as_the_vendor_shows_them() {
         "k.ptx",
         "nowhere",
     ] {
-        for question in QUESTIONS {
-            let args = [question, &[file]].concat();
+        // Those about functions are asked of four.
+        let most = if ["k80.cubin", "r90.cubin", "both.o", "lib.a"].contains(&file) { QUESTIONS.len() } else { 11 };
+        for question in &QUESTIONS[..most] {
+            let args = [*question, &[file]].concat();
             let [mine, theirs] = [Path::new(CUOBJDUMP), &bin.join("cuobjdump")].map(|tool| run(tool, &dir, &args));
             assert_eq!(said(&mine), said(&theirs), "{args:?}");
             assert_eq!(mine.status.code(), theirs.status.code(), "{args:?}");
         }
     }
+    // Whole cubins, up to their DWARF, which ours shows as words.
+    for (cubin, sm, text) in [("g90", "90", PTX), ("g120", "120", PTX), ("s75", "75", SHARED), ("s90a", "90a", SHARED)]
+    {
+        std::fs::write(dir.join("t.ptx"), text.replace("sm_80", &format!("sm_{sm}"))).expect("writable");
+        let output = format!("{cubin}.cubin");
+        must(&bin.join("ptxas"), &dir, &["-lineinfo", &format!("-arch=sm_{sm}"), "t.ptx", "-o", &output]);
+    }
+    for file in ["k80", "k90", "r80", "r90", "g90", "g120", "s75", "s90a"] {
+        let [mine, theirs] = [Path::new(CUOBJDUMP), &bin.join("cuobjdump")].map(|tool| {
+            let text = said(&run(tool, &dir, &["-elf", &format!("{file}.cubin")]));
+            let dwarf = [".debug_", ".nv_debug_"].iter().filter_map(|d| text.find(&format!("\n.section {d}"))).min();
+            text[..dwarf.unwrap_or(text.len())].to_string()
+        });
+        assert!(mine == theirs, "{file}:\n{mine}\n{theirs}");
+        assert!(mine.contains("EIATTR_REGCOUNT") && mine.contains("CUDA Virtual SM"), "{mine}");
+    }
     // Files that are written.
-    for (option, wanted) in [("-xelf", "all"), ("-xptx", "all"), ("-xelf", "sm_90"), ("-xelf", "nothing")] {
+    for (option, wanted) in [
+        ("-xelf", "all"),
+        ("-xptx", "all"),
+        ("-xtext", "all"),
+        ("-xtext", "-k.sm_80"),
+        ("-xelf", "sm_90"),
+        ("-xelf", "nothing"),
+    ] {
         for file in ["lib.a", "f.fatbin", "k80.cubin", "both.o"] {
             let made = [("ours", Path::new(CUOBJDUMP)), ("theirs", &bin.join("cuobjdump"))].map(|(name, tool)| {
                 let place: PathBuf = dir.join(name);

@@ -89,6 +89,10 @@ fn compare(bin: &Path, dir: &Path, modules: &[String], arch: &str, way: Way) -> 
             if same { Vec::new() } else { vec![format!("we say {mine:?}, they {:?}: {said}", done.status.code())] }
         }
         Ok(linked) => {
+            // Before sm_90 their tool fails where it should keep a relocation of code that no entry reaches (docs/link.md).
+            if way == Way::Preserve && said.contains("Internal error: reference to deleted symbol") {
+                return Vec::new();
+            }
             if !done.status.success() {
                 return vec![format!("they refuse what we link: {said}")];
             }

@@ -1,8 +1,12 @@
 //! `cuobjdump`: what device code cubins, fatbins, host objects, programs and archives hold, with the vendor's options and text.
 
+mod attributes;
+mod code;
+mod elf;
 mod items;
 mod symbols;
 mod table;
+mod usage;
 
 use crate::options::{self, Parsed};
 use crate::report;
@@ -13,6 +17,8 @@ use items::Item;
 use std::path::Path;
 
 const TOOL: &str = "cuobjdump";
+/// Where a cubin in a fatbin comes from, if the fatbin does not say it.
+const NAMELESS: &str = "x";
 /// What the vendor's tool exits with where a file has no device code.
 const NOTHING: u8 = 255;
 
@@ -61,7 +67,7 @@ fn run(parsed: &Parsed) -> Result<u8, String> {
     let stem = Path::new(file).file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
     let mut member = None;
     // Cubins and PTX are counted apart.
-    let (mut cubins, mut texts) = (0, 0);
+    let (mut cubins, mut texts, mut functions) = (0, 0, 0);
     for item in &found {
         if item.member != member {
             member.clone_from(&item.member);
@@ -80,6 +86,12 @@ fn run(parsed: &Parsed) -> Result<u8, String> {
         };
         if parsed.has("extract-elf") || parsed.has("extract-ptx") {
             extract(parsed, item, *number, &name)?;
+        } else if parsed.has("list-text") || parsed.has("extract-text") {
+            let from = match item.entry {
+                None => stem.clone(),
+                Some(_) => item.origin().unwrap_or(NAMELESS.into()),
+            };
+            code::files(parsed, item, &from, &mut functions)?;
         } else if parsed.has("list-elf") || parsed.has("list-ptx") {
             let (option, what) = if item.kind == Kind::Ptx { ("list-ptx", "PTX") } else { ("list-elf", "ELF") };
             if parsed.has(option) && matches!(item.kind, Kind::Elf | Kind::Ptx) {
@@ -139,75 +151,26 @@ fn dump(parsed: &Parsed, item: &Item) -> Result<(), String> {
     match item.kind {
         Kind::Ptx if parsed.has("dump-ptx") => report::out(&format!("{}\n", String::from_utf8_lossy(text(&item.body)))),
         Kind::Elf => {
-            if parsed.has("dump-sass") {
-                sass(parsed, item)?;
+            let asked = |o: &str| parsed.has(o);
+            if !["dump-resource-usage", "dump-sass", "dump-elf", "dump-elf-symbols"].into_iter().any(asked) {
+                return Ok(());
             }
-            if parsed.has("dump-elf-symbols") {
-                let elf = Elf::read(&item.body).map_err(|d| d.message)?;
+            let elf = Elf::read(&item.body).map_err(|d| d.message)?;
+            let choice = code::Choice::of(parsed, &elf)?;
+            if asked("dump-resource-usage") {
+                report::out(&usage::text(&elf, &choice)?);
+            }
+            if asked("dump-sass") {
+                code::list(&elf, &item.target, &choice)?;
+            }
+            if asked("dump-elf") {
+                report::out(&elf::text(&elf, &item.target)?);
+            }
+            if asked("dump-elf-symbols") {
                 report::out(&symbols::list(&elf).map_err(|d| d.message)?);
             }
         }
         _ => {}
     }
     Ok(())
-}
-
-/// Names of sections with code begin so.
-const TEXT: &str = ".text.";
-
-/// Prints the machine code of a cubin, function by function.
-fn sass(parsed: &Parsed, item: &Item) -> Result<(), String> {
-    let elf = Elf::read(&item.body).map_err(|d| d.message)?;
-    let sm = elf.sm();
-    let code = |s: &&cubin::elf::Section| s.name.starts_with(TEXT);
-    let functions: Vec<(&str, &[u8])> =
-        elf.sections.iter().filter(code).map(|s| (&s.name[TEXT.len()..], s.data.as_slice())).collect();
-    let chosen = parsed.values.get("function");
-    for f in chosen.into_iter().flatten().filter(|f| !functions.iter().any(|x| x.0 == **f)) {
-        report::plain(TOOL, Severity::Warning, &format!("Function listed in --function '{f}' not found"));
-    }
-    let accelerated = if item.target.ends_with('a') { "EF_CUDA_ACCELERATORS " } else { "" };
-    let flags = format!("EF_CUDA_SM{sm} EF_CUDA_VIRTUAL_SM(EF_CUDA_SM{})", virtual_sm(&elf).unwrap_or(sm));
-    let mut out = format!("\n\tcode for {}\n", item.target);
-    if chosen.is_none() {
-        out.push_str(&format!("\t.target\t{}\n\n", item.target));
-    }
-    // Addresses are numbers here, as in a listing of bare words.
-    let list = |words: &[u8]| crate::nvdisasm::print_bytes(words, &["-b", &format!("SM{sm}"), "-hex"]);
-    let mut parts = Vec::new();
-    for (f, words) in functions {
-        if chosen.is_none_or(|c| c.iter().any(|n| n == f)) {
-            parts.push((f, list(words)?));
-        }
-    }
-    // Encodings stand in one column for all functions of the file.
-    const ENCODING: &str = "/* 0x";
-    let column = |listing: &str| listing.lines().filter_map(|l| l.rfind(ENCODING)).max().unwrap_or(0);
-    let widest = parts.iter().map(|p| column(&p.1)).max().unwrap_or(0);
-    for (f, listing) in parts {
-        out.push_str(&format!("\t\tFunction : {f}\n"));
-        // With a choice of functions the vendor's tool says it twice, and that addresses have 64 bits.
-        match chosen {
-            None => out.push_str(&format!("\t.headerflags\t@\"{accelerated}{flags}\"\n")),
-            Some(_) => {
-                let line = format!("\t.headerflags\t@\"EF_CUDA_64BIT_ADDRESS {accelerated}{flags}\"\n");
-                out.push_str(&line.repeat(2));
-            }
-        }
-        let more = if chosen.is_none() { widest - column(&listing) } else { 0 };
-        for l in listing.lines().filter(|l| l.trim_start().starts_with("/*")) {
-            let (text, encoding) = l.split_at(l.rfind(ENCODING).unwrap_or(l.len()));
-            out.push_str(&format!("{text}{}{encoding}\n", " ".repeat(more)));
-        }
-        out.push_str("\t\t..........\n\n\n");
-    }
-    report::out(&out);
-    Ok(())
-}
-
-/// The SM of the PTX target, from `.note.nv.cuinfo`.
-fn virtual_sm(elf: &Elf) -> Option<u16> {
-    const BEHIND_NAME: usize = 24;
-    let (_, note) = elf.section(".note.nv.cuinfo")?;
-    note.data.get(BEHIND_NAME + 2..BEHIND_NAME + 4).map(|b| u16::from_le_bytes([b[0], b[1]]))
 }

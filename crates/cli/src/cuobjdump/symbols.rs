@@ -10,12 +10,17 @@ use diag::Diagnostic;
 pub fn list(elf: &Elf) -> Result<String, Diagnostic> {
     let mut out = String::from("\nsymbols:\n");
     for s in elf.symbols()?.iter().skip(1).filter(|s| s.kind != 3) {
-        let bind = ["LOCAL", "GLOBAL", "WEAK"].get(s.bind as usize).unwrap_or(&"?");
-        let visibility = ["DEFAULT", "INTERNAL", "HIDDEN", "PROTECTED"][s.other as usize & 3];
         let undefined = if s.shndx == 0 { "U" } else { " " };
-        out.push_str(&format!("{:<14}{bind:<8}{visibility:<11}{:<34}{undefined}  {}\n", kind(s), other(s), s.name));
+        out.push_str(&format!("{}{undefined}  {}\n", columns(s), s.name));
     }
     Ok(out)
+}
+
+/// What a symbol is, in columns: kind, who sees it, what else is said of it.
+pub fn columns(s: &Symbol) -> String {
+    let bind = ["LOCAL", "GLOBAL", "WEAK"].get(s.bind as usize).unwrap_or(&"?");
+    let visibility = ["DEFAULT", "INTERNAL", "HIDDEN", "PROTECTED"][s.other as usize & 3];
+    format!("{:<14}{bind:<8}{visibility:<11}{:<34}", kind(s), other(s))
 }
 
 fn kind(s: &Symbol) -> &'static str {
@@ -23,6 +28,7 @@ fn kind(s: &Symbol) -> &'static str {
         0 => "NOTYPE",
         1 => "OBJECT",
         2 => "FUNC",
+        3 => "SECTION",
         4 => "FILE",
         10 => "CUDA_TEXTURE",
         11 => "CUDA_SAMPLER",

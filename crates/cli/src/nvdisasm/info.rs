@@ -47,6 +47,11 @@ static ATTRIBUTES: &[(u8, &str, &str)] = &[
     (0x6f, "ERROR_LAST", ""),
 ];
 
+/// The name of an attribute as other tools have it; none for an unknown code.
+pub(crate) fn attribute_name(code: u8) -> Option<String> {
+    known(code).filter(|a| a.1 != "UNKNOWN" && a.1 != "ERROR_LAST").map(|a| format!("EIATTR_{}", a.1))
+}
+
 fn known(code: u8) -> Option<&'static (u8, &'static str, &'static str)> {
     ATTRIBUTES.iter().find(|a| a.0 == code)
 }

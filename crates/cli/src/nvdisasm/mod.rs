@@ -3,8 +3,12 @@
 pub(crate) mod file;
 mod info;
 mod json;
+mod relocations;
 mod sections;
 mod source;
+
+pub(crate) use info::attribute_name;
+pub(crate) use relocations::relocation_name;
 
 use crate::options::{self, Kind, Opt, Parsed};
 use crate::report;

@@ -3,6 +3,7 @@
 
 use super::file::{Input, relocations};
 use super::info;
+use super::relocations::relocation_name;
 use cubin::attr;
 use cubin::elf::{ET_REL, Reloc, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, Section, Symbol};
 use sass::text::listing::Listing;
@@ -44,32 +45,6 @@ fn type_name(kind: u32) -> String {
         SHT_NOBITS => "@nobits".into(),
         _ => "@progbits".into(),
     }
-}
-
-/// Names of relocations that stand in data; the numbers of `cubin`'s facts.
-fn relocation_name(kind: u32) -> String {
-    let name = match kind {
-        0x01 => "32",
-        0x02 => "64",
-        0x03 => "G32",
-        0x04 => "G64",
-        0x06 => "TEX_HEADER_INDEX",
-        0x07 => "SAMP_HEADER_INDEX",
-        0x1a => "TEX_BINDLESSOFF13_32",
-        0x22 => "FUNC_DESC_32",
-        0x23 => "FUNC_DESC_64",
-        0x34 => "SURF_HEADER_INDEX",
-        0x48 => "UNUSED_CLEAR32",
-        0x49 => "UNUSED_CLEAR64",
-        0x66 => "UNIFIED",
-        0x67 => "UNIFIED_32",
-        n @ 0x4c..=0x53 => return format!("R_CUDA_8_{}", (n - 0x4c) * 8),
-        n @ 0x54..=0x5b => return format!("R_CUDA_G8_{}", (n - 0x54) * 8),
-        n @ 0x5c..=0x63 => return format!("R_CUDA_FUNC_DESC_8_{}", (n - 0x5c) * 8),
-        n @ 0x68..=0x6f => return format!("R_CUDA_UNIFIED_8_{}", (n - 0x68) * 8),
-        n => return format!("R_CUDA_{n:#x}"),
-    };
-    format!("R_CUDA_{name}")
 }
 
 /// How many bytes a relocation of data fills.
