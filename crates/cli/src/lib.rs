@@ -4,7 +4,7 @@
 
 pub mod asm;
 mod compile;
-mod cuobjdump;
+pub mod cuobjdump;
 mod fatbinary;
 mod files;
 mod memory;

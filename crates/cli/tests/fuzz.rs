@@ -19,6 +19,7 @@ fn feed(bytes: &[u8], other: &[u8]) {
     ] {
         let _ = cli::nvdisasm::print_bytes(bytes, options);
     }
+    let _ = cli::cuobjdump::print_bytes(bytes);
     let _ = cli::tools::hazards(bytes);
     if let (Ok(a), Ok(b)) = (cubin::elf::Elf::read(bytes), cubin::elf::Elf::read(other)) {
         let _ = cubin::diff::diff(&a, &b);

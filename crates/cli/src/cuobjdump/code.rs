@@ -12,7 +12,8 @@ use std::path::Path;
 /// Names of sections with code begin so.
 const TEXT: &str = ".text.";
 
-/// Which functions are shown, and in which order.
+/// Which functions are shown, and in which order; all as they stand by default.
+#[derive(Default)]
 pub struct Choice {
     names: Option<Vec<String>>,
     sorted: bool,

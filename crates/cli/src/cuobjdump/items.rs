@@ -23,6 +23,9 @@ pub struct Item {
 /// A section with finished code, and one with code for the linker.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
 
+/// An entry that holds several, compressed together.
+const JOINED: Kind = Kind::Other(0x100);
+
 /// The device code in the bytes of a file. `all` asks for code for the linker also where there is finished code.
 ///
 /// # Errors
@@ -76,6 +79,9 @@ fn containers(bytes: &[u8], member: &Option<String>, out: &mut Vec<Item>) -> Res
         }
         let size = fatbin::size(&bytes[at..]).map_err(|d| d.message)?;
         for e in fatbin::read(&bytes[at..at + size]).map_err(|d| d.message)? {
+            if e.kind == JOINED {
+                return Err("entries that were compressed together (fatbinary --concat) are not read yet".into());
+            }
             let body = match e.kind {
                 Kind::Elf => {
                     let mut body = e.unpack().map_err(|d| d.message)?.into_owned();

@@ -139,6 +139,16 @@ fn extract(parsed: &Parsed, item: &Item, number: usize, name: &str) -> Result<()
     Ok(())
 }
 
+/// What `-elf` and `-res-usage` print of a cubin.
+///
+/// # Errors
+/// Where the bytes are no cubin or damaged.
+pub fn print_bytes(bytes: &[u8]) -> Result<String, String> {
+    let elf = Elf::read(bytes).map_err(|d| d.message)?;
+    let all = code::Choice::default();
+    Ok(usage::text(&elf, &all)? + &elf::text(&elf, "sm_0")?)
+}
+
 /// PTX without the zero byte at its end.
 fn text(body: &[u8]) -> &[u8] {
     let end = body.iter().position(|&b| b == 0).unwrap_or(body.len());
