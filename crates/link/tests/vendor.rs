@@ -102,16 +102,9 @@ fn compare(bin: &Path, dir: &Path, modules: &[String], arch: &str, way: Way) -> 
             let vendor = std::fs::read(&theirs).expect("a cubin");
             std::fs::write(dir.join("ours.cubin"), &linked.bytes).expect("writable");
             let list = link::diff(&linked.bytes, &vendor).expect("cubins");
-            let explained =
-                |d: &&link::Difference| program::explained(d) || matches!(way, Way::Preserve | Way::Debug) && listed(d);
-            list.iter().filter(|d| !explained(d)).map(|d| d.to_string()).collect()
+            list.iter().filter(|d| !program::explained(d)).map(|d| d.to_string()).collect()
         }
     }
-}
-
-/// With `-preserve-relocs`: where parameters begin in bank 0 has a symbol before sm_90.
-fn listed(d: &link::Difference) -> bool {
-    d.part == "symbols" && d.what.contains(" has _param (")
 }
 
 const ARCHS: [&str; 9] = ["sm_80", "sm_90", "sm_75", "sm_89", "sm_90a", "sm_100a", "sm_120", "sm_103", "sm_121"];

@@ -45,7 +45,9 @@ pub(super) fn merge_variable<'a>(
         if shared {
             add_shared(world, object, id, s);
         }
-        if definition == Place::Undefined && !shared || s.other & VISIBILITY == INTERNAL && !relocatable {
+        if definition == Place::Undefined && !shared
+            || s.other & VISIBILITY == INTERNAL && !relocatable && !world.options.preserve_relocs
+        {
             world.symbols[id as usize].hidden = true;
         } else if !shared || listed {
             world.locals.push(Local::Symbol(id));
