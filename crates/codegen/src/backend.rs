@@ -6,7 +6,8 @@ use crate::mir::{Func, Op, text, verify};
 use crate::regalloc::{self, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
-use crate::sched::{control, copies, postpass, prepass, sink, warpgroup, zeros};
+use crate::sched::{control, copies, postpass, prepass, select, sink, warpgroup, zeros};
+use crate::uniform;
 use arch::Target;
 use diag::Diagnostic;
 use sass::lint;
@@ -27,7 +28,7 @@ pub struct BackendInput {
 pub struct BackendOptions {
     /// Run every verifier after every pass.
     pub verify: bool,
-    /// Keep the text form after this pass (`isel`, `prepass`, `regalloc`, `postpass`) in [`Code::dumps`].
+    /// Keep the text form after this pass (`isel`, `uniform`, `prepass`, `regalloc`, `postpass`) in [`Code::dumps`].
     pub print_after: Option<String>,
     /// Leave out what only makes better code.
     pub plain: bool,
@@ -71,15 +72,23 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
             return Err(Diagnostic::new(diag::Severity::Fatal, "the compilation was cancelled"));
         }
         after("isel", &f, true)?;
-        if !options.plain {
-            sink::run(&mut f);
-        }
-        after("sink", &f, true)?;
-        if !options.plain {
-            prepass::run(&mut f, sm);
-        }
-        after("prepass", &f, true)?;
-        let stats = regalloc::run(&mut f, options.verify)?;
+        let mut before = if options.plain { None } else { uniform::run(&mut f, sm) };
+        after("uniform", &f, true)?;
+        let stats = loop {
+            if !options.plain {
+                sink::run(&mut f);
+            }
+            after("sink", &f, true)?;
+            if !options.plain {
+                prepass::run(&mut f, sm);
+            }
+            after("prepass", &f, true)?;
+            match (regalloc::run(&mut f, options.verify), before.take()) {
+                // Uniform registers cannot be moved everywhere: where they do not fit, without more of them.
+                (Err(_), Some(old)) => f = old,
+                (result, _) => break result?,
+            }
+        };
         spills.0 += stats.spill_loads;
         spills.1 += stats.spill_stores;
         if f.entry {
@@ -89,6 +98,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         after("regalloc", &f, false)?;
         if !options.plain {
             ifconvert::run(&mut f);
+            select::run(&mut f);
             zeros::run(&mut f);
         }
         after("ifconvert", &f, false)?;

@@ -29,6 +29,7 @@ pub mod pipeline;
 pub mod regalloc;
 pub mod registers;
 pub mod sched;
+pub mod uniform;
 
 pub use compile::{Log, Output, compile};
 pub use pipeline::Options;

@@ -65,7 +65,7 @@ pub fn expand(f: &mut ir::Func, keep: bool) {
 }
 
 /// A set of general registers.
-type Set = [u64; 4];
+pub(crate) type Set = [u64; 4];
 
 fn highest(s: &Set) -> Option<u32> {
     (0..4).rev().find(|&i| s[i] != 0).map(|i| i as u32 * 64 + 63 - s[i].leading_zeros())
@@ -146,26 +146,7 @@ pub fn fits(f: &Func, entry: u32, others: u32) -> bool {
             }
         }
     }
-    let mut live_in = vec![Set::default(); n];
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for &b in cfg.rpo.iter().rev() {
-            let mut live = Set::default();
-            for &s in &cfg.succs[b as usize] {
-                (0..4).for_each(|i| live[i] |= live_in[s as usize][i]);
-            }
-            // What the block has at each instruction, from its start.
-            let insts = &f.blocks[b as usize].insts;
-            for inst in insts.iter().rev() {
-                step(inst, &mut live);
-            }
-            if live != live_in[b as usize] {
-                live_in[b as usize] = live;
-                changed = true;
-            }
-        }
-    }
+    let outs = live_out(f, &cfg);
     for &b in &cfg.rpo {
         let insts = &f.blocks[b as usize].insts;
         let mut counts = vec![have[b as usize]; insts.len() + 1];
@@ -173,10 +154,7 @@ pub fn fits(f: &Func, entry: u32, others: u32) -> bool {
             counts[i + 1] = sets(inst).unwrap_or(counts[i]);
         }
         least = counts.iter().copied().fold(least, u32::min);
-        let mut live = Set::default();
-        for &s in &cfg.succs[b as usize] {
-            (0..4).for_each(|i| live[i] |= live_in[s as usize][i]);
-        }
+        let mut live = outs[b as usize];
         for (i, inst) in insts.iter().enumerate().rev() {
             let (mut uses, mut defs) = (Set::default(), Set::default());
             each(inst, &mut uses, &mut defs);
@@ -191,7 +169,32 @@ pub fn fits(f: &Func, entry: u32, others: u32) -> bool {
     others == 0 || others + RESERVED <= least
 }
 
-fn step(inst: &Inst, live: &mut Set) {
+/// The general registers that are read behind each block, of a function with its registers assigned.
+pub(crate) fn live_out(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<Set> {
+    let n = f.blocks.len();
+    let mut live_in = vec![Set::default(); n];
+    let mut out = vec![Set::default(); n];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &b in cfg.rpo.iter().rev() {
+            let mut live = Set::default();
+            for &s in &cfg.succs[b as usize] {
+                (0..4).for_each(|i| live[i] |= live_in[s as usize][i]);
+            }
+            out[b as usize] = live;
+            f.blocks[b as usize].insts.iter().rev().for_each(|inst| step(inst, &mut live));
+            if live != live_in[b as usize] {
+                live_in[b as usize] = live;
+                changed = true;
+            }
+        }
+    }
+    out
+}
+
+/// What is alive before an instruction, from what is alive behind it.
+pub(crate) fn step(inst: &Inst, live: &mut Set) {
     let (mut uses, mut defs) = (Set::default(), Set::default());
     each(inst, &mut uses, &mut defs);
     let always =

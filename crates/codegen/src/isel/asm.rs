@@ -49,6 +49,7 @@ shapes! {
     IMAD: IMAD_RRR IMAD_RRI IMAD_RIR IMAD_RRU IMAD_RUR;
     IMAD_HI: IMAD_HI_RRR _ IMAD_HI_RIR _ IMAD_HI_RUR;
     IMAD_WIDE: IMAD_WIDE_RRR _ IMAD_WIDE_RIR _ IMAD_WIDE_RUR;
+    LEA_HIX: LEA_HIX_RRR _ LEA_HIX_RIR _ LEA_HIX_RUR;
     LOP3: LOP3_RRR _ LOP3_RIR _ LOP3_RUR;
     PRMT: PRMT_RRR PRMT_RRI PRMT_RIR PRMT_RRU PRMT_RUR;
     SHF: SHF_RRR SHF_RRI SHF_RIR SHF_RRU SHF_RUR;
@@ -75,6 +76,7 @@ shapes2! {
     VIMNMX: VIMNMX_RR VIMNMX_RI VIMNMX_RU;
     SGXT: SGXT_RR SGXT_RI SGXT_RU;
     LEA: LEA_RR LEA_RI LEA_RU;
+    LEA_HIX_SX32: LEA_HIX_SX32_RR LEA_HIX_SX32_RI LEA_HIX_SX32_RU;
     HADD2: HADD2_RR HADD2_RI HADD2_RU;
     HMUL2: HMUL2_RR HMUL2_RI HMUL2_RU;
     HSETP2: HSETP2_RR HSETP2_RI HSETP2_RU;
@@ -312,6 +314,24 @@ impl Sel<'_> {
     pub(super) fn lea(&mut self, a: Operand, b: Operand, shift: u8) -> Operand {
         let inst = self.shape2(LEA, Fold::Int, a, b).with(S::Shift, Operand::imm(shift as i64));
         self.finish(inst)
+    }
+
+    /// (a << shift) + b, 64 bits; without a high word `a` is signed.
+    pub(super) fn lea64(&mut self, al: Operand, ah: Option<Operand>, bl: Operand, bh: Operand, shift: u8) -> Regs {
+        let al = self.gpr(al);
+        let shift = Operand::imm(shift as i64);
+        let (_, carry) = self.new_pred();
+        let low = self.shape2(LEA, Fold::Int, al, bl).with(S::Shift, shift).with(S::Pu, carry);
+        let high = match ah {
+            Some(ah) => self.shape3(LEA_HIX, Fold::Int, al, bh, ah),
+            None => self.shape2(LEA_HIX_SX32, Fold::Int, al, bh),
+        };
+        let high = high.with(S::Shift, shift).with(S::Pp, carry);
+        let (lo, lo_reg) = self.new_gpr();
+        let (hi, hi_reg) = self.new_gpr();
+        self.push(low.with(S::Rd, lo_reg));
+        self.push(high.with(S::Rd, hi_reg));
+        Regs { lo, hi: Some(hi) }
     }
 
     /// The smaller or larger; `relu`: not below zero.

@@ -308,6 +308,12 @@ impl generated::Context for Sel<'_> {
     fn lea(&mut self, a: Opn, b: Opn, shift: u8) -> Opn {
         Sel::lea(self, a, b, shift)
     }
+    fn lea64(&mut self, al: Opn, ah: Opn, bl: Opn, bh: Opn, shift: u8) -> Regs {
+        Sel::lea64(self, al, Some(ah), bl, bh, shift)
+    }
+    fn lea64_sx(&mut self, a: Opn, bl: Opn, bh: Opn, shift: u8) -> Regs {
+        Sel::lea64(self, a, None, bl, bh, shift)
+    }
     fn minmax(&mut self, signed: bool, max: bool, a: Opn, b: Opn) -> Opn {
         self.vimnmx(signed, max, false, a, b)
     }
@@ -324,6 +330,18 @@ impl generated::Context for Sel<'_> {
         Sel::isetp(self, c, signed, op, a, b, p)
     }
     fn isetp64_of(&mut self, c: Cmp, signed: bool, op: u8, a: Value, b: Value, p: Opn) -> Opn {
+        // Where the low word of the bound cannot decide.
+        let edge = match c {
+            Cmp::Lt | Cmp::Ge => Some(0),
+            Cmp::Le | Cmp::Gt => Some(u32::MAX),
+            _ => None,
+        };
+        if let Some(k) = self.constant(b)
+            && edge == Some(k as u32)
+        {
+            let hi = Sel::hi(self, a);
+            return Sel::isetp(self, c, signed, op, hi, immediate((k >> 32) as u32), p);
+        }
         let a = (Sel::lo(self, a), Sel::hi(self, a));
         let b = (Sel::lo(self, b), Sel::hi(self, b));
         Sel::isetp64(self, c, signed, op, a, b, p)

@@ -3,6 +3,7 @@
 
 use super::{Func, Vreg};
 use crate::cfg::Cfg;
+use sass::reg::File;
 
 /// Live values at the boundaries of each block, in ascending order.
 ///
@@ -70,6 +71,78 @@ impl Liveness {
                 }
             }
         }
+        keep_uniform(f, cfg, &def_block, &mut live);
         live
+    }
+}
+
+/// Where a branch divides a warp, its sides take turns: what one side writes to a uniform register, the other then finds there. So
+/// in parts of the graph where threads may be apart and uniform registers are written, every uniform value from
+/// outside that is read anywhere in the part lives everywhere in it, to the ends of its blocks.
+fn keep_uniform(f: &Func, cfg: &Cfg, def_block: &[u32], live: &mut Liveness) {
+    let uniform = |v: Vreg| matches!(f.vregs[v.index()], File::Ugpr | File::Upred);
+    let mut writes = vec![false; f.blocks.len()];
+    for &b in &cfg.rpo {
+        let block = &f.blocks[b as usize];
+        if block.divergent {
+            let any = &mut writes[b as usize];
+            block.insts.iter().for_each(|i| f.defs(&i.op, |v| *any |= uniform(v)));
+        }
+    }
+    if !writes.contains(&true) {
+        return;
+    }
+    // Parts: divided blocks that follow each other, or the same block.
+    let mut part: Vec<u32> = (0..f.blocks.len() as u32).collect();
+    fn root(part: &mut [u32], b: u32) -> u32 {
+        let mut b = b;
+        while part[b as usize] != b {
+            part[b as usize] = part[part[b as usize] as usize];
+            b = part[b as usize];
+        }
+        b
+    }
+    let apart = |b: u32| f.blocks[b as usize].divergent;
+    for &b in &cfg.rpo {
+        let mut first = apart(b).then_some(b);
+        for &s in cfg.succs[b as usize].iter().filter(|&&s| apart(s)) {
+            let to = root(&mut part, *first.get_or_insert(s));
+            let from = root(&mut part, s);
+            part[from as usize] = to;
+        }
+    }
+    let mut members: Vec<Vec<u32>> = vec![Vec::new(); f.blocks.len()];
+    let mut written = vec![false; f.blocks.len()];
+    for &b in cfg.rpo.iter().filter(|&&b| apart(b)) {
+        let r = root(&mut part, b) as usize;
+        members[r].push(b);
+        written[r] |= writes[b as usize];
+    }
+    for r in (0..members.len()).filter(|&r| written[r]) {
+        let list = std::mem::take(&mut members[r]);
+        let mut sorted = list.clone();
+        sorted.sort_unstable();
+        let inside = |b: u32| b != u32::MAX && sorted.binary_search(&b).is_ok();
+        let mut values: Vec<Vreg> = list
+            .iter()
+            .flat_map(|&b| &live.live_in[b as usize])
+            .copied()
+            .filter(|&v| uniform(v) && !inside(def_block[v.index()]))
+            .collect();
+        values.sort_unstable();
+        values.dedup();
+        if values.is_empty() {
+            continue;
+        }
+        let add = |to: &mut Vec<Vreg>| {
+            to.extend(&values);
+            to.sort_unstable();
+            to.dedup();
+        };
+        for &b in &list {
+            add(&mut live.live_in[b as usize]);
+            add(&mut live.live_out[b as usize]);
+            cfg.preds[b as usize].iter().for_each(|&p| add(&mut live.live_out[p as usize]));
+        }
     }
 }

@@ -11,6 +11,7 @@ pub mod licm;
 pub mod lop3;
 pub mod params;
 pub mod simplify;
+pub mod sums;
 
 use crate::ir::{Func, Value};
 
@@ -22,10 +23,11 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 13] = [
+const PASSES: [Pass; 14] = [
     ("params", 0, params::run),
     ("blocks", 1, blocks::run),
     ("gvn", 1, gvn::run),
+    ("sums", 1, sums::run),
     ("dce", 0, dce::run),
     (CONTRACT, 0, contract::run),
     ("blocks", 1, blocks::run),

@@ -53,8 +53,14 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
         Op::And | Op::Or | Op::IMin | Op::IMax if args[0] == args[1] => same(0),
         Op::And if k(1) == Some(0) => Some(Simpler::Const(0)),
         Op::And if k(1) == Some(all) => same(0),
-        Op::And if k(1) == Some(0xffff) && known_bits(f, args[0]) <= 16 => same(0),
-        Op::And if k(1) == Some(0xff) && known_bits(f, args[0]) <= 8 => same(0),
+        // A mask over bits that are zero anyway, or over nothing else.
+        Op::And if k(1).is_some() => {
+            let (kept, zeros) = (k(1)? & all, known_zeros(f, args[0], ZEROS_DEPTH));
+            if kept & !zeros == 0 {
+                return Some(Simpler::Const(0));
+            }
+            if all & !kept & !zeros == 0 { same(0) } else { None }
+        }
         Op::Or if k(1) == Some(all) => Some(Simpler::Const(all)),
         Op::Xor if k(1) == Some(all) => with(Op::Not, Attr::default(), &[args[0]]),
         Op::Not if def(0)?.op == Op::Not => Some(Simpler::Value(def(0)?.args[0])),
@@ -166,6 +172,40 @@ fn known_bits(f: &Func, v: Value) -> u32 {
     }
 }
 
+/// How many operations are looked through for bits that are zero.
+const ZEROS_DEPTH: u32 = 4;
+
+/// Bits of a value that are zero whatever its inputs are, found by looking through `depth` operations.
+fn known_zeros(f: &Func, v: Value, depth: u32) -> u64 {
+    let all = mask(f.ty(v));
+    if let Some(c) = f.constant(v) {
+        return !c & all;
+    }
+    let Some(d) = f.def_inst(v).filter(|d| depth > 0 && d.results.len() == 1) else { return 0 };
+    let of = |n: usize| known_zeros(f, d.args[n], depth - 1);
+    // Zeros below the lowest bit that may be one.
+    let trailing = |zeros: u64| (!zeros).trailing_zeros();
+    let low = |n: u32| if n >= 64 { all } else { ((1u64 << n) - 1) & all };
+    match d.op {
+        Op::And => of(0) | of(1),
+        Op::Or | Op::Xor => of(0) & of(1),
+        Op::Select => of(0) & of(1),
+        Op::IAdd | Op::ISub => low(trailing(of(0)).min(trailing(of(1)))),
+        Op::IMul => low(trailing(of(0)) + trailing(of(1))),
+        Op::Zext => of(0) | all & !mask(f.ty(d.args[0])),
+        Op::Shl => match f.constant(d.args[1]) {
+            Some(n) if n < 64 => (of(0) << n | ((1u64 << n) - 1)) & all,
+            _ => 0,
+        },
+        Op::Shr if !d.attr.signed => match f.constant(d.args[1]) {
+            Some(n) if n < f.ty(v).bits() as u64 => of(0) >> n | all & !(all >> n),
+            _ => 0,
+        },
+        Op::Load | Op::Param | Op::Bfe => all & !low(known_bits(f, v)),
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,6 +227,16 @@ mod tests {
         assert_eq!(last(&format!("{k}v3:b32 = xor v0, v0")), Some(Simpler::Const(0)));
         assert!(matches!(last(&format!("{k}v3:b32 = iadd v1, v0")), Some(Simpler::Inst(_))));
         assert_eq!(last(&format!("{k}v3:b32 = iadd v0, v2")), None);
+    }
+
+    #[test]
+    fn masks_over_zeros() {
+        let k = "v0:p = param {bytes=4}\nv1:b32 = const {imm=16}\nv2:b32 = const {imm=0}\nv3:b32 = const {imm=15}\n";
+        let select = format!("{k}v4:b32 = select v1, v2, v0\nv5:b32 = isub v1, v4\n");
+        assert_eq!(last(&format!("{select}v6:b32 = and v5, v3")), Some(Simpler::Const(0)));
+        assert_eq!(last(&format!("{select}v6:b32 = and v5, v1")), None);
+        let k = "v0:b32 = sreg\nv1:b32 = const {imm=3}\nv2:b32 = const {imm=-8}\nv3:b32 = shl v0, v1\n";
+        assert_eq!(last(&format!("{k}v4:b32 = and v3, v2")), Some(Simpler::Value(Value(3))));
     }
 
     #[test]

@@ -95,6 +95,15 @@ pub struct Assign<'a> {
     param_loc: Vec<Vec<u8>>,
     error: Option<Diagnostic>,
     bounds: Vec<usize>,
+    /// The block at hand.
+    current: u32,
+    /// Values that the instruction at hand reads last.
+    near: SmallVec<[Vreg; 8]>,
+    /// When each value got its first register.
+    age: Vec<u32>,
+    clock: u32,
+    /// A source of a selection that is read last there.
+    stays: Option<Vreg>,
 }
 
 /// Assigns registers: `notes` has one note for each instruction, and gets those of the moves.
@@ -129,6 +138,11 @@ pub fn run(
     let bounds = crate::registers::bounds(f, cfg);
     let mut a = Assign {
         bounds,
+        current: 0,
+        near: SmallVec::new(),
+        age: vec![0; n],
+        clock: 0,
+        stays: None,
         cfg,
         live,
         banks: [make(File::Gpr), make(File::Ugpr), make(File::Pred), make(File::Upred)],
@@ -203,6 +217,10 @@ impl Assign<'_> {
         self.banks[file].occ[r] = v.0;
         self.banks[file].budget = self.banks[file].budget.max(r + 1);
         self.loc[v.index()] = r as u8;
+        self.clock += 1;
+        if self.age[v.index()] == 0 {
+            self.age[v.index()] = self.clock;
+        }
         let rep = self.rep(v);
         if self.web_reg[rep] == NOWHERE {
             self.web_reg[rep] = r as u8;
@@ -239,11 +257,16 @@ impl Assign<'_> {
             let wider = |r: usize| wide.iter().any(|w| (w.base..w.end).contains(&r));
             let bank = &mut self.banks[file];
             if size >= WIDE {
-                // The lowest place, before or behind the budget.
+                // The lowest place, before or behind the budget, that is free on the other ways to come, too.
                 let end = bank.limit;
-                let base = (0..end).step_by(alignment(size)).find(|&b| {
-                    b + size <= end && bank.window_free(b, size) && !(b..b + size).any(|r| taken(r) || wider(r))
-                })?;
+                let find = |elsewhere: &[bool; 256]| {
+                    (0..end).step_by(alignment(size)).find(|&b| {
+                        let free = b + size <= end && bank.window_free(b, size);
+                        free && !(b..b + size).any(|r| elsewhere[r] || taken(r) || wider(r))
+                    })
+                };
+                let elsewhere = waiting(self.f, self.cfg, self.live, &self.exit_loc, self.current, file);
+                let base = find(&elsewhere).or_else(|| find(&[false; 256]))?;
                 self.wide.push(Wide { vec: vec as u32, base, end: base + size, active: true });
                 base
             } else {
@@ -277,6 +300,15 @@ impl Assign<'_> {
         if self.banks[file].free(web) && !(gpr && crosses && !callee_saved(web as u32)) {
             return Some(web);
         }
+        // The register of a value that dies here, if it should meet this one.
+        for n in 0..self.near.len() {
+            let u = self.near[n];
+            let r = self.loc[u.index()] as usize;
+            let same = self.file(u) == file && self.banks[file].free(r) && self.rep(u) == rep;
+            if same && !(gpr && crosses && !callee_saved(r as u32)) {
+                return Some(r);
+            }
+        }
         let (vec, nth) = self.vec_hint[v.index()];
         if vec != FREE {
             let size = self.f.vecs[vec as usize].len();
@@ -293,6 +325,15 @@ impl Assign<'_> {
                 && self.banks[file].free(base + nth as usize)
             {
                 return Some(base + nth as usize);
+            }
+        }
+        // A selection stays where one of its sources is: what computes the other may then be guarded instead.
+        if let Some(u) = self.stays
+            && self.file(u) == file
+        {
+            let r = self.loc[u.index()] as usize;
+            if self.banks[file].free(r) && !(gpr && crosses && !callee_saved(r as u32)) {
+                return Some(r);
             }
         }
         // Callee-saved registers for values that live across calls, the others for the rest.
@@ -347,6 +388,7 @@ impl Assign<'_> {
 
     fn block(&mut self, b: u32, notes: &mut [Vec<Note>]) {
         let bi = b as usize;
+        self.current = b;
         self.divergent = self.f.blocks[bi].divergent;
         let insts = std::mem::take(&mut self.f.blocks[bi].insts);
         self.lifetimes(bi, &insts);
@@ -777,6 +819,14 @@ impl Assign<'_> {
                 }
             });
         }
+        self.near = dying.clone();
+        self.stays = None;
+        if s.form == F::SEL_RR {
+            // Of two the older one: the other has been computed for this.
+            let source = |name| s.get(name).and_then(Operand::as_reg).filter(|r| r.is_virtual()).map(|r| Vreg(r.index()));
+            let sources = [source(S::Ra), source(S::Rb)];
+            self.stays = sources.into_iter().flatten().filter(|v| dying.contains(v)).min_by_key(|v| self.age[v.index()]);
+        }
         let mut bases: SmallVec<[usize; 4]> = SmallVec::new();
         let mut ok = use_vecs.iter().all(|&v| self.in_place(v));
         if ok && !def_vecs.is_empty() {
@@ -840,6 +890,8 @@ impl Assign<'_> {
                 self.place_new(Vreg(p.reg.index()));
             }
         }
+        self.near.clear();
+        self.stays = None;
         for p in &defs {
             if let Some(i) = p.slot {
                 let mut o = s.operands[i as usize];
@@ -963,6 +1015,22 @@ impl Assign<'_> {
         self.moves(&pairs, loc);
         bases
     }
+}
+
+/// Registers that hold what blocks read which come after `current` in the walk, where they are entered from blocks done.
+fn waiting(f: &Func, cfg: &Cfg, live: &Liveness, exits: &[Vec<u8>], current: u32, file: usize) -> [bool; 256] {
+    let mut out = [false; 256];
+    let done = cfg.rpo_index[current as usize];
+    for &b in &cfg.rpo[..done as usize] {
+        let later = |s: u32| cfg.rpo_index[s as usize] > done;
+        if !cfg.succs[b as usize].iter().any(|&s| later(s)) {
+            continue;
+        }
+        for (&v, &r) in live.live_out[b as usize].iter().zip(&exits[b as usize]) {
+            out[r as usize] |= f.vregs[v.index()] as usize == file;
+        }
+    }
+    out
 }
 
 /// A free aligned window without registers that are `taken`; `far`: after the cursor, so that neighbours do not take it at once.

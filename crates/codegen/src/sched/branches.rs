@@ -83,10 +83,12 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
             }
             Term::CondBr { cond, then, els } => {
                 let (t, e) = (then.block.0, els.block.0);
-                let (te, ee) = (exits[t as usize], exits[e as usize]);
+                // Exits have no place for a uniform predicate.
+                let guards = cond.as_reg().is_none_or(|r| r.file() != File::Upred);
+                let (te, ee) = (guards && exits[t as usize], guards && exits[e as usize]);
                 let not = cond.inverted();
                 if t == e {
-                    if te {
+                    if exits[t as usize] {
                         push(exit());
                     } else {
                         succs.push(t);
@@ -199,13 +201,22 @@ fn order(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<u32> {
             || b == 0
             || f.blocks.iter().enumerate().any(|(p, x)| {
                 cfg.reachable(p as u32)
-                    && matches!(x.term, Term::Switch { .. })
+                    && branches_there(&x.term)
                     && x.term.successors().contains(&BlockId(b))
             })
             || f.blocks.iter().flat_map(|x| &x.insts).any(|i| names(i, b))
     };
     out.retain(|&b| needed(b));
     out
+}
+
+/// True for an end that goes to lone exits as to any other block.
+fn branches_there(term: &Term) -> bool {
+    match term {
+        Term::Switch { .. } => true,
+        Term::CondBr { cond, .. } => cond.as_reg().is_some_and(|r| r.file() == File::Upred),
+        _ => false,
+    }
 }
 
 fn names(inst: &Inst, b: u32) -> bool {

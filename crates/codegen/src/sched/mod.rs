@@ -1,11 +1,13 @@
 //! Scheduling: before register allocation ([`prepass`]), after it ([`postpass`]), and the control fields ([`control`]).
 
 pub mod branches;
+pub mod cluster;
 pub mod control;
 pub mod copies;
 pub mod order;
 pub mod postpass;
 pub mod prepass;
+pub mod select;
 pub mod sink;
 pub mod warpgroup;
 pub mod zeros;

@@ -104,7 +104,7 @@ impl Orderer {
                     // One value less, or this one instead of the one value that it is computed from: others computed from
                     // that may then move, too.
                     let lasts = |v: &Vreg| self.seen[v.index()] == block && self.last[v.index()] >= first;
-                    if uses.iter().all(lasts) || uses.len() <= defs.len() {
+                    if uses.iter().all(lasts) || uses.iter().filter(|v| !lasts(v)).count() <= defs.len() {
                         // Before its reader: the same place, told apart by age.
                         key = (first.0, first.1, i);
                         moved |= first.0 != i;
@@ -124,7 +124,7 @@ impl Orderer {
 }
 
 /// Writes virtual registers only, and nothing else happens.
-fn movable(s: &Sass) -> bool {
+pub(super) fn movable(s: &Sass) -> bool {
     let form = s.form();
     let e = form.effects;
     let class = matches!(

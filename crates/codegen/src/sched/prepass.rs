@@ -5,6 +5,7 @@
 //! instruction instead, ready or not, which leads back to the order of [`super::order`] and its pressure. Below 32 registers
 //! a function may take some more than that order needs; above, no more than it needs. n log n.
 
+use super::cluster::Cluster;
 use super::order::{Orderer, Steps};
 use super::postpass::{Graph, MemoryOrder, memory, planned};
 use crate::mir::liveness::Liveness;
@@ -43,6 +44,8 @@ struct Values {
 /// Schedules every block of `f`.
 pub fn run(f: &mut Func, sm: u16) {
     let cfg = f.cfg();
+    let mut cluster = Cluster::new(f.vregs.len());
+    cfg.rpo.iter().for_each(|&b| cluster.run(f, b as usize));
     let live = Liveness::new(f, &cfg);
     let mut orderer = Orderer::new(f.vregs.len());
     let mut steps: Vec<Steps> = vec![Steps::new(); f.blocks.len()];

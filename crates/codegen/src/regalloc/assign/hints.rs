@@ -3,6 +3,11 @@
 use super::{Assign, FREE};
 use crate::mir::operands::{sass_defs, sass_uses};
 use crate::mir::{Func, Op, Term, Vreg};
+use rustc_hash::FxHashMap;
+use sass::form::SlotName as S;
+use sass::inst::Operand;
+use sass::latency::Class;
+use sass::reg::{File, Reg};
 
 impl Assign<'_> {
     pub(super) fn hints(&mut self) {
@@ -28,6 +33,7 @@ impl Assign<'_> {
                 }
             }
         }
+        self.share_sums();
         for b in 0..self.f.blocks.len() {
             let pairs: Vec<(Vreg, Vreg)> = self.f.blocks[b]
                 .term
@@ -35,12 +41,58 @@ impl Assign<'_> {
                 .iter()
                 .flat_map(|e| self.f.blocks[e.block.0 as usize].params.iter().copied().zip(e.args.iter().copied()))
                 .collect();
+            // Copies of uniform registers stand for moves that were between two files.
+            let copies = self.f.blocks[b].insts.iter().filter_map(|i| match &i.op {
+                Op::Copy(list) => Some(list.iter()),
+                _ => None,
+            });
+            let uniform = |r: &Reg| r.is_virtual() && r.file() == File::Ugpr;
+            let copies = copies.flatten().filter(|(d, s)| uniform(d) && uniform(s));
+            let pairs: Vec<(Vreg, Vreg)> =
+                pairs.into_iter().chain(copies.map(|(d, s)| (Vreg(d.index()), Vreg(s.index())))).collect();
             for (p, v) in pairs {
                 let (p, v) = (self.rep(p), self.rep(v));
                 self.web[v] = p as u32;
             }
         }
         self.share_vectors();
+    }
+
+    /// The sums of a warpgroup's products are added to in place: what one product gives and the next adds to have the place of
+    /// what the first of them adds to.
+    fn share_sums(&mut self) {
+        let mut first: Vec<u32> = Vec::new();
+        // By a vector's first scalar: the vector that the products before it begin with.
+        let mut of: FxHashMap<Vreg, u32> = FxHashMap::default();
+        for &b in &self.cfg.rpo {
+            for inst in &self.f.blocks[b as usize].insts {
+                let Op::Sass(s) = &inst.op else { continue };
+                if s.form().class != Class::Gmma {
+                    continue;
+                }
+                let vector = |name| s.get(name).and_then(Operand::as_reg).filter(|r| r.is_virtual()).map(|r| r.index());
+                let Some(to) = vector(S::Rd) else { continue };
+                let list = &self.f.vecs[to as usize];
+                let from = match vector(S::Rc) {
+                    Some(c) if self.f.vecs[c as usize].len() == list.len() => {
+                        of.get(&self.f.vecs[c as usize][0]).copied().unwrap_or(c)
+                    }
+                    _ => to,
+                };
+                of.insert(list[0], from);
+                first.push(to);
+            }
+        }
+        for to in first {
+            let from = of[&self.f.vecs[to as usize][0]];
+            for n in 0..self.f.vecs[to as usize].len() {
+                let v = self.f.vecs[to as usize][n];
+                let hint = &mut self.vec_hint[v.index()];
+                if hint.0 == FREE || self.f.vecs[hint.0 as usize].len() <= self.f.vecs[to as usize].len() {
+                    *hint = (from, n as u8);
+                }
+            }
+        }
     }
 
     /// Values that should meet in one register also share the place of the widest vector that one of them is part of: the

@@ -1,0 +1,790 @@
+//! Moves what all threads of a warp share to the uniform datapath.
+//!
+//! Runs on SSA form, first of the passes of the back end. Three steps.
+//!
+//! 1. What may be uniform: results of instructions that have a uniform form, in blocks where the warp is whole, of sources that are
+//!    uniform or constant themselves; parameters of blocks that are whole and entered from whole blocks only, where all
+//!    arguments are uniform. Optimistic, so that counters of loops are found.
+//! 2. What stays: every reader must take a uniform register, in its uniform form or as the one such operand of a vector
+//!    instruction. What does not is taken out, until nothing changes: no instruction is ever added, and moves to uniform
+//!    registers go.
+//! 3. The instructions are put into those forms.
+//!
+//! A uniform instruction is executed once whatever threads are there, so none is made where threads may be apart, and
+//! [`crate::mir::liveness`] keeps uniform values from being overwritten on the other way of a branch that divides a warp.
+
+use crate::cfg::Cfg;
+use crate::mir::liveness::Liveness;
+use crate::mir::operands::{sass_defs, sass_uses};
+use crate::mir::{Func, Inst, Op, Term, Vreg};
+use crate::regalloc::pressure;
+use sass::enums;
+use sass::form::{FormId, ModName as M, SlotKind, SlotName as S};
+use sass::forms as F;
+use sass::inst::{Inst as Sass, Operand, Value};
+use sass::reg::{File, Reg};
+use smallvec::SmallVec;
+
+/// Most uniform registers alive at once; there are 55. Vectors of them cannot be moved everywhere.
+const MOST: u32 = 36;
+/// Most uniform predicates alive at once, of seven.
+const MOST_PREDICATES: u32 = 5;
+/// So often values are taken out again where there are too many.
+const TRIES: u32 = 6;
+
+/// The uniform form of each vector form.
+const UNIFORM: &[(FormId, FormId)] = &[
+    (F::IADD3_RRR, F::UIADD3_UUU),
+    (F::IADD3_RUR, F::UIADD3_UUU),
+    (F::IADD3_RIR, F::UIADD3_UIU),
+    (F::IADD3X_RRR, F::UIADD3X_UUU),
+    (F::IADD3X_RUR, F::UIADD3X_UUU),
+    (F::IADD3X_RIR, F::UIADD3X_UIU),
+    (F::IMAD_RRR, F::UIMAD_UUU),
+    (F::IMAD_RUR, F::UIMAD_UUU),
+    (F::IMAD_RRU, F::UIMAD_UUU),
+    (F::IMAD_RIR, F::UIMAD_UIU),
+    (F::IMAD_RRI, F::UIMAD_UUI),
+    (F::IMAD_WIDE_RRR, F::UIMAD_WIDE_UUU),
+    (F::IMAD_WIDE_RUR, F::UIMAD_WIDE_UUU),
+    (F::IMAD_WIDE_RIR, F::UIMAD_WIDE_UIU),
+    (F::LEA_RR, F::ULEA_UU),
+    (F::LEA_RU, F::ULEA_UU),
+    (F::LEA_RI, F::ULEA_UI),
+    (F::LEA_HIX_RRR, F::ULEA_HIX_UUU),
+    (F::LEA_HIX_RUR, F::ULEA_HIX_UUU),
+    (F::LEA_HIX_RIR, F::ULEA_HIX_UIU),
+    (F::LEA_HIX_SX32_RR, F::ULEA_HIX_SX32_UU),
+    (F::LEA_HIX_SX32_RU, F::ULEA_HIX_SX32_UU),
+    (F::LEA_HIX_SX32_RI, F::ULEA_HIX_SX32_UI),
+    (F::LOP3_RRR, F::ULOP3_UUU),
+    (F::LOP3_RUR, F::ULOP3_UUU),
+    (F::LOP3_RIR, F::ULOP3_UIU),
+    (F::PRMT_RRR, F::UPRMT_UUU),
+    (F::PRMT_RUR, F::UPRMT_UUU),
+    (F::PRMT_RIR, F::UPRMT_UIU),
+    (F::SHF_RRR, F::USHF_UUU),
+    (F::SHF_RUR, F::USHF_UUU),
+    (F::SHF_RRU, F::USHF_UUU),
+    (F::SHF_RRI, F::USHF_UUI),
+    (F::SHF_RIR, F::USHF_UIU),
+    (F::SGXT_RR, F::USGXT_UU),
+    (F::SGXT_RU, F::USGXT_UU),
+    (F::SGXT_RI, F::USGXT_UI),
+    (F::SEL_RR, F::USEL_UU),
+    (F::SEL_RU, F::USEL_UU),
+    (F::SEL_RI, F::USEL_UI),
+    (F::ISETP_RR, F::UISETP_UU),
+    (F::ISETP_RU, F::UISETP_UU),
+    (F::ISETP_RI, F::UISETP_UI),
+    (F::MOV_R, F::UMOV_U),
+    (F::MOV_U, F::UMOV_U),
+    (F::MOV_I, F::UMOV_I),
+    (F::LDC, F::ULDC),
+    (F::S2R, F::S2UR),
+];
+
+/// How sources may change places.
+#[derive(Clone, Copy, PartialEq)]
+enum Swap {
+    /// As they stand.
+    No,
+    /// A and B.
+    Ab,
+    /// A and B; the comparison turns around.
+    Compare,
+    /// B and C.
+    Bc,
+    /// A and B of a truth table.
+    LutAb,
+    /// B and C of a truth table.
+    LutBc,
+}
+
+/// Vector forms with a uniform operand: from which form, which sources change places first.
+const MIXED: &[(FormId, FormId, Swap)] = &[
+    (F::IADD3_RRR, F::IADD3_RUR, Swap::No),
+    (F::IADD3_RRR, F::IADD3_RUR, Swap::Ab),
+    (F::IADD3_RRR, F::IADD3_RUR, Swap::Bc),
+    (F::IADD3X_RRR, F::IADD3X_RUR, Swap::No),
+    (F::IADD3X_RRR, F::IADD3X_RUR, Swap::Ab),
+    (F::IADD3X_RRR, F::IADD3X_RUR, Swap::Bc),
+    (F::IMAD_RRR, F::IMAD_RUR, Swap::No),
+    (F::IMAD_RRR, F::IMAD_RUR, Swap::Ab),
+    (F::IMAD_RRR, F::IMAD_RRU, Swap::No),
+    (F::IMAD_WIDE_RRR, F::IMAD_WIDE_RUR, Swap::No),
+    (F::IMAD_WIDE_RRR, F::IMAD_WIDE_RUR, Swap::Ab),
+    (F::IMAD_HI_RRR, F::IMAD_HI_RUR, Swap::No),
+    (F::IMAD_HI_RRR, F::IMAD_HI_RUR, Swap::Ab),
+    (F::LEA_RR, F::LEA_RU, Swap::No),
+    (F::LEA_HIX_RRR, F::LEA_HIX_RUR, Swap::No),
+    (F::LEA_HIX_SX32_RR, F::LEA_HIX_SX32_RU, Swap::No),
+    (F::LOP3_RRR, F::LOP3_RUR, Swap::No),
+    (F::LOP3_RRR, F::LOP3_RUR, Swap::LutAb),
+    (F::LOP3_RRR, F::LOP3_RUR, Swap::LutBc),
+    (F::PRMT_RRR, F::PRMT_RUR, Swap::No),
+    (F::PRMT_RRR, F::PRMT_RRU, Swap::No),
+    (F::SHF_RRR, F::SHF_RUR, Swap::No),
+    (F::SHF_RRR, F::SHF_RRU, Swap::No),
+    (F::SEL_RR, F::SEL_RU, Swap::No),
+    (F::ISETP_RR, F::ISETP_RU, Swap::No),
+    (F::ISETP_RR, F::ISETP_RU, Swap::Compare),
+    (F::VIMNMX_RR, F::VIMNMX_RU, Swap::No),
+    (F::VIMNMX_RR, F::VIMNMX_RU, Swap::Ab),
+    (F::FADD_RR, F::FADD_RU, Swap::No),
+    (F::FADD_RR, F::FADD_RU, Swap::Ab),
+    (F::FMUL_RR, F::FMUL_RU, Swap::No),
+    (F::FMUL_RR, F::FMUL_RU, Swap::Ab),
+    (F::FFMA_RRR, F::FFMA_RUR, Swap::No),
+    (F::FFMA_RRR, F::FFMA_RUR, Swap::Ab),
+    (F::FFMA_RRR, F::FFMA_RRU, Swap::No),
+    (F::MOV_R, F::MOV_U, Swap::No),
+];
+
+/// Accesses of shared memory, their forms with a uniform register in the address, and its slot.
+const SHARED: &[(FormId, FormId, S)] = &[
+    (F::LDS, F::LDS_U, S::UR),
+    (F::STS, F::STS_U, S::URc),
+    (F::ATOMS, F::ATOMS_U, S::URc),
+    (F::LDSM, F::LDSM_U, S::UR),
+    (F::STSM, F::STSM_U, S::URc),
+];
+
+/// Runs the pass for chip `sm`. Gives the function as it was, if anything changed: what to go back to where registers
+/// cannot be assigned.
+pub fn run(f: &mut Func, sm: u16) -> Option<Func> {
+    // Who is called does not keep uniform registers, and may come back in parts.
+    let calls = f.blocks.iter().any(|b| b.insts.iter().any(|i| matches!(i.op, Op::Call(_))));
+    if !f.entry || f.linkable || calls {
+        return None;
+    }
+    let cfg = f.cfg();
+    let mut pass = Pass::new(f, &cfg, sm)?;
+    pass.spread();
+    for _ in 0..TRIES {
+        pass.close();
+        if pass.kept == pass.old {
+            return None;
+        }
+        match pass.too_many() {
+            Some(block) => pass.relieve(block),
+            None => {
+                let before = pass.f.clone();
+                pass.rewrite();
+                fold_addresses(f);
+                return Some(before);
+            }
+        }
+    }
+    None
+}
+
+struct Pass<'a> {
+    f: &'a mut Func,
+    cfg: &'a Cfg,
+    sm: u16,
+    /// Values that are, or will be, in uniform registers.
+    kept: Vec<bool>,
+    /// Values that were in uniform registers before.
+    old: Vec<bool>,
+    /// Reads of each value, and more for what many things hang on.
+    weight: Vec<u32>,
+}
+
+/// The uniform form of an instruction.
+fn uniform_form(s: &Sass) -> Option<FormId> {
+    let to = UNIFORM.iter().find(|x| x.0 == s.form)?.1;
+    let zero = |name| s.get(name).and_then(Operand::as_reg).is_none_or(|r| r.is_const());
+    let fits = match s.form {
+        F::S2R => {
+            use enums::sr;
+            let which = s.get(S::Sr).map(|o| o.value);
+            [sr::CTAID_X, sr::CTAID_Y, sr::CTAID_Z, sr::CGACTAID]
+                .iter()
+                .any(|&r| which == Some(Value::Imm(r as i64)))
+        }
+        F::LDC => {
+            let bank0 = matches!(s.get(S::Const).map(|o| o.value), Some(Value::Const { bank: 0 | 4, .. }));
+            let size = s.modifier(M::Size);
+            bank0 && zero(S::Ra) && s.modifier(M::Mode) == 0 && [enums::constsize::B32, enums::constsize::B64].contains(&size)
+        }
+        F::MOV_R => s.get(S::Rb).is_some_and(|o| !o.neg && !o.inv),
+        F::IMAD_WIDE_RRR | F::IMAD_WIDE_RUR | F::IMAD_WIDE_RIR => zero(S::Pu),
+        F::LOP3_RRR | F::LOP3_RUR | F::LOP3_RIR => zero(S::Pu),
+        _ => true,
+    };
+    (fits && s.guard == Operand::reg(Reg::PT)).then_some(to)
+}
+
+impl<'a> Pass<'a> {
+    /// The values that may be uniform by their definitions alone.
+    fn new(f: &'a mut Func, cfg: &'a Cfg, sm: u16) -> Option<Pass<'a>> {
+        let n = f.vregs.len();
+        let uniform = |file: File| matches!(file, File::Ugpr | File::Upred);
+        let old: Vec<bool> = f.vregs.iter().map(|&file| uniform(file)).collect();
+        let mut kept = old.clone();
+        let mut weight = vec![0u32; n];
+        for &b in &cfg.rpo {
+            let block = &f.blocks[b as usize];
+            for inst in &block.insts {
+                f.uses(&inst.op, |v| weight[v.index()] += 1);
+            }
+            let whole = |p: u32| {
+                let p = &f.blocks[p as usize];
+                let apart = matches!(&p.term, Term::CondBr { then, els, .. } if then.block == els.block);
+                !p.divergent && !apart
+            };
+            if !block.divergent && b != 0 && cfg.preds[b as usize].iter().all(|&p| whole(p)) {
+                for p in block.params.iter().filter(|p| f.vregs[p.index()] == File::Gpr) {
+                    kept[p.index()] = true;
+                    weight[p.index()] += 100;
+                }
+            }
+            if block.divergent {
+                continue;
+            }
+            for inst in &block.insts {
+                let may = match &inst.op {
+                    Op::Sass(s) => uniform_form(s).is_some_and(|to| to.get().on(sm)),
+                    Op::Copy(pairs) => pairs.iter().all(|(d, _)| d.file() == File::Gpr),
+                    _ => false,
+                };
+                if may {
+                    f.defs(&inst.op, |v| kept[v.index()] = true);
+                }
+            }
+        }
+        // Values that arrive in registers do not.
+        f.live_in.iter().for_each(|l| kept[l.0.index()] = false);
+        (kept != old).then_some(Pass { f, cfg, sm, kept, old, weight })
+    }
+
+    /// Takes out what is computed of anything else, until the rest is uniform.
+    fn spread(&mut self) {
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for &b in &self.cfg.rpo {
+                let block = &self.f.blocks[b as usize];
+                for e in block.term.edges() {
+                    let params = &self.f.blocks[e.block.0 as usize].params;
+                    for (&p, &a) in params.iter().zip(&e.args) {
+                        if self.kept[p.index()] && !self.kept[a.index()] {
+                            self.kept[p.index()] = false;
+                            changed = true;
+                        }
+                    }
+                }
+                for inst in &block.insts {
+                    match &inst.op {
+                        Op::Copy(pairs) => {
+                            for (d, s) in pairs {
+                                let uniform = s.is_virtual() && self.kept[s.index() as usize];
+                                let d = d.index() as usize;
+                                if self.kept[d] && !self.old[d] && !uniform {
+                                    self.kept[d] = false;
+                                    changed = true;
+                                }
+                            }
+                        }
+                        op @ Op::Sass(s) => {
+                            let mut mine = false;
+                            self.f.defs(op, |v| mine |= self.kept[v.index()] && !self.old[v.index()]);
+                            if !mine {
+                                continue;
+                            }
+                            let mut all = true;
+                            self.f.uses(op, |v| all &= self.kept[v.index()]);
+                            sass_uses(s, |p| all &= p.reg.is_virtual() || p.reg.is_const());
+                            self.f.defs(op, |v| all &= self.kept[v.index()]);
+                            if !all {
+                                changed = true;
+                                let kept = &mut self.kept;
+                                let old = &self.old;
+                                self.f.defs(op, |v| kept[v.index()] = old[v.index()]);
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// The register as it is named once the values are in their files; `None` for a vector of which only parts are uniform.
+    fn named(&self, reg: Reg, width: u8) -> Option<Reg> {
+        if !reg.is_virtual() {
+            return Some(reg);
+        }
+        let (mut any, mut all) = (false, true);
+        self.f.each_scalar(reg, width, |v| {
+            any |= self.kept[v.index()];
+            all &= self.kept[v.index()];
+        });
+        let file = match (reg.file(), all) {
+            (File::Gpr, true) => File::Ugpr,
+            (File::Pred, true) => File::Upred,
+            (file, _) => file,
+        };
+        (any == all).then_some(Reg::virt(file, reg.index()))
+    }
+
+    /// The instruction in form `to`, with its registers named anew; `None` where an operand or a modifier has no place.
+    fn reform(&self, s: &Sass, to: FormId) -> Option<Sass> {
+        if !to.get().on(self.sm) {
+            return None;
+        }
+        let mut new = Sass::new(to);
+        let form = s.form();
+        for (i, slot) in form.slots.iter().enumerate() {
+            let name = if to == F::UMOV_I && slot.name == S::Rb { S::Mask } else { slot.name };
+            let mut o = s.operands[i];
+            let Some(k) = new.slot(name) else {
+                if o == slot.default() {
+                    continue;
+                }
+                return None;
+            };
+            let place = &new.form().slots[k];
+            match (place.kind, o.value) {
+                (SlotKind::Reg(file), Value::Reg(reg)) => {
+                    let reg = match (file, reg) {
+                        (File::Ugpr, Reg::RZ) => Reg::URZ,
+                        (File::Upred, Reg::PT) => Reg::UPT,
+                        _ => self.named(reg, s.slot_width(i))?,
+                    };
+                    if reg.file() != file {
+                        return None;
+                    }
+                    o.value = Value::Reg(reg);
+                }
+                (SlotKind::Imm { .. }, Value::Imm(bits)) => {
+                    if to == F::UMOV_I {
+                        o.value = Value::Imm(bits as u32 as i64);
+                    }
+                }
+                (SlotKind::Const, Value::Const { .. }) => {}
+                _ => return None,
+            }
+            let lost = o.neg && place.neg.is_none() || o.abs && place.abs.is_none() || o.inv && place.inv.is_none();
+            if lost {
+                return None;
+            }
+            new.operands[k] = o;
+        }
+        for (i, field) in form.mods.iter().enumerate() {
+            match new.form().mods.iter().position(|m| m.name == field.name) {
+                Some(k) => new.mods[k] = s.mods[i],
+                None if s.mods[i] == field.default => {}
+                None => return None,
+            }
+        }
+        let guard = s.guard.as_reg()?;
+        if guard != Reg::PT {
+            let guard = self.named(guard, 1)?;
+            if new.form().uniform_guard || guard.file() != File::Pred {
+                return None;
+            }
+            new.guard = s.guard;
+        }
+        Some(new)
+    }
+
+    /// A vector instruction that reads what is kept, in a form that takes it.
+    fn mixed(&self, s: &Sass) -> Option<Sass> {
+        if let Some(same) = self.reform(s, s.form) {
+            return Some(same);
+        }
+        if let Some(&(_, to, slot)) = SHARED.iter().find(|x| x.0 == s.form)
+            && let Some(base) = s.get(S::Ra).and_then(Operand::as_reg).filter(|r| r.is_virtual())
+            && self.kept[base.index() as usize]
+        {
+            let rest = self.reform(&s.clone().with(S::Ra, Reg::RZ), to)?;
+            return Some(rest.with(slot, Reg::virt(File::Ugpr, base.index())));
+        }
+        MIXED.iter().filter(|x| x.0 == s.form).find_map(|&(_, to, swap)| {
+            let mut s = s.clone();
+            if swap != Swap::No {
+                exchange(&mut s, swap)?;
+            }
+            self.reform(&s, to)
+        })
+    }
+
+    /// What becomes of an instruction, if it has a form for the registers as they are.
+    fn fitted(&self, s: &Sass) -> Option<Sass> {
+        let mut uniform = false;
+        sass_defs(s, |p| {
+            if p.reg.is_virtual() {
+                self.f.each_scalar(p.reg, p.width, |v| uniform |= self.kept[v.index()] && !self.old[v.index()]);
+            }
+        });
+        if uniform {
+            return self.reform(s, uniform_form(s)?);
+        }
+        if s.form == F::R2UR && self.moved(s).is_some() {
+            return Some(s.clone());
+        }
+        self.mixed(s)
+    }
+
+    /// The uniform value that a move to a uniform register reads, and where it goes.
+    fn moved(&self, s: &Sass) -> Option<(Reg, Reg)> {
+        let from = s.get(S::Ra)?.as_reg().filter(|r| r.is_virtual() && self.kept[r.index() as usize])?;
+        let to = s.get(S::Rd)?.as_reg()?;
+        Some((to, Reg::virt(File::Ugpr, from.index())))
+    }
+
+    /// Takes out what a reader does not take, and what is then computed of it.
+    fn close(&mut self) {
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for &b in self.cfg.rpo.iter().rev() {
+                let block = &self.f.blocks[b as usize];
+                let mut bad: SmallVec<[Vreg; 8]> = SmallVec::new();
+                self.f.term_uses(&block.term, |v| bad.push(v));
+                let loops = block.term.successors().iter().any(|t| self.goes_back(b, t.0));
+                if loops && matches!(block.term, Term::CondBr { .. }) && !block.divergent {
+                    bad.clear();
+                }
+                for e in block.term.edges() {
+                    let params = &self.f.blocks[e.block.0 as usize].params;
+                    for (&p, &a) in params.iter().zip(&e.args) {
+                        match (self.kept[p.index()], self.kept[a.index()]) {
+                            (true, false) => bad.push(p),
+                            (false, true) => bad.push(a),
+                            _ => {}
+                        }
+                    }
+                }
+                changed |= self.drop_all(&bad);
+                for i in (0..self.f.blocks[b as usize].insts.len()).rev() {
+                    changed |= self.check(b as usize, i);
+                }
+            }
+        }
+    }
+
+    /// True if an edge from `b` to `t` goes back, at once or through a block that only passes values on.
+    fn goes_back(&self, b: u32, t: u32) -> bool {
+        let index = |x: u32| self.cfg.rpo_index[x as usize];
+        let next = &self.f.blocks[t as usize];
+        match &next.term {
+            Term::Br(e) if next.insts.is_empty() => index(e.block.0) <= index(b),
+            _ => index(t) <= index(b),
+        }
+    }
+
+    fn drop_all(&mut self, list: &[Vreg]) -> bool {
+        let mut changed = false;
+        for v in list {
+            let k = &mut self.kept[v.index()];
+            changed |= *k && !self.old[v.index()];
+            *k = self.old[v.index()];
+        }
+        changed
+    }
+
+    /// Looks at one instruction; true if something was taken out.
+    fn check(&mut self, b: usize, i: usize) -> bool {
+        let op = &self.f.blocks[b].insts[i].op;
+        let mut values: SmallVec<[Vreg; 8]> = SmallVec::new();
+        let mut defs: SmallVec<[Vreg; 8]> = SmallVec::new();
+        let mine = |v: Vreg| self.kept[v.index()] && !self.old[v.index()];
+        self.f.uses(op, |v| {
+            if mine(v) && !values.contains(&v) {
+                values.push(v);
+            }
+        });
+        self.f.defs(op, |v| {
+            if mine(v) {
+                defs.push(v);
+            }
+        });
+        if values.is_empty() && defs.is_empty() {
+            return false;
+        }
+        let s = match op {
+            Op::Sass(s) => s,
+            Op::Copy(pairs) => {
+                // A copy between general registers may become one from a uniform register, not one to it.
+                let bad: SmallVec<[Vreg; 8]> = pairs
+                    .iter()
+                    .filter(|(d, s)| mine(Vreg(d.index())) && !(s.is_virtual() && self.kept[s.index() as usize]))
+                    .map(|(d, _)| Vreg(d.index()))
+                    .collect();
+                return self.drop_all(&bad);
+            }
+            _ => {
+                values.extend(defs);
+                return self.drop_all(&values);
+            }
+        };
+        if self.fitted(s).is_some() {
+            return false;
+        }
+        let s = s.clone();
+        if !defs.is_empty() {
+            return self.drop_all(&defs) | self.check(b, i);
+        }
+        // The one that the least hangs on, if that is enough.
+        values.sort_by_key(|v| (self.weight[v.index()], v.0));
+        for &v in &values {
+            self.kept[v.index()] = false;
+            if self.fitted(&s).is_some() {
+                return true;
+            }
+            self.kept[v.index()] = true;
+        }
+        self.drop_all(&values)
+    }
+
+    /// A block where more uniform values are alive than there may be.
+    fn too_many(&mut self) -> Option<u32> {
+        let files = self.f.vregs.clone();
+        self.rename_files();
+        let live = Liveness::new(self.f, self.cfg);
+        let need = pressure(self.f, self.cfg, &live);
+        let many = need.max[File::Ugpr as usize] > MOST || need.max[File::Upred as usize] > MOST_PREDICATES;
+        let count = |b: &u32| {
+            let all = live.live_out[*b as usize].iter();
+            all.filter(|v| self.kept[v.index()]).count()
+        };
+        let worst = many.then(|| self.cfg.rpo.iter().copied().max_by_key(count).unwrap_or(0));
+        self.f.vregs = files;
+        worst
+    }
+
+    /// Takes out half of the values that live through a block; all predicates, where nothing lives through it.
+    fn relieve(&mut self, block: u32) {
+        let live = Liveness::new(self.f, self.cfg);
+        let mut through: Vec<Vreg> = live.live_out[block as usize]
+            .iter()
+            .copied()
+            .filter(|v| self.kept[v.index()] && !self.old[v.index()])
+            .collect();
+        through.sort_by_key(|v| (self.weight[v.index()], v.0));
+        through.truncate(through.len().div_ceil(2));
+        if through.is_empty() {
+            through = (0..self.kept.len() as u32).map(Vreg).filter(|v| self.kept[v.index()]).collect();
+        }
+        self.drop_all(&through);
+        self.spread();
+    }
+
+    fn rename_files(&mut self) {
+        for (file, _) in self.f.vregs.iter_mut().zip(&self.kept).filter(|x| *x.1) {
+            *file = match *file {
+                File::Gpr => File::Ugpr,
+                File::Pred => File::Upred,
+                other => other,
+            };
+        }
+    }
+
+    fn rewrite(&mut self) {
+        for b in 0..self.f.blocks.len() {
+            let mut insts = std::mem::take(&mut self.f.blocks[b].insts);
+            for inst in &mut insts {
+                self.rewrite_inst(inst);
+            }
+            self.f.blocks[b].insts = insts;
+            let mut term = std::mem::replace(&mut self.f.blocks[b].term, Term::Unreachable);
+            if let Term::CondBr { cond, .. } = &mut term
+                && let Some(reg) = cond.as_reg()
+                && let Some(new) = self.named(reg, 1)
+            {
+                cond.value = Value::Reg(new);
+            }
+            self.f.blocks[b].term = term;
+        }
+        self.rename_files();
+    }
+
+    fn rewrite_inst(&self, inst: &mut Inst) {
+        match &mut inst.op {
+            Op::Sass(s) => {
+                if s.form == F::R2UR
+                    && let Some(pair) = self.moved(s)
+                {
+                    inst.op = Op::Copy(vec![pair]);
+                    return;
+                }
+                if let Some(new) = self.fitted(s) {
+                    *s = new;
+                }
+            }
+            Op::Copy(pairs) => {
+                for r in pairs.iter_mut().flat_map(|(d, s)| [d, s]) {
+                    *r = self.named(*r, 1).unwrap_or(*r);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Puts the uniform part of addresses in shared memory into the accesses: `R1 + UR2` is computed where it is read.
+fn fold_addresses(f: &mut Func) {
+    // By sum: its general and its uniform part.
+    let mut sums: Vec<Option<(Reg, Reg)>> = vec![None; f.vregs.len()];
+    for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+        let Op::Sass(s) = &inst.op else { continue };
+        let plain = |name| s.get(name).filter(|o| !o.neg && !o.inv).and_then(Operand::as_reg);
+        if s.form == F::IADD3_RUR
+            && s.guard == Operand::reg(Reg::PT)
+            && plain(S::Rc) == Some(Reg::RZ)
+            && [S::Pu, S::Pv].into_iter().all(|p| s.get(p).and_then(Operand::as_reg).is_none_or(Reg::is_const))
+            && let (Some(d), Some(a), Some(b)) = (plain(S::Rd), plain(S::Ra), plain(S::Rb))
+            && d.is_virtual()
+            && a.is_virtual()
+        {
+            sums[d.index() as usize] = Some((a, b));
+        }
+    }
+    let base = |s: &Sass| {
+        let known = SHARED.iter().any(|x| x.0 == s.form);
+        s.get(S::Ra).filter(|_| known).and_then(Operand::as_reg).filter(|r| r.is_virtual()).map(|r| r.index() as usize)
+    };
+    // Only where every reader takes both parts.
+    let mut others = vec![false; f.vregs.len()];
+    for b in 0..f.blocks.len() {
+        for inst in &f.blocks[b].insts {
+            let mine = if let Op::Sass(s) = &inst.op { base(s) } else { None };
+            let mut seen = 0;
+            f.uses(&inst.op, |v| {
+                seen += (Some(v.index()) == mine) as u32;
+                others[v.index()] |= Some(v.index()) != mine || seen > 1;
+            });
+        }
+        f.term_uses(&f.blocks[b].term, |v| others[v.index()] = true);
+        for e in f.blocks[b].term.edges() {
+            e.args.iter().for_each(|v| others[v.index()] = true);
+        }
+    }
+    let folded = |v: usize| sums[v].filter(|_| !others[v]);
+    let mut gone = false;
+    for inst in f.blocks.iter_mut().flat_map(|b| &mut b.insts) {
+        let Op::Sass(s) = &mut inst.op else { continue };
+        if let Some((a, b)) = base(s).and_then(folded)
+            && let Some(&(_, to, slot)) = SHARED.iter().find(|x| x.0 == s.form)
+        {
+            let mut new = Sass::new(to).guarded(s.guard);
+            for (o, place) in s.operands.iter().zip(s.form().slots) {
+                new = new.with(place.name, *o);
+            }
+            for (&m, field) in s.mods.iter().zip(s.form().mods) {
+                new = new.with_mod(field.name, m);
+            }
+            *s = new.with(S::Ra, a).with(slot, b);
+            gone = true;
+        }
+    }
+    if gone {
+        for block in &mut f.blocks {
+            block.insts.retain(|i| match &i.op {
+                Op::Sass(s) if s.form == F::IADD3_RUR => {
+                    let d = s.get(S::Rd).and_then(Operand::as_reg).filter(|r| r.is_virtual());
+                    d.is_none_or(|d| folded(d.index() as usize).is_none())
+                }
+                _ => true,
+            });
+        }
+    }
+}
+
+/// Exchanges two sources of an instruction, so that it does the same; `None` where that cannot be.
+fn exchange(s: &mut Sass, swap: Swap) -> Option<()> {
+    let (x, y) = if matches!(swap, Swap::Bc | Swap::LutBc) { (S::Rb, S::Rc) } else { (S::Ra, S::Rb) };
+    let (x, y) = (s.slot(x)?, s.slot(y)?);
+    s.operands.swap(x, y);
+    let lut = |table: u8, row: fn(u8) -> u8| (0..8).fold(0u8, |t, n| t | (table >> row(n) & 1) << n);
+    match swap {
+        Swap::Compare => {
+            // False, less, equal, less or equal, greater, not equal, greater or equal, true.
+            let turned = [0, 4, 2, 6, 1, 5, 3, 7];
+            let at = s.form().mods.iter().position(|m| m.name == M::Cmp)?;
+            s.mods[at] = *turned.get(s.mods[at] as usize)?;
+        }
+        Swap::LutAb | Swap::LutBc => {
+            let at = s.slot(S::Lut)?;
+            let Value::Imm(table) = s.operands[at].value else { return None };
+            // Rows are numbered by the inputs, A the upper bit.
+            let row: fn(u8) -> u8 = if swap == Swap::LutAb {
+                |n| (n & 1) | (n & 2) << 1 | (n & 4) >> 1
+            } else {
+                |n| (n & 4) | (n & 1) << 1 | (n & 2) >> 1
+            };
+            s.operands[at].value = Value::Imm(lut(table as u8, row) as i64);
+        }
+        _ => {}
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::{text, verify};
+
+    fn after(body: &str) -> Func {
+        let head = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\n";
+        let mut f = text::parse(&format!("{head}{body}}}\n")).unwrap().remove(0);
+        verify::ssa(&f).unwrap();
+        run(&mut f, 90);
+        verify::ssa(&f).unwrap();
+        f
+    }
+
+    fn names(f: &Func, b: usize) -> Vec<&'static str> {
+        let name = |i: &Inst| if let Op::Sass(s) = &i.op { s.form().name } else { "copy" };
+        f.blocks[b].insts.iter().map(name).collect()
+    }
+
+    #[test]
+    fn numbers_of_ctas_are_uniform() {
+        let f = after(
+            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x25\n    S2R Rd=%r1 Sr=0x21\n    IMAD_RIR Rd=%r2 Ra=%r0 Rb=64\n    IADD3_RRR Rd=%r3 Ra=%r2 Rb=%r1\n    STG.Size=4 Ra=RZ Rb=%r3 URc=UR4\n    exit\n",
+        );
+        assert_eq!(names(&f, 0), ["S2UR", "S2R", "UIMAD_UIU", "IADD3_RUR", "STG"]);
+    }
+
+    #[test]
+    fn what_a_reader_does_not_take_stays() {
+        let f = after(
+            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x25\n    IMAD_RIR Rd=%r2 Ra=%r0 Rb=64\n    STG.Size=4 Ra=RZ Rb=%r2 URc=UR4\n    exit\n",
+        );
+        assert_eq!(names(&f, 0), ["S2R", "IMAD_RIR", "STG"]);
+    }
+
+    #[test]
+    fn nothing_is_computed_where_threads_are_apart() {
+        let f = after(
+            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x25\n    S2R Rd=%r1 Sr=0x21\n    ISETP_RI Pu=%p4 Ra=%r1 Rb=5\n    brif %p4, blk1(), blk2()\nblk1(): depth=0 divergent\n    IMAD_RIR Rd=%r2 Ra=%r0 Rb=64\n    IADD3_RRR Rd=%r3 Ra=%r2 Rb=%r1\n    STG.Size=4 Ra=RZ Rb=%r3 URc=UR4\n    br blk2()\nblk2(): depth=0\n    exit\n",
+        );
+        assert_eq!(names(&f, 1), ["IMAD_RIR", "IADD3_RRR", "STG"]);
+    }
+
+    #[test]
+    fn counters_of_loops_are_uniform_and_end_them() {
+        let f = after(
+            "blk0(): depth=0\n    MOV_R Rd=%r0\n    S2R Rd=%r1 Sr=0x21\n    br blk1(%r0)\nblk1(%r2): depth=1\n    IADD3_RRR Rd=%r3 Ra=%r1 Rb=%r2\n    STG.Size=4 Ra=RZ Rb=%r3 URc=UR4\n    IADD3_RIR Rd=%r4 Ra=%r2 Rb=1\n    ISETP_RI.Cmp=1 Pu=%p5 Ra=%r4 Rb=9\n    brif %p5, blk3(), blk2()\nblk3(): depth=1\n    br blk1(%r4)\nblk2(): depth=0\n    exit\n",
+        );
+        assert_eq!(names(&f, 0), ["UMOV_U", "S2R"]);
+        assert_eq!(names(&f, 1)[0], "IADD3_RUR");
+        assert!(names(&f, 1).contains(&"UIADD3_UIU"), "{:?}", names(&f, 1));
+    }
+
+    #[test]
+    fn sides_of_a_branch_do_not_share_uniform_registers() {
+        // The value for the second side must not lie where the first side writes.
+        let f = text::parse(
+            "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    S2UR Rd=%ur0 Sr=0x25\n    S2R Rd=%r1 Sr=0x21\n    ISETP_RI Pu=%p2 Ra=%r1 Rb=5\n    brif %p2, blk1(), blk2()\nblk1(): depth=0 divergent\n    R2UR Rd=%ur3 Ra=%r1\n    IADD3_RUR Rd=%r4 Ra=%r1 Rb=%ur3\n    STG.Size=4 Ra=RZ Rb=%r4 URc=UR4\n    br blk3()\nblk2(): depth=0 divergent\n    IADD3_RUR Rd=%r5 Ra=%r1 Rb=%ur0\n    STG.Size=4 Ra=RZ Rb=%r5 URc=UR4\n    br blk3()\nblk3(): depth=0\n    exit\n}\n",
+        )
+        .unwrap()
+        .remove(0);
+        let live = Liveness::new(&f, &f.cfg());
+        assert!(live.live_in[1].contains(&Vreg(0)) && live.live_out[1].contains(&Vreg(0)));
+    }
+}
