@@ -124,6 +124,34 @@ fn opened(f: &Func, a: usize) -> Option<(Reg, usize)> {
     Some((s.get(S::Bd)?.as_reg()?, at))
 }
 
+/// True if the instructions of `first` are moves of constants to general registers which `then` writes in any case, and does not read.
+fn replaced(first: &[Inst], then: &[Inst], cond: &Operand) -> bool {
+    let mut written = [false; 256];
+    let mut wanted = [false; 256];
+    for i in first {
+        let Op::Sass(s) = &i.op else { return false };
+        let constant =
+            s.form == F::MOV_I || s.form == F::MOV_R && s.get(S::Rb).and_then(Operand::as_reg) == Some(Reg::RZ);
+        let Some(d) = s.get(S::Rd).and_then(Operand::as_reg).filter(|d| constant && !d.is_const()) else {
+            return false;
+        };
+        wanted[d.index() as usize] = true;
+    }
+    for i in then {
+        let Op::Sass(s) = &i.op else { return false };
+        for r in s.regs().iter().filter(|r| r.reg.file() == File::Gpr && !r.reg.is_const()) {
+            let range = r.reg.index() as usize..r.reg.index() as usize + r.width as usize;
+            if r.def {
+                written[range].fill(true);
+            } else if range.into_iter().any(|n| wanted[n]) {
+                return false;
+            }
+        }
+    }
+    let all = (0..256).all(|r| !wanted[r] || written[r]);
+    all && !first.is_empty() && cond.as_reg().is_some_and(|r| r.file() == File::Pred)
+}
+
 fn apply(f: &mut Func, a: usize, found: &Found) {
     if barrier_at(f, found.join).is_some()
         && let Some((_, at)) = opened(f, a)
@@ -131,16 +159,57 @@ fn apply(f: &mut Func, a: usize, found: &Found) {
         f.blocks[a].insts.remove(at);
         f.blocks[found.join.0 as usize].insts.remove(0);
     }
-    for (side, guard) in [(found.then, found.cond), (found.els, found.cond.inverted())] {
+    let mut sides = [(found.then, found.cond), (found.els, found.cond.inverted())];
+    // Moves whose results the other side replaces come first, without a guard: nothing then waits for a load to write what one of
+    // its registers is already known to hold.
+    let insts = |side: Option<BlockId>| side.map_or(&[][..], |b| &f.blocks[b.0 as usize].insts);
+    let plain = (0..2).find(|&k| replaced(insts(sides[k].0), insts(sides[1 - k].0), &found.cond));
+    if plain == Some(1) {
+        sides.swap(0, 1);
+    }
+    for (n, (side, guard)) in sides.into_iter().enumerate() {
         let Some(side) = side else { continue };
         let insts = std::mem::take(&mut f.blocks[side.0 as usize].insts);
         f.blocks[side.0 as usize].term = Term::Unreachable;
         for mut i in insts {
-            if let Op::Sass(s) = &mut i.op {
+            if let Op::Sass(s) = &mut i.op
+                && !(n == 0 && plain.is_some())
+            {
                 s.guard = guard;
             }
             f.blocks[a].insts.push(i);
         }
     }
     f.blocks[a].term = Term::Br(Edge { block: found.join, args: Vec::new() });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::text;
+
+    #[test]
+    fn registers_are_cleared_before_a_load_that_may_not_be() {
+        let body = |clear: &str| {
+            format!(
+                "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    brif P0, blk1(), blk2()\nblk1(): depth=0\n    LDG.Size=5 Rd=R4 Ra=R2 UR=UR4\n    br blk3()\nblk2(): depth=0\n{clear}    br blk3()\nblk3(): depth=0\n    exit\n}}\n"
+            )
+        };
+        let guards = |clear: &str| -> Vec<String> {
+            let mut f = text::parse(&body(clear)).unwrap().remove(0);
+            run(&mut f);
+            let shown = |i: &Inst| {
+                if let Op::Sass(s) = &i.op {
+                    format!("{} {}", s.guard.as_reg().unwrap(), s.form().name)
+                } else {
+                    String::new()
+                }
+            };
+            f.blocks[0].insts.iter().map(shown).collect()
+        };
+        assert_eq!(guards("    MOV_R Rd=R4 Rb=RZ\n    MOV_R Rd=R5 Rb=RZ\n"), ["PT MOV_R", "PT MOV_R", "P0 LDG"]);
+        // The load reads R2, and leaves R6 alone.
+        assert_eq!(guards("    MOV_R Rd=R2 Rb=RZ\n"), ["P0 LDG", "P0 MOV_R"]);
+        assert_eq!(guards("    MOV_R Rd=R6 Rb=RZ\n"), ["P0 LDG", "P0 MOV_R"]);
+    }
 }

@@ -194,19 +194,29 @@ struct Pass<'a> {
 /// The uniform form of an instruction.
 fn uniform_form(s: &Sass) -> Option<FormId> {
     let to = UNIFORM.iter().find(|x| x.0 == s.form)?.1;
+    // What a linker fills in stays where it is.
+    let known = |o: &Operand| match o.value {
+        Value::Imm(bits) => bits == bits as i32 as i64 || bits == bits as u32 as i64,
+        Value::Const { offset, .. } => (0..1 << 16).contains(&offset),
+        _ => true,
+    };
+    if !s.operands.iter().all(known) {
+        return None;
+    }
     let zero = |name| s.get(name).and_then(Operand::as_reg).is_none_or(|r| r.is_const());
     let fits = match s.form {
         F::S2R => {
             use enums::sr;
             let which = s.get(S::Sr).map(|o| o.value);
-            [sr::CTAID_X, sr::CTAID_Y, sr::CTAID_Z, sr::CGACTAID]
-                .iter()
-                .any(|&r| which == Some(Value::Imm(r as i64)))
+            [sr::CTAID_X, sr::CTAID_Y, sr::CTAID_Z, sr::CGACTAID].iter().any(|&r| which == Some(Value::Imm(r as i64)))
         }
         F::LDC => {
             let bank0 = matches!(s.get(S::Const).map(|o| o.value), Some(Value::Const { bank: 0 | 4, .. }));
             let size = s.modifier(M::Size);
-            bank0 && zero(S::Ra) && s.modifier(M::Mode) == 0 && [enums::constsize::B32, enums::constsize::B64].contains(&size)
+            bank0
+                && zero(S::Ra)
+                && s.modifier(M::Mode) == 0
+                && [enums::constsize::B32, enums::constsize::B64].contains(&size)
         }
         F::MOV_R => s.get(S::Rb).is_some_and(|o| !o.neg && !o.inv),
         F::IMAD_WIDE_RRR | F::IMAD_WIDE_RUR | F::IMAD_WIDE_RIR => zero(S::Pu),
@@ -769,7 +779,7 @@ mod tests {
     #[test]
     fn counters_of_loops_are_uniform_and_end_them() {
         let f = after(
-            "blk0(): depth=0\n    MOV_R Rd=%r0\n    S2R Rd=%r1 Sr=0x21\n    br blk1(%r0)\nblk1(%r2): depth=1\n    IADD3_RRR Rd=%r3 Ra=%r1 Rb=%r2\n    STG.Size=4 Ra=RZ Rb=%r3 URc=UR4\n    IADD3_RIR Rd=%r4 Ra=%r2 Rb=1\n    ISETP_RI.Cmp=1 Pu=%p5 Ra=%r4 Rb=9\n    brif %p5, blk3(), blk2()\nblk3(): depth=1\n    br blk1(%r4)\nblk2(): depth=0\n    exit\n",
+            "blk0(): depth=0\n    MOV_R Rd=%r0\n    S2R Rd=%r1 Sr=0x21\n    br blk1(%r0)\nblk1(%r2): depth=1\n    IADD3_RRR Rd=%r3 Ra=%r1 Rb=%r2\n    STG.Size=4 Ra=RZ Rb=%r3 URc=UR4\n    IADD3_RIR Rd=%r4 Ra=%r2 Rb=1\n    ISETP_RI.Cmp=1 Pu=%p5 Ra=%r4 Rb=9\n    brif %p5, blk2(), blk3()\nblk2(): depth=1\n    br blk1(%r4)\nblk3(): depth=0\n    exit\n",
         );
         assert_eq!(names(&f, 0), ["UMOV_U", "S2R"]);
         assert_eq!(names(&f, 1)[0], "IADD3_RUR");

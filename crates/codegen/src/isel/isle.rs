@@ -438,7 +438,11 @@ impl generated::Context for Sel<'_> {
         d
     }
     fn half_to_float(&mut self, v: Value) -> Opn {
-        let a = Sel::lo(self, v);
+        // The upper half of a word is read where it is.
+        let upper = self.f.def_inst(v).filter(|d| d.op == Op::Hi && self.f.ty(d.args[0]) == Ty::B32).map(|d| d.args[0]);
+        let upper = upper.filter(|_| self.regs[v.index()].is_none());
+        let half = if upper.is_some() { enums::hswz::H1_H1 } else { enums::hswz::H0_H0 };
+        let a = Sel::lo(self, upper.unwrap_or(v));
         let a = self.gpr(a);
         let d = self.m.new_vreg(File::Gpr);
         let d = Operand::reg(self.m.reg(d));
@@ -446,7 +450,7 @@ impl generated::Context for Sel<'_> {
             .with(S::Rd, d)
             .with(S::Ra, ZERO.negated())
             .with(S::Rb, a)
-            .with_mod(M::HalfB, enums::hswz::H0_H0);
+            .with_mod(M::HalfB, half);
         self.push(inst);
         d
     }

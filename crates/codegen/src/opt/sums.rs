@@ -52,3 +52,26 @@ pub fn run(f: &mut Func) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{text, verify};
+
+    #[test]
+    fn old_sums_are_read_only_where_something_is_added() {
+        let g = Group { n: 8, ..Group::unpack(0) };
+        let product = |add: u32| {
+            let body = format!(
+                "blk0():\nv0:b64 = param {{bytes=8}}\nv1:b32 = sreg\nv2:p = const {{imm={add}}}\nv3:b32, v4:b32 = wgmma v0, v0, v2, v1, v1 {{imm={}}}\nexit",
+                g.pack()
+            );
+            let mut f = text::parse(&format!("func k entry returns() {{\n{body}\n}}")).unwrap().remove(0);
+            run(&mut f);
+            verify::verify(&f).unwrap();
+            text::print(&f)
+        };
+        assert!(product(1).contains("v2, v1, v1"), "{}", product(1));
+        assert!(!product(0).contains("v2, v1"), "{}", product(0));
+    }
+}

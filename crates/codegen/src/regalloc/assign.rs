@@ -99,6 +99,8 @@ pub struct Assign<'a> {
     current: u32,
     /// Values that the instruction at hand reads last.
     near: SmallVec<[Vreg; 8]>,
+    /// Where each value is defined: block and instruction, from 1.
+    made: Vec<(u32, u32)>,
     /// When each value got its first register.
     age: Vec<u32>,
     clock: u32,
@@ -140,6 +142,7 @@ pub fn run(
         bounds,
         current: 0,
         near: SmallVec::new(),
+        made: vec![(u32::MAX, 0); n],
         age: vec![0; n],
         clock: 0,
         stays: None,
@@ -280,6 +283,35 @@ impl Assign<'_> {
         Some(base)
     }
 
+    /// Gives a vector the place of values that are read last where its components are made, one after the other: what is computed
+    /// of a vector element by element lies where that lay.
+    fn window_over(&mut self, vec: u32, nth: usize) {
+        let list = &self.f.vecs[vec as usize];
+        let bank = &self.banks[File::Gpr as usize];
+        for &u in &self.near {
+            let Some(base) = (self.loc[u.index()] as usize).checked_sub(nth) else { continue };
+            let fits = |(k, v): (usize, &Vreg)| {
+                let r = base + k;
+                if r >= bank.limit || !bank.usable[r] || self.kept(File::Gpr as usize, r, vec as usize) {
+                    return false;
+                }
+                let (block, at) = self.made[v.index()];
+                let held = bank.occ[r];
+                held == FREE || held < HELD && block == self.current && self.end[held as usize] <= at
+            };
+            let same = self.f.vregs[u.index()] == File::Gpr && base.is_multiple_of(alignment(list.len()));
+            if same
+                && !self.wide.iter().any(|w| w.base < base + list.len() && base < w.end)
+                && list.iter().enumerate().all(fits)
+            {
+                let size = list.len();
+                self.vec_base[vec as usize] = base as u8;
+                self.promised.push((File::Gpr as usize, vec, base, size));
+                return;
+            }
+        }
+    }
+
     /// True for a register that is promised to another vector than `vec`.
     fn kept(&self, file: usize, r: usize, vec: usize) -> bool {
         self.promised.iter().any(|p| p.0 == file && p.1 as usize != vec && (p.2..p.2 + p.3).contains(&r))
@@ -320,6 +352,9 @@ impl Assign<'_> {
                 if size < WIDE && !list.iter().enumerate().any(|(k, v)| occ.get(base + k) == Some(&v.0)) {
                     self.vec_base[vec as usize] = NOWHERE;
                 }
+            }
+            if gpr && size < WIDE && self.vec_base[vec as usize] == NOWHERE {
+                self.window_over(vec, nth as usize);
             }
             if let Some(base) = self.window(file, vec as usize, size)
                 && self.banks[file].free(base + nth as usize)
@@ -477,7 +512,7 @@ impl Assign<'_> {
     /// Where each value of the block is read last: instruction numbers from 1; the terminator comes after all;
     /// `u32::MAX` for what lives on.
     fn lifetimes(&mut self, b: usize, insts: &[Inst]) {
-        let (f, end) = (&*self.f, &mut self.end);
+        let (f, end, made) = (&*self.f, &mut self.end, &mut self.made);
         for &v in &self.live.live_in[b] {
             end[v.index()] = 0;
         }
@@ -487,7 +522,10 @@ impl Assign<'_> {
         }
         for (i, inst) in insts.iter().enumerate() {
             f.uses(&inst.op, |v| end[v.index()] = i as u32 + 1);
-            f.defs(&inst.op, |v| end[v.index()] = i as u32 + 1);
+            f.defs(&inst.op, |v| {
+                end[v.index()] = i as u32 + 1;
+                made[v.index()] = (b as u32, i as u32 + 1);
+            });
         }
         let last = insts.len() as u32 + 1;
         let term = &f.blocks[b].term;
@@ -823,9 +861,11 @@ impl Assign<'_> {
         self.stays = None;
         if s.form == F::SEL_RR {
             // Of two the older one: the other has been computed for this.
-            let source = |name| s.get(name).and_then(Operand::as_reg).filter(|r| r.is_virtual()).map(|r| Vreg(r.index()));
+            let source =
+                |name| s.get(name).and_then(Operand::as_reg).filter(|r| r.is_virtual()).map(|r| Vreg(r.index()));
             let sources = [source(S::Ra), source(S::Rb)];
-            self.stays = sources.into_iter().flatten().filter(|v| dying.contains(v)).min_by_key(|v| self.age[v.index()]);
+            self.stays =
+                sources.into_iter().flatten().filter(|v| dying.contains(v)).min_by_key(|v| self.age[v.index()]);
         }
         let mut bases: SmallVec<[usize; 4]> = SmallVec::new();
         let mut ok = use_vecs.iter().all(|&v| self.in_place(v));

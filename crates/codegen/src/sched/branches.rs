@@ -200,9 +200,7 @@ fn order(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<u32> {
         !exits(b)
             || b == 0
             || f.blocks.iter().enumerate().any(|(p, x)| {
-                cfg.reachable(p as u32)
-                    && branches_there(&x.term)
-                    && x.term.successors().contains(&BlockId(b))
+                cfg.reachable(p as u32) && branches_there(&x.term) && x.term.successors().contains(&BlockId(b))
             })
             || f.blocks.iter().flat_map(|x| &x.insts).any(|i| names(i, b))
     };

@@ -29,10 +29,10 @@ impl Cluster {
         Cluster { def: vec![NONE; n] }
     }
 
-    /// Orders the instructions of block `b` anew, where it has too many predicates.
-    pub fn run(&mut self, f: &mut Func, b: usize) {
+    /// Orders the instructions of block `b` anew, where it has too many predicates; true if so.
+    pub fn run(&mut self, f: &mut Func, b: usize) -> bool {
         if crowd(f, b) <= FEW {
-            return;
+            return false;
         }
         let insts = std::mem::take(&mut f.blocks[b].insts);
         // Instructions that stay in their place part the block.
@@ -64,7 +64,8 @@ impl Cluster {
                 });
             }
         }
-        let mut order = Order { f, def: &self.def, insts: &insts, part: &part, done: vec![false; insts.len()], out: Vec::new() };
+        let mut order =
+            Order { f, def: &self.def, insts: &insts, part: &part, done: vec![false; insts.len()], out: Vec::new() };
         for i in 0..insts.len() as u32 {
             if order.done[i as usize] {
                 continue;
@@ -91,6 +92,7 @@ impl Cluster {
         }
         let mut insts: Vec<_> = insts.into_iter().map(Some).collect();
         f.blocks[b].insts = order.into_iter().filter_map(|i| insts[i as usize].take()).collect();
+        true
     }
 }
 

@@ -10,6 +10,7 @@ use crate::mir::liveness::Liveness;
 use crate::mir::{Func, Inst, Op, Vreg};
 use sass::inst::Inst as Sass;
 use sass::latency::Class;
+use sass::reg::File;
 use smallvec::SmallVec;
 
 const NONE: u32 = u32::MAX;
@@ -48,7 +49,8 @@ impl Orderer {
     }
 
     /// Orders the instructions of block `b` anew; `insts` are its instructions. Gives the steps found.
-    pub fn run(&mut self, f: &Func, b: usize, live: &Liveness, insts: &mut Vec<Inst>) -> Steps {
+    /// `crowded`: there are too many predicates.
+    pub fn run(&mut self, f: &Func, b: usize, live: &Liveness, insts: &mut Vec<Inst>, crowded: bool) -> Steps {
         let n = insts.len() as u32;
         let block = b as u32;
         if n < 3 {
@@ -104,7 +106,10 @@ impl Orderer {
                     // One value less, or this one instead of the one value that it is computed from: others computed from
                     // that may then move, too.
                     let lasts = |v: &Vreg| self.seen[v.index()] == block && self.last[v.index()] >= first;
-                    if uses.iter().all(lasts) || uses.iter().filter(|v| !lasts(v)).count() <= defs.len() {
+                    let longer = uses.iter().filter(|v| !lasts(v)).count();
+                    // A predicate for a register is a good bargain only where predicates are scarce.
+                    let shorter = defs.iter().filter(|d| crowded || f.vregs[d.index()] != File::Pred).count();
+                    if longer <= shorter || uses.len() <= defs.len() {
                         // Before its reader: the same place, told apart by age.
                         key = (first.0, first.1, i);
                         moved |= first.0 != i;
@@ -149,7 +154,7 @@ mod tests {
         let live = Liveness::new(&f, &f.cfg());
         let last = f.blocks.len() - 2;
         let mut insts = std::mem::take(&mut f.blocks[last].insts);
-        let steps = Orderer::new(f.vregs.len()).run(&f, last, &live, &mut insts);
+        let steps = Orderer::new(f.vregs.len()).run(&f, last, &live, &mut insts, false);
         f.blocks[last].insts = insts;
         (f, steps)
     }

@@ -45,13 +45,14 @@ struct Values {
 pub fn run(f: &mut Func, sm: u16) {
     let cfg = f.cfg();
     let mut cluster = Cluster::new(f.vregs.len());
-    cfg.rpo.iter().for_each(|&b| cluster.run(f, b as usize));
+    let mut crowded = vec![false; f.blocks.len()];
+    cfg.rpo.iter().for_each(|&b| crowded[b as usize] = cluster.run(f, b as usize));
     let live = Liveness::new(f, &cfg);
     let mut orderer = Orderer::new(f.vregs.len());
     let mut steps: Vec<Steps> = vec![Steps::new(); f.blocks.len()];
     for &b in &cfg.rpo {
         let mut insts = std::mem::take(&mut f.blocks[b as usize].insts);
-        steps[b as usize] = orderer.run(f, b as usize, &live, &mut insts);
+        steps[b as usize] = orderer.run(f, b as usize, &live, &mut insts, crowded[b as usize]);
         f.blocks[b as usize].insts = insts;
     }
     let need = regalloc::pressure(f, &cfg, &live);

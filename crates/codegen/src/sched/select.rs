@@ -153,3 +153,52 @@ fn movable_fixed(s: &Sass) -> bool {
         && !e.load
         && !e.store
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::{text, verify};
+
+    fn after(body: &str) -> Vec<String> {
+        let head = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n";
+        let mut f = text::parse(&format!("{head}{body}    exit\n}}\n")).unwrap().remove(0);
+        run(&mut f);
+        verify::physical(&f).unwrap();
+        f.blocks[0]
+            .insts
+            .iter()
+            .map(|i| {
+                if let Op::Sass(s) = &i.op {
+                    format!("{} {}", s.guard.as_reg().unwrap(), s.form().name)
+                } else {
+                    String::new()
+                }
+            })
+            .collect()
+    }
+
+    const STORE: &str = "    STG.Size=4 Ra=R8 Rb=R4 URc=UR4\n";
+
+    #[test]
+    fn a_product_under_a_condition_is_guarded() {
+        let list = after(&format!(
+            "    FMUL_RR Rd=R1 Ra=R2 Rb=R3\n    MOV_I Rd=R9 Rb=1\n    SEL_RR Rd=R4 Ra=R1 Rb=R4 Pp=P0\n{STORE}"
+        ));
+        assert_eq!(list, ["PT MOV_I", "P0 FMUL_RR", "PT STG"]);
+    }
+
+    #[test]
+    fn what_others_read_stays() {
+        let kept = |middle: &str, end: &str| {
+            let n = after(&format!(
+                "    FMUL_RR Rd=R1 Ra=R2 Rb=R3\n{middle}    SEL_RR Rd=R4 Ra=R1 Rb=R4 Pp=P0\n{end}{STORE}"
+            ))
+            .len();
+            n == 3 + !middle.is_empty() as usize + !end.is_empty() as usize
+        };
+        assert!(!kept("", ""));
+        assert!(kept("    MOV_R Rd=R9 Rb=R1\n", ""), "read before");
+        assert!(kept("", "    MOV_R Rd=R4 Rb=R1\n"), "read behind");
+        assert!(kept("    MOV_I Rd=R2 Rb=1\n", ""), "a source is overwritten");
+    }
+}
