@@ -6,7 +6,7 @@ use crate::mir::{Func, Op, text, verify};
 use crate::regalloc::{self, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
-use crate::sched::{control, copies, postpass, prepass, select, sink, warpgroup, zeros};
+use crate::sched::{control, copies, dead, postpass, prepass, select, sink, warpgroup, zeros};
 use crate::uniform;
 use arch::Target;
 use diag::Diagnostic;
@@ -72,6 +72,9 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
             return Err(Diagnostic::new(diag::Severity::Fatal, "the compilation was cancelled"));
         }
         after("isel", &f, true)?;
+        if !options.plain {
+            dead::run(&mut f);
+        }
         let mut before = if options.plain { None } else { uniform::run(&mut f, sm) };
         after("uniform", &f, true)?;
         let stats = loop {

@@ -406,6 +406,9 @@ impl Sel<'_> {
         b: (Operand, Operand),
         p: Operand,
     ) -> Operand {
+        if a.0 == b.0 {
+            return self.isetp(cmp, signed, bool_op, a.1, b.1, p);
+        }
         let low = self.isetp(cmp, false, enums::bop::AND, a.0, b.0, TRUE);
         let (x, y) = (self.gpr(a.1), b.1);
         let inst = self

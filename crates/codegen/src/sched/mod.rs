@@ -4,6 +4,7 @@ pub mod branches;
 pub mod cluster;
 pub mod control;
 pub mod copies;
+pub mod dead;
 pub mod order;
 pub mod postpass;
 pub mod prepass;
