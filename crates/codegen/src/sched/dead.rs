@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn chains_that_end_nowhere_go() {
         let head = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\n";
-        let body = "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    IADD3_RRR Rd=%r1 Ra=%r0 Rb=%r0\n    LOP3_RRR Rd=%r2 Ra=%r1 Rb=%r0\n    STG.Size=4 Ra=RZ Rb=%r0 UR=UR4\n    exit\n";
+        let body = "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    IADD3_RRR Rd=%r1 Ra=%r0 Rb=%r0\n    LOP3_RRR Rd=%r2 Ra=%r1 Rb=%r0\n    STG.Size=4 Ra=RZ Rb=%r0 URc=UR4\n    exit\n";
         let mut f = text::parse(&format!("{head}{body}}}\n")).unwrap().remove(0);
         run(&mut f);
         verify::ssa(&f).unwrap();
