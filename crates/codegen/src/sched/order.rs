@@ -95,11 +95,12 @@ impl Orderer {
                 if let Some((p, d)) = param {
                     self.touch(p, block);
                     let last = self.last[p.index()];
-                    if last < first && last.0 < n && last > key {
-                        key = (last.0, last.1.saturating_add(1), i);
-                        moved = true;
-                    }
-                    if last < first && last.0 < n {
+                    let behind = (last.0, last.1.saturating_add(1), i);
+                    if behind < first && last.0 < n {
+                        if last > key {
+                            key = behind;
+                            moved = true;
+                        }
                         steps.push((p, d));
                     }
                 } else if first > (i, 0, i) && first != END && first.0 < n {
