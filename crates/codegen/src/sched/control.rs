@@ -124,6 +124,8 @@ struct Boards<'a> {
     start: &'a [usize],
     /// Where each unit is written last, as the code lies, plus one.
     written: Vec<u32>,
+    /// The last call or the like, behind which anything may be written, plus one.
+    left: u32,
     /// Scoreboards that may be used.
     first: u8,
     /// When each scoreboard was waited for last, in this block.
@@ -140,6 +142,7 @@ impl<'a> Boards<'a> {
         for (i, s) in code.iter().enumerate() {
             writes(s, |u, _| written[u] = i as u32 + 1);
         }
+        let left = code.iter().rposition(drains).map_or(0, |i| i as u32 + 1);
         // Groups of asynchronous copies are counted by SB0.
         let counts = [F::LDGDEPBAR, F::UTMACMDFLUSH, F::DEPBAR_LE];
         let first = code.iter().any(|s| counts.contains(&s.form)) as u8;
@@ -149,6 +152,7 @@ impl<'a> Boards<'a> {
             blocks,
             start,
             written,
+            left,
             first,
             waited: [0; 6],
             clock: 0,
@@ -258,7 +262,8 @@ impl<'a> Boards<'a> {
             mask |= st.busy();
             // Reads of registers that are written before the loop only cannot be overwritten.
             let from = back.filter(|_| !drains(s)).unwrap_or(0) as u32;
-            overwritten.extend(st.lazy.iter().filter(|l| self.written[l.0 as usize] > from).map(|l| l.1));
+            let may = |u: u16| self.written[u as usize].max(self.left) > from;
+            overwritten.extend(st.lazy.iter().filter(|l| may(l.0)).map(|l| l.1));
         }
         overwritten.sort_unstable();
         overwritten.dedup();
