@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use testkit::Random;
+use values::{Given, Source, values};
+
+mod values;
 
 const ARCH: &str = "sm_90a";
 const THREADS: u32 = 256;
@@ -44,6 +47,8 @@ struct Reg {
     ty: T,
     /// The values that PTX gives the operand a meaning for.
     domain: Domain,
+    /// Where its value comes from, if it is an input.
+    from: Source,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,11 +107,20 @@ enum Verdict {
     Disagree(String),
 }
 
-/// Runs the forms of the opcodes (all where none are named) and prints the table.
+/// Runs the forms of the opcodes and prints the table. `args`: opcodes with commas between (all where none are named),
+/// `--given threads|constants|parameters|mixed`.
 ///
 /// # Errors
-/// The number of disagreements.
-pub fn run(opcodes: &str) -> Result<(), String> {
+/// A wrong argument, a tool that is missing, or the number of disagreements.
+pub fn run(args: &[String]) -> Result<(), String> {
+    let (mut opcodes, mut given) = ("", Given::Threads);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--given" => given = args.next().and_then(|g| Given::parse(g)).ok_or(Given::USAGE)?,
+            name => opcodes = name,
+        }
+    }
     let vendor = oracle::tool("ptxas")?;
     test::cargo(&["build", "--release", "--quiet", "-p", "sassafras"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
@@ -123,6 +137,9 @@ pub fn run(opcodes: &str) -> Result<(), String> {
     }
     cases.sort_by(|a, b| a.text.cmp(&b.text));
     cases.dedup_by(|a, b| a.text == b.text);
+    for case in &mut cases {
+        given.draw(case);
+    }
     let batches = Mutex::new(cases.chunks(BATCH).enumerate());
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -272,6 +289,14 @@ fn wider(t: T) -> T {
 }
 
 impl Case {
+    /// The inputs that are parameters: their number, the register, the value.
+    fn parameters(&self) -> impl Iterator<Item = (usize, &Reg, u64)> {
+        self.inputs.iter().enumerate().filter_map(|(i, r)| match r.from {
+            Source::Parameter(v) => Some((i, r, v)),
+            _ => None,
+        })
+    }
+
     /// What its carry goes into, and comes from.
     fn chain(&self) -> &'static str {
         if matches!(self.op, Op::Sub | Op::Subc) { "sub" } else { "add" }
@@ -291,7 +316,7 @@ impl Case {
         };
         let list = if output { &mut self.outputs } else { &mut self.inputs };
         let name = format!("%{}{}", if output { "d" } else { "s" }, list.len());
-        list.push(Reg { name: name.clone(), ty, domain });
+        list.push(Reg { name: name.clone(), ty, domain, from: Source::Thread });
         name
     }
 
@@ -357,7 +382,8 @@ fn module(cases: &[Case]) -> String {
     for (n, c) in cases.iter().enumerate() {
         let _ = write!(
             m,
-            ".visible .entry k{n}(.param .u64 in, .param .u64 out)\n{{\n.reg .b64 %i, %o, %n;\n.reg .b32 %t;\n"
+            ".visible .entry k{n}(.param .u64 in, .param .u64 out{})\n{{\n.reg .b64 %i, %o, %n;\n.reg .b32 %t;\n",
+            c.parameters().map(|(i, r, _)| format!(", .param .b{} p{i}", r.bits().max(32))).collect::<String>()
         );
         for (name, bits) in c.inputs.iter().chain(&c.outputs).map(|r| (&r.name, r.bits())) {
             let _ = match bits {
@@ -371,8 +397,14 @@ fn module(cases: &[Case]) -> String {
         let _ = writeln!(m, "mad.wide.u32 %o, %t, {}, %o;", 8 * words);
         for (i, (name, bits)) in c.inputs.iter().map(|r| (&r.name, r.bits())).enumerate() {
             let at = 8 * i;
-            let _ = match bits {
-                1 => writeln!(m, "ld.global.b32 %t, [%i+{at}];\nand.b32 %t, %t, 1;\nsetp.ne.b32 {name}, %t, 0;"),
+            let _ = match (bits, c.inputs[i].from) {
+                (1, Source::Constant(v)) => writeln!(m, "mov.b32 %t, {};\nsetp.ne.b32 {name}, %t, 0;", v & 1),
+                (1, Source::Parameter(_)) => {
+                    writeln!(m, "ld.param.b32 %t, [p{i}];\nand.b32 %t, %t, 1;\nsetp.ne.b32 {name}, %t, 0;")
+                }
+                (1, _) => writeln!(m, "ld.global.b32 %t, [%i+{at}];\nand.b32 %t, %t, 1;\nsetp.ne.b32 {name}, %t, 0;"),
+                (_, Source::Constant(v)) => writeln!(m, "mov.b{bits} {name}, {v:#x};"),
+                (_, Source::Parameter(_)) => writeln!(m, "ld.param.b{bits} {name}, [p{i}];"),
                 _ => writeln!(m, "ld.global.b{bits} {name}, [%i+{at}];"),
             };
         }
@@ -395,76 +427,6 @@ fn module(cases: &[Case]) -> String {
     m
 }
 
-/// Values of every format at its edges, and others.
-fn values(case: &Case) -> Vec<u8> {
-    const INTS: [u64; 12] =
-        [0, 1, 2, 0xff, 0x7fff, 0x8000, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 1 << 63, u64::MAX];
-    const HALVES: [u16; 14] =
-        [0, 0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7e00, 0xffff, 1, 0x03ff, 0x0400, 0x7bff, 0x3f80, 0x7f80];
-    const SINGLES: [u32; 16] = [
-        0,
-        0x8000_0000,
-        0x3f80_0000,
-        0xbf80_0000,
-        0x7f80_0000,
-        0xff80_0000,
-        0x7fc0_0000,
-        0xffff_ffff,
-        1,
-        0x007f_ffff,
-        0x0080_0000,
-        0x7f7f_ffff,
-        0x4f00_0000,
-        0x4b00_0001,
-        0x3f00_0000,
-        0x3fc0_0000,
-    ];
-    const DOUBLES: [u64; 10] = [
-        0,
-        1 << 63,
-        0x3ff0 << 48,
-        0x7ff0 << 48,
-        0xfff0 << 48,
-        0x7ff8 << 48,
-        1,
-        0x000f_ffff_ffff_ffff,
-        0x7fef_ffff_ffff_ffff,
-        0x43e0 << 48,
-    ];
-    let mut r = Random(case.text.len() as u64 ^ 0x5eed);
-    let mut out = Vec::new();
-    for _ in 0..THREADS {
-        for reg in &case.inputs {
-            let mut half = || match r.index(4) {
-                0 => r.bits() as u16,
-                // Numbers near one.
-                1 => (r.bits() as u16 & 0x83ff) | (0x3800 + ((r.bits() as u16 & 3) << 10)),
-                _ => HALVES[r.index(HALVES.len())],
-            };
-            let pair = half() as u64 | (half() as u64) << 16;
-            let value = match (reg.bits(), r.index(8)) {
-                (_, 0) => r.bits(),
-                (_, 1) => r.bits() >> (r.bits() & 63),
-                (_, 2) => INTS[r.index(INTS.len())],
-                (16 | 32, 3) => pair,
-                (16, _) => pair,
-                (64, 3 | 4) => DOUBLES[r.index(DOUBLES.len())],
-                (64, _) => (r.bits() & !(0x7ff << 52)) | (0x3f0 + (r.bits() & 31)) << 52,
-                (_, 4 | 5) => SINGLES[r.index(SINGLES.len())] as u64,
-                (_, _) => (r.bits() & 0x807f_ffff) | (0x70 + (r.bits() & 31)) << 23,
-            };
-            let value = match reg.domain {
-                Domain::All => value,
-                Domain::Below(n) => value % n,
-                Domain::NotZero if value << (64 - reg.bits()) == 0 => 3,
-                Domain::NotZero => value,
-            };
-            out.extend(value.to_le_bytes());
-        }
-    }
-    out
-}
-
 fn launch(n: usize, case: &Case) -> Launch {
     let bytes = 8 * THREADS as usize * (case.outputs.len() + case.carry as usize);
     Launch {
@@ -473,10 +435,13 @@ fn launch(n: usize, case: &Case) -> Launch {
         block: [THREADS, 1, 1],
         cluster: None,
         shared: 0,
-        args: vec![
+        args: [
             Arg::Buffer { data: values(case), out: None },
             Arg::Buffer { data: vec![0; bytes], out: Some("out".into()) },
-        ],
+        ]
+        .into_iter()
+        .chain(case.parameters().map(|(_, r, v)| Arg::Value(v.to_le_bytes()[..r.bits().max(32) as usize / 8].to_vec())))
+        .collect(),
         ..Launch::default()
     }
 }
@@ -569,7 +534,8 @@ fn difference(case: &Case, want: &[Vec<u8>], got: &[Vec<u8>]) -> Option<String> 
             .join(" ")
     };
     let given = show(&values(case), case.inputs.len());
-    Some(format!("thread {at} has {} instead of {} of {given}", show(g, words), show(w, words)))
+    let from: Vec<&str> = case.inputs.iter().map(|r| r.from.name()).collect();
+    Some(format!("thread {at} has {} instead of {} of {given} ({})", show(g, words), show(w, words), from.join(" ")))
 }
 
 /// True for two NaNs: PTX leaves their bits open.

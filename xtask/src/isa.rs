@@ -26,6 +26,8 @@ struct Options {
     levels: Vec<u8>,
     /// One kernel of the corpus in so many.
     every: usize,
+    /// Opcodes of PTX: only their examples, and no corpus.
+    only: Vec<String>,
     /// A folder with `sm_XX.words`: words of 16 bytes, instead of compiling the corpus.
     from: Option<PathBuf>,
     /// A folder to write such words to.
@@ -79,6 +81,7 @@ pub fn run(args: &[String], mine: bool) -> Result<(), String> {
         sample: 0,
         levels: vec![0, 1, 3],
         every: 1,
+        only: Vec::new(),
         from: None,
         save: None,
         mine,
@@ -95,6 +98,7 @@ pub fn run(args: &[String], mine: bool) -> Result<(), String> {
             "--sample" => options.sample = number(value()?)?,
             "--from" => options.from = Some(PathBuf::from(value()?)),
             "--save" => options.save = Some(PathBuf::from(value()?)),
+            "--only" => options.only = value()?.split(',').map(String::from).collect(),
             "--draft" => options.drafts = number(value()?)?,
             "--every" => options.every = number(value()?)?.max(1),
             "--quick" => (options.levels, options.every, options.words) = (vec![3], 20, 2000),
@@ -123,7 +127,12 @@ fn one(target: &str, options: &Options, oracle: &Path) -> Result<usize, String> 
             let bytes = std::fs::read(folder.join(format!("sm_{target}.words"))).map_err(|e| e.to_string())?;
             bytes.chunks_exact(16).map(|c| c.try_into().map(u128::from_le_bytes).unwrap_or(0)).collect()
         }
-        None => isa::words(oracle, target, &options.levels, options.every, &statements()),
+        None if options.only.is_empty() => isa::words(oracle, target, &options.levels, options.every, &statements()),
+        None => {
+            let opcode = |s: &String| s.split(['.', ' ']).next().is_some_and(|o| options.only.iter().any(|w| w == o));
+            let some: Vec<String> = statements().into_iter().filter(opcode).collect();
+            isa::statements(oracle, target, &options.levels, options.every, &some).into_iter().collect()
+        }
     };
     words.sort_unstable();
     words.dedup();

@@ -34,11 +34,11 @@ usage: cargo xtask <command>
   conformance --nvdisasm [--arch sm_XX,..] [--sample N] [--seed N] [--from FOLDER]
                               our nvdisasm beside the vendor's, whole files in six ways: N files of every chip; the same
                               files through our assembler (the same bytes again) and hazard checker (silent)
-  mine-isa [--arch sm_XX,..] [--draft N]
+  mine-isa [--arch sm_XX,..] [--draft N] [--only OPCODE,..]
                               the same, with everything that the description lacks or says otherwise; --draft reads off the
-                              N most frequent forms that are missing, bit by bit
+                              N most frequent forms that are missing, bit by bit; --only takes examples of these PTX opcodes alone
   conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
-  conformance --instructions [OPCODE,..]
+  conformance --instructions [OPCODE,..] [--given threads|constants|parameters|mixed]
                               every instruction that computes of registers by three witnesses
   conformance --linking [FROM..TO] random programs whose functions two compilers made, linked in every pairing
   conformance --links [N]     N (300) made-up links, as many of files of every kind, one of 2,000 objects, and the programs of tests/link
@@ -67,9 +67,7 @@ fn main() -> ExitCode {
         Some("conformance") if args.get(1).is_some_and(|a| a == "--sass") => isa::run(&args[2..], false),
         Some("conformance") if args.get(1).is_some_and(|a| a == "--nvdisasm") => listings::run(&args[2..]),
         Some("mine-isa") => isa::run(&args[1..], true),
-        Some("conformance") if args.get(1).is_some_and(|a| a == "--instructions") => {
-            instructions::run(args.get(2).map_or("", |o| o.as_str()))
-        }
+        Some("conformance") if args.get(1).is_some_and(|a| a == "--instructions") => instructions::run(&args[2..]),
         Some("conformance") if args.get(1).is_some_and(|a| a == "--chips") => chips::run(&args[2..]),
         Some("conformance") => conformance::run(&args[1..]),
         Some("gpu") => gpu::run(&args[1..]),

@@ -155,22 +155,36 @@ pub fn mutate(words: &[u128], count: usize, random: &mut Random) -> Vec<u128> {
 }
 
 /// The distinct words of the corpus (`tests/isa` and `tests/kernels`) compiled for `target` at these levels; of one kernel in
-/// `every` (1 for all). `statements` are more lines of PTX, each for a kernel of its own.
+/// `every` (1 for all). `more` are more lines of PTX, each for a kernel of its own.
 ///
 /// # Panics
 /// If the corpus cannot be read or ptxas cannot be run.
-pub fn words(oracle: &Path, target: &str, levels: &[u8], every: usize, statements: &[String]) -> Vec<u128> {
-    let mut found = BTreeSet::new();
-    let dir = Scratch::new("statements");
-    let entries: Vec<String> =
-        statements.iter().flat_map(|s| [entry(&snippet(s), false), entry(&snippet(s), true)]).step_by(every).collect();
-    for chunk in entries.chunks(100) {
-        batch(oracle, target, levels, chunk, &dir, &mut |_, cubin| found.extend(code(cubin)));
-    }
+pub fn words(oracle: &Path, target: &str, levels: &[u8], every: usize, more: &[String]) -> Vec<u128> {
+    let mut found = statements(oracle, target, levels, every, more);
     let mut each = |_: &str, cubin: &[u8]| found.extend(code(cubin));
     snippets(oracle, target, levels, every, &mut each);
     kernels(oracle, target, levels, every, &mut each);
     found.into_iter().collect()
+}
+
+/// The distinct words of lines of PTX, each in kernels of its own: with values from memory, from parameters, and, at the last
+/// level, with constants in place of all and of every second register, as they become immediates. One kernel in `every`.
+///
+/// # Panics
+/// If ptxas cannot be run.
+pub fn statements(oracle: &Path, target: &str, levels: &[u8], every: usize, lines: &[String]) -> BTreeSet<u128> {
+    let mut found = BTreeSet::new();
+    let dir = Scratch::new("statements");
+    let constants = [None, Some(0), Some(1)].map(Inputs::Constants);
+    let best = levels.last().copied().unwrap_or(3);
+    for (inputs, levels) in [(&[Inputs::Memory, Inputs::Parameters][..], levels), (&constants, &[best])] {
+        let kinds = |s: &String| inputs.iter().map(|&i| entry(&snippet(s), i)).collect::<Vec<_>>();
+        let entries: Vec<String> = lines.iter().flat_map(kinds).step_by(every).collect();
+        for chunk in entries.chunks(100) {
+            batch(oracle, target, levels, chunk, &dir, &mut |_, cubin| found.extend(code(cubin)));
+        }
+    }
+    found
 }
 
 /// Takes the name of what was compiled and its cubin.
@@ -275,7 +289,11 @@ fn corpus_entries(every: usize) -> Vec<(String, Vec<String>)> {
     let of = |path: std::path::PathBuf| {
         let text = std::fs::read_to_string(&path).expect("readable");
         let lines = text.lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#'));
-        let entries = lines.flat_map(expand).flat_map(|s| [entry(&s, false), entry(&s, true)]).step_by(every).collect();
+        let entries = lines
+            .flat_map(expand)
+            .flat_map(|s| [entry(&s, Inputs::Memory), entry(&s, Inputs::Parameters)])
+            .step_by(every)
+            .collect();
         (path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), entries)
     };
     crate::files("tests/isa", "txt").into_iter().map(of).collect()
@@ -399,10 +417,23 @@ const REGISTERS: [(char, &str, usize); 8] = [
     ('q', "b128", 16),
 ];
 
-/// A kernel around a snippet: its registers are loaded before and stored after; without its name. `uniform` values come from
-/// the parameters, others from memory.
-fn entry(snippet: &str, uniform: bool) -> String {
+/// Where the values of a snippet's registers come from.
+#[derive(Clone, Copy, PartialEq)]
+enum Inputs {
+    Memory,
+    Parameters,
+    /// The program: all, or those whose number leaves this rest by two, while the others come from memory.
+    Constants(Option<u32>),
+}
+
+/// A kernel around a snippet: its registers are loaded before and stored after; without its name.
+fn entry(snippet: &str, inputs: Inputs) -> String {
     use std::fmt::Write as _;
+    // Numbers of which no part is zero, alike for floats and integers and different for each register.
+    let constant = |n: u32, bytes: usize| {
+        let word = 0x3f81_4040_3f82_4020u64.wrapping_add(n as u64 * 0x0010_0300_0011_0301);
+        format!("{:#x}", if bytes < 8 { word & ((1 << (8 * bytes)) - 1) } else { word })
+    };
     let mut named = BTreeSet::new();
     for part in snippet.split('%').skip(1) {
         let mut chars = part.chars();
@@ -430,9 +461,18 @@ fn entry(snippet: &str, uniform: bool) -> String {
     let mut offset = 0usize;
     for (kind, n, of, bytes) in named {
         offset = offset.next_multiple_of(bytes);
-        let from = if uniform && of != "b128" { format!("[pars+{offset}]") } else { format!("[%bs+{offset}]") };
-        let space = if uniform && of != "b128" { "param" } else { "global" };
+        let uniform = inputs == Inputs::Parameters && of != "b128";
+        let (from, space) = match uniform {
+            true => (format!("[pars+{offset}]"), "param"),
+            false => (format!("[%bs+{offset}]"), "global"),
+        };
+        let held = matches!(inputs, Inputs::Constants(rest) if rest.is_none_or(|r| r == n % 2));
         let _ = match kind {
+            'p' if held => writeln!(out, "setp.ne.s32 %p{n}, 1, {};", n / 2 % 2),
+            // There is no move of one byte or sixteen.
+            'r' | 'd' | 'h' | 'f' | 'g' if held => {
+                writeln!(out, "mov.b{} %{kind}{n}, {};", 8 * bytes, constant(n, bytes))
+            }
             'p' => writeln!(out, "ld.{space}.b32 %pt, {from}; setp.ne.s32 %p{n}, %pt, 0;"),
             _ => writeln!(out, "ld.{space}.{of} %{kind}{n}, {from};"),
         };

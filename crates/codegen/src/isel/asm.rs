@@ -583,8 +583,9 @@ impl Sel<'_> {
 
     pub(super) fn hmnmx2(&mut self, h: HalfOp, max: bool, a: Operand, b: Operand) -> Operand {
         let xorsign = h.sub >> 1 & 1;
-        let (a, b) = if xorsign != 0 { (magnitude(a), magnitude(b)) } else { (a, b) };
         let (a, b) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)));
+        // The sign of a constant counts: its magnitude is taken in the instruction.
+        let (a, b) = if xorsign != 0 { (magnitude(a), magnitude(b)) } else { (a, b) };
         let p = if max { TRUE.inverted() } else { TRUE };
         let inst = h.set(Inst::new(HMNMX2.rr).with(S::Ra, a).with(S::Rb, b), M::Ftz, false);
         self.finish(inst.with_mod(M::Nan, h.sub & 1).with_mod(M::Xorsign, xorsign).with(S::Pp, p))

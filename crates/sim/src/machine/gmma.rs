@@ -77,7 +77,7 @@ pub fn parse(name: &str, sm: u16) -> Option<Matrix> {
         _ => 8,
     };
     let block = tensor::block(sm, bits == 32) * if bits == 8 { 2 } else { 1 };
-    Some(Matrix { dims: (16, n, k), a, b, half, sat, block, mode: Round::Rn, sparse })
+    Some(Matrix { dims: (16, n, k), a, b, half, sat, block, mode: Round::Rn, sparse, negated: false, negated_c: false })
 }
 
 /// Where a matrix lies in shared memory.

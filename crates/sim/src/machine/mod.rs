@@ -3,6 +3,7 @@
 mod alu;
 mod byname;
 mod chip;
+mod conversions;
 mod decode;
 mod gmma;
 mod grid;

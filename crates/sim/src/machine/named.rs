@@ -1,5 +1,5 @@
-//! Lane-wise instructions by what their text says, where the forms of a chip have fields of their own: packed halves,
-//! packed conversions, and others that few programs have. Every word of a name and every suffix of an operand must be known.
+//! Lane-wise instructions by what their text says, where the forms of a chip have fields of their own: packed halves, and
+//! others that few programs have. Every word of a name and every suffix of an operand must be known.
 
 use super::alu::{AluOp, Fetch};
 use super::byname::{known, take};
@@ -7,7 +7,7 @@ use super::decode::{Result, gap};
 use super::program::{AluFn, In, Out};
 use super::seen::Seen;
 use crate::num::fp::{self, Half, sat32};
-use crate::num::soft::{self, BF16, E4M3, E5M2, F16, F32, Format, Round, TF32};
+use crate::num::soft::{self, F16, F32, Round};
 use sass::form::SlotName as S;
 
 /// What one half of an operand is.
@@ -57,7 +57,7 @@ impl Packed {
     }
 }
 
-fn some(f: impl Fn(&In<'_>, &mut Out, usize) + Send + Sync + 'static) -> AluFn {
+pub(super) fn some(f: impl Fn(&In<'_>, &mut Out, usize) + Send + Sync + 'static) -> AluFn {
     Box::new(move |i, o| {
         let mut m = i.mask;
         while m != 0 {
@@ -70,17 +70,23 @@ fn some(f: impl Fn(&In<'_>, &mut Out, usize) + Send + Sync + 'static) -> AluFn {
 /// One half of a result: sources, lane, which half.
 type HalfFn = Box<dyn Fn(&In<'_>, usize, u32) -> u16 + Send + Sync>;
 
-fn plain(fetch: &[S], f: AluFn) -> AluOp {
+pub(super) fn plain(fetch: &[S], f: AluFn) -> AluOp {
     AluOp { fetch: fetch.iter().map(|&s| Fetch::One(s)).collect(), pin: vec![], nd: 1, pout: vec![], f }
+}
+
+/// The slot of the source in bits 63:32, however the form calls it.
+pub(super) fn second(inst: &Seen<'_>) -> S {
+    let names = [S::Rb, S::ImmAt32, S::ImmAt38, S::UR, S::ConstAt40];
+    names.into_iter().find(|&n| inst.slot(n).is_some()).unwrap_or(S::Rb)
 }
 
 /// The operation of an instruction with these words behind its mnemonic.
 pub fn op(inst: &Seen<'_>, words: &mut Vec<String>) -> Result<AluOp> {
     let op = match inst.form().mnemonic {
         "HADD2" | "HMUL2" | "HFMA2" | "HMNMX2" => halves(inst, words)?,
-        "F2FP" => pack(inst, words)?,
-        "I2IP" => integers(inst, words)?,
-        "F2IP" => rounded(inst, words)?,
+        "VHMNMX" => least_of_three(inst, words)?,
+        "UIMAD" => wide_product(inst, words)?,
+        "F2FP" | "I2IP" | "F2IP" | "FRND" | "F2I" | "F2F" | "MUFU" => super::conversions::op(inst, words)?,
         "MOV" => quads(inst)?,
         "FSWZADD" => swizzled(inst, words)?,
         "CLMAD" => carryless(words)?,
@@ -176,119 +182,48 @@ fn halves(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
     })
 }
 
-fn format(word: &str) -> Option<&'static Format> {
-    Some(match word {
-        "F16" => &F16,
-        "BF16" => &BF16,
-        "F32" => &F32,
-        "TF32" => &TF32,
-        "E4M3" => &E4M3,
-        "E5M2" => &E5M2,
-        _ => return None,
-    })
-}
-
-/// Conversions of one or two numbers: `F2FP.RELU.BF16.F32.PACK_AB.RZ`.
-fn pack(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
-    let (finite, relu, zero) = (take(w, "SATFINITE"), take(w, "RELU"), take(w, "RZ"));
-    let kinds = ["PACK_AB_MERGE_C", "UNPACK_B_MERGE_C", "PACK_AB", "PACK_B", "UNPACK_B", "MERGE_C"];
-    let Some(kind) = kinds.into_iter().find(|k| take(w, k)) else { return gap("this kind") };
-    let mut types = Vec::new();
-    for word in w.drain(..) {
-        match format(&word) {
-            Some(f) => types.push(f),
-            None => return gap(word),
-        }
-    }
-    // On the first chips that have it, halves of singles are not named.
-    let (to, from) = match types[..] {
-        [] => (&F16, &F32),
-        [to] => (to, &F32),
-        [to, from] => (to, from),
-        _ => return gap("these types"),
-    };
-    let mode = if zero { Round::Rz } else { Round::Rn };
-    let small = to.width() < 15;
-    let convert = move |x: u64| -> u32 {
-        let mut r = soft::convert(from, to, x, mode);
-        let sign = to.sign_bit();
-        if (finite || small) && !from.is_nan(x) && r & !sign > to.max_finite() {
-            r = (r & sign) | to.max_finite();
-        }
-        if relu && !to.is_nan(r) && r & sign != 0 {
-            r = 0;
-        }
-        (r & (2 * sign - 1)) as u32
-    };
-    let zero_c = || inst.get(S::Rc).and_then(|o| o.as_reg()).is_some_and(|r| r.is_const());
-    let high = |slot: S| -> Result<u32> {
-        match inst.suffix(slot).trim_start_matches('.') {
-            "" | "H0" => Ok(0),
-            "H1" => Ok(16),
-            other => gap(format!("an operand .{other}")),
-        }
-    };
-    Ok(match kind {
-        "PACK_AB" if !small && from == &F32 => plain(
-            &[S::Ra, S::Rb],
-            some(move |i, o, l| o.r[0][l] = convert(i.s[0][l] as u64) << 16 | convert(i.s[1][l] as u64)),
-        ),
-        "PACK_B" if to == &TF32 => plain(&[S::Rb], some(move |i, o, l| o.r[0][l] = convert(i.s[0][l] as u64) << 13)),
-        "MERGE_C" if !small && from == &F32 && zero_c() => {
-            high(S::Rc)?;
-            plain(&[S::Rb], some(move |i, o, l| o.r[0][l] = convert(i.s[0][l] as u64)))
-        }
-        "UNPACK_B" if from.width() < 15 => {
-            let up = high(S::Rb)?;
-            let two = move |x: u32| convert((x & 0xff) as u64) | convert((x >> 8 & 0xff) as u64) << 16;
-            plain(&[S::Rb], some(move |i, o, l| o.r[0][l] = two(i.s[0][l] >> up)))
-        }
-        "PACK_AB_MERGE_C" if small && from == &F32 => {
-            let up = high(S::Rc)?;
-            let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
-                let ab = convert(i.s[0][l] as u64) << 8 | convert(i.s[1][l] as u64);
-                o.r[0][l] = i.s[2][l] >> up << 16 | ab;
-            });
-            plain(&[S::Ra, S::Rb, S::Rc], f)
-        }
-        "UNPACK_B_MERGE_C" if small => {
-            let up = high(S::Rc)?;
-            let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
-                let (low, high) = (i.s[0][l] as u64 & 0xffff, (i.s[0][l] >> 16) as u64);
-                o.r[0][l] = i.s[1][l] >> up << 16 | convert(high) << 8 | convert(low);
-            });
-            plain(&[S::Rb, S::Rc], f)
-        }
-        _ => return gap(kind),
-    })
-}
-
-/// `F2IP.U8.F32.NTZ`: a float to a small integer, saturated; no code has been seen that packs two.
-fn rounded(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
-    for slot in [S::Ra, S::Rc] {
-        if !inst.get(slot).and_then(|o| o.as_reg()).is_some_and(|r| r.is_const()) {
-            return gap("two numbers");
-        }
-    }
-    let Some((_, bits, signed)) = [("U8", 8, false), ("S8", 8, true)].into_iter().find(|t| take(w, t.0)) else {
-        return gap("this type");
-    };
-    let flag = inst.with_flags(S::Rb);
-    let (neg, abs) = (flag.is_some_and(|o| o.neg), flag.is_some_and(|o| o.abs));
-    let modes = [("TRUNC", Round::Rz), ("FLOOR", Round::Rm), ("CEIL", Round::Rp)];
-    let mode = modes.into_iter().find(|m| take(w, m.0)).map_or(Round::Rn, |m| m.1);
-    let ftz = take(w, "FTZ");
-    if !take(w, "F32") || !take(w, "NTZ") {
-        return gap("another source");
-    }
+/// `VHMNMX R0, R1, R2, R3, PT`: the smallest of three halves, twice; with a false predicate the largest.
+fn least_of_three(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
+    let second = second(inst);
+    // The halves of an immediate are in its order.
+    let b =
+        if second == S::Rb { Packed::of(inst, S::Rb)? } else { Packed { part: Part::Both, neg: false, abs: false } };
+    let (a, c) = (Packed::of(inst, S::Ra)?, Packed::of(inst, S::Rc)?);
+    let bf16 = take(w, "BF16_V2");
+    let h = Half { bf16, ftz: take(w, "FTZ"), ..Half::default() };
+    let nan = take(w, "NAN");
     let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
-        let x = if abs { i.s[0][l] & 0x7fff_ffff } else { i.s[0][l] };
-        let x = if neg { x ^ 0x8000_0000 } else { x };
-        let x = if ftz { fp::ftz32(x) } else { x } as u64;
-        // The upper half is that of the first source, which is zero.
-        o.r[0][l] = if F32.is_nan(x) { 0 } else { fp::float_to_int(&F32, x, mode, bits, signed) as u32 & 0xff };
+        let max = i.p[0] >> l & 1 == 0;
+        let one = |k| {
+            let (x, y, z) = (a.half(i.s[0][l], k), b.half(i.s[1][l], k), c.half(i.s[2][l], k));
+            h.min_max(max, nan, h.min_max(max, nan, x, y), z) as u32
+        };
+        o.r[0][l] = one(0) | one(1) << 16;
     });
-    Ok(plain(&[S::Rb], f))
+    Ok(AluOp { pin: vec![S::Pp], ..plain(&[S::Ra, second, S::Rc], f) })
+}
+
+/// `UIMAD.WIDE.U32.X UR4, UP1, UR8, 0x3, UR12, UP2`: a product of 64 bits, a sum and a carry in and out.
+fn wide_product(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
+    if !take(w, "WIDE") || !take(w, "X") {
+        return gap("");
+    }
+    let signed = !take(w, "U32");
+    let flag = inst.with_flags(S::Rc);
+    if flag.is_some_and(|o| o.neg || o.abs) {
+        return gap("this sign");
+    }
+    let inverted = flag.is_some_and(|o| o.inv);
+    let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
+        let (a, b) = (i.s[0][l], i.s[1][l]);
+        let p = if signed { (a as i32 as i64 * b as i32 as i64) as u64 } else { a as u64 * b as u64 };
+        let c = i.s[2][l] as u64 | (i.s[3][l] as u64) << 32;
+        let sum = p as u128 + (if inverted { !c } else { c }) as u128 + (i.p[0] >> l & 1) as u128;
+        (o.r[0][l], o.r[1][l]) = (sum as u32, (sum >> 32) as u32);
+        o.p[0] = (o.p[0] & !(1 << l)) | ((sum >> 64 & 1) as u32) << l;
+    });
+    let fetch = vec![Fetch::One(S::Ra), Fetch::One(S::Rb), Fetch::Two(S::Rc)];
+    Ok(AluOp { fetch, pin: vec![S::Pp], nd: 2, pout: vec![S::Pu], f })
 }
 
 /// `MOV R0, R1, 0x5`: in those lanes of each quad that the mask names.
@@ -391,29 +326,4 @@ fn signs(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
     });
     let fetch = [S::Ra, S::Rb, S::Rc].map(Fetch::One).to_vec();
     Ok(AluOp { fetch, pin: vec![], nd: 0, pout: vec![S::Pu, S::Pv], f })
-}
-
-/// `I2IP.U4.S32.SAT`: two saturated integers below what the third operand holds.
-fn integers(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
-    if !take(w, "SAT") || !take(w, "S32") {
-        return gap("without saturation");
-    }
-    let types = [("U2", 2, false), ("S2", 2, true), ("U4", 4, false), ("S4", 4, true), ("U8", 8, false)];
-    let more = [("S8", 8, true), ("U16", 16, false), ("S16", 16, true)];
-    let Some((_, bits, signed)) = types.into_iter().chain(more).find(|t| take(w, t.0)) else { return gap("this type") };
-    // `R5.24` says how many bits of it are kept.
-    let kept = match inst.suffix(S::Rc).trim_start_matches('.') {
-        "" => 32 - 2 * bits,
-        n => n.parse().unwrap_or(0),
-    };
-    if kept != 32 - 2 * bits {
-        return gap("this part of C");
-    }
-    let (min, max) = if signed { (-(1i64 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
-    let clamp = move |x: u32| (x as i32 as i64).clamp(min, max) as u32 & ((1u64 << bits) - 1) as u32;
-    let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
-        let c = ((i.s[2][l] as u64) << (2 * bits)) as u32;
-        o.r[0][l] = c | clamp(i.s[0][l]) << bits | clamp(i.s[1][l]);
-    });
-    Ok(plain(&[S::Ra, S::Rb, S::Rc], f))
 }

@@ -398,6 +398,10 @@ pub struct Matrix {
     pub mode: Round,
     /// A holds what is not zero of a sparse matrix; which is told by a register of metadata.
     pub sparse: bool,
+    /// The product is subtracted: one of A and B is negated.
+    pub negated: bool,
+    /// C is subtracted.
+    pub negated_c: bool,
 }
 
 /// What an instruction does.

@@ -75,6 +75,8 @@ pub fn parse(name: &str, sm: u16) -> Option<Matrix> {
         block: 1,
         mode: Round::Rn,
         sparse,
+        negated: false,
+        negated_c: false,
     };
     match (stem, rest.as_slice()) {
         ("HMMA", [sum @ ("F16" | "F32"), from @ ..]) => {
@@ -184,12 +186,17 @@ impl Matrix {
         let (_, n, k) = self.dims;
         let stored = if self.sparse { k / 2 } else { k };
         let eb = packed(self.b);
+        let sign = match self.b {
+            MatrixType::Float(_, bits) if self.negated => 1 << (bits - 1),
+            MatrixType::Double if self.negated => 1 << 63,
+            _ => 0,
+        };
         let mut mb = vec![0u64; n * k];
         for lane in 0..32 {
             let (g, t) = (lane / 4, lane % 4);
             for r in 0..n * k / 32 / eb {
                 let word = self.word(b, r, lane);
-                (0..eb).for_each(|j| mb[g * k + t * eb + 4 * eb * r + j] = part(word, self.b, j));
+                (0..eb).for_each(|j| mb[g * k + t * eb + 4 * eb * r + j] = part(word, self.b, j) ^ sign);
             }
         }
         self.multiply((&self.rows_of_a(a, stored), stored), &mb, c, meta)
@@ -214,12 +221,18 @@ impl Matrix {
             let (row, column) = if self.half { (r, j) } else { (r >> 1, r & 1) };
             (g + 8 * row) * n + 8 * tile + 2 * t + column
         };
+        let sign = match (self.negated_c, words, self.half) {
+            (false, ..) => 0,
+            (_, 2, _) => 1 << 63,
+            (_, _, true) => 1 << 15,
+            _ => 1 << 31,
+        };
         let mut mc = vec![0u64; m * n];
         for lane in 0..32 {
             for r in 0..m * n / 32 / halves {
                 for j in 0..halves {
                     let v = self.word(c, r, lane);
-                    mc[place(lane, r, j)] = if self.half { v >> (16 * j) & 0xffff } else { v };
+                    mc[place(lane, r, j)] = if self.half { v >> (16 * j) & 0xffff } else { v } ^ sign;
                 }
             }
         }

@@ -21,7 +21,16 @@ impl Decoder<'_> {
             let Some(op) = crate::machine::quadpair::parse(name, sides, self.image.sm) else { return gap(name) };
             return Ok(Exec::Mma884 { op: Box::new(op), r });
         }
-        let Some(op) = crate::machine::tensor::parse(name, self.image.sm) else { return gap(name) };
+        let Some(mut op) = crate::machine::tensor::parse(name, self.image.sm) else { return gap(name) };
+        let floats = matches!(op.b, MatrixType::Float(..) | MatrixType::Double);
+        for slot in [S::Ra, S::Rb, S::Rc].into_iter().filter(|_| floats) {
+            match inst.with_flags(slot) {
+                Some(o) if o.abs || o.inv => return gap("this sign"),
+                Some(o) if o.neg && slot == S::Rc => op.negated_c = true,
+                Some(o) => op.negated ^= o.neg,
+                None => {}
+            }
+        }
         let mut meta = None;
         if op.sparse {
             // Metadata and selector are the operands behind C.
