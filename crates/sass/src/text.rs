@@ -344,12 +344,27 @@ fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
     }
 }
 
-/// True if the text of the instruction says that its 16-bit floats have the exponent of 32 bits.
+/// True if the text of the instruction says that its 16-bit floats have the exponent of 32 bits: by the last format that it
+/// names, as that of a source stands behind that of the result.
 fn says_bf16(inst: &Inst) -> bool {
     let form = inst.form();
-    let mods = form.mods.iter().zip(&inst.mods).filter_map(|(m, &v)| m.values.get(v as usize).copied().flatten());
-    let texts = form.syntax.iter().filter_map(|p| if let Piece::Text(text) = p { Some(*text) } else { None });
-    mods.chain(texts).any(|text| text.contains(".BF16"))
+    let mut said = false;
+    for piece in form.syntax {
+        let text = match piece {
+            Piece::Text(text) => text,
+            Piece::Mod(m) | Piece::SlotMod(_, m) => {
+                let values = form.mods[*m as usize].values;
+                values.get(inst.mods[*m as usize] as usize).copied().flatten().unwrap_or_default()
+            }
+            _ => continue,
+        };
+        // `.F16` is no part of `.BF16`.
+        said = match (text.rfind(".BF16"), text.rfind(".F16")) {
+            (None, None) => said,
+            (bf16, f16) => bf16 > f16,
+        };
+    }
+    said
 }
 
 /// The name of a special register that sm_100 added.
