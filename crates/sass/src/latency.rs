@@ -163,6 +163,10 @@ pub fn raw_word(first: &Inst, def: u8, i: u32, second: &Inst, used: Option<u8>, 
                 let chip = chip::of(sm);
                 let producer = producer(first, i, chip);
                 let cycles = chip.gpr[consumer(second, slot, j, chip) as usize][producer as usize];
+                // ptxas leaves 4 between two that compare and between two that compute, and 5 between one and the other
+                // (13.5, sm_80 to sm_100), as to and from the ALU.
+                let apart = class == Class::Half && reader == Class::Half && compares(first) != compares(second);
+                let cycles = if apart { chip.gpr[Consumer::Half as usize][Producer::Alu as usize] } else { cycles };
                 let low = reader == Class::R2Ur && producer == Producer::WideLow;
                 let cycles = if low { cycles - chip.r2ur_wide_low } else { cycles };
                 let high = reader == Class::Clmad && j == 1 && second.form().slots[slot as usize].name == SlotName::Rc;
@@ -234,6 +238,11 @@ pub fn ready(inst: &Inst, def: u8, word: u32, sm: u16) -> Option<(u8, u8)> {
     }
 }
 
+/// True for packed 16-bit comparisons and minima, which run beside the other packed instructions.
+fn compares(inst: &Inst) -> bool {
+    matches!(inst.form().mnemonic, "HMNMX2" | "HSETP2" | "HSET2")
+}
+
 /// From a predicate to a guard, or to a reader that is not coupled to the ALU.
 fn guard_predicate(class: Class, chip: &Chip) -> u8 {
     match class {
@@ -300,7 +309,8 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             Hmma | Imma => mma_waw(first, later, chip),
             Cs2r if coupled && later != Cs2r => 3,
             _ if !coupled => chip.waw_decoupled,
-            Half if later != Half => chip.waw_half,
+            // A guarded HFMA2.MMA follows HMUL2 after one cycle (ptxas 13.5, sm_90).
+            Half if !matches!(later, Half | HalfMma) => chip.waw_half,
             Alu | Fma | FmaInt if later == Cs2r => 2,
             _ => 1,
         },

@@ -502,7 +502,7 @@ impl Sel<'_> {
         let xorsign = sub >> 1 & 1;
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let p = if max { TRUE.inverted() } else { TRUE };
-        let (a, b) = if xorsign != 0 { (self.gpr(magnitude(a)), self.gpr(magnitude(b))) } else { (a, b) };
+        let (a, b) = if xorsign != 0 { (magnitude(self.gpr(a)), magnitude(self.gpr(b))) } else { (a, b) };
         let inst = self
             .shape2(FMNMX, Fold::Float, a, b)
             .with_mod(M::Xorsign, xorsign)

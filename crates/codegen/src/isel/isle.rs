@@ -177,6 +177,10 @@ impl generated::Context for Sel<'_> {
     fn fsrc_of(&mut self, a: Attr, v: Value) -> Opn {
         Sel::fsrc(self, v, a.fmt, a.ftz)
     }
+    fn msrc_of(&mut self, a: Attr, v: Value) -> Opn {
+        // `.xorsign.abs` looks at the sign, which a folded negation or magnitude would hide.
+        if a.sub & 2 != 0 { Sel::lo(self, v) } else { Sel::fsrc(self, v, a.fmt, a.ftz) }
+    }
     fn dsrc(&mut self, v: Value) -> Opn {
         Sel::dsrc(self, v)
     }

@@ -740,13 +740,12 @@ impl Assign<'_> {
                 .map(|p| 2 * p)
                 .chain([32])
                 .find(|&r| !taken[r] && !taken[r + 1] && usable[r] && usable[r + 1]);
-            let r = pair.unwrap_or(4);
             if pair.is_none() {
                 self.fail("no register pair is left for the target of an indirect call");
             }
             for (k, (to, v)) in call.target.values_mut().into_iter().zip(target).enumerate() {
-                pairs.push((Reg::r((r + k) as u8), Reg::r(self.loc[v.index()])));
-                *to = Vreg((r + k) as u32);
+                pairs.extend(pair.map(|r| (Reg::r((r + k) as u8), Reg::r(self.loc[v.index()]))));
+                *to = Vreg((pair.unwrap_or(4) + k) as u32);
             }
         }
         // Values that live across move to registers that the callee keeps.
