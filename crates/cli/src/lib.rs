@@ -17,8 +17,6 @@ mod report;
 mod run;
 pub mod tools;
 
-use std::process::ExitCode;
-
 /// Which tool a program is, or a subcommand of `sassafras` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
@@ -61,31 +59,62 @@ Commands:
 sassafras --version prints the version. Each of the first three prints its own options with --help.
 ";
 
-/// Runs a tool with these arguments (without the program's name).
-pub fn main(tool: Tool, args: Vec<String>) -> ExitCode {
-    let code = match tool {
-        Tool::Sassafras => return sassafras(args),
+/// The program of a tool, as a file of its own.
+///
+/// On Linux it starts without what Rust does before `main`: reading the table of the process's memory to find the end of the
+/// stack, and a handler for its overflow, take an eighth of a millisecond, as long as parsing a small kernel.
+#[macro_export]
+macro_rules! program {
+    ($tool:expr) => {
+        #[cfg(all(target_os = "linux", target_env = "gnu", not(test)))]
+        #[unsafe(no_mangle)]
+        extern "C" fn main(_count: i32, _words: *const *const u8) -> i32 {
+            $crate::start($tool)
+        }
+
+        #[cfg(not(all(target_os = "linux", target_env = "gnu", not(test))))]
+        fn main() -> std::process::ExitCode {
+            $crate::main($tool, std::env::args().skip(1).collect()).into()
+        }
+    };
+}
+
+/// Runs a tool with the arguments of the process, and ends it.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub fn start(tool: Tool) -> ! {
+    // What reads our output may end before: that is an error of writing, no signal.
+    // SAFETY: no other thread runs yet.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    /// As Rust's own start says it.
+    const PANIC: i32 = 101;
+    let code = std::panic::catch_unwind(|| main(tool, std::env::args().skip(1).collect()));
+    std::process::exit(code.map_or(PANIC, i32::from))
+}
+
+/// Runs a tool with these arguments (without the program's name); gives the exit code.
+pub fn main(tool: Tool, args: Vec<String>) -> u8 {
+    match tool {
+        Tool::Sassafras => sassafras(args),
         Tool::Ptxas => ptxas::main(&args),
         Tool::Nvdisasm => nvdisasm::main(&args),
         Tool::Nvlink => nvlink::main(&args),
         Tool::Cuobjdump => cuobjdump::main(&args),
         Tool::Fatbinary => fatbinary::main(&args),
-    };
-    ExitCode::from(code)
+    }
 }
 
-fn sassafras(mut args: Vec<String>) -> ExitCode {
+fn sassafras(mut args: Vec<String>) -> u8 {
     if args.is_empty() {
         report::out(USAGE);
-        return ExitCode::from(1);
+        return 1;
     }
     let command = args.remove(0);
-    let code = match command.as_str() {
-        "ptxas" => return main(Tool::Ptxas, args),
-        "nvdisasm" => return main(Tool::Nvdisasm, args),
-        "nvlink" => return main(Tool::Nvlink, args),
-        "cuobjdump" => return main(Tool::Cuobjdump, args),
-        "fatbinary" => return main(Tool::Fatbinary, args),
+    match command.as_str() {
+        "ptxas" => main(Tool::Ptxas, args),
+        "nvdisasm" => main(Tool::Nvdisasm, args),
+        "nvlink" => main(Tool::Nvlink, args),
+        "cuobjdump" => main(Tool::Cuobjdump, args),
+        "fatbinary" => main(Tool::Fatbinary, args),
         "run" => run::main(&args),
         "check" => tools::check(&args),
         "lint" => tools::lint(&args),
@@ -101,6 +130,5 @@ fn sassafras(mut args: Vec<String>) -> ExitCode {
             0
         }
         other => report::fail(&format!("unknown command '{other}'; sassafras --help lists them")),
-    };
-    ExitCode::from(code)
+    }
 }

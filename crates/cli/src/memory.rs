@@ -1,4 +1,9 @@
-//! Memory in large pages, where it is much.
+//! Memory: small blocks from lists of our own, and large pages, where it is much.
+//!
+//! A compiler asks for many small blocks and gives them back soon. Blocks of up to 16 KiB come from lists of blocks of one
+//! size, a set of lists a thread: taking one is reading a pointer, giving one back is writing one, and what was given back last,
+//! which the processor still holds, is taken first. With the system's allocator it was a fifth of all instructions of
+//! compiling a small kernel. Nothing goes back to the system before the process ends.
 //!
 //! A module of 25 MB of PTX takes 60 MB beside its text. In pages of 4 KiB the first touch of each, 21,000 traps into the
 //! system, is a quarter of the time of reading it; Linux gives pages of 2 MiB to those who ask (`madvise`, where
@@ -8,10 +13,10 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 
 #[global_allocator]
-static LARGE: Large = Large;
+static HEAP: Heap = Heap;
 
-/// The system's allocator, which is told of blocks from [`ENOUGH`] bytes on.
-struct Large;
+/// Lists of small blocks; the system's allocator for the others, which is told of those from [`ENOUGH`] bytes on.
+struct Heap;
 
 /// Bytes of four large pages: what is lost at the ends of a block is little beside it.
 const ENOUGH: usize = 8 << 20;
@@ -19,26 +24,260 @@ const ENOUGH: usize = 8 << 20;
 /// Bytes of a block at which we look how far the heap has grown: few blocks are so large.
 const SEEN: usize = 8 << 10;
 
-// SAFETY: every block comes from `System` and goes back to it; `advise` does not change what is in one.
-unsafe impl GlobalAlloc for Large {
+// SAFETY: every block comes from `System` or `small`, and goes back to where blocks of its layout come from; `advise` does not
+// change what is in one.
+unsafe impl GlobalAlloc for Heap {
+    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps what `System` wants.
-        advised(unsafe { System.alloc(layout) }, layout.size())
+        match small::class(layout) {
+            Some(class) => small::take(class),
+            // SAFETY: the caller keeps what `System` wants.
+            None => advised(unsafe { System.alloc(layout) }, layout.size()),
+        }
     }
 
+    #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as above.
-        advised(unsafe { System.alloc_zeroed(layout) }, layout.size())
+        let Some(class) = small::class(layout) else {
+            // SAFETY: as above.
+            return advised(unsafe { System.alloc_zeroed(layout) }, layout.size());
+        };
+        let block = small::take(class);
+        if !block.is_null() {
+            // SAFETY: blocks of the class have at least this size.
+            unsafe { block.write_bytes(0, layout.size()) };
+        }
+        block
     }
 
+    #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(block, layout) }
+        match small::class(layout) {
+            // SAFETY: the block came from `take` of the same class, as the layout is the same.
+            Some(class) => unsafe { small::give(class, block) },
+            // SAFETY: as above.
+            None => unsafe { System.dealloc(block, layout) },
+        }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as above.
-        advised(unsafe { System.realloc(block, layout, size) }, size)
+        // SAFETY: the caller promises that `size`, rounded up to the alignment, is a size.
+        let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        let (from, to) = (small::class(layout), small::class(new));
+        if from.is_none() && to.is_none() {
+            // SAFETY: as above.
+            return advised(unsafe { System.realloc(block, layout, size) }, size);
+        }
+        // SAFETY: a block of a class that is the last one taken may become one of another class.
+        if from == to || from.zip(to).is_some_and(|(from, to)| unsafe { small::resize(block, from, to) }) {
+            return block;
+        }
+        // SAFETY: both blocks hold what is copied, and are not the same one; the old one is given back once.
+        unsafe {
+            let into = self.alloc(new);
+            if !into.is_null() {
+                into.copy_from_nonoverlapping(block, layout.size().min(size));
+                self.dealloc(block, layout);
+            }
+            into
+        }
+    }
+}
+
+/// Small blocks.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod small {
+    use super::{ENOUGH, advised};
+    use std::alloc::{GlobalAlloc, Layout, System};
+    use std::cell::UnsafeCell;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    /// Sizes are multiples of this, and blocks lie at multiples of it.
+    const STEP: usize = 16;
+    /// Up to here there is a class for each multiple of [`STEP`]; above, four for each power of two.
+    const FINE: usize = 128;
+    /// Largest block.
+    pub const MOST: usize = 1 << 10;
+    /// Number of classes.
+    pub const CLASSES: usize = FINE / STEP + 4 * (MOST / FINE).ilog2() as usize;
+    /// Bytes that the first piece of memory to cut blocks from has.
+    const PIECE: usize = 8 << 10;
+
+    /// What a thread has: blocks given back, of each class, and the rest of a piece.
+    struct Lists {
+        free: [*mut u8; CLASSES],
+        next: *mut u8,
+        end: *mut u8,
+    }
+
+    thread_local! {
+        // Without a destructor: it may be used as long as there is a thread.
+        static LISTS: UnsafeCell<Lists> = const {
+            let none = std::ptr::null_mut();
+            UnsafeCell::new(Lists { free: [none; CLASSES], next: none, end: none })
+        };
+    }
+
+    /// Bytes in pieces so far, of all threads.
+    static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+    /// The class of blocks that have room for the layout; none where it is not small.
+    #[inline]
+    pub fn class(layout: Layout) -> Option<usize> {
+        let size = layout.size();
+        if size > MOST || layout.align() > STEP {
+            return None;
+        }
+        Some(if size <= FINE {
+            size.saturating_sub(1) / STEP
+        } else {
+            // The first two bits below the highest one.
+            let power = (size - 1).ilog2();
+            FINE / STEP + 4 * (power - FINE.ilog2()) as usize + (((size - 1) >> (power - 2)) & 3)
+        })
+    }
+
+    /// Bytes of the blocks of a class.
+    #[inline]
+    pub fn size(class: usize) -> usize {
+        match class.checked_sub(FINE / STEP) {
+            None => (class + 1) * STEP,
+            Some(n) => (5 + n % 4) << (FINE.ilog2() as usize + n / 4 - 2),
+        }
+    }
+
+    /// A block of the class; null where the system has no more memory.
+    #[inline]
+    pub fn take(class: usize) -> *mut u8 {
+        LISTS.with(|lists| {
+            // SAFETY: nothing else looks at the lists of this thread while this runs: it calls nothing that takes a block.
+            let lists = unsafe { &mut *lists.get() };
+            let block = lists.free[class];
+            if !block.is_null() {
+                // SAFETY: `give` wrote the pointer to the next one there.
+                lists.free[class] = unsafe { block.cast::<*mut u8>().read() };
+                return block;
+            }
+            let size = size(class);
+            if lists.end.addr() - lists.next.addr() < size && !lists.refill() {
+                return std::ptr::null_mut();
+            }
+            let block = lists.next;
+            // SAFETY: there is as much left of the piece.
+            lists.next = unsafe { block.add(size) };
+            block
+        })
+    }
+
+    /// Puts a block to those that may be taken.
+    ///
+    /// # Safety
+    /// It came from [`take`] of this class, by any thread, and nobody has it any more.
+    #[inline]
+    pub unsafe fn give(class: usize, block: *mut u8) {
+        LISTS.with(|lists| {
+            // SAFETY: as in `take`; a block has room for a pointer, and is aligned for one.
+            unsafe {
+                let lists = &mut *lists.get();
+                block.cast::<*mut u8>().write(lists.free[class]);
+                lists.free[class] = block;
+            }
+        })
+    }
+
+    /// Makes a block of one class one of another; false where that cannot be done without moving it.
+    ///
+    /// # Safety
+    /// The block is one of class `from`.
+    pub unsafe fn resize(block: *mut u8, from: usize, to: usize) -> bool {
+        LISTS.with(|lists| {
+            // SAFETY: as in `take`.
+            let lists = unsafe { &mut *lists.get() };
+            let last = block.addr() + size(from) == lists.next.addr() && block.addr() + size(to) <= lists.end.addr();
+            if last {
+                lists.next = block.with_addr(block.addr() + size(to));
+            }
+            last
+        })
+    }
+
+    impl Lists {
+        /// Gets a new piece, large enough for any block; what is left of the old one is lost. False where there is none.
+        #[cold]
+        fn refill(&mut self) -> bool {
+            // Steps grow with what there is, so that little is lost; from `ENOUGH` on they are worth large pages.
+            let taken = TAKEN.load(Relaxed);
+            let piece = if taken >= ENOUGH { ENOUGH } else { (taken / 4).next_power_of_two().max(PIECE) };
+            // SAFETY: the size is not zero.
+            let start = unsafe { System.alloc(Layout::from_size_align_unchecked(piece, STEP)) };
+            if start.is_null() {
+                return false;
+            }
+            TAKEN.fetch_add(piece, Relaxed);
+            self.next = advised(start, piece);
+            // SAFETY: the piece has this size.
+            self.end = unsafe { start.add(piece) };
+            true
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn classes_fit() {
+            for bytes in 0..=MOST {
+                let class = class(Layout::from_size_align(bytes, 8).unwrap()).unwrap();
+                assert!(class < CLASSES && size(class) >= bytes && size(class).is_multiple_of(STEP), "{bytes}");
+                assert!(class == 0 || size(class - 1) < bytes, "{bytes}: a smaller class would do");
+            }
+            assert_eq!(size(CLASSES - 1), MOST);
+            assert_eq!(class(Layout::from_size_align(MOST + 1, 8).unwrap()), None);
+            assert_eq!(class(Layout::from_size_align(64, 64).unwrap()), None);
+        }
+
+        #[test]
+        fn blocks_that_were_given_back_come_again() {
+            let a = take(3);
+            // SAFETY: it is of this class, and used no more.
+            unsafe { give(3, a) };
+            assert_eq!(take(3), a);
+            assert_ne!(take(3), a);
+        }
+
+        #[test]
+        fn only_the_last_block_grows_in_place() {
+            let class = |n| class(Layout::from_size_align(n, 8).unwrap()).unwrap();
+            // Blocks larger than any that this thread has given back: from the piece, one behind the other.
+            let (a, b) = (take(class(5000)), take(class(5000)));
+            // SAFETY: both are of this class.
+            unsafe {
+                assert!(!resize(a, class(5000), class(6000)));
+                assert!(resize(b, class(5000), class(6000)));
+            }
+            assert!(take(class(5000)).addr() >= b.addr() + 6000);
+        }
+    }
+}
+
+/// Elsewhere the system's allocator has all blocks.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+mod small {
+    use std::alloc::Layout;
+
+    pub fn class(_layout: Layout) -> Option<usize> {
+        None
+    }
+
+    pub fn take(_class: usize) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+
+    pub unsafe fn give(_class: usize, _block: *mut u8) {}
+
+    pub unsafe fn resize(_block: *mut u8, _from: usize, _to: usize) -> bool {
+        false
     }
 }
 
@@ -102,6 +341,30 @@ pub fn peak() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn blocks_keep_their_contents_on_their_way_through_all_sizes() {
+        let mut lists: Vec<Vec<u16>> = vec![Vec::new(); 50];
+        for n in 0..20_000u16 {
+            let at = (n as usize * 7) % lists.len();
+            lists[at].push(n);
+            if n % 1000 == 999 {
+                lists[at].truncate(3);
+                lists[at].shrink_to_fit();
+            }
+        }
+        let given = std::thread::spawn(move || lists.iter().flatten().map(|&n| n as u64).sum::<u64>());
+        let mut kept = vec![Vec::new(); 50];
+        for n in 0..20_000u16 {
+            let at = (n as usize * 7) % kept.len();
+            kept[at].push(n as u64);
+            if n % 1000 == 999 {
+                kept[at].truncate(3);
+            }
+        }
+        assert_eq!(given.join().unwrap(), kept.iter().flatten().sum::<u64>());
+        assert!((0..15_000).all(|n| vec![0u8; n].iter().all(|&b| b == 0)));
+    }
+
     #[test]
     fn large_blocks_keep_their_contents() {
         let mut block: Vec<u32> = (0..3 << 20).collect();

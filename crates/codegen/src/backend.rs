@@ -75,7 +75,8 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         if !options.plain {
             dead::run(&mut f);
         }
-        let mut before = if options.plain { None } else { uniform::run(&mut f, sm) };
+        let mut before = if options.plain { None } else { uniform::run(&mut f, sm, uniform::MOST) };
+        let mut fewer = [uniform::FEW].into_iter();
         after("uniform", &f, true)?;
         let stats = loop {
             if !options.plain {
@@ -87,8 +88,11 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
             }
             after("prepass", &f, true)?;
             match (regalloc::run(&mut f, options.verify), before.take()) {
-                // Uniform registers cannot be moved everywhere: where they do not fit, without more of them.
-                (Err(_), Some(old)) => f = old,
+                // Uniform registers cannot be moved everywhere: where they do not fit, with less of them, or no more than there were.
+                (Err(_), Some(old)) => {
+                    f = old;
+                    before = fewer.next().and_then(|most| uniform::run(&mut f, sm, most));
+                }
                 (result, _) => break result?,
             }
         };

@@ -6,8 +6,9 @@
 //!    uniform or constant themselves; parameters of blocks that are whole and entered from whole blocks only, where all
 //!    arguments are uniform. Optimistic, so that counters of loops are found.
 //! 2. What stays: every reader must take a uniform register, in its uniform form or as the one such operand of a vector
-//!    instruction. What does not is taken out, until nothing changes: no instruction is ever added, and moves to uniform
-//!    registers go.
+//!    instruction. What does not is taken out, until nothing changes: no instruction is added, and moves to uniform
+//!    registers go. But what such moves are computed of (descriptors of products, addresses of tensors) stays, and a reader that
+//!    does not take it gets a copy: one move for a few that are gone, which take three times as long.
 //! 3. The instructions are put into those forms.
 //!
 //! A uniform instruction is executed once whatever threads are there, so none is made where threads may be apart, and
@@ -26,7 +27,9 @@ use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
 /// Most uniform registers alive at once; there are 55. Vectors of them cannot be moved everywhere.
-const MOST: u32 = 36;
+pub const MOST: u32 = 36;
+/// The same where registers could not be assigned with so many.
+pub const FEW: u32 = 16;
 /// Most uniform predicates alive at once, of seven.
 const MOST_PREDICATES: u32 = 5;
 /// So often values are taken out again where there are too many.
@@ -148,11 +151,13 @@ const SHARED: &[(FormId, FormId, S)] = &[
     (F::ATOMS, F::ATOMS_U, S::URc),
     (F::LDSM, F::LDSM_U, S::UR),
     (F::STSM, F::STSM_U, S::URc),
+    (F::SYNCS_PHASECHK, F::SYNCS_PHASECHK, S::URc),
+    (F::SYNCS_ARRIVE, F::SYNCS_ARRIVE, S::URc),
 ];
 
-/// Runs the pass for chip `sm`. Gives the function as it was, if anything changed: what to go back to where registers
+/// Runs the pass for chip `sm`, with at most `most` uniform registers alive at once. Gives the function as it was, if anything changed: what to go back to where registers
 /// cannot be assigned.
-pub fn run(f: &mut Func, sm: u16) -> Option<Func> {
+pub fn run(f: &mut Func, sm: u16, most: u32) -> Option<Func> {
     // Who is called does not keep uniform registers, and may come back in parts.
     let calls = f.blocks.iter().any(|b| b.insts.iter().any(|i| matches!(i.op, Op::Call(_))));
     if !f.entry || f.linkable || calls {
@@ -164,17 +169,20 @@ pub fn run(f: &mut Func, sm: u16) -> Option<Func> {
     for _ in 0..TRIES {
         pass.close();
         if pass.kept == pass.old {
-            return None;
+            break;
         }
-        match pass.too_many() {
+        match pass.too_many(most) {
             Some(block) => pass.relieve(block),
             None => {
-                let before = pass.f.clone();
+                let before = pass.original.take().unwrap_or_else(|| pass.f.clone());
                 pass.rewrite();
                 fold_addresses(f);
                 return Some(before);
             }
         }
+    }
+    if let Some(original) = pass.original.take() {
+        *f = original;
     }
     None
 }
@@ -189,6 +197,12 @@ struct Pass<'a> {
     old: Vec<bool>,
     /// Reads of each value, and more for what many things hang on.
     weight: Vec<u32>,
+    /// Values that moves to uniform registers are computed of.
+    wanted: Vec<bool>,
+    /// The function before the first copy was put in.
+    original: Option<Func>,
+    /// Copies that were put in: block, copy, value.
+    copies: Vec<(usize, Vreg, Vreg)>,
 }
 
 /// The uniform form of an instruction.
@@ -266,7 +280,11 @@ impl<'a> Pass<'a> {
         }
         // Values that arrive in registers do not.
         f.live_in.iter().for_each(|l| kept[l.0.index()] = false);
-        (kept != old).then_some(Pass { f, cfg, sm, kept, old, weight })
+        if kept == old {
+            return None;
+        }
+        let wanted = wanted(f, cfg, &kept);
+        Some(Pass { f, cfg, sm, kept, old, weight, wanted, original: None, copies: Vec::new() })
     }
 
     /// Takes out what is computed of anything else, until the rest is uniform.
@@ -408,6 +426,7 @@ impl<'a> Pass<'a> {
         if let Some(&(_, to, slot)) = SHARED.iter().find(|x| x.0 == s.form)
             && let Some(base) = s.get(S::Ra).and_then(Operand::as_reg).filter(|r| r.is_virtual())
             && self.kept[base.index() as usize]
+            && s.get(slot).and_then(Operand::as_reg).is_none_or(Reg::is_const)
         {
             let rest = self.reform(&s.clone().with(S::Ra, Reg::RZ), to)?;
             return Some(rest.with(slot, Reg::virt(File::Ugpr, base.index())));
@@ -540,7 +559,19 @@ impl<'a> Pass<'a> {
         }
         // The one that the least hangs on, if that is enough.
         values.sort_by_key(|v| (self.weight[v.index()], v.0));
+        for &v in values.iter().filter(|v| !self.wanted[v.index()]) {
+            self.kept[v.index()] = false;
+            if self.fitted(&s).is_some() {
+                return true;
+            }
+            self.kept[v.index()] = true;
+        }
         for &v in &values {
+            if self.copy(b, i, v) {
+                return false;
+            }
+        }
+        for &v in values.iter().filter(|v| self.wanted[v.index()]) {
             self.kept[v.index()] = false;
             if self.fitted(&s).is_some() {
                 return true;
@@ -550,13 +581,76 @@ impl<'a> Pass<'a> {
         self.drop_all(&values)
     }
 
+    /// Lets instruction `i` of block `b` read a copy of `v`, which is wanted; false where that is not enough.
+    fn copy(&mut self, b: usize, i: usize, v: Vreg) -> bool {
+        let Op::Sass(s) = &self.f.blocks[b].insts[i].op else { return false };
+        let copied = Vreg(self.f.vregs.len() as u32);
+        let mut new = s.clone();
+        let mut single = self.wanted[v.index()];
+        sass_uses(s, |p| {
+            let here = p.reg.is_virtual() && p.width == 1 && p.reg.file() == File::Gpr && p.reg.index() == v.0;
+            match p.slot {
+                Some(k) if here => new.operands[k as usize].value = Value::Reg(Reg::virt(File::Gpr, copied.0)),
+                _ => self.f.each_scalar(p.reg, p.width, |x| single &= x != v),
+            }
+        });
+        if !single {
+            return false;
+        }
+        // As if it were there: a value that stays in a general register.
+        for list in [&mut self.kept, &mut self.old, &mut self.wanted] {
+            list.push(false);
+        }
+        if self.fitted(&new).is_none() {
+            for list in [&mut self.kept, &mut self.old, &mut self.wanted] {
+                list.pop();
+            }
+            return false;
+        }
+        self.original.get_or_insert_with(|| self.f.clone());
+        self.weight.push(1);
+        let copied = self.f.new_vreg(File::Gpr);
+        let insts = &mut self.f.blocks[b].insts;
+        insts[i].op = Op::Sass(new);
+        let from = Reg::virt(File::Gpr, v.0);
+        let op = Op::Sass(Sass::new(F::MOV_R).with(S::Rd, Reg::virt(File::Gpr, copied.0)).with(S::Rb, from));
+        let loc = insts[i].loc;
+        insts.insert(i, Inst { op, loc });
+        self.copies.push((b, copied, v));
+        true
+    }
+
+    /// Takes out copies of what did not become uniform.
+    fn drop_copies(&mut self) {
+        for (b, copied, v) in std::mem::take(&mut self.copies) {
+            if self.kept[v.index()] {
+                continue;
+            }
+            let reg = |x: Vreg| Value::Reg(Reg::virt(File::Gpr, x.0));
+            let insts = &mut self.f.blocks[b].insts;
+            let defines = |i: &Inst| matches!(&i.op, Op::Sass(s) if s.form == F::MOV_R && s.get(S::Rd).is_some_and(|o| o.value == reg(copied)));
+            insts.retain(|i| !defines(i));
+            for inst in insts {
+                let Op::Sass(s) = &mut inst.op else { continue };
+                let mut places: SmallVec<[u8; 4]> = SmallVec::new();
+                sass_uses(s, |p| places.extend(p.slot.filter(|_| p.width == 1)));
+                for k in places {
+                    let o = &mut s.operands[k as usize];
+                    if o.value == reg(copied) {
+                        o.value = reg(v);
+                    }
+                }
+            }
+        }
+    }
+
     /// A block where more uniform values are alive than there may be.
-    fn too_many(&mut self) -> Option<u32> {
+    fn too_many(&mut self, most: u32) -> Option<u32> {
         let files = self.f.vregs.clone();
         self.rename_files();
         let live = Liveness::new(self.f, self.cfg);
         let need = pressure(self.f, self.cfg, &live);
-        let many = need.max[File::Ugpr as usize] > MOST || need.max[File::Upred as usize] > MOST_PREDICATES;
+        let many = need.max[File::Ugpr as usize] > most || need.max[File::Upred as usize] > MOST_PREDICATES;
         let count = |b: &u32| {
             let all = live.live_out[*b as usize].iter();
             all.filter(|v| self.kept[v.index()]).count()
@@ -594,10 +688,12 @@ impl<'a> Pass<'a> {
     }
 
     fn rewrite(&mut self) {
+        self.drop_copies();
         for b in 0..self.f.blocks.len() {
             let mut insts = std::mem::take(&mut self.f.blocks[b].insts);
+            let apart = self.f.blocks[b].divergent;
             for inst in &mut insts {
-                self.rewrite_inst(inst);
+                self.rewrite_inst(inst, apart);
             }
             self.f.blocks[b].insts = insts;
             let mut term = std::mem::replace(&mut self.f.blocks[b].term, Term::Unreachable);
@@ -612,13 +708,18 @@ impl<'a> Pass<'a> {
         self.rename_files();
     }
 
-    fn rewrite_inst(&self, inst: &mut Inst) {
+    /// Puts an instruction into its new form; `apart`: threads of the warp may not all be there.
+    fn rewrite_inst(&self, inst: &mut Inst, apart: bool) {
         match &mut inst.op {
             Op::Sass(s) => {
                 if s.form == F::R2UR
                     && let Some(pair) = self.moved(s)
                 {
-                    inst.op = Op::Copy(vec![pair]);
+                    // Where it may not be moved later it must come to its place at once, whatever it is a copy of.
+                    inst.op = match apart {
+                        true => Op::Sass(Sass::new(F::UMOV_U).with(S::Rd, pair.0).with(S::Rb, pair.1)),
+                        false => Op::Copy(vec![pair]),
+                    };
                     return;
                 }
                 if let Some(new) = self.fitted(s) {
@@ -633,6 +734,42 @@ impl<'a> Pass<'a> {
             _ => {}
         }
     }
+}
+
+/// The values that moves to uniform registers, where the warp is whole, are computed of, as far as those may be uniform.
+fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
+    let mut out = vec![false; f.vregs.len()];
+    let mut work: Vec<Vreg> = Vec::new();
+    for &b in cfg.rpo.iter().filter(|&&b| !f.blocks[b as usize].divergent) {
+        for inst in &f.blocks[b as usize].insts {
+            if matches!(&inst.op, Op::Sass(s) if s.form == F::R2UR) {
+                f.uses(&inst.op, |v| work.push(v));
+            }
+        }
+    }
+    if work.is_empty() {
+        return out;
+    }
+    // What each value is computed of.
+    let mut sources: Vec<SmallVec<[Vreg; 2]>> = vec![SmallVec::new(); f.vregs.len()];
+    for &b in &cfg.rpo {
+        let block = &f.blocks[b as usize];
+        for inst in &block.insts {
+            let mut read: SmallVec<[Vreg; 4]> = SmallVec::new();
+            f.uses(&inst.op, |v| read.push(v));
+            f.defs(&inst.op, |v| sources[v.index()].extend(read.iter().copied()));
+        }
+        for e in block.term.edges() {
+            let params = &f.blocks[e.block.0 as usize].params;
+            params.iter().zip(&e.args).for_each(|(p, &a)| sources[p.index()].push(a));
+        }
+    }
+    while let Some(v) = work.pop() {
+        if kept[v.index()] && !std::mem::replace(&mut out[v.index()], true) {
+            work.extend(&sources[v.index()]);
+        }
+    }
+    out
 }
 
 /// Puts the uniform part of addresses in shared memory into the accesses: `R1 + UR2` is computed where it is read.
@@ -742,7 +879,7 @@ mod tests {
         let head = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\n";
         let mut f = text::parse(&format!("{head}{body}}}\n")).unwrap().remove(0);
         verify::ssa(&f).unwrap();
-        run(&mut f, 90);
+        run(&mut f, 90, MOST);
         verify::ssa(&f).unwrap();
         f
     }
@@ -784,6 +921,20 @@ mod tests {
         assert_eq!(names(&f, 0), ["UMOV_U", "S2R"]);
         assert_eq!(names(&f, 1)[0], "IADD3_RUR");
         assert!(names(&f, 1).contains(&"UIADD3_UIU"), "{:?}", names(&f, 1));
+    }
+
+    #[test]
+    fn what_moves_are_computed_of_is_copied_for_other_readers() {
+        // IADD3 takes no uniform register beside an immediate: it gets a copy, and the move to a uniform register goes.
+        let body = |move_it: &str| {
+            format!(
+                "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x25\n    IMAD_RIR Rd=%r1 Ra=%r0 Rb=64\n{move_it}    IADD3_RIR Rd=%r2 Ra=%r1 Rb=8\n    STG.Size=4 Ra=RZ Rb=%r2 URc=UR4\n    exit\n"
+            )
+        };
+        let f = after(&body("    R2UR Rd=%ur3 Ra=%r1\n    STS_U Ra=RZ URc=%ur3 Rb=RZ\n"));
+        assert_eq!(names(&f, 0), ["S2UR", "UIMAD_UIU", "copy", "STS_U", "MOV_U", "IADD3_RIR", "STG"]);
+        // Without the move it is not worth a copy.
+        assert_eq!(names(&after(&body("")), 0), ["S2R", "IMAD_RIR", "IADD3_RIR", "STG"]);
     }
 
     #[test]

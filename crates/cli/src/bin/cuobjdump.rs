@@ -1,3 +1,3 @@
-fn main() -> std::process::ExitCode {
-    cli::main(cli::Tool::Cuobjdump, std::env::args().skip(1).collect())
-}
+#![cfg_attr(all(target_os = "linux", target_env = "gnu", not(test)), no_main)]
+
+cli::program!(cli::Tool::Cuobjdump);

@@ -189,7 +189,12 @@ impl<'m, 'c> Lower<'m, 'c> {
         let pf = &cx.m.funcs[id.index()];
         let entry = pf.kind == module::FuncKind::Entry;
         let linkable = cx.layout.relocatable;
-        let mut f = ir::Func { name: pf.name.clone(), entry, linkable, ..ir::Func::default() };
+        let shape = pf.directives.iter().find_map(|d| match d {
+            module::Directive::ReqNtid(n) => Some(*n),
+            _ => None,
+        });
+        let shape = shape.filter(|n| entry && n.iter().all(|&n| n > 0));
+        let mut f = ir::Func { name: pf.name.clone(), entry, linkable, shape, ..ir::Func::default() };
         let start = f.new_block();
         let mut var_ty = Vec::with_capacity(pf.regs.len() * 4 + 1);
         for r in &pf.regs {

@@ -8,6 +8,7 @@ pub mod dce;
 pub mod eval;
 pub mod gvn;
 pub mod licm;
+pub mod lone;
 pub mod lop3;
 pub mod params;
 pub mod simplify;
@@ -23,13 +24,14 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 14] = [
+const PASSES: [Pass; 15] = [
     ("params", 0, params::run),
     ("blocks", 1, blocks::run),
     ("gvn", 1, gvn::run),
     ("sums", 1, sums::run),
     ("dce", 0, dce::run),
     (CONTRACT, 0, contract::run),
+    ("lone", 1, lone::run),
     ("blocks", 1, blocks::run),
     ("params", 1, params::run),
     ("preheaders", 3, blocks::preheaders),
