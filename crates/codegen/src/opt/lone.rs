@@ -135,8 +135,11 @@ mod tests {
     /// True if the threads that `cond`, computed of v0 to v3, lets through still take turns.
     fn in_turns(shape: Option<[u32; 3]>, cond: &str) -> bool {
         let sreg = |n: usize, s: Sreg| format!("v{n}:b32 = sreg {{sub={}}}\n", s as u8);
+        // Every number must be that of a value.
+        let unused = (4..9).filter(|n| !cond.contains(&format!("v{n}:")));
+        let unused: String = unused.map(|n| format!("v{n}:b32 = const {{imm=0}}\n")).collect();
         let body = format!(
-            "func k entry returns() {{\nblk0():\n{}{}v2:b32 = const {{imm=0}}\nv3:b32 = const {{imm=0xffffffff}}\n{cond}\nbrif v9, blk1(), blk5()\nblk1():\nbr blk2()\nblk2():\nv10:p = leader\nbrif v10, blk3(), blk4()\nblk3():\nv11:b32 = sreg.volatile {{sub={}}}\nbr blk4()\nblk4():\nbrif v10, blk5(), blk2()\nblk5():\nexit\n}}",
+            "func k entry returns() {{\nblk0():\n{}{}v2:b32 = const {{imm=0}}\nv3:b32 = const {{imm=-1}}\n{unused}{cond}\nbrif v9, blk1(), blk5()\nblk1():\nbr blk2()\nblk2():\nv10:p = leader\nbrif v10, blk3(), blk4()\nblk3():\nv11:b32 = sreg.volatile {{sub={}}}\nbr blk4()\nblk4():\nbrif v10, blk5(), blk2()\nblk5():\nexit\n}}",
             sreg(0, Sreg::TidX),
             sreg(1, Sreg::Laneid),
             Sreg::Clock as u8,
