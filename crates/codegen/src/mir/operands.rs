@@ -1,6 +1,7 @@
 //! What machine operations read and write, scalar by scalar.
 
 use super::{Func, Op, Term, Vreg};
+use sass::form::{Form, Width};
 use sass::inst::{Inst, Operand, Value};
 use sass::reg::Reg;
 
@@ -20,22 +21,34 @@ pub fn sass_uses(inst: &Inst, mut f: impl FnMut(Place)) {
     if let Value::Reg(reg) = inst.guard.value {
         f(Place { slot: None, reg, width: 1 });
     }
-    places(inst, inst.form().reads, &mut f);
+    let form = inst.form();
+    places(inst, form, form.reads, &mut f);
 }
 
 /// Calls `f` with each register operand that is written; constants included.
 pub fn sass_defs(inst: &Inst, mut f: impl FnMut(Place)) {
-    places(inst, inst.form().writes, &mut f);
+    let form = inst.form();
+    places(inst, form, form.writes, &mut f);
+}
+
+/// The width of a slot, which most often is fixed.
+#[inline(always)]
+fn width(inst: &Inst, form: &Form, slot: usize) -> u8 {
+    match &form.slots[slot].width {
+        Width::Fixed(n) => *n,
+        _ => inst.slot_width(slot),
+    }
 }
 
 /// The registers in these slots.
-#[inline]
-fn places(inst: &Inst, mut slots: u16, f: &mut impl FnMut(Place)) {
+#[inline(always)]
+fn places(inst: &Inst, form: &Form, mut slots: u16, f: &mut impl FnMut(Place)) {
+    let operands = &inst.operands[..];
     while slots != 0 {
         let i = slots.trailing_zeros() as usize;
         slots &= slots - 1;
-        if let Value::Reg(reg) = inst.operands[i].value {
-            f(Place { slot: Some(i as u8), reg, width: inst.slot_width(i) });
+        if let Value::Reg(reg) = operands[i].value {
+            f(Place { slot: Some(i as u8), reg, width: width(inst, form, i) });
         }
     }
 }
@@ -51,10 +64,36 @@ impl Func {
         }
     }
 
+    /// The values in these slots. Passes ask for them more often than for anything else.
+    #[inline(always)]
+    fn scalars_in(&self, inst: &Inst, form: &Form, mut slots: u16, f: &mut impl FnMut(Vreg)) {
+        let operands = &inst.operands[..];
+        while slots != 0 {
+            let i = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            if let Value::Reg(reg) = operands[i].value
+                && reg.is_virtual()
+            {
+                match width(inst, form, i) {
+                    1 => f(Vreg(reg.index())),
+                    _ => self.vecs[reg.index() as usize].iter().copied().for_each(&mut *f),
+                }
+            }
+        }
+    }
+
     /// Calls `f` with each value that `op` reads, in order, with repetitions.
     pub fn uses(&self, op: &Op, mut f: impl FnMut(Vreg)) {
         match op {
-            Op::Sass(inst) => sass_uses(inst, |p| self.each_scalar(p.reg, p.width, &mut f)),
+            Op::Sass(inst) => {
+                if let Value::Reg(reg) = inst.guard.value
+                    && reg.is_virtual()
+                {
+                    f(Vreg(reg.index()));
+                }
+                let form = inst.form();
+                self.scalars_in(inst, form, form.reads, &mut f);
+            }
             Op::Copy(pairs) => pairs.iter().for_each(|&(_, s)| self.each_scalar(s, 1, &mut f)),
             Op::Call(call) => {
                 call.args.iter().for_each(|a| f(a.0));
@@ -67,7 +106,10 @@ impl Func {
     /// Calls `f` with each value that `op` defines, in order.
     pub fn defs(&self, op: &Op, mut f: impl FnMut(Vreg)) {
         match op {
-            Op::Sass(inst) => sass_defs(inst, |p| self.each_scalar(p.reg, p.width, &mut f)),
+            Op::Sass(inst) => {
+                let form = inst.form();
+                self.scalars_in(inst, form, form.writes, &mut f);
+            }
             Op::Copy(pairs) => pairs.iter().for_each(|&(d, _)| self.each_scalar(d, 1, &mut f)),
             Op::Call(call) => call.rets.iter().for_each(|r| f(r.0)),
             Op::LoadIncoming { dst, .. } => dst.iter().copied().for_each(f),
