@@ -1,10 +1,12 @@
 //! The small commands: `check`, `lint`, `cubin-diff`, `link-diff`.
 
 use crate::report::{self, Style, fail};
-use cubin::elf::Elf;
-use cubin::load::Loaded;
+use cubin::attr::{self, Attr};
+use cubin::elf::{ET_REL, Elf};
+use cubin::load::{Loaded, LoadedKernel};
 use diag::Diagnostic;
 use diag::render::Source;
+use sass::lint::CfgHints;
 use std::time::Instant;
 
 /// The value of `--name`, and the arguments that are left; an error for an option without a value.
@@ -78,32 +80,94 @@ pub(crate) fn check(args: &[String]) -> u8 {
 /// If the file is no cubin, or for a machine that is not known.
 pub fn hazards(bytes: &[u8]) -> Result<Vec<String>, String> {
     let elf = Elf::read(bytes).map_err(|d| d.message)?;
-    let loaded = Loaded::load(&elf).map_err(|d| d.message)?;
-    if arch::bank0(loaded.sm).is_none() {
-        return Err(format!("the hazard checker does not know sm_{}", loaded.sm));
+    let sm = elf.sm() & 0xfff;
+    let functions = match elf.header.kind {
+        ET_REL => linkable(&elf).map_err(|d| d.message)?,
+        _ => kernels(&elf).map_err(|d| d.message)?,
+    };
+    if arch::bank0(sm).is_none() {
+        return Err(format!("the hazard checker does not know sm_{sm}"));
     }
     let mut found = Vec::new();
-    for kernel in &loaded.kernels {
-        let hints = sass::lint::CfgHints {
-            entries: kernel.functions.iter().map(|f| f.1 as u64).collect(),
-            indirect: kernel
-                .indirect_branches
-                .iter()
-                .map(|(at, to)| (*at as u64, to.iter().map(|&t| t as u64).collect()))
-                .collect(),
-        };
-        let words = kernel.words();
+    for f in &functions {
         let stated = sass::lint::Stated {
             // A kernel that takes registers from others while it runs states what it begins with.
-            registers: Some(kernel.regs).filter(|_| !reconfigures(&elf, &kernel.name)),
-            barriers: Some(barriers(&elf, &kernel.name).max(kernel.barriers)),
+            registers: f.registers.filter(|_| !reconfigures(&elf, &f.name)),
+            barriers: Some(barriers(&elf, &f.name).max(f.barriers)),
         };
-        let stated = sass::lint::check_stated(&words, loaded.sm, &stated);
-        for hazard in sass::lint::check(&words, loaded.sm, &hints).into_iter().chain(stated) {
-            found.push(format!("{}+{:#06x}: {}", kernel.name, hazard.offset, hazard.message));
+        let stated = sass::lint::check_stated(&f.words, sm, &stated);
+        for hazard in sass::lint::check(&f.words, sm, &f.hints).into_iter().chain(stated) {
+            found.push(format!("{}+{:#06x}: {}", f.name, hazard.offset, hazard.message));
         }
     }
     Ok(found)
+}
+
+/// A section of code as the hazard checker takes it.
+struct Code {
+    name: String,
+    words: Vec<u128>,
+    registers: Option<u32>,
+    barriers: u32,
+    hints: CfgHints,
+}
+
+fn branches(list: &[(u32, Vec<u32>)]) -> Vec<(u64, Vec<u64>)> {
+    list.iter().map(|(at, to)| (*at as u64, to.iter().map(|&t| t as u64).collect())).collect()
+}
+
+/// The kernels of an executable file.
+fn kernels(elf: &Elf) -> Result<Vec<Code>, Diagnostic> {
+    let code = |k: &LoadedKernel| Code {
+        name: k.name.clone(),
+        words: k.words(),
+        registers: Some(k.regs),
+        barriers: k.barriers,
+        hints: CfgHints {
+            entries: k.functions.iter().map(|f| f.1 as u64).collect(),
+            indirect: branches(&k.indirect_branches),
+            elsewhere: Vec::new(),
+        },
+    };
+    Ok(Loaded::load(elf)?.kernels.iter().map(code).collect())
+}
+
+/// The kernels and functions of a file to be linked.
+fn linkable(elf: &Elf) -> Result<Vec<Code>, Diagnostic> {
+    let symbols = elf.symbols()?;
+    let counts = elf.section(".nv.info").map(|(_, s)| attr::read(&s.data)).transpose()?.unwrap_or_default();
+    let mut out = Vec::new();
+    for (i, section) in elf.sections.iter().enumerate() {
+        let Some(name) = section.name.strip_prefix(".text.") else { continue };
+        let inside = |symbol: usize| symbols.get(symbol).filter(|s| s.shndx as usize == i && s.kind == 2);
+        let count = |a: &Attr| match a.to_words()[..] {
+            [symbol, count] if a.code == attr::REGCOUNT && inside(symbol as usize).is_some() => Some(count),
+            _ => None,
+        };
+        let mut kernel = cubin::image::Kernel::default();
+        for info in elf.sections.iter().filter(|s| s.info as usize == i && s.name.starts_with(".nv.info.")) {
+            attr::read(&info.data)?.iter().for_each(|a| kernel.read_attribute(a));
+        }
+        let relocated = elf.sections.iter().filter(|s| s.info as usize == i).flat_map(|s| s.relocs());
+        let mut elsewhere: Vec<u64> = relocated.map(|r| r.offset).collect();
+        elsewhere.sort_unstable();
+        out.push(Code {
+            name: name.to_string(),
+            words: section
+                .data
+                .chunks_exact(16)
+                .filter_map(|c| Some(u128::from_le_bytes(c.try_into().ok()?)))
+                .collect(),
+            registers: counts.iter().filter_map(count).max(),
+            barriers: kernel.barriers as u32,
+            hints: CfgHints {
+                entries: (0..symbols.len()).filter_map(inside).map(|s| s.value).collect(),
+                indirect: branches(&kernel.indirect_branches),
+                elsewhere,
+            },
+        });
+    }
+    Ok(out)
 }
 
 /// The named barriers that the header of a section of code states, as files before sm_90 have it.

@@ -132,12 +132,12 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
     let mut code = emit::run(ready, &input.table, sm)?;
     if options.verify {
         let hints = lint::CfgHints {
-            entries: Vec::new(),
             indirect: code
                 .indirect_branches
                 .iter()
                 .map(|(at, to)| (*at as u64, to.iter().map(|&t| t as u64).collect()))
                 .collect(),
+            ..lint::CfgHints::default()
         };
         if let Some(h) = lint::check(&code.words, sm, &hints).first() {
             let name = &code.functions[0].name;

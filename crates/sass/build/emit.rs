@@ -181,13 +181,24 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
     };
     let sum = slot.width.strip_prefix('+').map(|terms| {
         let term = |t: &str| match t.split_once(':') {
-            Some((name, table)) => match isa.widths.get(table) {
-                Some(counts) => format!("(ModName::{name}, {counts})"),
-                None => bad(at, format!("unknown width table {table}")),
+            Some((names, table)) => match (isa.widths.get(table), names.split_once(',')) {
+                (Some(counts), None) => format!("Term::One(ModName::{names}, {counts})"),
+                (Some(counts), Some((a, b))) => format!("Term::Two(ModName::{a}, ModName::{b}, {counts})"),
+                (None, _) => bad(at, format!("unknown width table {table}")),
             },
-            None => format!("(ModName::{t}, &[0, 1])"),
+            None if t.bytes().all(|b| b.is_ascii_digit()) => format!("Term::Always({t})"),
+            None => format!("Term::One(ModName::{t}, &[0, 1])"),
         };
-        format!("Width::Sum(&[{}])", terms.split('+').map(term).collect::<Vec<_>>().join(", "))
+        let list = |terms: &str| format!("&[{}]", terms.split('+').map(term).collect::<Vec<_>>().join(", "));
+        // Ra has the first of two operands, Rb the second.
+        match terms.split_once('|').map(|(own, rest)| (own, rest.split_once('/'))) {
+            None => format!("Width::Sum({})", list(terms)),
+            Some((own, Some((by, other)))) => {
+                let (own, other, second) = (list(own), list(other), slot.name == "Rb");
+                format!("Width::Dealt {{ by: ModName::{by}, own: {own}, other: {other}, second: {second} }}")
+            }
+            Some((_, None)) => bad(at, format!("no other operand in {}", slot.width)),
+        }
     });
     let width = match slot.width.split_once(':') {
         _ if let Some(sum) = sum => sum,

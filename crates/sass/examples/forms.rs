@@ -62,6 +62,9 @@ fn main() {
                 Width::By(name, counts) => format!(" x{counts:?} by {}", name.name()),
                 Width::ByTwo(a, b, counts) => format!(" x{counts:?} by {} and {}", a.name(), b.name()),
                 Width::Sum(terms) => format!(" sum of {} modifiers", terms.len()),
+                Width::Dealt { by, own, .. } => {
+                    format!(" sum of {} modifiers, or dealt out by {}", own.len(), by.name())
+                }
                 Width::Named { mask, others: false, .. } => format!(" x first of {}", mask.name()),
                 Width::Named { mask, others: true, .. } => format!(" x rest of {}", mask.name()),
             };

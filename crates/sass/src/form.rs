@@ -183,8 +183,20 @@ pub enum Width {
     /// By the values of two modifiers: `counts[first * line + second]`, with lines of 4 counts, of 8 in tables
     /// of more than 32, of 64 in those of more than 64.
     ByTwo(ModName, ModName, &'static [u8]),
-    /// The sum of what each of several modifiers adds: `counts[value]`.
-    Sum(&'static [(ModName, &'static [u8])]),
+    /// The sum of what each of several modifiers adds.
+    Sum(&'static [Term]),
+    /// What a fetch from a texture reads, in two operands: as with [`Width::Sum`] while a modifier is 0. Otherwise the words of both
+    /// are dealt out to two pairs: one, one and one, two and one, two and two.
+    Dealt {
+        /// The modifier: `.SCR`.
+        by: ModName,
+        /// What this operand has.
+        own: &'static [Term],
+        /// What the other one has.
+        other: &'static [Term],
+        /// This one is the second.
+        second: bool,
+    },
     /// As many as a mask names.
     Named {
         /// The slot of the mask.
@@ -194,6 +206,28 @@ pub enum Width {
         /// Those beyond the first two (beyond the first, where two share a register).
         others: bool,
     },
+}
+
+/// What modifiers add to the width of an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Term {
+    /// So many.
+    Always(u8),
+    /// `counts[value]`.
+    One(ModName, &'static [u8]),
+    /// `counts[first * 8 + second]`.
+    Two(ModName, ModName, &'static [u8]),
+}
+
+fn sum(terms: &[Term], inst: &Inst) -> u8 {
+    let count = |term: &Term| match *term {
+        Term::Always(n) => Some(n),
+        Term::One(name, counts) => counts.get(inst.modifier(name) as usize).copied(),
+        Term::Two(first, second, counts) => {
+            counts.get(inst.modifier(first) as usize * 8 + inst.modifier(second) as usize).copied()
+        }
+    };
+    terms.iter().filter_map(count).fold(0, u8::saturating_add)
 }
 
 impl Width {
@@ -219,9 +253,11 @@ impl Width {
                 let at = inst.modifier(first) as usize * line + inst.modifier(second) as usize;
                 counts.get(at).copied().unwrap_or(1)
             }
-            Width::Sum(terms) => {
-                let count = |&(name, counts): &(ModName, &[u8])| counts.get(inst.modifier(name) as usize).copied();
-                terms.iter().filter_map(count).sum::<u8>().max(1)
+            Width::Sum(terms) => sum(terms, inst).max(1),
+            Width::Dealt { by, own, .. } if inst.modifier(by) == 0 => sum(own, inst).max(1),
+            Width::Dealt { own, other, second, .. } => {
+                let words = sum(own, inst) + sum(other, inst);
+                1 + u8::from(if second { words == 4 } else { words > 2 })
             }
             Width::Named { mask, halves, others } => {
                 let named = match inst.get(mask).map(|o| o.value) {

@@ -33,6 +33,8 @@ pub struct CfgHints {
     pub entries: Vec<u64>,
     /// For the byte offset of a BRX or BRXU: the byte offsets it may go to.
     pub indirect: Vec<(u64, Vec<u64>)>,
+    /// Byte offsets of instructions that a linker fills in, in ascending order: calls and branches there go to other code.
+    pub elsewhere: Vec<u64>,
 }
 
 /// What is wrong between two instructions.
@@ -173,6 +175,8 @@ struct Fact {
     guard: (u16, bool),
     /// Of a product of a warpgroup: how many groups have ended since, its own among them; [`NO_GROUP`] of others.
     groups: u8,
+    /// How many instructions of the same queue have set its scoreboard since, at least; at most [`MANY_LATER`].
+    later: u8,
     /// Cycles since issue, on the shortest path; at most [`OLD`].
     age: u8,
 }
@@ -180,6 +184,8 @@ struct Fact {
 const NO_GROUP: u8 = u8::MAX;
 /// More groups than this are not told apart: a wait leaves at most 7 under way.
 const MANY_GROUPS: u8 = 16;
+/// More than `DEPBAR.LE` can leave.
+const MANY_LATER: u8 = 64;
 
 /// True if the instruction ends a group of products, as its text says by `gsb0`.
 fn ends_group(inst: &Inst) -> bool {
@@ -199,7 +205,7 @@ const ALWAYS: (u16, bool) = (u16::MAX, false);
 
 impl Fact {
     fn key(&self) -> Fact {
-        Fact { age: 0, groups: if self.groups == NO_GROUP { NO_GROUP } else { 0 }, ..*self }
+        Fact { age: 0, later: 0, groups: if self.groups == NO_GROUP { NO_GROUP } else { 0 }, ..*self }
     }
 }
 
@@ -227,14 +233,17 @@ fn queue(inst: &Inst, sm: u16) -> u8 {
         class @ (Class::Hmma | Class::Imma) if !class.is_fixed(sm) => 10,
         Class::Dmma => 12,
         Class::Mbarrier if inst.form().mnemonic == "LDTM" => 11,
+        Class::Texture if inst.form().mnemonic == "TXQ" => 13,
+        Class::Texture if inst.form().mnemonic == "SULD" => 14,
         _ => 0,
     }
 }
 
 /// True if `later`, once done, proves that `earlier` is done. The vendor leaves scoreboards out by this rule for the
-/// decoupled arithmetic, for shared memory with shuffles, and for REDUX and MATCH; never for global or local loads.
+/// decoupled arithmetic, for shared memory with shuffles, for REDUX and MATCH and for TXQ, and it counts loads from surfaces by
+/// it; never global or local loads.
 fn in_order(earlier: u8, later: u8) -> bool {
-    earlier == later && matches!(earlier, 1 | 3 | 6 | 8..=12)
+    earlier == later && matches!(earlier, 1 | 3 | 6 | 8..=14)
 }
 
 /// True if the sources of `earlier` have been read when those of `later` have.
@@ -285,7 +294,10 @@ impl Checker<'_> {
             }
             Next::To(list)
         };
+        let linked = || self.hints.elsewhere.binary_search(&(at as u64 * 16)).is_ok();
         match inst.form().mnemonic {
+            "BRA" | "JMP" if linked() => with_fall(Vec::new()),
+            "CALL" if linked() => Next::Fall,
             "BRA" | "JMP" => with_fall(target().into_iter().collect()),
             "BRX" | "BRXU" | "JMX" | "JMXU" => {
                 let known = self.hints.indirect.iter().find(|(offset, _)| *offset == at as u64 * 16);
@@ -340,6 +352,12 @@ impl Checker<'_> {
                 waited |= 1 << (latency::immediate(&inst, SlotName::Sb).unwrap_or(0) & 7);
             }
             waited |= latency::immediate(&inst, SlotName::Waits).unwrap_or(0) as u8 & 63;
+            // As many may be left as it says; what comes back in order is done if as many have set the scoreboard after it.
+            if let (Some(left), Some(sb)) =
+                (latency::immediate(&inst, SlotName::Pending), latency::immediate(&inst, SlotName::Sb))
+            {
+                facts.retain(|f| i64::from(f.own) != sb || i64::from(f.later) < left);
+            }
         }
         if waited != 0 {
             for fact in facts.iter().filter(|f| f.own != NO_SB && ctrl.wait >> f.own & 1 != 0) {
@@ -469,6 +487,9 @@ impl Checker<'_> {
             for fact in facts.iter_mut() {
                 let Some(Some(earlier)) = self.code.get(fact.by as usize) else { continue };
                 let theirs = queue(earlier, self.sm);
+                if in_order(theirs, mine) && fact.own < 6 && (write_bit | read_bit) >> fact.own & 1 != 0 {
+                    fact.later = (fact.later + 1).min(MANY_LATER);
+                }
                 if fact.write && in_order(theirs, mine) {
                     fact.scoreboards |= write_bit;
                 } else if !fact.write && read_in_order(theirs, mine) {
@@ -489,6 +510,7 @@ impl Checker<'_> {
                 own: NO_SB,
                 guard,
                 groups: if form.class == Class::Gmma && touched >> 8 == File::Gpr as u16 { 0 } else { NO_GROUP },
+                later: 0,
                 age: 0,
             };
             if def {
@@ -551,15 +573,16 @@ impl Checker<'_> {
     }
 }
 
-/// Unites `new` into `old`; true if `old` changed. Ages take the shorter path, groups that with fewer ends.
+/// Unites `new` into `old`; true if `old` changed. Ages take the shorter path, groups and what came later that with fewer.
 fn unite(old: &mut Vec<Fact>, new: &[Fact]) -> bool {
     let mut changed = false;
     for fact in new {
         match old.binary_search_by_key(&fact.key(), Fact::key) {
             Ok(i) => {
-                if fact.age < old[i].age || fact.groups < old[i].groups {
+                if fact.age < old[i].age || fact.groups < old[i].groups || fact.later < old[i].later {
                     old[i].age = fact.age.min(old[i].age);
                     old[i].groups = fact.groups.min(old[i].groups);
+                    old[i].later = fact.later.min(old[i].later);
                     changed = true;
                 }
             }

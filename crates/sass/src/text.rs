@@ -69,7 +69,7 @@ fn print_untrimmed(out: &mut String, inst: &Inst, pc: u64, labels: &dyn Labels) 
                     Suffix::Text(text) => text,
                     Suffix::Mod(n) => modifier(form, inst, n),
                 };
-                address(out, inst, slots, suffix, hide);
+                address(out, inst, slots, suffix, hide, labels);
             }
             Piece::If(n) => {
                 let (slot, op) = (&form.slots[n as usize], &inst.operands[n as usize]);
@@ -175,12 +175,19 @@ fn indexed(out: &mut String, inst: &Inst, c: u8, r: u8, labels: &dyn Labels) {
     out.push(']');
 }
 
+/// Whose address is shown with its sign where it has no register.
+const SIGNED_WITHOUT_REGISTER: &[&str] = &["LDGSTS", "LDSM", "STSM", "LDCU", "LDTM", "STTM", "UTCCP", "UTCSHIFT"];
+
 /// An address in brackets; the slots are a register, perhaps a uniform register, a distance.
-fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: HideZero) {
+fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: HideZero, labels: &dyn Labels) {
     let register = |n: u8| inst.operands[n as usize].as_reg().unwrap_or(Reg::RZ);
     let (base, last) = (register(slots[0]), slots[slots.len() - 1]);
     let uniform = if slots.len() == 3 { Some(register(slots[1])) } else { None };
     let Value::Imm(distance) = inst.operands[last as usize].value else { return };
+    let replaced = labels.replaced(&inst.form().slots[last as usize], &inst.operands[last as usize]);
+    if let (Some(text), None, Reg::RZ) = (replaced, uniform, base) {
+        return out.push_str(text);
+    }
     let only_before = |sm: u16| inst.form().sms.iter().all(|&(_, last)| last < sm);
     // sm_75 shows the address of LDSM as it is where there is no register.
     let unsigned = inst.form().mnemonic == "LDSM" && only_before(80);
@@ -192,7 +199,7 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
             && suffix.is_empty() =>
         {
             // Without a register it is an address; some forms still show it signed.
-            let signed = matches!(inst.form().mnemonic, "LDGSTS" | "LDSM" | "STSM" | "LDCU") && !unsigned;
+            let signed = SIGNED_WITHOUT_REGISTER.contains(&inst.form().mnemonic) && !unsigned;
             let bits: u8 = inst.form().slots[last as usize].bits.iter().map(|b| b.1).sum();
             return hex(out, if signed { distance } else { distance & ((1i64 << bits) - 1) });
         }
@@ -219,7 +226,10 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
             let _ = write!(out, "{base}{suffix}+{uniform}");
         }
     }
-    if distance != 0 {
+    if let Some(text) = replaced {
+        out.push('+');
+        out.push_str(text);
+    } else if distance != 0 {
         out.push('+');
         hex(out, distance);
     }

@@ -185,11 +185,11 @@ fn indirect_branches_go_where_the_hints_say() {
                    [B------:R-:W-:-:S01] FMUL R3, R0, R2
                    [B------:R-:W-:-:S05] EXIT";
     assert_eq!(kinds(program), []);
-    let hints = CfgHints { entries: vec![], indirect: vec![(0x10, vec![0x20, 0x30])] };
+    let hints = CfgHints { indirect: vec![(0x10, vec![0x20, 0x30])], ..CfgHints::default() };
     assert_eq!(kinds_with(program, &hints), []);
     let sooner = program.replace("S05] BRX", "S01] BRX");
     assert_eq!(kinds_with(&sooner, &hints), [(0x30, Kind::ReadTooSoon)]);
-    assert_eq!(kinds_with(&sooner, &CfgHints { entries: vec![0x30], indirect: vec![] }), []);
+    assert_eq!(kinds_with(&sooner, &CfgHints { entries: vec![0x30], ..CfgHints::default() }), []);
 }
 
 #[test]
@@ -273,4 +273,46 @@ fn a_loop_of_products_waits_on_every_path() {
     };
     assert_eq!(kinds(&program("WARPGROUP.DEPBAR.LE gsb0, 0x0")), []);
     assert_eq!(kinds(&program("NOP")), [(0x0, Kind::ReadWithoutWait)]);
+}
+
+#[test]
+fn a_count_of_what_is_left_tells_of_surfaces() {
+    let program = "[B------:R-:W5:-:S01] SULD.D.BA.2D.U16.STRONG.SM.TRAP R0, [R6], UR4, 0x0
+                   [B------:R-:W5:-:S02] SULD.D.BA.2D.U16.STRONG.SM.TRAP R9, [R6], UR4, 0x0
+                   [B------:R-:W-:-:S04] DEPBAR.LE SB5, 0x1
+                   [B------:R-:W-:-:S04] LOP3.LUT R8, R0, 0xffff, RZ, 0xc0, !PT
+                   [B-----5:R-:W-:-:S04] LOP3.LUT R10, R9, 0xffff, RZ, 0xc0, !PT
+                   [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(program), []);
+    assert_eq!(kinds(&program.replace("SB5, 0x1", "SB5, 0x2")), [(0x30, Kind::ReadWithoutWait)]);
+    assert_eq!(kinds(&program.replace("R8, R0", "R8, R9")), [(0x30, Kind::ReadWithoutWait)]);
+    // The second sets another scoreboard: the count says nothing of the first.
+    assert_eq!(
+        kinds(&program.replace("W5:-:S02", "W4:-:S02").replace("B-----5", "B----4-")),
+        [(0x30, Kind::ReadWithoutWait)]
+    );
+    // Loads from memory come back in any order.
+    let loads =
+        program.replace("SULD.D.BA.2D.U16.STRONG.SM.TRAP", "LDG.E").replace("[R6], UR4, 0x0", "desc[UR4][R6.64]");
+    assert_eq!(kinds(&loads), [(0x30, Kind::ReadWithoutWait)]);
+}
+
+#[test]
+fn what_is_asked_of_textures_comes_back_in_order() {
+    let program = "[B------:R-:W-:-:S01] TXQ RZ, R4, R4, TEX_HEADER_DIMENSION, UR4, 0x0, 0x1
+                   [B------:R-:W5:-:S02] TXQ RZ, R5, R5, TEX_HEADER_DIMENSION, UR4, 0x0, 0x2
+                   [B-----5:R-:W-:-:S04] IADD3 R6, R4, R5, RZ
+                   [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(program), []);
+    assert_eq!(kinds(&program.replace("B-----5", "B----4-"))[0], (0x20, Kind::ReadWithoutWait));
+}
+
+#[test]
+fn a_call_that_a_linker_fills_in_goes_elsewhere() {
+    let program = "[B------:R-:W-:-:S05] FMUL R3, R0, R4
+                   [B------:R-:W-:-:S01] FADD R0, R1, R2
+                   [B------:R-:W-:-:S02] CALL.REL.NOINC 0x0
+                   [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(kinds(program), [(0x0, Kind::ReadTooSoon)]);
+    assert_eq!(kinds_with(program, &CfgHints { elsewhere: vec![0x20], ..CfgHints::default() }), []);
 }

@@ -1,7 +1,7 @@
-//! Life ranges as the vendor's tool shows them: what lives across conditional branches, calls and guards.
+//! Life ranges as the vendor's tool shows them: what lives across conditional branches, calls and guards; and what a linker fills in.
 
 use sass::codec::encode;
-use sass::text::listing::{Binding, File, Function, Listing, Options, Ranges, Section};
+use sass::text::listing::{Binding, Field, File, Function, Listing, Options, Ranges, Relocation, Section};
 use sass::text::{NoLabels, parse_on};
 
 /// The table of life ranges of a kernel; its registers are up to R11.
@@ -67,4 +67,37 @@ fn what_nothing_leads_to_is_left_out() {
     let code = ["MOV R8, 0x1", "EXIT", "MOV R9, 0x1", "BRA 0x30"];
     let table = table(&code);
     assert!(!table.contains("/*0020*/") && table.contains("/*0030*/"), "{table}");
+}
+
+#[test]
+fn what_a_linker_fills_in_is_shown_by_name() {
+    // The types of relocations that ptxas 13.5 writes for sm_75 to sm_89, with what nvdisasm 13.5 shows of them.
+    let rows = [
+        ("STS.64 [R0], R6", 0x4a, 0, "STS.64 [R0+`(tile)], R6 ;"),
+        ("@P0 LDS R0, [R7.X4]", 0x4a, 0x10, "LDS R0, [R7.X4+`((tile + 0x10))] ;"),
+        ("STS [RZ], R4", 0x4a, 0x10, "STS [`((tile + 0x10))], R4 ;"),
+        ("IMAD R17, R4, R21, c[0x0][0x0]", 0x40, 0, "IMAD R17, R4, R21, c[`(tile)] ;"),
+        ("CALL.ABS.NOINC 0x0", 0x3a, 0, "CALL.ABS.NOINC `(tile) ;"),
+        ("YIELD", 0x44, 0, "YIELD                              (*\"RELOCATOR OPCODE,YIELD,280\"*);"),
+    ];
+    let word = |(n, row): (usize, &(&str, u32, i64, &str))| {
+        let inst = parse_on(row.0, n as u64 * 16, &NoLabels, Some(86)).unwrap_or_else(|e| panic!("{}: {e:?}", row.0));
+        encode(&inst, 86).unwrap_or_else(|e| panic!("{}: {e:?}", row.0))
+    };
+    let words: Vec<u128> = rows.iter().enumerate().map(word).collect();
+    let relocation = |(n, row): (usize, &(&str, u32, i64, &str))| Relocation {
+        offset: n as u64 * 16,
+        field: Field::of_type(row.1).expect("a field"),
+        symbol: "tile".into(),
+        function: None,
+        value: None,
+        addend: row.2,
+    };
+    let relocations = rows.iter().enumerate().map(relocation).collect();
+    let section = Section { name: ".text.k".into(), align: 128, words, relocations, ..Section::default() };
+    let file = File { sm: 86, relocatable: true, sections: vec![section], ..File::default() };
+    let text = Listing::new(&file).sections(Options::default()).concat();
+    for row in rows {
+        assert!(text.contains(row.3), "{}: {text}", row.0);
+    }
 }

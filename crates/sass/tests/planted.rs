@@ -56,6 +56,8 @@ fn queue(inst: &Inst, sm: u16) -> u8 {
         class @ (Class::Hmma | Class::Imma) if !class.is_fixed(sm) => 10,
         Class::Dmma => 12,
         Class::Mbarrier if inst.form().mnemonic == "LDTM" => 11,
+        Class::Texture if inst.form().mnemonic == "TXQ" => 13,
+        Class::Texture if inst.form().mnemonic == "SULD" => 14,
         _ => 0,
     }
 }
@@ -141,7 +143,7 @@ fn violations(code: &[Option<Inst>], sm: u16) -> Vec<(usize, usize)> {
             let ordered = |a: &Access, all: bool| {
                 let (x, y) = (queue(first(a), sm), queue(inst, sm));
                 x != 0
-                    && (x == y && (all || matches!(x, 1 | 3 | 6 | 8..=12))
+                    && (x == y && (all || matches!(x, 1 | 3 | 6 | 8..=14))
                         || all && (2..=4).contains(&x) && (2..=4).contains(&y))
             };
             for a in r.writes.iter().filter(|a| !apart(a, Some(slot)) && !ordered(a, false)) {

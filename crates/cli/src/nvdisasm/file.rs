@@ -100,8 +100,9 @@ impl<'a> Input<'a> {
             }
         }
         if let (true, Some((_, table))) = (self.code.relocatable, self.elf.section(&format!(".nv.constant2.{name}"))) {
-            let targets = table.data.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]) as u64);
-            section.tables = targets.collect();
+            let words = table.data.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]) as u64);
+            // Constants of the compiler stand there, too.
+            section.tables = words.filter(|w| section.branches.iter().any(|b| b.1.contains(w))).collect();
         }
         section.last_register = section.registers.checked_sub(1);
         for r in self.elf.sections.iter().filter(|r| r.info as usize == text).flat_map(|r| r.relocs()) {

@@ -150,7 +150,7 @@ fn triple(w: &[u32]) -> Option<[u32; 3]> {
 
 impl Kernel {
     /// Takes over what an attribute says; the parameters come last one first.
-    pub(crate) fn read_attribute(&mut self, a: &Attr) {
+    pub fn read_attribute(&mut self, a: &Attr) {
         let k = self;
         let w = a.to_words();
         let first = w.first().copied().unwrap_or(0);

@@ -85,6 +85,7 @@ pub(super) fn check(checker: &mut Checker, leaders: &[bool]) {
                     own: NO_SB,
                     guard: super::ALWAYS,
                     groups: NO_GROUP,
+                    later: 0,
                     age: 0,
                 };
                 let what = "takes a register without a WARPGROUP.ARRIVE since it was written by".into();

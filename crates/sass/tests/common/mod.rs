@@ -22,6 +22,7 @@ pub fn hints(text: &Text, sm: u16) -> CfgHints {
             .map(|n| n as u64 * 16)
             .collect(),
         indirect: branches.map(|n| (n as u64 * 16, text.table.iter().filter(inside).copied().collect())).collect(),
+        elsewhere: Vec::new(),
     }
 }
 

@@ -237,6 +237,10 @@ impl<'a> Listing<'a> {
                 let names: Vec<&str> = targets.iter().filter_map(|&t| self.label(n, t)).collect();
                 format!("(*\"BRANCH_TARGETS {}\"*)", names.join(","))
             });
+            if relocations.get(&offset).is_some_and(|r| r.field == Field::Opcode) {
+                // 280 is the opcode of NOP.
+                line.note = Some(format!("(*\"RELOCATOR OPCODE,{},280\"*)", inst.form().mnemonic));
+            }
             lines.push(line);
         }
         lines

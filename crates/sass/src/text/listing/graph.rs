@@ -207,7 +207,7 @@ impl Listing<'_> {
 
     fn function_name(&self, n: usize, i: usize) -> Option<String> {
         let f = super::labels::function_at(self.file, n, i as u64 * 16)?;
-        Some(if i == 0 && !f.entry { self.file.sections[n].name.clone() } else { f.name.clone() })
+        Some(if i == 0 && !f.entry && !f.leads { self.file.sections[n].name.clone() } else { f.name.clone() })
     }
 
     /// The lines before the first instruction of a function, by instruction.

@@ -143,7 +143,8 @@ impl Listing<'_> {
             (None, n) if n < 0 => format!("({} + -{:#x})", r.symbol, n.unsigned_abs()),
             (None, n) => format!("({} + {n:#x})", r.symbol),
         };
-        if matches!(r.field, super::Field::Value | super::Field::Call | super::Field::Constant) {
+        let plain = [super::Field::Value, super::Field::Call, super::Field::Constant, super::Field::Distance];
+        if plain.contains(&r.field) {
             return place;
         }
         r.field.text(&place)

@@ -5,7 +5,7 @@
 use super::code::{Columns, Options, Row, columns, head, pad, statement};
 use super::{Function, Listing};
 use crate::codec::Decoded;
-use crate::form::Width;
+use crate::form::{Slot, SlotName, Width};
 use crate::inst::{Inst, Operand, Value};
 use crate::latency;
 use crate::reg::{File, Reg};
@@ -51,7 +51,8 @@ const CLOBBERED: &[(File, RangeInclusive<usize>)] = &[
     (File::Upred, 0..=6),
 ];
 
-/// Chips on which it takes the second result of a fetch from a texture for one register, whatever the mask (seen for 103, 121).
+/// Chips on which it takes the second result of a fetch from a texture for one register, whatever the mask, and the second source,
+/// whatever lies in it (seen for 100 to 121).
 const ONE_OF_OTHERS: RangeInclusive<u16> = 100..=121;
 
 /// What it takes to live where a function returns.
@@ -138,6 +139,12 @@ pub(super) struct Effect {
     kills: Set,
 }
 
+/// True of the second result and the second source of a fetch from a texture.
+fn second_of_fetch(inst: &Inst, slot: &Slot) -> bool {
+    let fetch = matches!(inst.form().mnemonic, "TEX" | "TLD" | "TLD4");
+    matches!(slot.width, Width::Named { others: true, .. }) || fetch && slot.name == SlotName::Rb
+}
+
 impl Effect {
     fn of(inst: &Inst, sm: u16) -> Effect {
         let mut out = Effect::default();
@@ -149,10 +156,8 @@ impl Effect {
             // Reading all predicates at once does not count, nor writing all uniform ones.
             let implied = r.slot.is_some_and(|s| inst.form().slots[s as usize].bits.is_empty());
             let counted = !implied || r.def && r.reg.file() == File::Pred;
-            let others = r
-                .slot
-                .is_some_and(|s| matches!(inst.form().slots[s as usize].width, Width::Named { others: true, .. }));
-            let width = if others && ONE_OF_OTHERS.contains(&sm) { 1 } else { r.width as u32 };
+            let second = r.slot.is_some_and(|s| second_of_fetch(inst, &inst.form().slots[s as usize]));
+            let width = if second && ONE_OF_OTHERS.contains(&sm) { 1 } else { r.width as u32 };
             for n in 0..if counted { width } else { 0 } {
                 let Some(bit) = bit(r.reg).map(|b| b + n as usize) else { continue };
                 if bit >= 7 * 64 {

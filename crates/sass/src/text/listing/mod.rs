@@ -61,15 +61,19 @@ pub enum Field {
     UnifiedLow,
     /// The high half of such an address.
     UnifiedHigh,
+    /// The distance of an address from its register.
+    Distance,
     /// The offset of a constant.
     Constant,
     /// The address that is called.
     Call,
+    /// The opcode: a linker makes the instruction a NOP where nobody needs it (YIELD, up to sm_89).
+    Opcode,
 }
 
 impl Field {
     /// The field of an ELF relocation's type; None for those that print nothing. The numbers are those that ptxas 13.0
-    /// and 13.5 write into sm_90 code, and 13.5 into sm_100 code.
+    /// and 13.5 write into sm_90 code, and 13.5 into code for sm_75 to sm_121.
     pub fn of_type(kind: u32) -> Option<Field> {
         Some(match kind {
             0x37 | 0x3b => Field::Value,
@@ -77,8 +81,10 @@ impl Field {
             0x39 => Field::High,
             0x70 => Field::UnifiedLow,
             0x71 => Field::UnifiedHigh,
-            0x42 | 0x73 => Field::Constant,
-            0x4b | 0x72 => Field::Call,
+            0x40 | 0x42 | 0x73 => Field::Constant,
+            0x3a | 0x4b | 0x72 => Field::Call,
+            0x44 => Field::Opcode,
+            0x4a => Field::Distance,
             _ => return None,
         })
     }
@@ -86,7 +92,7 @@ impl Field {
     /// How the operand shows that a relocation against `place` fills it.
     fn text(self, place: &str) -> String {
         match self {
-            Field::Value | Field::Call | Field::Constant => format!("`({place})"),
+            Field::Value | Field::Call | Field::Constant | Field::Distance | Field::Opcode => format!("`({place})"),
             Field::Low => format!("32@lo({place})"),
             Field::High => format!("32@hi({place})"),
             Field::UnifiedLow => format!("32@lo(fun@unified({place}))"),
@@ -100,6 +106,8 @@ impl Field {
         match self {
             Field::Constant => matches!(op.value, Value::Const { .. }),
             Field::Call => !matches!(op.value, Value::Reg(_)) && slot.bits.iter().any(|b| b.0 == 34),
+            Field::Distance => matches!(op.value, Value::Imm(_)) && from == Some(40),
+            Field::Opcode => false,
             _ => matches!(slot.kind, SlotKind::Imm { .. }) && from == Some(32),
         }
     }
