@@ -78,7 +78,7 @@ fn what_a_linker_fills_in_is_shown_by_name() {
         ("STS [RZ], R4", 0x4a, 0x10, "STS [`((tile + 0x10))], R4 ;"),
         ("IMAD R17, R4, R21, c[0x0][0x0]", 0x40, 0, "IMAD R17, R4, R21, c[`(tile)] ;"),
         ("CALL.ABS.NOINC 0x0", 0x3a, 0, "CALL.ABS.NOINC `(tile) ;"),
-        ("YIELD", 0x44, 0, "YIELD                              (*\"RELOCATOR OPCODE,YIELD,280\"*);"),
+        ("YIELD", 0x44, 0, " (*\"RELOCATOR OPCODE,YIELD,280\"*);"),
     ];
     let word = |(n, row): (usize, &(&str, u32, i64, &str))| {
         let inst = parse_on(row.0, n as u64 * 16, &NoLabels, Some(86)).unwrap_or_else(|e| panic!("{}: {e:?}", row.0));

@@ -233,6 +233,7 @@ impl<'a> Items<'a> {
         let table = s.name.strip_prefix(".nv.constant2").filter(|_| self.input.code.relocatable);
         let table =
             table.and_then(|k| self.input.code.sections.iter().position(|t| t.name.strip_prefix(".text") == Some(k)));
+        let table = table.filter(|&t| !self.input.code.sections[t].tables.is_empty());
         let mut cuts: Vec<u64> = symbols.iter().map(|(_, t)| place(t)).collect();
         cuts.extend(labels.iter().map(|l| l.0));
         cuts.extend(relocs.iter().flat_map(|r| [r.offset, r.offset + relocation_size(r.kind) as u64]));
