@@ -108,7 +108,7 @@ enum Verdict {
 }
 
 /// Runs the forms of the opcodes and prints the table. `args`: opcodes with commas between (all where none are named),
-/// `--given threads|constants|parameters|mixed`.
+/// `--given threads|constants|parameters|mixed|signed`.
 ///
 /// # Errors
 /// A wrong argument, a tool that is missing, or the number of disagreements.
@@ -406,6 +406,19 @@ fn module(cases: &[Case]) -> String {
                 (_, Source::Constant(v)) => writeln!(m, "mov.b{bits} {name}, {v:#x};"),
                 (_, Source::Parameter(_)) => writeln!(m, "ld.param.b{bits} {name}, [p{i}];"),
                 _ => writeln!(m, "ld.global.b{bits} {name}, [%i+{at}];"),
+            };
+            // Of types without a negation of their own the bits are inverted.
+            let ty = c.inputs[i].ty;
+            let _ = match (c.inputs[i].from, ty) {
+                (Source::Negated, T::F16 | T::F16x2 | T::BF16 | T::BF16x2 | T::F32 | T::F64) => {
+                    writeln!(m, "neg.{} {name}, {name};", ty.name())
+                }
+                (Source::Negated, T::S16 | T::S32 | T::S64) => writeln!(m, "neg.{} {name}, {name};", ty.name()),
+                (Source::Negated, _) if bits > 1 => writeln!(m, "not.b{bits} {name}, {name};"),
+                (Source::Absolute, T::F16 | T::F16x2 | T::BF16 | T::BF16x2 | T::F32 | T::F64) => {
+                    writeln!(m, "abs.{} {name}, {name};", ty.name())
+                }
+                _ => Ok(()),
             };
         }
         if c.carry {

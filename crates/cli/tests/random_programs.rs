@@ -72,9 +72,7 @@ fn keep(dir: &std::path::Path, seed: u64, text: &str, launch: &Launch) -> std::i
 }
 
 /// What a program does under one register limit, if it is wrong.
-fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>) -> Option<String> {
-    // The wide classes find faults that are not mended yet (docs/random-programs.md): they are for who mends them.
-    let wide = std::env::var_os("SASSAFRAS_WIDE").is_some();
+fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>, wide: bool) -> Option<String> {
     let text = random::program(seed, 40 + (seed as usize * 7) % 160, wide);
     if let Some(dir) = std::env::var_os("SASSAFRAS_KEEP") {
         keep(std::path::Path::new(&dir), seed, &text, launch).expect("writable");
@@ -103,11 +101,31 @@ fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>) -> Option<Str
             Err(f) => wrong.push(format!("seed {seed}: {who}: {f}")),
         }
     }
+    // Ours is judged by the interpreter whatever the vendor's code does.
+    wrong.retain(|w| !(wide && known_of_the_vendor(seed, w)));
     (!wrong.is_empty()).then(|| wrong.join("\n"))
 }
 
+/// True for what is known to be wrong about the vendor's code for a wide program (docs/random-programs.md); of ours nothing is.
+fn known_of_the_vendor(seed: u64, what: &str) -> bool {
+    what.starts_with(&format!("seed {seed}: vendor: "))
+        && KNOWN.iter().any(|(s, part)| *s == seed && what.contains(part))
+}
+
+/// Wide programs of which ptxas 13.5 makes code that the simulator blames or that computes something else: seed, part of what is said.
+const KNOWN: [(u64, &str); 6] = [
+    (364, "hazard: UR5 is overwritten 4 cycles after it was written"),
+    // Two halves of a register are merged where a third value still lives.
+    (510, "thread 0 offset 2: 0x90 and 0x08"),
+    (676, "hazard: P0 is read, but the instruction that writes it sets no scoreboard"),
+    (822, "hazard: P3 is read, but the instruction that writes it sets no scoreboard"),
+    (967, "hazard: P2 is read, but the instruction that writes it sets no scoreboard"),
+    (1414, "uninitialized: P0 was never written"),
+];
+
 /// The programs of `1..=count`, or of what `SASSAFRAS_SEEDS` names (`7` or `201..300`), on all cores.
-fn run(count: u64, max_registers: Option<u32>) {
+fn run(count: u64, max_registers: Option<u32>, wide: bool) {
+    let wide = wide || std::env::var_os("SASSAFRAS_WIDE").is_some();
     let launch = launch();
     let seeds = match std::env::var("SASSAFRAS_SEEDS").ok() {
         Some(s) => {
@@ -126,7 +144,7 @@ fn run(count: u64, max_registers: Option<u32>) {
                     if seed > *seeds.end() {
                         break;
                     }
-                    let f = failure(seed, &launch, max_registers);
+                    let f = failure(seed, &launch, max_registers, wide);
                     failed.lock().expect("no panic").extend(f);
                 }
             });
@@ -138,13 +156,19 @@ fn run(count: u64, max_registers: Option<u32>) {
 
 #[test]
 fn programs_agree() {
-    run(200, None);
+    run(200, None, false);
+}
+
+/// Programs of every class of instruction.
+#[test]
+fn wide_programs_agree() {
+    run(300, None, true);
 }
 
 /// The same with few registers, so that much is spilled.
 #[test]
 fn programs_agree_when_spilled() {
-    run(100, Some(24));
+    run(100, Some(24), false);
 }
 
 /// Some seconds of changed programs; `SASSAFRAS_FUZZ=1200` makes it twenty minutes.

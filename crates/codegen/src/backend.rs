@@ -146,7 +146,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
     }
     if let (Some(f), Some(n)) = (moving, input.registers) {
         let others = if code.functions.len() > 1 { code.gprs_used } else { 0 };
-        code.fits = registers::fits(&f, n, others);
+        code.misfit = registers::misfit(&f, n, others);
     }
     code.dumps = dumps;
     code.spill_bytes = spills;

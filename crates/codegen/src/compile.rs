@@ -216,7 +216,7 @@ pub(crate) fn function(
     };
     let mut notes = Vec::new();
     let plans = plans(m, entry, &bounds, &mut notes);
-    let mut done = None;
+    let (mut done, mut why) = (None, None);
     for (n, plan) in plans.iter().enumerate() {
         let mut watch = Watch::new(options);
         let limit = plan.limit.min(255) - 2;
@@ -226,13 +226,15 @@ pub(crate) fn function(
         let registers = plan.moving.then_some(bounds.max_registers);
         let input = BackendInput { functions: funcs, table: program.table.clone(), registers };
         match backend::compile(input, options.target, &back) {
-            Ok(code) if plan.moving && !code.fits => {}
+            Ok(Code { misfit: Some(m), .. }) if plan.moving => {
+                why = Some(format!("R{} is needed where there are {} registers", m.register, m.have));
+            }
             Ok(code) => {
                 done = Some((program, code, watch.printed, plan.moving));
                 break;
             }
             // With more registers here and fewer there it may not fit; without it does.
-            Err(_) if n + 1 < plans.len() => {}
+            Err(e) if n + 1 < plans.len() => why = e.into_iter().next().map(|d| d.message),
             Err(e) => return Err(e),
         }
     }
@@ -242,7 +244,8 @@ pub(crate) fn function(
     if !moving && plans.len() > 1 {
         let text =
             "Potential Performance Loss: 'setmaxnreg' ignored; values do not fit into the registers that are left in";
-        notes.push(Diagnostic::new(Severity::Info, format!("{text} '{}'.", f.name)));
+        let why = why.map_or(String::new(), |w| format!(" ({w})"));
+        notes.push(Diagnostic::new(Severity::Info, format!("{text} '{}'{why}.", f.name)));
     }
     let mut dumps = printed;
     dumps.extend(code.dumps.iter().map(|(pass, text)| format!("# after {pass}\n{text}")));

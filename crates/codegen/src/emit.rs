@@ -67,8 +67,8 @@ pub struct Code {
     pub tensor_copies: bool,
     /// Immediates that the system replaces by the size of an entry of a table: offset, table.
     pub entry_sizes: Vec<(u32, Table)>,
-    /// With [`BackendInput::registers`](crate::backend::BackendInput): no thread ever needs more registers than it has.
-    pub fits: bool,
+    /// With [`BackendInput::registers`](crate::backend::BackendInput): where threads need more registers than they have.
+    pub misfit: Option<crate::registers::Misfit>,
     /// Bytes of spill code: loads, stores.
     pub spill_bytes: (u32, u32),
     /// Relocations of a function that is linked by name.
@@ -124,6 +124,12 @@ pub fn expand_calls(blocks: &mut [LinearBlock], descriptor: Option<u16>, refs: &
             };
             let loc = inst.loc;
             let mut push = |s: Sass| out.push(Inst { op: Op::Sass(s), loc });
+            if call.top.is_some() {
+                push(Sass::new(F::MOV_R).with(S::Rd, Reg::r(1)).with(S::Rb, Reg::r(3)));
+            }
+            let back = call.top.map(|n| {
+                Sass::new(F::LDL).with(S::Rd, Reg::r(1)).with(S::Ra, Reg::r(1)).with(S::Imm, Operand::imm(n.into()))
+            });
             if let (true, CallTarget::Indirect(r)) = (call.far, call.target) {
                 let pair = Reg::r(r.0 as u8);
                 let address = Sass::new(F::LDC).with(S::Rd, pair).with(S::Const, Operand::cbank(4, 0));
@@ -134,6 +140,7 @@ pub fn expand_calls(blocks: &mut [LinearBlock], descriptor: Option<u16>, refs: &
                 if let Some(at) = descriptor {
                     push(descriptor_load(at));
                 }
+                back.into_iter().for_each(push);
                 continue;
             }
             if let CallTarget::Symbol(_) | CallTarget::Address(..) = call.target {
@@ -149,6 +156,7 @@ pub fn expand_calls(blocks: &mut [LinearBlock], descriptor: Option<u16>, refs: &
                     CallTarget::Symbol(n) => Sass::new(F::CALL_ABS).with(S::Addr, link::immediate(n as usize)),
                     _ => continue,
                 });
+                back.into_iter().for_each(push);
                 calls.push(call.target);
                 continue;
             }
@@ -166,6 +174,7 @@ pub fn expand_calls(blocks: &mut [LinearBlock], descriptor: Option<u16>, refs: &
             push(Sass::new(F::MOV_I).with(S::Rd, Reg::r(20)).with(S::Rb, Operand::imm(0)));
             push(Sass::new(F::MOV_R).with(S::Rd, Reg::r(21)).with(S::Rb, Reg::RZ));
             push(last);
+            back.into_iter().for_each(push);
             calls.push(call.target);
         }
         b.insts = out;

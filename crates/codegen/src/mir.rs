@@ -132,10 +132,21 @@ pub struct Call {
     pub target: CallTarget,
     /// The value of an indirect target is the offset in constant bank 4 of the address of a function of the system.
     pub far: bool,
+    /// It keeps more registers than the ABI says: [`system_keeps`].
+    pub careful: bool,
+    /// The callee's stack begins where R3 says; so many bytes on stands the caller's R1.
+    pub top: Option<u32>,
     /// Values that go into fixed registers.
     pub args: Vec<(Vreg, Reg)>,
     /// Values that come back in fixed registers.
     pub rets: Vec<(Vreg, Reg)>,
+}
+
+impl Call {
+    /// Does a general register, which is neither R20 nor R21, hold the same behind the call?
+    pub fn keeps(&self, gpr: u32) -> bool {
+        !matches!(gpr, 20 | 21) && if self.careful { system_keeps(gpr) } else { callee_saved(gpr) }
+    }
 }
 
 /// What is called.
@@ -216,6 +227,12 @@ pub enum Term {
 /// eight from R36 on. R20:R21 is the return address; R1 the stack pointer.
 pub fn callee_saved(gpr: u32) -> bool {
     gpr == 2 || (16..32).contains(&gpr) || (gpr >= 36 && gpr % 8 >= 4)
+}
+
+/// Registers that functions of the system preserve (printing, the heap, failed assertions; seen in the vendor's code): all from
+/// R16 on, but for the return address.
+pub fn system_keeps(gpr: u32) -> bool {
+    gpr >= 16
 }
 
 /// What the first register of a vector of `width` registers is a multiple of. Up to 16 it is the width, rounded up to a

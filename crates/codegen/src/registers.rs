@@ -2,7 +2,7 @@
 //!
 //! Two steps. [`expand`] makes what lowering left either nothing, where it is not known how many registers a thread has at entry
 //! (the vendor's compiler ignores the instruction then), or what the machine has: giving up is an instruction, taking more is a
-//! loop around one that may fail. [`fits`] then looks at the code with its registers assigned: at no point may a register live, or
+//! loop around one that may fail. [`misfit`] then looks at the code with its registers assigned: at no point may a register live, or
 //! be written, beyond those that a thread has there. Of those it is told two are the machine's own.
 
 use crate::ir::{self, Attr, BlockData, Builder, Def, Edge, Mem, Op as I, Term, Ty};
@@ -86,6 +86,10 @@ fn each(inst: &Inst, uses: &mut Set, defs: &mut Set) {
 /// The number that an instruction sets.
 fn sets(inst: &Inst) -> Option<u32> {
     let Op::Sass(s) = &inst.op else { return None };
+    set_by(s)
+}
+
+fn set_by(s: &sass::inst::Inst) -> Option<u32> {
     if !matches!(s.form, F::USETMAXREG_DEALLOC | F::USETMAXREG_TRY_ALLOC) {
         return None;
     }
@@ -98,10 +102,35 @@ fn sets(inst: &Inst) -> Option<u32> {
 /// For each block the bound of the general registers that should be taken first, so that the function fits: what its threads have
 /// there, or have to do with later. Empty where they never change it.
 pub fn bounds(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<usize> {
+    let found = amounts(f, cfg).into_iter().flat_map(|(have, later)| have.into_iter().zip(later));
+    found.map(|(have, later)| have.min(later).saturating_sub(RESERVED) as usize).collect()
+}
+
+/// For each block the bound of the general registers that its threads have all through it. Empty where they never change it.
+pub fn owned(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<usize> {
+    let Some((have, _)) = amounts(f, cfg) else { return Vec::new() };
+    let least = |b: usize| f.blocks[b].insts.iter().filter_map(sets).fold(have[b], u32::min);
+    (0..have.len()).map(|b| least(b).saturating_sub(RESERVED) as usize).collect()
+}
+
+/// For each block the bound of the general registers that its threads have at its start. Empty where they never change it.
+pub fn starts(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<usize> {
+    let have = amounts(f, cfg).map(|a| a.0).unwrap_or_default();
+    have.into_iter().map(|n| n.saturating_sub(RESERVED) as usize).collect()
+}
+
+/// The bound of the general registers that threads have behind an instruction that sets their number.
+pub fn after(s: &sass::inst::Inst) -> Option<usize> {
+    set_by(s).map(|n| n.saturating_sub(RESERVED) as usize)
+}
+
+/// For each block how many registers threads have at its start, and the least that they have from there on; the largest number
+/// where they never changed it.
+fn amounts(f: &Func, cfg: &crate::cfg::Cfg) -> Option<(Vec<u32>, Vec<u32>)> {
     let n = f.blocks.len();
     let all = |b: u32| f.blocks[b as usize].insts.iter().filter_map(sets);
     if !cfg.rpo.iter().any(|&b| all(b).next().is_some()) {
-        return Vec::new();
+        return None;
     }
     let mut have = vec![u32::MAX; n];
     let mut later = vec![u32::MAX; n];
@@ -124,12 +153,21 @@ pub fn bounds(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<usize> {
             later[b as usize] = later[b as usize].min(least);
         }
     }
-    (0..n).map(|b| have[b].min(later[b]).saturating_sub(RESERVED) as usize).collect()
+    Some((have, later))
 }
 
-/// Does a function with assigned registers, whose threads have `entry` registers at first, never need more than they have? Other
-/// functions need `others` at most wherever they are called.
-pub fn fits(f: &Func, entry: u32, others: u32) -> bool {
+/// A register that is wanted where threads have too few.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// Its number.
+    pub register: u32,
+    /// How many registers the threads have there, as the driver counts them.
+    pub have: u32,
+}
+
+/// Where a function with assigned registers, whose threads have `entry` registers at first, needs more than they have, if anywhere.
+/// Other functions need `others` at most wherever they are called.
+pub fn misfit(f: &Func, entry: u32, others: u32) -> Option<Misfit> {
     let cfg = f.cfg();
     let n = f.blocks.len();
     // What threads have at least where a block begins.
@@ -159,14 +197,15 @@ pub fn fits(f: &Func, entry: u32, others: u32) -> bool {
             let (mut uses, mut defs) = (Set::default(), Set::default());
             each(inst, &mut uses, &mut defs);
             let after = counts[i + 1].min(counts[i]);
-            let over = |s: &Set, count: u32| highest(s).is_some_and(|r| r + RESERVED >= count);
-            if over(&live, after) || over(&defs, counts[i]) || over(&uses, counts[i]) {
-                return false;
+            for (set, have) in [(&live, after), (&defs, counts[i]), (&uses, counts[i])] {
+                if let Some(register) = highest(set).filter(|r| r + RESERVED >= have) {
+                    return Some(Misfit { register, have });
+                }
             }
             step(inst, &mut live);
         }
     }
-    others == 0 || others + RESERVED <= least
+    (others > 0 && others + RESERVED > least).then(|| Misfit { register: others - 1, have: least })
 }
 
 /// The general registers that are read behind each block, of a function with its registers assigned.

@@ -2,6 +2,7 @@
 
 use super::{Case, Domain, Reg, THREADS};
 use ptx::isa::Op;
+use ptx::types::ScalarType as T;
 use testkit::Random;
 
 /// Where the value of an input comes from.
@@ -13,6 +14,10 @@ pub enum Source {
     Constant(u64),
     /// A parameter of the kernel, the same in every thread.
     Parameter(u64),
+    /// Memory, negated.
+    Negated,
+    /// Memory, without its sign.
+    Absolute,
 }
 
 impl Source {
@@ -22,6 +27,8 @@ impl Source {
             Source::Thread => "thread",
             Source::Constant(_) => "constant",
             Source::Parameter(_) => "parameter",
+            Source::Negated => "negated",
+            Source::Absolute => "absolute",
         }
     }
 }
@@ -35,10 +42,12 @@ pub enum Given {
     Parameters,
     /// Each of any kind.
     Mixed,
+    /// Of the thread, but some are negated first and some lose their sign: what compilers take into the instruction.
+    Signed,
 }
 
 impl Given {
-    pub const USAGE: &str = "--given takes threads, constants, parameters or mixed";
+    pub const USAGE: &str = "--given takes threads, constants, parameters, mixed or signed";
 
     /// As the command line names it.
     pub fn parse(name: &str) -> Option<Given> {
@@ -47,6 +56,7 @@ impl Given {
             "constants" => Given::Constants,
             "parameters" => Given::Parameters,
             "mixed" => Given::Mixed,
+            "signed" => Given::Signed,
             _ => return None,
         })
     }
@@ -61,6 +71,8 @@ impl Given {
             reg.from = match (self, r.index(3)) {
                 (Given::Constants, _) | (Given::Mixed, 1) if !angle => Source::Constant(value),
                 (Given::Parameters, _) | (Given::Mixed, 2) => Source::Parameter(value),
+                (Given::Signed, 0 | 1) if reg.domain == Domain::All && reg.ty != T::Pred => Source::Negated,
+                (Given::Signed, _) if reg.ty.is_float() => Source::Absolute,
                 _ => Source::Thread,
             };
         }
@@ -138,7 +150,7 @@ pub fn values(case: &Case) -> Vec<u8> {
         for reg in &case.inputs {
             let own = number(reg, &mut r);
             let value = match reg.from {
-                Source::Thread => own,
+                Source::Thread | Source::Negated | Source::Absolute => own,
                 Source::Constant(v) | Source::Parameter(v) => v,
             };
             out.extend(value.to_le_bytes());

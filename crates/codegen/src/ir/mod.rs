@@ -182,6 +182,10 @@ pub struct CallSite {
     pub callee: Option<u32>,
     /// Slot in constant bank 4 of the address of a function of the system, where that is the callee.
     pub far: Option<u32>,
+    /// It keeps more registers than the ABI says: [`crate::mir::system_keeps`].
+    pub careful: bool,
+    /// Where the caller's stack grows: the callee's begins where R3 says, and there the caller's R1 stands so many bytes on.
+    pub top: Option<u32>,
     /// GPR of each argument word.
     pub args: Vec<u8>,
     /// GPR of each result word.

@@ -210,7 +210,14 @@ impl Sel<'_> {
             let regs = self.regs_of(v);
             out.push((regs.lo, Reg::r(r)));
         }
-        self.push_op(mir::Op::Call(Box::new(Call { target, far: site.far.is_some(), args, rets: out })));
+        self.push_op(mir::Op::Call(Box::new(Call {
+            target,
+            far: site.far.is_some(),
+            careful: site.careful,
+            top: site.top,
+            args,
+            rets: out,
+        })));
         // Threads may come back one after the other.
         if !self.conv.divergent[self.block] {
             self.push(Sass::new(F::WARPSYNC_ALL));

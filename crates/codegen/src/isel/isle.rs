@@ -650,6 +650,8 @@ impl Sel<'_> {
             // A packed conversion is a plain one into the lower half.
             (_, false) if a.rnd == Rnd::Rn && matches!(a.fmt, Fmt::F16 | Fmt::BF16) && a.fmt2 == Fmt::F32 => {
                 let fmt = if a.fmt == Fmt::F16 { Fmt::F16x2 } else { Fmt::BF16x2 };
+                // It reads no signs.
+                let src = Sel::lo(self, v);
                 let o = generated::Context::cvt_pack(self, Attr { fmt, ..a }, ZERO, src);
                 return Regs { lo: self.as_result(o), hi: None };
             }

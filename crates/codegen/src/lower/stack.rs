@@ -1,10 +1,11 @@
 //! `alloca`, `stacksave`, `stackrestore`.
 //!
 //! The stack grows down, below the frame of the function; where it ends is a value like any other, and the register that holds
-//! the stack pointer stays as it is. So nothing else may lie below the frame: a function that calls others has none.
+//! the stack pointer stays as it is, so that the frame is found. For a call it moves below all that: the callee gets R1 from R3,
+//! and behind the arguments on the stack stands what R1 was, from where it comes back.
 
 use super::{Lower, Res, unsupported};
-use crate::ir::{Op, Ty, Value};
+use crate::ir::{Attr, Mem, MemSpace, Op, Ty, Value};
 use ptx::isa::Op as P;
 use ptx::module::{Inst, Operand};
 
@@ -22,17 +23,37 @@ impl Lower<'_, '_> {
         let end = self.with_imm(Op::LocalAddr, 0, Ty::B32);
         let var = self.stack_var();
         self.write_var(var, end);
+        self.f.grows = true;
+    }
+
+    /// Some texture is fetched by a function of the system.
+    fn fetches(&self) -> bool {
+        let system = |y: Inst| super::texture::system_function(&y, self.pf, self.cx.independent).is_some();
+        self.pf.body.iter().flat_map(|b| b.insts()).any(system)
+    }
+
+    /// Where the stack of a callee begins that takes `bytes` of arguments on it, with R1 behind them.
+    pub(super) fn callee_stack(&mut self, bytes: u32) -> Value {
+        let end = self.stack_end();
+        let room = self.konst(Ty::B32, u64::from(bytes.next_multiple_of(4)) + 4);
+        let end = self.same(Op::ISub, &[end, room]);
+        let mask = self.konst(Ty::B32, !15u32 as u64);
+        let top = self.same(Op::And, &[end, mask]);
+        let own = self.with_imm(Op::LocalAddr, 0, Ty::B32);
+        self.store_stack(top, bytes.next_multiple_of(4), own);
+        top
+    }
+
+    /// Writes a word of a callee's stack.
+    pub(super) fn store_stack(&mut self, top: Value, at: u32, value: Value) {
+        let mem = Mem { space: MemSpace::Local, bytes: 4, ..Mem::default() };
+        self.b().push(Op::Store, Attr::default(), mem, at.into(), &[top, value], &[]);
     }
 
     pub(super) fn stack(&mut self, x: &Inst) -> Res {
-        let calls =
-            self.pf.body.iter().flat_map(|b| b.insts()).any(|y| {
-                y.op == P::Call || super::texture::system_function(&y, self.pf, self.cx.independent).is_some()
-            });
-        if calls {
-            return unsupported(format!("'{}' in a function that calls others", x.op.name()), x.span);
+        if self.fetches() {
+            return unsupported(format!("'{}' beside fetches of textures by the system", x.op.name()), x.span);
         }
-        self.f.grows = true;
         let var = self.stack_var();
         match x.op {
             P::Stacksave => {

@@ -309,7 +309,14 @@ impl Lower<'_, '_> {
         let halves = matches!(to, T::F16 | T::F16x2);
         let rets: Vec<u8> = (4..if halves { 7 } else { 9 }).collect();
         let types = vec![Ty::B32; rets.len()];
-        let site = self.call_site(CallSite { callee: None, far: Some(far), args: regs, rets, stack: bytes });
+        let site = self.call_site(CallSite {
+            callee: None,
+            far: Some(far),
+            args: regs,
+            rets,
+            stack: bytes,
+            ..CallSite::default()
+        });
         let id = self.b().push(Op::Call, Attr::default(), Mem::default(), site, &values, &types);
         let results = self.f.inst(id).results.to_vec();
         let (texel, there) = destination(x);

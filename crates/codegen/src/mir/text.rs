@@ -74,6 +74,8 @@ pub fn print_op(f: &Func, op: &Op) -> String {
                 CallTarget::Address(lo, hi) => format!("*{}:{}", lo.0, hi.0),
                 CallTarget::Indirect(v) => format!("{}{}", if c.far { '@' } else { '*' }, v.0),
             };
+            let target = if c.careful { format!("careful {target}") } else { target };
+            let target = c.top.map_or(target.clone(), |n| format!("top={n} {target}"));
             format!("call {target} ({}) -> ({})", pairs(f, &c.args), pairs(f, &c.rets))
         }
         Op::LoadIncoming { dst, offset } => {
@@ -382,6 +384,11 @@ impl Parser<'_> {
                 Ok(Op::Copy(out))
             }
             "call" => {
+                let (top, rest) = match rest.strip_prefix("top=").and_then(|r| r.split_once(' ')) {
+                    Some((n, rest)) => (Some(number(n)? as u32), rest),
+                    None => (None, rest),
+                };
+                let (careful, rest) = rest.strip_prefix("careful ").map_or((false, rest), |r| (true, r));
                 let (target, rest) = rest.split_once(' ').ok_or("call needs arguments")?;
                 let (args, rets) = rest.split_once("->").ok_or("call needs '->'")?;
                 let far = target.starts_with('@');
@@ -395,7 +402,7 @@ impl Parser<'_> {
                 };
                 let args = self.pairs(inner(args, '(', ')')?)?;
                 let rets = self.pairs(inner(rets, '(', ')')?)?;
-                Ok(Op::Call(Box::new(Call { target, far, args, rets })))
+                Ok(Op::Call(Box::new(Call { target, far, careful, top, args, rets })))
             }
             "incoming" => {
                 let (dst, offset) = rest.split_once('+').ok_or("incoming needs an offset")?;

@@ -17,7 +17,7 @@ use super::{Banks, INCOMING, Note};
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
-use crate::mir::{Func, Inst, Op, Term, Vreg, alignment, callee_saved};
+use crate::mir::{Func, Inst, Op, Term, Vreg, alignment, callee_saved, system_keeps};
 use diag::Diagnostic;
 use plan::{Group, plan_fresh, plan_near};
 use sass::form::SlotName as S;
@@ -40,13 +40,17 @@ struct Bank {
     limit: usize,
     /// Exclusive bound of those that should be taken in this block ([`crate::registers::bounds`]).
     block: usize,
+    /// As `block`, where threads change the number of their registers.
+    few: Option<usize>,
+    /// The limit wherever threads do not have fewer registers.
+    most: usize,
     occ: [u32; 256],
     cursor: usize,
 }
 
 impl Bank {
     fn free(&self, r: usize) -> bool {
-        r < 256 && self.usable[r] && self.occ[r] == FREE
+        r < self.limit && self.usable[r] && self.occ[r] == FREE
     }
 
     fn window_free(&self, base: usize, size: usize) -> bool {
@@ -86,6 +90,8 @@ pub struct Assign<'a> {
     fixed_hint: Vec<u8>,
     has_calls: bool,
     next_call: u32,
+    /// All calls keep what the system's functions do.
+    careful: bool,
     divergent: bool,
     out: Vec<Inst>,
     notes: Vec<Note>,
@@ -95,6 +101,8 @@ pub struct Assign<'a> {
     param_loc: Vec<Vec<u8>>,
     error: Option<Diagnostic>,
     bounds: Vec<usize>,
+    /// What threads have where blocks begin ([`crate::registers::starts`]).
+    starts: Vec<usize>,
     /// The block at hand.
     current: u32,
     /// Values that the instruction at hand reads last.
@@ -124,6 +132,9 @@ pub fn run(
     let n = f.vregs.len();
     let has_calls = f.blocks.iter().any(|b| b.insts.iter().any(|i| matches!(i.op, Op::Call(_))));
     let choosy = has_calls || !f.entry;
+    // A function keeps the registers of its own callers, too.
+    let careful =
+        f.entry && f.blocks.iter().flat_map(|b| &b.insts).all(|i| !matches!(&i.op, Op::Call(c) if !c.careful));
     let make = |file: File| {
         let usable = banks.usable(file);
         let limit = usable.iter().rposition(|&u| u).map_or(0, |r| r + 1);
@@ -134,12 +145,14 @@ pub fn run(
             File::Gpr => want.min(limit),
             _ => limit,
         };
-        Bank { file, usable, budget, limit, block: budget, occ: [FREE; 256], cursor: 0 }
+        Bank { file, usable, budget, limit, block: budget, few: None, most: limit, occ: [FREE; 256], cursor: 0 }
     };
     let blocks = f.blocks.len();
     let bounds = crate::registers::bounds(f, cfg);
+    let starts = crate::registers::starts(f, cfg);
     let mut a = Assign {
         bounds,
+        starts,
         current: 0,
         near: SmallVec::new(),
         made: vec![(u32::MAX, 0); n],
@@ -160,6 +173,7 @@ pub fn run(
         fixed_hint: vec![NOWHERE; n],
         has_calls,
         next_call: u32::MAX,
+        careful,
         divergent: false,
         out: Vec::new(),
         notes: Vec::new(),
@@ -262,14 +276,16 @@ impl Assign<'_> {
             if size >= WIDE {
                 // The lowest place, before or behind the budget, that is free on the other ways to come, too.
                 let end = bank.limit;
-                let find = |elsewhere: &[bool; 256]| {
-                    (0..end).step_by(alignment(size)).find(|&b| {
+                // Behind the registers that threads have everywhere, where they change their number: those are for the rest.
+                let low = self.bounds.iter().min().map_or(0, |&b| b.next_multiple_of(alignment(size)));
+                let find = |from: usize, elsewhere: &[bool; 256]| {
+                    (from..end).step_by(alignment(size)).find(|&b| {
                         let free = b + size <= end && bank.window_free(b, size);
                         free && !(b..b + size).any(|r| elsewhere[r] || taken(r) || wider(r))
                     })
                 };
                 let elsewhere = waiting(self.f, self.cfg, self.live, &self.exit_loc, self.current, file);
-                let base = find(&elsewhere).or_else(|| find(&[false; 256]))?;
+                let base = find(low, &elsewhere).or_else(|| find(0, &elsewhere)).or_else(|| find(0, &[false; 256]))?;
                 self.wide.push(Wide { vec: vec as u32, base, end: base + size, active: true });
                 base
             } else {
@@ -312,6 +328,11 @@ impl Assign<'_> {
         }
     }
 
+    /// True for a general register that calls of this function keep.
+    fn saved(&self, r: usize) -> bool {
+        if self.careful { system_keeps(r as u32) && !matches!(r, 20 | 21) } else { callee_saved(r as u32) }
+    }
+
     /// True for a register that is promised to another vector than `vec`.
     fn kept(&self, file: usize, r: usize, vec: usize) -> bool {
         self.promised.iter().any(|p| p.0 == file && p.1 as usize != vec && (p.2..p.2 + p.3).contains(&r))
@@ -329,7 +350,7 @@ impl Assign<'_> {
         }
         let rep = self.rep(v);
         let web = self.web_reg[rep] as usize;
-        if self.banks[file].free(web) && !(gpr && crosses && !callee_saved(web as u32)) {
+        if self.banks[file].free(web) && !(gpr && crosses && !self.saved(web)) {
             return Some(web);
         }
         // The register of a value that dies here, if it should meet this one.
@@ -337,7 +358,7 @@ impl Assign<'_> {
             let u = self.near[n];
             let r = self.loc[u.index()] as usize;
             let same = self.file(u) == file && self.banks[file].free(r) && self.rep(u) == rep;
-            if same && !(gpr && crosses && !callee_saved(r as u32)) {
+            if same && !(gpr && crosses && !self.saved(r)) {
                 return Some(r);
             }
         }
@@ -367,12 +388,14 @@ impl Assign<'_> {
             && self.file(u) == file
         {
             let r = self.loc[u.index()] as usize;
-            if self.banks[file].free(r) && !(gpr && crosses && !callee_saved(r as u32)) {
+            if self.banks[file].free(r) && !(gpr && crosses && !self.saved(r)) {
                 return Some(r);
             }
         }
         // Callee-saved registers for values that live across calls, the others for the rest.
-        let prefer = |r: usize| !gpr || (callee_saved(r as u32) == crosses);
+        let careful = self.careful;
+        let prefer =
+            |r: usize| !gpr || ((if careful { system_keeps(r as u32) } else { callee_saved(r as u32) }) == crosses);
         let choosy = gpr && (self.has_calls || !self.f.entry);
         let lasting = self.end[v.index()] == u32::MAX;
         let wide: SmallVec<[std::ops::Range<usize>; 2]> = match gpr {
@@ -383,10 +406,13 @@ impl Assign<'_> {
         let passes = [
             (bank.block, true, true),
             (bank.block, false, true),
-            (bank.budget, false, true),
+            (bank.budget.min(bank.limit), false, true),
             (bank.limit, false, true),
         ];
-        for (bound, strict, keep) in passes.into_iter().chain(gpr.then_some((bank.limit, false, false))) {
+        // Where threads have few registers, those come before the place of something wide.
+        let few = bank.few.filter(|&n| gpr && n < bank.limit).map(|_| (bank.block, false, false));
+        let passes = passes[..2].iter().copied().chain(few).chain(passes[2..].iter().copied());
+        for (bound, strict, keep) in passes.chain(gpr.then_some((bank.limit, false, false))) {
             if bound == 0 {
                 continue;
             }
@@ -438,7 +464,9 @@ impl Assign<'_> {
         if let Some(&bound) = self.bounds.get(bi) {
             let bank = &mut self.banks[File::Gpr as usize];
             bank.block = bank.block.min(bound);
+            bank.few = Some(bound);
         }
+        self.set_limit(b);
         self.enter(b);
         let calls: Vec<u32> =
             (0..insts.len() as u32).filter(|&i| matches!(insts[i as usize].op, Op::Call(_))).collect();
@@ -472,7 +500,14 @@ impl Assign<'_> {
                 });
             }
             match inst.op {
-                Op::Sass(s) => self.sass(at, s, loc, note),
+                Op::Sass(s) => {
+                    if let Some(n) = crate::registers::after(&s)
+                        && n < self.banks[File::Gpr as usize].limit
+                    {
+                        self.shrink(n, loc);
+                    }
+                    self.sass(at, s, loc, note);
+                }
                 Op::Copy(pairs) => self.copy(at, &pairs, loc),
                 Op::Call(c) => self.call(at, *c, loc, note),
                 Op::LoadIncoming { dst, offset } => {
@@ -496,6 +531,33 @@ impl Assign<'_> {
         self.leave(bi);
         self.f.blocks[bi].insts = std::mem::take(&mut self.out);
         notes[bi] = std::mem::take(&mut self.notes);
+    }
+
+    /// No register may be taken that threads do not have where a block begins.
+    fn set_limit(&mut self, b: u32) {
+        let bank = &mut self.banks[File::Gpr as usize];
+        bank.limit = self.starts.get(b as usize).map_or(bank.most, |&n| n.min(bank.most));
+    }
+
+    /// What lies in registers that threads are about to give up moves.
+    fn shrink(&mut self, bound: usize, loc: u32) {
+        let gpr = File::Gpr as usize;
+        let bound = bound.min(self.banks[gpr].limit);
+        let high: Vec<(u32, usize)> =
+            (bound..self.banks[gpr].limit).map(|r| (self.banks[gpr].occ[r], r)).filter(|x| x.0 < HELD).collect();
+        let room: Vec<usize> = (0..bound).filter(|&r| self.banks[gpr].free(r)).take(high.len()).collect();
+        if room.len() < high.len() {
+            self.fail("too few registers where threads give up some");
+            return;
+        }
+        let pairs: Vec<(Reg, Reg)> =
+            high.iter().zip(&room).map(|(&(_, r), &to)| (Reg::r(to as u8), Reg::r(r as u8))).collect();
+        self.moves(&pairs, loc);
+        self.banks[gpr].limit = bound;
+        for ((v, r), to) in high.into_iter().zip(room) {
+            self.banks[gpr].occ[r] = FREE;
+            self.occupy(Vreg(v), to);
+        }
     }
 
     /// Finds out which wide vectors have values in the block.
@@ -549,14 +611,26 @@ impl Assign<'_> {
         let pi = p as usize;
         let mut at = 0;
         let mut entry = Vec::with_capacity(self.live.live_in[bi].len());
+        let mut high = Vec::new();
         for k in 0..self.live.live_in[bi].len() {
             let v = self.live.live_in[bi][k];
             while self.live.live_out[pi][at] != v {
                 at += 1;
             }
             let r = self.exit_loc[pi][at];
-            self.occupy(v, r as usize);
+            let file = self.file(v);
+            // Threads that come another way may have fewer registers.
+            let there = file != File::Gpr as usize || (r as usize) < self.banks[file].limit;
+            if there {
+                self.occupy(v, r as usize);
+            } else {
+                high.push((k, v));
+            }
             entry.push(r);
+        }
+        for (k, v) in high {
+            self.place_new(v);
+            entry[k] = self.loc[v.index()];
         }
         self.entry_loc[bi] = entry;
         let params = self.f.blocks[bi].params.clone();
@@ -608,6 +682,7 @@ impl Assign<'_> {
             let targets: Vec<u32> = self.f.blocks[bi].term.successors().iter().map(|s| s.0).collect();
             for (n, &s) in targets.iter().enumerate() {
                 let si = s as usize;
+                self.set_limit(s);
                 let mut pairs = Vec::new();
                 let mut busy = [[false; 256]; 4];
                 let mut at = 0;
@@ -733,12 +808,12 @@ impl Assign<'_> {
         }
         let target = call.target.values();
         if !target.is_empty() {
-            // The even pair for the target: an argument register that is not one, else R32.
+            // The even pair for the target: an argument register that is not one, else R2, which is kept, or R32.
             let usable = &self.banks[gpr].usable;
             let pair = (2..=7)
                 .rev()
                 .map(|p| 2 * p)
-                .chain([32])
+                .chain([2, 32])
                 .find(|&r| !taken[r] && !taken[r + 1] && usable[r] && usable[r + 1]);
             if pair.is_none() {
                 self.fail("no register pair is left for the target of an indirect call");
@@ -750,7 +825,8 @@ impl Assign<'_> {
         }
         // Values that live across move to registers that the callee keeps.
         let occ = self.banks[gpr].occ;
-        let kept = |r: usize| callee_saved(r as u32) && r != 20 && r != 21;
+        let held = call.target.values();
+        let kept = |r: usize| call.keeps(r as u32) && !held.iter().any(|t| t.0 as usize == r);
         let mut staying = [false; 256];
         let mut homeless = Vec::new();
         for (r, &v) in occ.iter().enumerate() {
@@ -1075,9 +1151,11 @@ fn waiting(f: &Func, cfg: &Cfg, live: &Liveness, exits: &[Vec<u8>], current: u32
 /// A free aligned window without registers that are `taken`; `far`: after the cursor, so that neighbours do not take it at once.
 fn find_window(bank: &mut Bank, size: usize, far: bool, taken: impl Fn(usize) -> bool) -> Option<usize> {
     let align = alignment(size);
-    for bound in [bank.budget, bank.limit] {
+    let few = bank.few.filter(|&n| n < bank.budget);
+    let limit = bank.limit;
+    for bound in few.into_iter().chain([bank.budget, limit]).map(|b| b.min(limit)) {
         let windows = bound.div_ceil(align);
-        let first = if bound == bank.budget { bank.cursor.div_ceil(align) } else { 0 };
+        let first = if bound == bank.budget.min(bank.limit) { bank.cursor.div_ceil(align) } else { 0 };
         for step in 0..windows {
             let base = (first + step) % windows * align;
             if base + size <= bound && bank.window_free(base, size) && !(base..base + size).any(&taken) {

@@ -8,7 +8,7 @@ use super::Note;
 use super::spill::Symbols;
 use crate::cfg::Cfg;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
-use crate::mir::{Func, Op, Term, Vreg, callee_saved};
+use crate::mir::{Func, Op, Term, Vreg};
 use diag::Diagnostic;
 use sass::form::SlotName as S;
 use sass::inst::{Inst as Sass, Operand, Value};
@@ -261,7 +261,7 @@ impl Checker<'_> {
                     self.need(Reg::r(r.0 as u8), self.symbols.get(v), what);
                 }
                 for r in 0..256u32 {
-                    if !callee_saved(r) || r == 20 || r == 21 {
+                    if !x.keeps(r) || y.target.values().iter().any(|t| t.0 == r) {
                         self.at(place(Reg::r(r as u8))).clear();
                     }
                 }

@@ -12,7 +12,7 @@ pub mod spill;
 
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
-use crate::mir::{Func, Op, Vreg, callee_saved};
+use crate::mir::{Call, Func, Op, Vreg};
 use diag::Diagnostic;
 use sass::reg::{File, Reg};
 
@@ -52,6 +52,12 @@ pub struct Banks {
 }
 
 impl Banks {
+    /// Those that a function may have.
+    pub fn of(f: &Func) -> Banks {
+        // A function that is linked by name need not keep UR4 to UR35 for its callers, and must keep the others.
+        Banks { gprs: f.max_gprs, uniform: if f.linkable && !f.entry { 36 } else { 61 } }
+    }
+
     /// Which registers of a file may be assigned.
     pub fn usable(&self, file: File) -> [bool; 256] {
         let range = match file {
@@ -73,10 +79,11 @@ impl Banks {
         self.usable(file).iter().filter(|&&u| u).count() as u32
     }
 
-    /// How many general registers survive a call.
-    pub fn across_calls(&self) -> u32 {
+    /// How many general registers survive a call. A target that no argument register is left for takes one of them.
+    pub fn across(&self, call: &Call) -> u32 {
         let usable = self.usable(File::Gpr);
-        (0..256).filter(|&r| usable[r] && callee_saved(r as u32) && r != 20 && r != 21).count() as u32
+        let all = (0..256).filter(|&r| usable[r] && call.keeps(r as u32)).count() as u32;
+        all - u32::from(!call.target.values().is_empty() && call.args.len() > 10)
     }
 }
 
@@ -105,17 +112,24 @@ impl Demand {
 pub struct Pressure {
     /// By file.
     pub max: [u32; 4],
-    /// General registers live across some call.
-    pub across: u32,
+    /// More general registers live across some call than it keeps.
+    pub across: bool,
+    /// Some block has more general registers alive than its threads have there.
+    pub tight: bool,
     /// Predicates live across some call.
     pub preds_across: u32,
 }
 
 /// Measures the register pressure.
 pub fn pressure(f: &Func, cfg: &Cfg, live: &Liveness) -> Pressure {
+    let banks = Banks::of(f);
     let mut out = Pressure::default();
+    let owned = crate::registers::owned(f, cfg);
     let mut alive = vec![u32::MAX; f.vregs.len()];
     for &b in &cfg.rpo {
+        let before = std::mem::take(&mut out.max[0]);
+        let own = owned.get(b as usize).copied();
+        let banks = Banks { gprs: own.map_or(banks.gprs, |n| banks.gprs.min(n as u32)), ..banks };
         let block = &f.blocks[b as usize];
         let mut now = [0u32; 4];
         let mut enter = |v: Vreg, now: &mut [u32; 4]| {
@@ -158,7 +172,7 @@ pub fn pressure(f: &Func, cfg: &Cfg, live: &Liveness) -> Pressure {
                 out.max[k] = out.max[k].max(through[k] + demand[k].extra());
             }
             if let Op::Call(c) = &inst.op {
-                out.across = out.across.max(through[0]);
+                out.across |= through[0] > banks.across(c);
                 out.preds_across = out.preds_across.max(through[File::Pred as usize]);
                 let target = !c.target.values().is_empty() as u32;
                 out.max[0] = out.max[0].max(through[0] + c.args.len() as u32 + 2 * target + 2);
@@ -178,9 +192,14 @@ pub fn pressure(f: &Func, cfg: &Cfg, live: &Liveness) -> Pressure {
             }
         }
         note(&now, &mut out);
+        out.tight |= own.is_some_and(|n| out.max[0] as usize + SPARE >= n);
+        out.max[0] = out.max[0].max(before);
     }
     out
 }
+
+/// General registers that stay free where there are too few: for stack-to-stack copies on edges and for odd places of vectors.
+const SPARE: usize = 3;
 
 /// What allocation did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -199,8 +218,7 @@ pub struct Stats {
 /// Where the function needs more registers than there may be, or `verify` finds a mistake of this pass.
 pub fn run(f: &mut Func, verify: bool) -> Result<Stats, Diagnostic> {
     prepare::run(f);
-    // A function that is linked by name need not keep UR4 to UR35 for its callers, and must keep the others.
-    let banks = Banks { gprs: f.max_gprs, uniform: if f.linkable && !f.entry { 36 } else { 61 } };
+    let banks = Banks::of(f);
     let original = verify.then(|| f.clone());
     let mut notes: Vec<Vec<Note>> = f.blocks.iter().map(|b| vec![Note::Orig; b.insts.len()]).collect();
     let mut cfg = f.cfg();
@@ -220,7 +238,7 @@ pub fn run(f: &mut Func, verify: bool) -> Result<Stats, Diagnostic> {
     let mut symbols = spill::Symbols::new(f);
     let mut stats = Stats::default();
     for file in [File::Pred, File::Gpr] {
-        let across = if file == File::Pred { need.preds_across > 0 } else { need.across > banks.across_calls() };
+        let across = if file == File::Pred { need.preds_across > 0 } else { need.across || need.tight };
         if need.max[file as usize] > banks.count(file) || across {
             spill::run(f, &cfg, &live, file, &banks, &mut symbols, &mut notes, &mut stats)?;
             cfg = f.cfg();

@@ -76,8 +76,7 @@ struct Spiller<'a> {
     file: File,
     /// Registers that may be full.
     k: usize,
-    /// Of those, how many may be full across a call.
-    k_call: usize,
+    banks: Banks,
     symbols: &'a mut Symbols,
     dist_in: Vec<Vec<u32>>,
     dist_params: Vec<Vec<u32>>,
@@ -120,14 +119,14 @@ pub fn run(
     let n = f.vregs.len();
     let blocks = f.blocks.len();
     let gpr = file == File::Gpr;
-    // Three general registers stay free for stack-to-stack copies on edges and for odd places of vectors.
-    let k = (banks.count(file) as usize).saturating_sub(if gpr { 3 } else { 0 });
+    let k = (banks.count(file) as usize).saturating_sub(if gpr { super::SPARE } else { 0 });
+    let owned = if gpr { crate::registers::owned(f, cfg) } else { Vec::new() };
     let mut s = Spiller {
         cfg,
         live,
         file,
         k,
-        k_call: if gpr { banks.across_calls() as usize } else { 0 },
+        banks: *banks,
         symbols,
         dist_in: live.live_in.iter().map(|l| vec![FAR; l.len()]).collect(),
         dist_params: f.blocks.iter().map(|b| vec![FAR; b.params.len()]).collect(),
@@ -153,6 +152,10 @@ pub fn run(
     s.distances();
     let loop_pressure = s.loop_pressure();
     for i in 0..cfg.rpo.len() {
+        // R1 is one of those that threads have.
+        let own = owned.get(cfg.rpo[i] as usize).copied();
+        s.k = own.map_or(k, |n| k.min(n.saturating_sub(super::SPARE + 1)));
+        s.banks.gprs = own.map_or(banks.gprs, |n| banks.gprs.min(n as u32));
         s.block(cfg.rpo[i], &loop_pressure, notes)?;
     }
     s.edges(notes);
@@ -602,7 +605,8 @@ impl Spiller<'_> {
         }
         if let Op::Call(c) = &inst.op {
             let extra = if self.file == File::Gpr { c.args.len() + 4 } else { 0 };
-            self.limit(self.k_call.min(self.k.saturating_sub(extra)), &[])?;
+            let most = if self.file == File::Gpr { self.banks.across(c) as usize } else { 0 };
+            self.limit(most.min(self.k.saturating_sub(extra)), &[])?;
         }
         self.limit(self.k.saturating_sub(defs.len()), &[])?;
         for &v in &defs {

@@ -12,6 +12,7 @@ use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Vreg};
 use crate::regalloc::{self, Banks};
+use crate::registers;
 use sass::inst::Inst as Sass;
 use sass::latency;
 use sass::reg::File;
@@ -67,7 +68,9 @@ pub fn run(f: &mut Func, sm: u16) {
         step_to: vec![NONE; f.vregs.len()],
         step_reads: Vec::new(),
     };
+    let owned = registers::owned(f, &cfg);
     for &b in &cfg.rpo {
+        values.limit[0] = owned.get(b as usize).map_or(gprs, |&n| gprs.min(n.saturating_sub(6) as u32));
         let list = &steps[b as usize];
         for (k, &(p, d)) in list.iter().enumerate() {
             values.step_from[p.index()] = k as u32;

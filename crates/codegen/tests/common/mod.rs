@@ -257,7 +257,9 @@ impl Gen {
         let v = self.word();
         let rets = vec![(v, Reg::r(4))];
         let target = if self.rng.chance(30) { CallTarget::Indirect(self.any()) } else { CallTarget::Func(n + 1) };
-        self.push(Op::Call(Box::new(Call { target, far: false, args, rets })));
+        // Some keep what functions of the system keep.
+        let careful = self.rng.chance(30);
+        self.push(Op::Call(Box::new(Call { target, far: false, careful, top: None, args, rets })));
         self.words.push(v);
     }
 

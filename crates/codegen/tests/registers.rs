@@ -1,0 +1,72 @@
+//! Registers around calls of the system's functions, and where threads hand registers over.
+
+use codegen::{Options, Output};
+use std::fmt::Write;
+
+fn compile(text: &str) -> Output {
+    let (m, mut d) = ptx::parse(text);
+    let target = arch::Target::parse("sm_90a").expect("a target");
+    d.extend(ptx::check(&m, Some(&target)));
+    assert!(d.is_empty(), "{d:?}\n{text}");
+    let options = Options { target, verify: true, ..Options::default() };
+    codegen::compile(&m, &options).unwrap_or_else(|e| panic!("{e:?}\n{text}"))
+}
+
+/// Instructions that load `n` values from `%a`, and that store what neighbours add up to.
+fn values(n: usize) -> (String, String) {
+    let (mut load, mut store) = (String::new(), String::new());
+    for i in 0..n {
+        let _ = writeln!(load, "ld.volatile.global.b32 %v{i}, [%a+{}];", 4 * i);
+        let _ = writeln!(store, "add.u32 %t, %v{i}, %v{};\nst.volatile.global.b32 [%a+{}], %t;", (i + 7) % n, 4 * i);
+    }
+    (load, store)
+}
+
+const HEAD: &str = ".version 8.7\n.target sm_90a\n.address_size 64\n";
+
+#[test]
+fn functions_of_the_system_keep_every_register_from_r16_on() {
+    // More than the 126 of the ABI, fewer than the 168 that there are.
+    let (load, store) = values(140);
+    let text = format!(
+        "{HEAD}.extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);
+.visible .entry k(.param .u64 p) .maxntid 384 .minnctapersm 1 {{
+.reg .b64 %a; .reg .b32 %v<140>, %t; .reg .pred %p;
+ld.param.u64 %a, [p];
+{load}setp.ne.u32 %p, %v3, 5;
+@%p bra GOOD;
+{{ .param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e;
+st.param.b64 [a], %a; st.param.b64 [b], %a; st.param.b32 [c], 7; st.param.b64 [d], %a; st.param.b64 [e], 1;
+call.uni __assertfail, (a, b, c, d, e); }}
+GOOD:
+{store}ret;
+}}"
+    );
+    let out = compile(&text);
+    assert_eq!((out.log[0].spill_stores, out.log[0].stack_frame), (0, 0));
+}
+
+#[test]
+fn what_lies_high_moves_where_threads_give_up_registers() {
+    // 60 values are alive before the roles part; one side keeps 30 of them with 40 registers, the other all with 232.
+    let (load, store) = values(60);
+    let (_, few) = values(30);
+    let text = format!(
+        "{HEAD}.visible .entry k(.param .u64 p) .maxntid 384 .minnctapersm 1 {{
+.reg .b64 %a; .reg .b32 %v<60>, %t, %me; .reg .pred %p;
+ld.param.u64 %a, [p];
+mov.u32 %me, %tid.x;
+{load}setp.lt.u32 %p, %me, 128;
+@%p bra PRODUCER;
+setmaxnreg.inc.sync.aligned.u32 232;
+{store}bra END;
+PRODUCER:
+setmaxnreg.dec.sync.aligned.u32 40;
+{few}END:
+ret;
+}}"
+    );
+    let out = compile(&text);
+    assert!(out.notes.is_empty(), "{:?}", out.notes);
+    assert_eq!((out.log[0].registers, out.log[0].spill_stores), (168, 0));
+}
