@@ -1,5 +1,5 @@
-//! Two witnesses for each chip: what the PTX interpreter leaves of every launch in `tests/kernels`, and what the vendor's code
-//! for the chip leaves in the simulator of machine code. The kernels of `features` name their chips; the others are compiled
+//! The witnesses for each chip: what the PTX interpreter leaves of every launch in `tests/kernels`, and what the vendor's code
+//! for the chip, or ours (`--ours`), leaves in the simulator of machine code. The kernels of `features` name their chips; the others are compiled
 //! for every chip that is asked for, and those that the vendor's ptxas refuses for a chip because the chip lacks what they use
 //! are listed as such.
 
@@ -16,6 +16,8 @@ enum Cell {
     Agree,
     /// The chip cannot have it: why.
     Lacks(String),
+    /// Our compiler does not make it yet: why.
+    Missing(String),
     Differs(String),
 }
 
@@ -24,6 +26,7 @@ impl Cell {
         match self {
             Cell::Agree => "agree",
             Cell::Lacks(_) => "lacks",
+            Cell::Missing(_) => "missing",
             Cell::Differs(_) => "DISAGREE",
         }
     }
@@ -34,19 +37,30 @@ struct Row {
     cells: Vec<Cell>,
 }
 
-/// `CHIP,.. [--filter NAME] [--every N]`: the table for these chips, of launches whose name contains NAME, one in N.
+/// Whose code is asked.
+enum Compiler {
+    Vendor(PathBuf),
+    Ours(PathBuf),
+}
+
+/// `CHIP,.. [--filter NAME] [--every N] [--ours]`: the table for these chips, of launches whose name contains NAME, one in N.
 pub fn run(args: &[String]) -> Result<(), String> {
-    let usage = "usage: cargo xtask conformance --chips sm_75,.. [--filter NAME] [--every N]";
+    let usage = "usage: cargo xtask conformance --chips sm_75,.. [--filter NAME] [--every N] [--ours]";
     let chips: Vec<String> = args.first().ok_or(usage)?.split(',').map(str::to_string).collect();
     let (mut filter, mut every) = (None, 1);
-    for pair in args[1..].chunks(2) {
-        match pair {
-            [flag, word] if flag == "--filter" => filter = Some(word.as_str()),
-            [flag, n] if flag == "--every" => every = n.parse().map_err(|_| usage)?,
+    let mut vendor = Compiler::Vendor(oracle::tool("ptxas")?);
+    let mut rest = args[1..].iter();
+    while let Some(flag) = rest.next() {
+        match (flag.as_str(), rest.as_slice().first()) {
+            ("--ours", _) => vendor = Compiler::Ours(crate::conformance::built()?.join("ptxas")),
+            ("--filter", Some(word)) => filter = Some(word.as_str()),
+            ("--every", Some(n)) => every = n.parse().map_err(|_| usage)?,
             _ => return Err(usage.into()),
         }
+        if flag != "--ours" {
+            rest.next();
+        }
     }
-    let vendor = oracle::tool("ptxas")?;
     let text =
         std::fs::read_to_string(root().join("tests/kernels/bounds.toml")).map_err(|e| format!("bounds.toml: {e}"))?;
     let bounds = bounds(&text)?;
@@ -85,7 +99,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         println!("{:<36} {}", row.name, cells.trim_end());
         let mut told = Vec::new();
         for (chip, cell) in chips.iter().zip(&row.cells) {
-            if let Cell::Lacks(why) | Cell::Differs(why) = cell
+            if let Cell::Lacks(why) | Cell::Missing(why) | Cell::Differs(why) = cell
                 && !told.contains(why)
             {
                 println!("{:<36} {chip}: {why}", "");
@@ -97,7 +111,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let mut bad = 0;
     for (k, chip) in chips.iter().enumerate() {
         bad += all(k, "DISAGREE");
-        println!("{chip}: {} agree, {} lack it, {} disagree", all(k, "agree"), all(k, "lacks"), all(k, "DISAGREE"));
+        let (agree, lack, missing) = (all(k, "agree"), all(k, "lacks"), all(k, "missing"));
+        println!("{chip}: {agree} agree, {lack} lack it, {missing} missing, {} disagree", all(k, "DISAGREE"));
     }
     if bad > 0 || rows.len() != count || rows.is_empty() {
         return Err(format!("conformance: {bad} of {} results disagree", rows.len() * chips.len()));
@@ -126,7 +141,7 @@ fn lacks(message: &str) -> bool {
     message.contains("requires .target") || message.contains("not supported on .target")
 }
 
-fn cells(file: &Path, vendor: &Path, chips: &[String], bound: Option<Bound>) -> Result<Vec<Cell>, String> {
+fn cells(file: &Path, compiler: &Compiler, chips: &[String], bound: Option<Bound>) -> Result<Vec<Cell>, String> {
     let folder = file.parent().ok_or("no folder")?;
     let read = |f: &Path| std::fs::read_to_string(f).map_err(|e| format!("{}: {e}", f.display()));
     let launch = Launch::parse(&read(file)?, &mut |f| std::fs::read(folder.join(f)).map_err(|e| e.to_string()))
@@ -146,15 +161,24 @@ fn cells(file: &Path, vendor: &Path, chips: &[String], bound: Option<Bound>) -> 
         }
         let (ptx, cubin) = (scratch.join("a.ptx"), scratch.join("a.cubin"));
         std::fs::write(&ptx, retargeted(&source, chip)).map_err(|e| e.to_string())?;
-        let mut command = Command::new(vendor);
+        let mut command = match compiler {
+            Compiler::Vendor(tool) => Command::new(tool),
+            Compiler::Ours(tool) => {
+                let mut command = Command::new(tool);
+                command.arg("--verify");
+                command
+            }
+        };
         command.arg(format!("-arch={chip}")).arg("-fmad=false").arg(&ptx).arg("-o").arg(&cubin);
         let done = command.output().map_err(|e| e.to_string())?;
         if !done.status.success() {
             let text = String::from_utf8_lossy(&done.stderr);
             let first = text.lines().find(|l| lacks(l)).map(|l| l.split("error   : ").last().unwrap_or(l).to_string());
-            return Ok(match first {
-                Some(why) => Cell::Lacks(why),
-                None => Cell::Differs(format!("ptxas: {}", text.lines().next().unwrap_or("failed"))),
+            let missing = text.lines().find(|l| l.contains("not supported yet") || l.contains("no machine code for"));
+            return Ok(match (first, missing) {
+                (Some(why), _) => Cell::Lacks(why),
+                (None, Some(why)) => Cell::Missing(why.trim().to_string()),
+                (None, None) => Cell::Differs(format!("ptxas: {}", text.lines().next().unwrap_or("failed"))),
             });
         }
         let bytes = std::fs::read(&cubin).map_err(|e| e.to_string())?;

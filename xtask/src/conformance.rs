@@ -52,9 +52,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ),
     };
     let (vendor, disassembler) = (oracle::tool("ptxas")?, oracle::tool("nvdisasm")?);
-    test::cargo(&["build", "--release", "--quiet", "-p", "sassafras"])?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let ours = target.join("release");
+    let ours = built()?;
     let text =
         std::fs::read_to_string(root().join("tests/kernels/bounds.toml")).map_err(|e| format!("bounds.toml: {e}"))?;
     let bounds = bounds(&text)?;
@@ -106,6 +104,16 @@ pub fn run(args: &[String]) -> Result<(), String> {
     } else {
         Ok(())
     }
+}
+
+/// The folder of our programs, which are built first.
+///
+/// # Errors
+/// They do not build.
+pub fn built() -> Result<PathBuf, String> {
+    test::cargo(&["build", "--release", "--quiet", "-p", "sassafras"])?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("release"))
 }
 
 struct Tools {

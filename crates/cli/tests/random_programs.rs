@@ -50,8 +50,9 @@ fn difference(a: &[u8], b: &[u8]) -> Option<String> {
 }
 
 /// The vendor's code of a program, where the tool is there.
-fn vendor(text: &str) -> Option<Vec<u8>> {
-    let cubin = testkit::oracle::compile(&testkit::oracle::ptxas()?, text, &["-arch=sm_90", "-fmad=false"]);
+fn vendor(text: &str, chip: &str) -> Option<Vec<u8>> {
+    let arch = format!("-arch={chip}");
+    let cubin = testkit::oracle::compile(&testkit::oracle::ptxas()?, text, &[&arch, "-fmad=false"]);
     Some(cubin.unwrap_or_else(|e| panic!("{e}\n{text}")))
 }
 
@@ -72,13 +73,15 @@ fn keep(dir: &std::path::Path, seed: u64, text: &str, launch: &Launch) -> std::i
 }
 
 /// What a program does under one register limit, if it is wrong.
-fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>, wide: bool) -> Option<String> {
+fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>, wide: bool, chip: &str) -> Option<String> {
     let text = random::program(seed, 40 + (seed as usize * 7) % 160, wide);
+    let text = text.replacen(".target sm_90", &format!(".target {chip}"), 1);
     if let Some(dir) = std::env::var_os("SASSAFRAS_KEEP") {
         keep(std::path::Path::new(&dir), seed, &text, launch).expect("writable");
     }
     let (m, mut d) = ptx::parse(&text);
-    let options = codegen::Options { fmad: false, verify: true, max_registers, ..codegen::Options::default() };
+    let target = arch::Target::parse(chip).expect("a chip");
+    let options = codegen::Options { fmad: false, verify: true, max_registers, target, ..codegen::Options::default() };
     d.extend(ptx::check(&m, Some(&options.target)));
     if !d.is_empty() {
         return Some(format!("seed {seed}: {d:?}"));
@@ -92,7 +95,7 @@ fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>, wide: bool) -
         Err(d) => return Some(format!("seed {seed}: compiler: {d:?}")),
     };
     // The vendor's code does not change with our registers.
-    let vendor = max_registers.is_none().then(|| vendor(&text));
+    let vendor = max_registers.is_none().then(|| vendor(&text, chip));
     let mut wrong = Vec::new();
     for (who, cubin) in [("ours", Some(ours)), ("vendor", vendor.flatten())] {
         let Some(cubin) = cubin else { continue };
@@ -124,7 +127,7 @@ const KNOWN: [(u64, &str); 6] = [
 ];
 
 /// The programs of `1..=count`, or of what `SASSAFRAS_SEEDS` names (`7` or `201..300`), on all cores.
-fn run(count: u64, max_registers: Option<u32>, wide: bool) {
+fn run(count: u64, max_registers: Option<u32>, wide: bool, chip: &str) {
     let wide = wide || std::env::var_os("SASSAFRAS_WIDE").is_some();
     let launch = launch();
     let seeds = match std::env::var("SASSAFRAS_SEEDS").ok() {
@@ -144,7 +147,7 @@ fn run(count: u64, max_registers: Option<u32>, wide: bool) {
                     if seed > *seeds.end() {
                         break;
                     }
-                    let f = failure(seed, &launch, max_registers, wide);
+                    let f = failure(seed, &launch, max_registers, wide, chip);
                     failed.lock().expect("no panic").extend(f);
                 }
             });
@@ -156,19 +159,27 @@ fn run(count: u64, max_registers: Option<u32>, wide: bool) {
 
 #[test]
 fn programs_agree() {
-    run(200, None, false);
+    run(200, None, false, "sm_90");
+}
+
+/// The chips before sm_90 say much by other instructions.
+#[test]
+fn programs_agree_on_older_chips() {
+    run(60, None, false, "sm_80");
+    run(20, Some(24), false, "sm_80");
+    run(40, None, false, "sm_89");
 }
 
 /// Programs of every class of instruction.
 #[test]
 fn wide_programs_agree() {
-    run(300, None, true);
+    run(300, None, true, "sm_90");
 }
 
 /// The same with few registers, so that much is spilled.
 #[test]
 fn programs_agree_when_spilled() {
-    run(100, Some(24), false);
+    run(100, Some(24), false, "sm_90");
 }
 
 /// Some seconds of changed programs; `SASSAFRAS_FUZZ=1200` makes it twenty minutes.

@@ -2,6 +2,7 @@
 
 use crate::emit::{self, Code, Ready};
 use crate::ifconvert;
+use crate::isel::chip;
 use crate::mir::{Func, Op, text, verify};
 use crate::regalloc::{self, frame};
 use crate::registers;
@@ -125,7 +126,11 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         let (name, frame, grows) = (f.name.clone(), f.frame.size, f.frame.grows);
         let (linkable, mut refs) = (f.linkable, std::mem::take(&mut f.refs));
         let mut blocks = branches::run(f);
-        let calls = emit::expand_calls(&mut blocks, descriptor, &mut refs);
+        let calls = emit::expand_calls(&mut blocks, descriptor, &mut refs, sm);
+        for b in &mut blocks {
+            let broken = |e| Diagnostic::error(format!("internal error in '{name}': {e}"));
+            chip::on_chip(&mut b.insts, sm).map_err(broken)?;
+        }
         control::run(&mut blocks, sm);
         ready.push(Ready { name, frame, grows, blocks, calls, linkable, refs });
     }

@@ -1,6 +1,7 @@
 //! A whole module: kernels in parallel, then one image.
 
 use crate::backend::{self, BackendInput, BackendOptions};
+use crate::chips;
 use crate::debug::{self, Places};
 use crate::emit::Code;
 use crate::layout::{Layout, image_variables, independent_textures};
@@ -73,16 +74,22 @@ pub struct Log {
 /// What is not supported, with its place; what does not fit the machine (registers, shared memory); with
 /// `options.verify`, a broken rule of the compiler itself.
 pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
-    if options.target.sm != 90 {
+    if !chips::supported(options.target.sm) {
         return Err(vec![Diagnostic::new(
             Severity::Fatal,
-            format!("code generation for {} is not supported yet; sm_90 and sm_90a are", options.target),
+            format!("code generation for {} is not supported yet; sm_80 to sm_90a are", options.target),
         )]);
     }
     for name in &options.entries {
         if !m.funcs.iter().any(|f| f.kind == FuncKind::Entry && f.body.is_some() && f.name == *name) {
             return Err(vec![object::unknown(name)]);
         }
+    }
+    if options.kind != Kind::Executable && !chips::links(options.target.sm) {
+        return Err(vec![Diagnostic::new(
+            Severity::Fatal,
+            format!("relocatable code for {} is not supported yet; for sm_90 and sm_90a it is", options.target),
+        )]);
     }
     if options.kind != Kind::Executable {
         return object::compile(m, options);
@@ -92,7 +99,7 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
         return Err(errors);
     }
     let variables = image_variables(m, &call::address_taken(m)).map_err(|e| vec![e])?;
-    let layout = Layout::new(m);
+    let layout = Layout::new(m, options.target.sm);
     let entries: Vec<FuncId> = (0..m.funcs.len() as u32)
         .map(FuncId)
         .filter(|f| m.funcs[f.index()].kind == FuncKind::Entry && m.funcs[f.index()].body.is_some())
@@ -492,6 +499,7 @@ fn image_kernel(
         lines: Vec::new(),
         ptx_lines: Vec::new(),
         others: Vec::new(),
+        reads_ctaid_z: code.reads_ctaid_z,
     }
 }
 

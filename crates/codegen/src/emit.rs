@@ -61,6 +61,8 @@ pub struct Code {
     pub syscall_offsets: Vec<u32>,
     /// There are calls through pointers.
     pub has_indirect_calls: bool,
+    /// `%ctaid.z` is read.
+    pub reads_ctaid_z: bool,
     /// As `cubin::image::Image::isa_class`; 0 for code that asks for nothing.
     pub isa_class: u8,
     /// The code copies tensors.
@@ -110,7 +112,12 @@ pub struct Ready {
 }
 
 /// Replaces calls by instructions; offsets are filled in by [`run`].
-pub fn expand_calls(blocks: &mut [LinearBlock], descriptor: Option<u16>, refs: &mut Vec<Ref>) -> Vec<CallTarget> {
+pub fn expand_calls(
+    blocks: &mut [LinearBlock],
+    descriptor: Option<u16>,
+    refs: &mut Vec<Ref>,
+    sm: u16,
+) -> Vec<CallTarget> {
     let mut calls = Vec::new();
     for b in blocks {
         if !b.insts.iter().any(|i| matches!(i.op, Op::Call(_))) {
@@ -134,7 +141,17 @@ pub fn expand_calls(blocks: &mut [LinearBlock], descriptor: Option<u16>, refs: &
                 let pair = Reg::r(r.0 as u8);
                 let address = Sass::new(F::LDC).with(S::Rd, pair).with(S::Const, Operand::cbank(4, 0));
                 push(address.with(S::Ra, pair).with_mod(ModName::Size, sass::enums::constsize::B64));
-                push(Sass::new(F::LEPC).with(S::Rd, Reg::r(20)));
+                if F::LEPC.get().variant_on(sm).is_some() {
+                    push(Sass::new(F::LEPC).with(S::Rd, Reg::r(20)));
+                } else {
+                    // The instruction's own address, and how far behind it the call returns.
+                    let carry = Reg::p(0);
+                    let low = Sass::new(F::IADD3_RIR).with(S::Rd, Reg::r(20)).with(S::Pu, carry);
+                    let high = Sass::new(F::IADD3X_RRR).with(S::Rd, Reg::r(21)).with(S::Pp, carry);
+                    push(Sass::new(F::LEPC_XR).with(S::Rd, Reg::r(20)));
+                    push(low.with(S::Ra, Reg::r(20)).with(S::Rb, Operand::imm(0)));
+                    push(high.with(S::Ra, Reg::RZ).with(S::Rb, Reg::r(21)));
+                }
                 push(Sass::new(F::CALL_ABS_R).with(S::Ra, pair));
                 // It does not keep the uniform registers: the descriptor of memory is loaded again.
                 if let Some(at) = descriptor {
@@ -237,7 +254,15 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
                 }
                 if matches!(&b.insts[k].op, Op::Sass(s) if s.form == F::CALL_ABS_R) {
                     // The address behind the call, from the instruction that makes it.
-                    let lepc = (0..k).rev().find(|&j| matches!(&b.insts[j].op, Op::Sass(s) if s.form == F::LEPC));
+                    let form = |j: usize| if let Op::Sass(s) = &b.insts[j].op { Some(s.form) } else { None };
+                    let lepc = (0..k).rev().find(|&j| matches!(form(j), Some(F::LEPC | F::LEPC_XR)));
+                    if let Some(j) = lepc.filter(|&j| form(j) == Some(F::LEPC_XR))
+                        && let Some(add) = (j..k).find(|&n| form(n) == Some(F::IADD3_RIR))
+                        && let Op::Sass(s) = &mut b.insts[add].op
+                        && let Some(i) = s.slot(S::Rb)
+                    {
+                        s.operands[i] = Operand::imm(16 * (k - j + 1) as i64);
+                    }
                     if let Some(j) = lepc
                         && let Op::Sass(s) = &mut b.insts[j].op
                         && let Some(i) = s.slot(S::Address)
@@ -448,6 +473,9 @@ fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32, li
             code.tensor_copies |= word == "UTMA";
         }
     }
+    // Any instruction that reads it names it by the same number.
+    let z = Value::Imm(sass::enums::sr::CTAID_Z as i64);
+    code.reads_ctaid_z |= s.get(S::Sr).is_some_and(|o| o.value == z);
     if form.mnemonic.starts_with("BAR") {
         let used = match s.get(S::Bar).map(|o| o.value) {
             Some(Value::Imm(n)) => n as u32 + 1,

@@ -26,6 +26,8 @@ pub struct Layout {
     pub fetches: Vec<String>,
     /// Nothing is placed: code refers to variables and functions by name, and a linker places them.
     pub relocatable: bool,
+    /// The chip that code is made for, as `90`.
+    pub sm: u16,
 }
 
 /// Bytes of constant bank 3, of which a module that is not linked may have any.
@@ -74,20 +76,21 @@ fn align_to(n: u64, align: u64) -> u64 {
 
 impl Layout {
     /// The layout of a relocatable module: a linker's.
-    pub fn relocatable(m: &Module) -> Layout {
+    pub fn relocatable(m: &Module, sm: u16) -> Layout {
         let n = m.vars.len();
         let constant_size = m.vars.iter().any(|v| v.space == Space::Const) as u32 * MOST_CONSTANTS;
         let (constant, slot) = (vec![NONE; n], vec![NONE; n]);
-        Layout { constant, constant_size, slot, externs: Vec::new(), fetches: Vec::new(), relocatable: true }
+        Layout { constant, constant_size, slot, externs: Vec::new(), fetches: Vec::new(), relocatable: true, sm }
     }
 
     /// Places the variables of constant and global memory, of any scope: where the image puts them.
-    pub fn new(m: &Module) -> Layout {
+    pub fn new(m: &Module, sm: u16) -> Layout {
         let n = m.vars.len();
         let externs = system_calls(m);
         let fetches = system_fetches(m);
         let constant = vec![NONE; n];
-        let mut out = Layout { constant, constant_size: 0, slot: vec![NONE; n], externs, fetches, relocatable: false };
+        let mut out =
+            Layout { constant, constant_size: 0, slot: vec![NONE; n], externs, fetches, relocatable: false, sm };
         let listed = listed(m);
         let variables: Vec<image::Variable> = listed.iter().map(|&v| plain_variable(m, v)).collect();
         let placed = image::Layout::of(&variables);
@@ -288,7 +291,7 @@ mod tests {
             var(Space::Const, Linkage::Visible, 8, &[Some(3)], None),
             var(Space::Global, Linkage::Internal, 4, &[Some(4)], None),
         ];
-        let l = Layout::new(&Module { vars, ..Module::default() });
+        let l = Layout::new(&Module { vars, ..Module::default() }, 90);
         assert_eq!((l.constant[1], l.constant[0], l.constant_size, l.slot[2]), (0, 4, 9, 0));
     }
 

@@ -7,6 +7,7 @@
 pub mod backend;
 pub mod bitset;
 pub mod cfg;
+pub mod chips;
 pub mod compile;
 pub mod converge;
 mod debug;

@@ -27,7 +27,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagn
         let message = format!("'.abi_preserve' of function '{}' in a relocatable module is not supported yet", f.name);
         return Err(vec![Diagnostic::error(message).at(f.span)]);
     }
-    let layout = Layout::relocatable(m);
+    let layout = Layout::relocatable(m, options.target.sm);
     let order = order(m, &options.entries, options.kind == Kind::Extensible);
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
     let compiled: Vec<_> =

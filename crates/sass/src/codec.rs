@@ -433,33 +433,50 @@ fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Re
     Ok(word | insert(slot.bits, raw))
 }
 
-/// The same instruction as chip `sm` has it: operands and modifiers go by their names.
-fn as_on(inst: &Inst, sm: u16) -> Result<Inst, EncodeError> {
+/// The same instruction as chip `sm` has it: operands and modifiers go by their names, values of modifiers by their texts.
+///
+/// # Errors
+/// The chip lacks the form, or an operand, a modifier or a value that the instruction has.
+pub fn on_chip(inst: &Inst, sm: u16) -> Result<Inst, EncodeError> {
+    as_form(inst, inst.form, sm)
+}
+
+/// As [`on_chip`], in another form: for chips that say the same by other instructions.
+///
+/// # Errors
+/// As of [`on_chip`].
+pub fn as_form(inst: &Inst, to: FormId, sm: u16) -> Result<Inst, EncodeError> {
     let form = inst.form();
-    let Some(variant) = inst.form.get().variant_on(sm) else {
-        return Err(bad(form, "the form", format_args!("does not exist on sm_{sm}")));
-    };
-    let mut other = Inst::new(inst.form);
-    other.variant = variant;
-    let target = inst.form.get().variant(variant);
-    other.operands = target.operands();
-    other.mods = target.modifiers();
+    let lacks = |what: &str| bad(form, what, format_args!("does not exist on sm_{sm}"));
+    let mut other = Inst::new_on(to, sm).ok_or_else(|| lacks("the form"))?;
+    let target = other.form();
     (other.guard, other.ctrl) = (inst.guard, inst.ctrl);
     for (slot, operand) in form.slots.iter().zip(&inst.operands) {
         match target.slots.iter().position(|s| s.name == slot.name) {
             Some(n) => other.operands[n] = *operand,
             None if *operand == slot.default() => {}
-            None => return Err(bad(form, slot.name.name(), format_args!("does not exist on sm_{sm}"))),
+            None => return Err(lacks(slot.name.name())),
         }
     }
     for (field, &value) in form.mods.iter().zip(&inst.mods) {
         match target.mods.iter().position(|m| m.name == field.name) {
-            Some(n) => other.mods[n] = value,
+            Some(n) => {
+                other.mods[n] = same_value(field, value, &target.mods[n]).ok_or_else(|| lacks(field.name.name()))?
+            }
             None if value == field.default => {}
-            None => return Err(bad(form, field.name.name(), format_args!("does not exist on sm_{sm}"))),
+            None => return Err(lacks(field.name.name())),
         }
     }
     Ok(other)
+}
+
+/// The value of a modifier that prints what `value` of another prints: the same number where that is one.
+fn same_value(from: &ModField, value: u8, to: &ModField) -> Option<u8> {
+    let text = from.values.get(value as usize).copied().flatten()?;
+    if to.values.get(value as usize) == Some(&Some(text)) {
+        return Some(value);
+    }
+    to.values.iter().position(|t| *t == Some(text)).map(|n| n as u8)
 }
 
 /// The word of an instruction on chip `sm`.
@@ -469,7 +486,7 @@ fn as_on(inst: &Inst, sm: u16) -> Result<Inst, EncodeError> {
 /// truncated), a source modifier that the slot does not have, or a form that the chip lacks.
 pub fn encode(inst: &Inst, sm: u16) -> Result<u128, EncodeError> {
     if !inst.form().on(sm) {
-        return encode(&as_on(inst, sm)?, sm);
+        return encode(&on_chip(inst, sm)?, sm);
     }
     let form = inst.form();
     let wide = wide(sm);

@@ -129,6 +129,13 @@ impl Inst {
         }
     }
 
+    /// As [`Inst::new`], of the form as chip `sm` has it, which may have other slots and modifiers; none if it lacks the form.
+    pub fn new_on(form: FormId, sm: u16) -> Option<Inst> {
+        let variant = form.get().variant_on(sm)?;
+        let f = form.get().variant(variant);
+        Some(Inst { variant, operands: f.operands(), mods: f.modifiers(), ..Inst::new(form) })
+    }
+
     /// A place for an instruction.
     pub(crate) const fn blank() -> Inst {
         Inst {

@@ -73,7 +73,7 @@ pub fn body(routine: Routine) -> &'static Func {
 fn lower(file: usize, rnd: Rnd) -> Vec<Func> {
     let (m, diagnostics) = ptx::parse(&text(file, rnd));
     assert!(!diagnostics.iter().any(diag::Diagnostic::is_error), "{diagnostics:?}");
-    let layout = Layout::new(&m);
+    let layout = Layout::new(&m, 90);
     SOURCES[file]
         .names
         .iter()

@@ -493,15 +493,12 @@ impl generated::Context for Sel<'_> {
             _ => match inst.mem.space {
                 // Words of constant bank 0 on sm_90: generic bases of the local window and of bank 3.
                 MemSpace::Local => self.load_const(0, self.bank0.local_window as i32, true),
-                MemSpace::Param => self.load_const(0, self.bank0.param_address.unwrap_or_default() as i32, true),
+                MemSpace::Param => self.param_window(),
                 _ => self.load_const(0, self.bank0.const_window as i32, true),
             },
         }
     }
 }
-
-/// Bytes at the start of shared memory that belong to the system.
-const RESERVED: i64 = 0x400;
 
 /// Rounding as every form of the conversion unit encodes it (floor, ceil and trunc where the result is integral).
 pub(super) fn rnd_code(r: Rnd) -> u8 {
@@ -541,6 +538,16 @@ impl Sel<'_> {
             self.push(inst.with(S::Rd, d));
             Regs { lo, hi: None }
         }
+    }
+
+    /// The generic address of the parameters: a word of the bank, or counted from the bank's own.
+    fn param_window(&mut self) -> Regs {
+        if let Some(at) = self.bank0.param_address {
+            return self.load_const(0, at as i32, true);
+        }
+        let bank = self.load_const(0, self.bank0.self_address.unwrap_or_default() as i32, true);
+        let words = [Some(bank.lo), bank.hi].map(|v| v.map_or(ZERO, |v| Operand::reg(self.m.reg(v))));
+        generated::Context::add64(self, words[0], words[1], immediate(self.bank0.params as u32), ZERO)
     }
 
     fn parameter(&mut self, id: InstId) -> Regs {
@@ -591,19 +598,31 @@ impl Sel<'_> {
         Regs { lo, hi: Some(hi) }
     }
 
-    /// The shared address of byte `offset`: the CTA's rank in the cluster in bits 31:24, then 1024 reserved bytes.
+    /// The shared address of byte `offset`: the system's own bytes are in front, and where there are clusters the CTA's rank is in bits
+    /// 31:24.
     fn shared_base(&mut self, offset: i64) -> Regs {
+        let reserved = arch::files(self.layout.sm).reserved_shared as i64;
+        if reserved == 0 {
+            let lo = self.m.new_vreg(File::Gpr);
+            if self.layout.relocatable {
+                let n = self.m.refer(Symbol::Variable(offset as u32), link::ABS32, 0);
+                self.mov_operand(lo, link::immediate(n));
+            } else {
+                self.mov_imm(lo, offset as u32);
+            }
+            return Regs { lo, hi: None };
+        }
         let rank = self.m.new_vreg(File::Gpr);
         let d = self.m.reg(rank);
         self.push(Sass::new(F::S2R).with(S::Rd, d).with(S::Sr, Operand::imm(enums::sr::CGACTAID as i64)));
         let base = if self.layout.relocatable {
             // The number of a variable; the linker adds the reserved bytes.
-            let n = self.m.refer(Symbol::Variable(offset as u32), link::ABS32, RESERVED);
+            let n = self.m.refer(Symbol::Variable(offset as u32), link::ABS32, reserved);
             let base = self.m.new_vreg(File::Gpr);
             self.mov_operand(base, link::immediate(n));
             Operand::reg(self.m.reg(base))
         } else {
-            self.move_to_new(immediate((RESERVED + offset) as u32))
+            self.move_to_new(immediate((reserved + offset) as u32))
         };
         let o = self.lea(Operand::reg(d), base, 24);
         Regs { lo: self.as_result(o), hi: None }
@@ -642,7 +661,9 @@ impl Sel<'_> {
         let mut m = match (op, wide) {
             (Op::F2I, false) => Sass::new(F::F2I_R),
             (Op::F2I, true) => Sass::new(F::F2I_64_R),
-            (Op::I2F, false) if a.fmt == Fmt::F32 && matches!(a.rnd, Rnd::Rn | Rnd::Rz) => Sass::new(F::I2FP_R),
+            (Op::I2F, false) if self.has(F::I2FP_R) && a.fmt == Fmt::F32 && matches!(a.rnd, Rnd::Rn | Rnd::Rz) => {
+                Sass::new(F::I2FP_R)
+            }
             (Op::I2F, false) => Sass::new(F::I2F_R),
             (Op::I2F, true) => Sass::new(F::I2F_64_R),
             (Op::FRound, false) => Sass::new(F::FRND_R),

@@ -60,8 +60,10 @@ impl Sel<'_> {
         let form = match (p.unit, p.sparse) {
             (Unit::Half, None) => F::HMMA_RRRR_5,
             (Unit::Half, Some(_)) => F::HMMA_RRRRRI_2,
-            (Unit::Int, None) => F::IMMA_RRRR_4,
-            (Unit::Int, Some(_)) => F::IMMA_RRRRRI_3,
+            (Unit::Int, None) if self.has(F::IMMA_RRRR_4) => F::IMMA_RRRR_4,
+            (Unit::Int, Some(_)) if self.has(F::IMMA_RRRRRI_3) => F::IMMA_RRRRRI_3,
+            (Unit::Int, None) => F::IMMA_RRRR_3,
+            (Unit::Int, Some(_)) => F::IMMA_RRRRRI_2,
             (Unit::Bit, _) => F::BMMA_RRRR_4,
             (Unit::Double, _) => F::DMMA_RRRR_3,
         };
@@ -72,6 +74,8 @@ impl Sel<'_> {
             (Unit::Half, 16, 4) => 2,
             (Unit::Half, 16, 32) => 3,
             (Unit::Int, 8, 16) => 0,
+            (Unit::Int, 16, 16) if form == F::IMMA_RRRR_3 => 4,
+            (Unit::Int, 16, 32) if form == F::IMMA_RRRR_3 => 5,
             (Unit::Int, 16, 16) => 2,
             (Unit::Int, 16, 32) if p.sparse.is_none() => 3,
             (Unit::Int, 16, 32) => 5,

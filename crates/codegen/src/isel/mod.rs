@@ -8,6 +8,7 @@
 mod asm;
 mod asynchronous;
 mod atomic;
+pub mod chip;
 mod control;
 mod isle;
 mod matrix;
@@ -83,7 +84,9 @@ pub fn select(
         align: f.local_align.max(8),
         grows: f.grows,
     };
-    let Some(bank0) = arch::bank0(90) else { return Err(Diagnostic::error("no constant bank layout for sm_90")) };
+    let Some(bank0) = arch::bank0(layout.sm) else {
+        return Err(Diagnostic::error(format!("no constant bank layout for sm_{}", layout.sm)));
+    };
     let m = Func { name: f.name.clone(), entry: f.entry, linkable: f.linkable, frame, max_gprs, ..Func::default() };
     let mut sel = Sel {
         f,
@@ -361,10 +364,6 @@ impl Sel<'_> {
             }
             _ => Regs { lo: self.m.new_vreg(File::Gpr), hi: None },
         }
-    }
-
-    fn push(&mut self, inst: Sass) {
-        self.push_op(mir::Op::Sass(inst));
     }
 
     fn push_op(&mut self, op: mir::Op) {

@@ -34,6 +34,7 @@ fn bank0(b: &arch::Bank0, reg: Sreg) -> Option<i32> {
         Sreg::ExplicitCluster => b.is_explicit_cluster,
         Sreg::ClusterNctarank => b.cluster_nctarank,
         Sreg::ParamAddress => b.param_address,
+        Sreg::SharedWindowHi => b.shared_window.map(|at| at + 4),
         Sreg::ParamEnd => b.param_end,
         _ => None,
     };

@@ -171,8 +171,14 @@ impl Sel<'_> {
         let i = Image::unpack(inst.imm);
         let args = inst.args.to_vec();
         let (place, data) = args[1..].split_at_checked(i.place as usize)?;
-        let handle = self.handle(args[0]);
-        let handle = self.m.reg(handle);
+        let general = !self.has(F::SULD_RAUI);
+        let handle = if general {
+            let o = self.lo(args[0]);
+            self.gpr(o)
+        } else {
+            let handle = self.handle(args[0]);
+            Operand::reg(self.m.reg(handle))
+        };
         let place: Vec<Operand> = place.iter().map(|&v| self.lo(v)).collect();
         let a = if place.iter().all(|&o| o == ZERO) { ZERO } else { self.vector_of(&place) };
         let data: Vec<Operand> = data.iter().flat_map(|&v| self.words(v)).collect();
@@ -205,7 +211,10 @@ impl Sel<'_> {
             Access::Load => {
                 let words: Vec<Vreg> = (0..inst.results.len()).flat_map(|n| self.result_words(id, n)).collect();
                 let d = self.m.vector(&words);
-                Sass::new(F::SULD_RAUI).with_mod(M::Ba, by_bytes).with_mod(M::M73, size).with(S::Rd, d)
+                Sass::new(if general { F::SULD_RAR_2 } else { F::SULD_RAUI })
+                    .with_mod(M::Ba, by_bytes)
+                    .with_mod(M::M73, size)
+                    .with(S::Rd, d)
             }
             Access::Store if i.formatted => {
                 let components = match i.bytes {
@@ -213,18 +222,25 @@ impl Sel<'_> {
                     8 => enums::sust_m73::RG,
                     _ => enums::sust_m73::NONE,
                 };
-                Sass::new(F::SUST_ARUI).with_mod(M::M73, components).with(S::Rb, data)
+                let form = if general { F::SUST_ARR_3 } else { F::SUST_ARUI };
+                Sass::new(form).with_mod(M::M73, components).with(S::Rb, data)
             }
             Access::Store => {
-                Sass::new(F::SUST_ARUI_2).with_mod(M::Ba, by_bytes).with_mod(M::M73, size).with(S::Rb, data)
+                let form = if general { F::SUST_ARR_4 } else { F::SUST_ARUI_2 };
+                Sass::new(form).with_mod(M::Ba, by_bytes).with_mod(M::M73, size).with(S::Rb, data)
             }
             Access::Reduce => {
-                let m = Sass::new(F::SURED_ARUI).with_mod(M::Ba, by_bytes).with_mod(M::M73, i.ty);
+                let form = if general { F::SURED_ARR_2 } else { F::SURED_ARUI };
+                let m = Sass::new(form).with_mod(M::Ba, by_bytes).with_mod(M::M73, i.ty);
                 m.with_mod(M::M87, i.op).with(S::Rb, data)
             }
         };
         let m = m.with_mod(M::M59, i.beyond).with_mod(M::M61, shape).with_mod(M::M77, sem).with_mod(M::M84, cache);
-        self.push(m.with(S::Ra, a).with(S::UregAt40, Operand::reg(handle)).with(S::ImmAt46, Operand::imm(0)));
+        let m = m.with(S::Ra, a);
+        self.push(match general {
+            true => m.with(S::Rc, handle),
+            false => m.with(S::UregAt40, handle).with(S::ImmAt46, Operand::imm(0)),
+        });
         Some(())
     }
 }

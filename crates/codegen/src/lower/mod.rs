@@ -64,7 +64,7 @@ pub fn lower(m: &Module, entry: FuncId, layout: &Layout) -> Result<Program, Vec<
         false => call::reachable(m, entry),
     };
     let shared = Shared::new(m, &reach.shared);
-    let (params, param_bytes) = kernel_params(m, entry);
+    let (params, param_bytes) = kernel_params(m, entry, layout.sm);
     let handles = handles(m, entry, &reach);
     let mut funcs = Vec::new();
     let mut errors = Vec::new();
@@ -102,9 +102,9 @@ fn handles(m: &Module, entry: FuncId, reach: &call::Reach) -> Vec<VarId> {
 
 /// Offsets of a kernel's parameters from their first byte and their total size: each address at its own alignment, in order.
 /// References have no place among them.
-pub fn kernel_params(m: &Module, entry: FuncId) -> (Vec<u32>, u32) {
+pub fn kernel_params(m: &Module, entry: FuncId, sm: u16) -> (Vec<u32>, u32) {
     // Alignment is that of the address, which begins where the parameters do in the constant bank.
-    let first = arch::bank0(90).map_or(0, |b| b.params as u32);
+    let first = arch::bank0(sm).map_or(0, |b| b.params as u32);
     let mut end = 0u32;
     let mut offsets = Vec::new();
     for &p in &m.funcs[entry.index()].params {

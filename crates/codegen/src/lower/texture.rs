@@ -48,7 +48,11 @@ fn shape(x: &Inst) -> Option<(Shape, bool)> {
 
 impl Lower<'_, '_> {
     pub(super) fn texture(&mut self, x: &Inst) -> Res {
+        let sm = self.cx.layout.sm;
         match x.op {
+            P::Tex | P::Tld4 | P::Txq | P::Suq if !crate::chips::reads_textures(sm) => {
+                unsupported(format!("instruction '{}' on sm_{sm}", x.op.name()), x.span)
+            }
             P::Tex | P::Tld4 => self.fetch(x),
             P::Txq | P::Suq => self.query(x),
             _ => self.surface(x),

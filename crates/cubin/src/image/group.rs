@@ -1,5 +1,6 @@
 //! What differs between groups of SMs, as the vendor's 13.5 ptxas writes it.
 
+use crate::attr;
 use arch::{Target, Variant};
 
 /// The notes of a group.
@@ -21,6 +22,8 @@ pub(super) struct Group {
     pub old: bool,
     /// The attribute VRC_CTA_INIT_COUNT is there.
     pub vrc: bool,
+    /// Attributes without a value that every entry has.
+    pub marks: &'static [u8],
 }
 
 /// What files of a range of SMs have in common.
@@ -38,17 +41,34 @@ struct Line {
 }
 
 /// Read off files of one small kernel for each target (release 13.5), those of sm_90 off the whole corpus.
-const LINES: [Line; 5] = {
-    let first =
-        Line { from: 75, old: true, reserved_shared: 0, reserved_address: 0, sw_war: None, vrc: false, text_tail: 0 };
+const LINES: [Line; 7] = {
+    let first = Line {
+        from: 75,
+        old: true,
+        reserved_shared: 0,
+        reserved_address: 0,
+        sw_war: Some(1),
+        vrc: false,
+        text_tail: 0,
+    };
+    let sm_80 = Line { from: 80, sw_war: None, text_tail: 128, ..first };
     let sm_90 = Line { from: 90, old: false, reserved_shared: 0x400, sw_war: Some(8), text_tail: 128, ..first };
     let sm_100 = Line { from: 100, reserved_address: 0x40, vrc: true, ..sm_90 };
-    [first, Line { from: 80, text_tail: 128, ..first }, sm_90, sm_100, Line { from: 120, sw_war: Some(0), ..sm_100 }]
+    let (sm_87, sm_88) = (Line { from: 87, sw_war: Some(2), ..sm_80 }, Line { from: 88, ..sm_80 });
+    [first, sm_80, sm_87, sm_88, sm_90, sm_100, Line { from: 120, sw_war: Some(0), ..sm_100 }]
 };
 
 /// Two notes that only some targets have: SM, which variants (accelerated or not), a word of flags.
 const NOTES: [(u16, [bool; 2], u8); 3] =
     [(100, [true, true], 0x9), (120, [false, true], 0x50), (120, [true, false], 0x10)];
+
+/// Attributes without a value that every entry of files for an SM has, read off files of the vendor's 13.5.
+const MARKS: [(u16, &[u8]); 4] = [
+    (80, &[attr::SW2861232_WAR]),
+    (86, &[attr::SW2861232_WAR]),
+    (87, &[attr::SW2861232_WAR]),
+    (88, &[attr::SW2861232_WAR]),
+];
 
 /// The last SM that files are known of.
 const LAST: u16 = 121;
@@ -93,6 +113,7 @@ pub(super) fn group(target: Target) -> Option<Group> {
         sw_war: line.sw_war,
         old: line.old,
         vrc: line.vrc,
+        marks: MARKS.iter().find(|m| m.0 == target.sm).map_or(&[], |m| m.1),
     })
 }
 

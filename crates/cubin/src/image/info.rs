@@ -116,6 +116,33 @@ const ORDER: [u8; 42] = [
     attr::SANITIZE,
 ];
 
+/// The order before sm_90, read off the vendor's files for the corpus.
+const OLD_ORDER: [u8; 23] = [
+    attr::LANGUAGE,
+    attr::SW_WAR,
+    attr::CUDA_API_VERSION,
+    attr::SW2861232_WAR,
+    attr::PARAM_CBANK,
+    attr::CBANK_PARAM_SIZE,
+    attr::KPARAM_INFO,
+    attr::MAXREG_COUNT,
+    attr::EXTERNS,
+    attr::BINDLESS_TEXTURE_BANK,
+    attr::BINDLESS_SURFACE_BANK,
+    attr::NUM_BARRIERS,
+    attr::MERCURY_ISA_VERSION,
+    attr::INT_WARP_WIDE_INSTR_OFFSETS,
+    attr::UNUSED_LOAD_BYTE_OFFSET,
+    attr::COOP_GROUP_MASK_REGIDS,
+    attr::COOP_GROUP_INSTR_OFFSETS,
+    attr::SYSCALL_OFFSETS,
+    attr::EXIT_INSTR_OFFSETS,
+    attr::CTAIDZ_USED,
+    attr::MAX_THREADS,
+    attr::REQNTID,
+    attr::INDIRECT_BRANCH_TARGETS,
+];
+
 /// Parameters of more bytes than this are described by the second form of their attribute.
 const KPARAM_V1_LIMIT: u32 = 4352;
 
@@ -208,7 +235,14 @@ pub(super) fn kernel_attributes(kernel: &Kernel, toolkit: u16, group: &Group, ba
             [attr::SPARSE_MMA_MASK, attr::NVSAL_SW_WAR, attr::PREEXIT_USED, attr::MERCURY_ISA_VERSION];
         out.retain(|a| !NEWER.contains(&a.code));
         out.push(Attr::half(attr::MERCURY_ISA_VERSION, 0));
+        for &mark in group.marks.iter().filter(|&&m| !kernel.others.iter().any(|o| o.code == m)) {
+            out.push(Attr::none(mark));
+        }
+        if kernel.reads_ctaid_z {
+            out.push(Attr::none(attr::CTAIDZ_USED));
+        }
     }
-    out.sort_by_key(|a| ORDER.iter().position(|&o| o == a.code).unwrap_or(ORDER.len()));
+    let order: &[u8] = if group.old { &OLD_ORDER } else { &ORDER };
+    out.sort_by_key(|a| order.iter().position(|&o| o == a.code).unwrap_or(order.len()));
     out
 }

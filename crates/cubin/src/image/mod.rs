@@ -254,6 +254,8 @@ pub struct Kernel {
     pub lines: Vec<(u64, Place)>,
     /// The same for the PTX text; its file has the number 0.
     pub ptx_lines: Vec<(u64, Place)>,
+    /// Its code reads `%ctaid.z`, which files before sm_90 say.
+    pub reads_ctaid_z: bool,
     /// Attributes that have no field here, as they stand in `.nv.info.<name>`, each at the place of its code.
     pub others: Vec<crate::attr::Attr>,
 }

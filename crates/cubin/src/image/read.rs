@@ -168,6 +168,7 @@ impl Kernel {
             attr::CBANK_PARAM_SIZE => k.param_bytes = first,
             attr::MAXREG_COUNT => k.maxreg = first as u16,
             attr::REG_RECONFIG => k.reconfigures = true,
+            attr::CTAIDZ_USED => k.reads_ctaid_z = true,
             attr::NUM_BARRIERS => k.barriers = first as u8,
             attr::INT_WARP_WIDE_INSTR_OFFSETS => k.warp_wide_offsets = w,
             attr::COOP_GROUP_MASK_REGIDS => k.coop_offsets = w.into_iter().map(|m| (0, m)).collect(),

@@ -41,7 +41,8 @@ pub(super) fn mark_loops(p: &mut Program) {
     for at in 0..code.len() {
         let Exec::Atom(list) = &code[at].exec else { continue };
         let x = &list[0];
-        let swaps = insts[at].as_ref().is_some_and(|i| i.form().name.contains("_CAS"));
+        // Only these have a third source.
+        let swaps = insts[at].as_ref().is_some_and(|i| i.slot(S::Rc).is_some());
         let (addr, old) = (x.addr, x.b[0]);
         for ins in code[at.saturating_sub(LOOP)..at].iter_mut().filter(|_| swaps) {
             if let Exec::Load(l) = &mut ins.exec {

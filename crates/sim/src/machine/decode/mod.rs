@@ -288,7 +288,7 @@ impl Decoder<'_> {
             }
             "BRX" | "BRXU" => {
                 let low = self.src(inst, if name == "BRX" { S::Ra } else { S::UR })?;
-                let offset = Self::imm(inst, S::Offset).or(Self::imm(inst, S::OffsetHigh)).unwrap_or(0);
+                let offset = Self::imm(inst, S::Offset).unwrap_or(0);
                 let base = (self.pc as i64 + 1) * 16 + offset;
                 Exec::Jump { p: pp, low, high: None, base }
             }

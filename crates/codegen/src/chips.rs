@@ -1,0 +1,19 @@
+//! What code can be made for.
+
+use sass::forms as F;
+
+/// True for chips that the compiler makes code for.
+pub fn supported(sm: u16) -> bool {
+    matches!(sm, 80 | 86..=90)
+}
+
+/// True where textures are read as on sm_90: before it coordinates lie in other registers, and a texture and its sampler have one
+/// handle.
+pub fn reads_textures(sm: u16) -> bool {
+    F::SULD_RAUI.get().variant_on(sm).is_some()
+}
+
+/// True where relocatable code can be made: what a linker fills in stands in other fields before.
+pub fn links(sm: u16) -> bool {
+    sm >= 90
+}

@@ -1,0 +1,218 @@
+//! What a chip lacks, said by what it has. Selection speaks of the forms of sm_90; here each becomes what the target has for it.
+
+use super::Sel;
+use super::memory::DESCRIPTOR;
+use super::operand::ZERO;
+use crate::mir;
+use diag::{Diagnostic, Span};
+use sass::codec;
+use sass::form::{FormId, ModName as M, SlotName as S};
+use sass::forms as F;
+use sass::inst::{Inst as Sass, Operand};
+use sass::reg::{File, Reg};
+
+/// From sm_80 to sm_89 the usual descriptor is not shown: accesses that show one take a cache policy. A form with a descriptor,
+/// the one without, the slot of the descriptor.
+const IMPLICIT: [(FormId, FormId, S); 9] = [
+    (F::LDG, F::LDG_RA_6, S::UR),
+    (F::LD, F::LD_RA_5, S::UR),
+    (F::STG, F::STG_AR_2, S::URc),
+    (F::ST, F::ST_AR_3, S::URc),
+    (F::ATOMG, F::ATOMG_RAR_4, S::URc),
+    (F::ATOM, F::ATOM_RAR_4, S::URc),
+    (F::LDGSTS, F::LDGSTS_AA, S::URc),
+    (F::RED_UAR, F::RED_AR_4, S::URc),
+    (F::RED_UAR, F::RED_AR_6, S::URc),
+];
+
+/// A form and the one that stands for it on chips that lack it: operands and modifiers have the same names and values.
+const OTHERS: [(FormId, FormId); 7] = [
+    (F::HMMA_RRRR_5, F::HMMA_RRRR_4),
+    (F::HMMA_RRRRRI_2, F::HMMA_RRRRRI),
+    (F::DMMA_RRRR_3, F::DMMA_RRRR_2),
+    (F::DMMA_RRRR_3, F::DMMA_RRRR),
+    (F::IMMA_RRRR_3, F::IMMA_RRRR_2),
+    (F::IMMA_RRRRRI_2, F::IMMA_RRRRRI),
+    (F::I2IP_RRR, F::I2IP_RRRR_3),
+];
+
+/// Gives every instruction the shape that its form has on chip `sm`.
+///
+/// # Errors
+/// For an instruction that the chip lacks: a mistake of the compiler.
+pub fn on_chip(insts: &mut [mir::Inst], sm: u16) -> Result<(), String> {
+    for inst in insts {
+        let mir::Op::Sass(s) = &mut inst.op else { continue };
+        if let Some(&(_, to, slot)) = IMPLICIT.iter().find(|x| x.0 == s.form && has(x.1, sm))
+            && s.get(slot).and_then(Operand::as_reg) == Some(DESCRIPTOR)
+        {
+            let plain = s.clone().with(slot, Reg::URZ);
+            let short = codec::as_form(&plain, to, sm).map_err(|e| e.message)?;
+            *s = short.with(S::Desc, DESCRIPTOR);
+        } else if !s.form().on(sm) {
+            *s = codec::on_chip(s, sm).map_err(|e| e.message)?;
+        }
+    }
+    Ok(())
+}
+
+/// True if chip `sm` has the form, in whatever shape.
+fn has(form: FormId, sm: u16) -> bool {
+    form.get().variant_on(sm).is_some()
+}
+
+impl Sel<'_> {
+    /// True if the target has the form.
+    pub(super) fn has(&self, form: FormId) -> bool {
+        has(form, self.layout.sm)
+    }
+
+    /// Emits an instruction as the target has it.
+    pub(super) fn push(&mut self, inst: Sass) {
+        // What adds floats to memory is told by the type before sm_90, not by the instruction.
+        let other = match inst.form {
+            F::REDG | F::REDG_F if self.has(F::RED_UAR) => Some(F::RED_UAR),
+            F::ATOMG_F if self.has(F::RED_UAR) => Some(F::ATOMG),
+            _ => None,
+        };
+        if let Some(to) = other {
+            return self.push_as(&inst, to);
+        }
+        if inst.form().on(self.layout.sm) {
+            self.push_op(mir::Op::Sass(inst));
+            return;
+        }
+        // Between two packings before sm_90 and one with a rounding since; on sm_89 one field has the formats of all.
+        match inst.form {
+            F::F2FP_PACK_RR => return self.pack_halves(&inst),
+            F::F2FP_FP8 | F::F2FP_FP8_F16 if self.has(inst.form) => return self.pack_bytes(&inst),
+            _ => {}
+        }
+        if self.has(inst.form) {
+            // Passes know the form as sm_90 has it; `on_chip` gives it the target's shape behind them.
+            if codec::on_chip(&inst, self.layout.sm).is_err() {
+                self.lacks(inst.form);
+            }
+            self.push_op(mir::Op::Sass(inst));
+            return;
+        }
+        match inst.form {
+            // Errors of other CTAs of a cluster: there are none.
+            F::CGAERRBAR => {}
+            F::WARPSYNC_ALL => self.push(Sass::new(F::WARPSYNC_I).with(S::Mask, Operand::imm(0xffff_ffff))),
+            F::VIMNMX_RR => self.minmax(&inst, F::IMNMX_RR),
+            F::VIMNMX_RI => self.minmax(&inst, F::IMNMX_RI),
+            F::VIMNMX_RU => self.minmax(&inst, F::IMNMX_RU),
+            // Before sm_90 there are two operations on bits, of which AND is the second.
+            F::BMMA_RRRR_4 => {
+                match codec::as_form(&inst, self.first(&[F::BMMA_RRRR_3, F::BMMA_RRRR_2]), self.layout.sm) {
+                    Ok(m) => self.push_op(mir::Op::Sass(m.with_mod(M::M78, 1))),
+                    Err(_) => self.lacks(inst.form),
+                }
+            }
+            F::HADD2_F32_RR => match Sass::new_on(F::HADD2_RR, self.layout.sm) {
+                Some(m) => {
+                    let m = m.with_mod(M::F32, 1).with_mod(M::HalfB, inst.modifier(M::HalfB));
+                    let m = [S::Rd, S::Ra, S::Rb].iter().fold(m, |m, &s| match inst.get(s) {
+                        Some(o) => m.with(s, *o),
+                        None => m,
+                    });
+                    self.push(m);
+                }
+                None => self.lacks(inst.form),
+            },
+            form => match OTHERS.iter().find(|o| o.0 == form && self.has(o.1)) {
+                Some(&(_, other)) => self.push_as(&inst, other),
+                None => self.lacks(form),
+            },
+        }
+    }
+
+    /// The first of these forms that the target has, or the last.
+    fn first(&self, forms: &[FormId]) -> FormId {
+        forms.iter().copied().find(|&f| self.has(f)).unwrap_or(forms[forms.len() - 1])
+    }
+
+    /// Emits an instruction in another form.
+    fn push_as(&mut self, inst: &Sass, to: FormId) {
+        match codec::as_form(inst, to, self.layout.sm) {
+            Ok(m) => self.push_op(mir::Op::Sass(m)),
+            Err(_) => self.lacks(inst.form),
+        }
+    }
+
+    /// Two floats to a pair of halves. Rounding to zero is a form of its own.
+    fn pack_halves(&mut self, inst: &Sass) {
+        let zero = inst.modifier(M::Rnd) != 0;
+        let form = match (zero, self.has(F::F2FP_RRR_6)) {
+            (false, _) => F::F2FP_PACK_RR,
+            (true, true) => F::F2FP_RRR_6,
+            (true, false) => F::F2FP_RRR,
+        };
+        self.same_fields(inst, form, inst.modifier(M::Dst));
+    }
+
+    /// Two floats, or a pair of halves, to two bytes. Of the formats of sm_89 e5m2 and e4m3 are the fifth and the sixth.
+    fn pack_bytes(&mut self, inst: &Sass) {
+        self.same_fields(inst, inst.form, inst.modifier(M::Dst) + 4);
+    }
+
+    /// The packing `form` as the target has it, of the operands of `inst`, to format `dst`.
+    fn same_fields(&mut self, inst: &Sass, form: FormId, dst: u8) {
+        let Some(mut m) = Sass::new_on(form, self.layout.sm) else { return self.lacks(inst.form) };
+        for (slot, operand) in inst.form().slots.iter().zip(&inst.operands) {
+            if m.slot(slot.name).is_some() {
+                m = m.with(slot.name, *operand);
+            }
+        }
+        let bytes = dst > 1;
+        let fields = [
+            (M::Relu, inst.modifier(M::Relu)),
+            (M::Satfinite, if bytes { 1 } else { inst.modifier(M::Satfinite) }),
+            (M::Dst, dst),
+            (M::M76, dst),
+        ];
+        for (name, value) in fields {
+            if m.form().mods.iter().any(|f| f.name == name) {
+                m = m.with_mod(name, value);
+            }
+        }
+        self.push_op(mir::Op::Sass(m));
+    }
+
+    /// Says that the target has nothing for a form.
+    fn lacks(&mut self, form: FormId) {
+        let name = form.get().mnemonic;
+        let message = format!("no machine code for '{name}' on sm_{} yet", self.layout.sm);
+        let mut d = Diagnostic::error(message);
+        if self.loc != u32::MAX {
+            d = d.at(Span::new(self.loc, self.loc));
+        }
+        self.error.get_or_insert(d);
+    }
+
+    /// The smaller or larger of two words; not below zero in a second step.
+    fn minmax(&mut self, inst: &Sass, form: FormId) {
+        let (kind, relu) = (inst.modifier(M::Type), inst.modifier(M::Relu) != 0);
+        let (Some(&d), Some(&a), Some(&b), Some(&p)) =
+            (inst.get(S::Rd), inst.get(S::Ra), inst.get(S::Rb), inst.get(S::Pp))
+        else {
+            return self.lacks(inst.form);
+        };
+        if kind > 1 {
+            return self.lacks(inst.form);
+        }
+        let first = if relu { Operand::reg(self.new_register()) } else { d };
+        let m = Sass::new(form).with_mod(M::Sign, kind);
+        self.push(m.with(S::Rd, first).with(S::Ra, a).with(S::Rb, b).with(S::Pp, p));
+        if relu {
+            let m = Sass::new(F::IMNMX_RR).with_mod(M::Sign, 1).with(S::Rd, d).with(S::Ra, first);
+            self.push(m.with(S::Rb, ZERO).with(S::Pp, super::operand::TRUE.inverted()));
+        }
+    }
+
+    fn new_register(&mut self) -> Reg {
+        let v = self.m.new_vreg(File::Gpr);
+        self.m.reg(v)
+    }
+}
