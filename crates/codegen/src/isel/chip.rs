@@ -216,3 +216,43 @@ impl Sel<'_> {
         self.m.reg(v)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sass::enums::atomtype;
+    use sass::inst::Value;
+
+    fn on(s: Sass, sm: u16) -> Sass {
+        let mut list = [mir::Inst { op: mir::Op::Sass(s), loc: 0 }];
+        on_chip(&mut list, sm).expect("the chip has it");
+        let [mir::Inst { op: mir::Op::Sass(s), .. }] = list else { unreachable!("an instruction stays one") };
+        s
+    }
+
+    fn load(descriptor: Reg) -> Sass {
+        let m = Sass::new(F::LDG).with(S::Rd, Reg::r(2)).with(S::Ra, Reg::r(4)).with(S::UR, descriptor);
+        m.with(S::Imm, Operand::imm(16))
+    }
+
+    #[test]
+    fn only_policies_are_shown_before_sm_90() {
+        let usual = on(load(DESCRIPTOR), 80);
+        assert_eq!((usual.form, usual.get(S::Desc).map(|o| o.value)), (F::LDG_RA_6, Some(Value::Reg(DESCRIPTOR))));
+        assert_eq!(on(load(Reg::ur(6)), 80).form, F::LDG);
+        assert_eq!(on(load(DESCRIPTOR), 90).form, F::LDG);
+        assert!([usual, on(load(Reg::ur(6)), 86)].iter().all(|s| codec::encode(s, 86).is_ok()));
+    }
+
+    #[test]
+    fn types_of_atomics_go_by_their_names() {
+        let m = Sass::new(F::ATOMG).with(S::URc, DESCRIPTOR).with_mod(M::Type, atomtype::S64);
+        let (old, new) = (on(m.clone(), 80), on(m, 90));
+        let text = |s: &Sass| {
+            let n = s.form().mods.iter().position(|m| m.name == M::Type).expect("a type");
+            s.form().mods[n].values[s.mods[n] as usize]
+        };
+        assert_eq!((text(&old), text(&new)), (Some(".S64"), Some(".S64")));
+        assert_ne!(old.modifier(M::Type), new.modifier(M::Type));
+    }
+}
