@@ -9,6 +9,9 @@ use diag::Diagnostic;
 /// Of `.nv.compat`, not of `.nv.info`: 1 where the code is for a target with an `a`.
 pub const COMPAT_ACCELERATED: u8 = 9;
 
+/// An attribute without a value that entries for sm_80 to sm_88 have; `cuobjdump` has no name for it.
+pub const SW2861232_WAR: u8 = 0x35;
+
 /// An attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attr {
@@ -66,7 +69,6 @@ codes! {
     INT_WARP_WIDE_INSTR_OFFSETS = 0x31, "EIATTR_INT_WARP_WIDE_INSTR_OFFSETS";
     INDIRECT_BRANCH_TARGETS = 0x34, "EIATTR_INDIRECT_BRANCH_TARGETS";
     SW_WAR = 0x36, "EIATTR_SW_WAR";
-    SW2861232_WAR = 0x35, "EIATTR_SW2861232_WAR";
     CUDA_API_VERSION = 0x37, "EIATTR_CUDA_API_VERSION";
     NUM_MBARRIERS = 0x38, "EIATTR_NUM_MBARRIERS";
     MBARRIER_INSTR_OFFSETS = 0x39, "EIATTR_MBARRIER_INSTR_OFFSETS";

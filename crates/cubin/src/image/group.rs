@@ -125,7 +125,7 @@ mod tests {
     fn groups_of_targets() {
         let of = |sm, variant| group(Target { sm, variant }).expect("a group");
         let (old, new) = (of(75, Variant::Plain), of(120, Variant::A));
-        assert!(old.old && old.compat.is_empty() && old.sw_war.is_none() && old.reserved_shared == 0);
+        assert!(old.old && old.compat.is_empty() && old.sw_war == Some(1) && old.reserved_shared == 0);
         assert!(!new.old && new.vrc && new.sw_war == Some(0) && new.reserved_address == 0x40);
         // The word of flags: 120 and 120a differ, 90 and 90a have no such note.
         let word = |g: &Group| g.compat[g.compat.len() - 11];
