@@ -9,7 +9,7 @@ const THREADS: u32 = 64;
 /// A kernel `k(in, out)`; `%in` and `%out` are the addresses of 16 bytes of each thread.
 fn kernel(target: &str, globals: &str, body: &str) -> String {
     format!(
-        ".version 8.7\n.target {target}\n.address_size 64\n{globals}\n.visible .entry k(.param .u64 in, .param .u64 out)\n{{\n\
+        ".version 9.0\n.target {target}\n.address_size 64\n{globals}\n.visible .entry k(.param .u64 in, .param .u64 out)\n{{\n\
          .reg .b64 %in, %out, %d<20>;\n.reg .b32 %t, %r<20>;\n.reg .pred %p<4>;\n.reg .b16 %h<9>;\n.reg .f32 %f<9>;\n\
          ld.param.u64 %in, [in];\nld.param.u64 %out, [out];\nmov.u32 %t, %tid.x;\nmad.wide.u32 %in, %t, 16, %in;\n\
          mad.wide.u32 %out, %t, 16, %out;\n{body}\nret;\n}}\n"
@@ -43,7 +43,7 @@ fn agree(chips: &[&str], globals: &str, body: &str) {
     }
 }
 
-const ALL: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"];
+const ALL: [&str; 9] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_110a", "sm_120a"];
 
 #[test]
 fn functions_by_their_addresses() {
@@ -145,4 +145,42 @@ fn halves() {
         mov.b32 {%h1, %h2}, %r7;\ncvt.f32.f16 %f1, %h1;\ncvt.f32.f16 %f2, %h2;\nadd.f32 %f1, %f1, %f2;\ncvt.rn.f16.f32 %h3, %f1;\nmov.b32 %r8, {%h3, %h1};\n\
         st.global.v4.b32 [%out], {%r5, %r6, %r7, %r8};";
     agree(&ALL, "", body);
+}
+
+/// What sm_120 computes of pairs of registers, with immediates and values of a warp at their edges.
+#[test]
+fn integers_of_64_bits() {
+    let body = "\
+        .reg .b64 %e<20>;\nld.global.v2.b64 {%d1, %d2}, [%in];\nadd.u64 %d3, %d1, %d2;\nsub.u64 %d4, %d1, %d2;\nadd.u64 %d3, %d3, -5;\n\
+        min.s64 %d5, %d3, %d4;\nmax.u64 %d6, %d1, %d2;\nmin.u64 %d7, %d1, 0x7fffffff;\nmax.s64 %d8, %d2, -3;\n\
+        setp.lt.u64 %p1, %d1, %d2;\nsetp.ge.s64 %p2, %d3, -0x12345678;\nselp.b64 %d9, %d5, %d6, %p1;\nselp.b64 %d10, %d9, -1, %p2;\n\
+        setp.gt.u64 %p3, %d4, -2;\nselp.b64 %d11, 0x1234567, %d10, %p3;\nadd.cc.u64 %d12, %d1, %d2;\naddc.u64 %d13, %d12, 0;\n\
+        xor.b64 %d10, %d10, %d7;\nxor.b64 %d11, %d11, %d8;\nadd.u64 %d10, %d10, %d13;\nadd.u64 %d11, %d11, %d10;\n\
+        mov.b64 {%r1, %r2}, %d11;\nadd.sat.s32 %r3, %r1, %r2;\nxor.b32 %r1, %r1, %r3;\nmov.b64 %d11, {%r1, %r2};\n\
+        st.global.v2.b64 [%out], {%d10, %d11};";
+    agree(&ALL, "", body);
+}
+
+/// Values that are the same in a warp: sm_120 has singles and conversions among its uniform instructions.
+#[test]
+fn singles_of_a_warp() {
+    let body = "\
+        ld.param.u64 %d1, [in];\ncvt.u32.u64 %r1, %d1;\nmov.u32 %r2, %ctaid.x;\nadd.u32 %r1, %r1, %r2;\ncvt.rn.f32.u32 %f1, %r1;\ncvt.rn.f32.s32 %f2, %r2;\n\
+        add.f32 %f3, %f1, 0f3FC00000;\nmul.f32 %f4, %f3, 0fBF000000;\nfma.rn.f32 %f5, %f4, %f3, %f2;\nfma.rn.f32 %f5, %f5, 0f3DCCCCCD, %f1;\n\
+        setp.gt.f32 %p1, %f5, %f3;\nselp.f32 %f6, %f5, 0f40490FDB, %p1;\nmin.f32 %f7, %f6, %f4;\nabs.f32 %f7, %f7;\n\
+        cvt.rzi.s32.f32 %r3, %f7;\ncvt.rni.u32.f32 %r4, %f6;\nmax.s32 %r5, %r3, -7;\nabs.s32 %r6, %r3;\nadd.u32 %r5, %r5, %r6;\n\
+        mov.b32 %r7, %f6;\nst.global.v4.b32 [%out], {%r3, %r4, %r5, %r7};";
+    agree(&ALL, "", body);
+}
+
+/// Words that lie elsewhere from sm_100 on: the size of a CTA, of the grid and of shared memory, and where parameters are.
+#[test]
+fn words_of_the_driver() {
+    let body = "\
+        .reg .b64 %e<4>;\n.reg .pred %q;\nmov.u32 %r1, %ntid.x;\nmov.u32 %r2, %nctaid.y;\nmov.u32 %r3, %dynamic_smem_size;\nmad.lo.u32 %r1, %r1, 1000, %r2;\n\
+        add.u32 %r1, %r1, %r3;\nmov.u32 %r4, %cluster_nctarank;\nmad.lo.u32 %r1, %r1, 10, %r4;\n\
+        mov.u32 %r5, %cluster_ctaid.x;\nmov.u32 %r6, %nclusterid.x;\nmad.lo.u32 %r5, %r6, 10, %r5;\n\
+        .local .b32 words[4];\nmov.u64 %e1, words;\ncvta.local.u64 %e1, %e1;\nst.b32 [%e1+4], %t;\nld.b32 %r7, [%e1+4];\nadd.u32 %r7, %r7, 3;\n\
+        st.global.v4.b32 [%out], {%r1, %r5, %r7, %r4};";
+    agree(&["sm_90", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a"], "", body);
 }

@@ -4,6 +4,8 @@
 use super::decode::{Decoder, Result, float_atom, gap, integer_atom, pred};
 use super::program::*;
 use super::seen::Seen;
+use crate::num::fp::min_max;
+use crate::num::soft::F32;
 use sass::form::{Piece, SlotKind, SlotName as S, Suffix};
 use sass::reg::File;
 
@@ -229,6 +231,36 @@ impl Decoder<'_> {
                     return gap("this form");
                 }
             }
+            "CREDUX" => {
+                let ops =
+                    [("MAX", true, false), ("MAXABS", true, true), ("MIN", false, false), ("MINABS", false, true)];
+                let Some((_, max, abs)) = ops.into_iter().find(|op| take(w, op.0)) else {
+                    return gap("this operation");
+                };
+                let (signed, float, nan) = (take(w, "S32"), take(w, "F32"), take(w, "NAN"));
+                if abs && !float {
+                    return gap("this operation");
+                }
+                let least = move |a: u32, b: u32| min_max(&F32, max, nan, a as u64, b as u64) as u32;
+                let f: ReduceFn = match (float, signed, max) {
+                    (true, ..) => Box::new(least),
+                    (_, true, true) => Box::new(|a, b| (a as i32).max(b as i32) as u32),
+                    (_, true, false) => Box::new(|a, b| (a as i32).min(b as i32) as u32),
+                    (_, _, true) => Box::new(u32::max),
+                    (_, _, false) => Box::new(u32::min),
+                };
+                let each: Option<fn(u32) -> u32> = match (float, abs) {
+                    (true, true) => {
+                        Some(|x| min_max(&F32, true, false, x as u64 & 0x7fff_ffff, x as u64 & 0x7fff_ffff) as u32)
+                    }
+                    (true, false) => Some(|x| min_max(&F32, true, false, x as u64, x as u64) as u32),
+                    _ => None,
+                };
+                Exec::Redux { d: Self::dst(inst, S::Rd), a: self.src(inst, S::Ra)?, each, f }
+            }
+            "MOVM" if take(w, "16") && take(w, "MT88") => {
+                Exec::Movm { d: Self::gpr(inst, S::Rd), a: self.src(inst, S::Ra)? }
+            }
             "UTMALDG" | "UTMASTG" | "UTMAREDG" | "UTMAPF" => self.tensor_copy(inst, w)?,
             "UTMACCTL" => {
                 inst.all();
@@ -237,7 +269,7 @@ impl Decoder<'_> {
             "UBLKRED" => return self.bulk_reduction(inst, w),
             "LDGMC" => {
                 // One device: what is combined is one value.
-                if !["ADD", "F32ADD", "MIN", "MAX", "AND", "OR", "XOR"].into_iter().any(|op| take(w, op)) {
+                if !["ADD", "F32ADD", "HPADD", "MIN", "MAX", "AND", "OR", "XOR"].into_iter().any(|op| take(w, op)) {
                     return gap("this operation");
                 }
                 let sizes: [(&str, u8); 21] = [
@@ -527,8 +559,14 @@ impl Decoder<'_> {
         let ftz = take(w, "FTZ");
         let float = [
             ("F16x2", ft::F16X2_RN),
+            ("F16x4", ft::F16X4_RN),
+            ("F16x8", ft::F16X8_RN),
             ("BF16x2", ft::BF16X2_RN),
+            ("BF16x4", ft::BF16X4_RN),
+            ("BF16x8", ft::BF16X8_RN),
             ("F32", if ftz { ft::F32_FTZ_RN } else { ft::F32_RN }),
+            ("F32x2", if ftz { ft::F32X2_FTZ_RN } else { ft::F32X2_RN }),
+            ("F32x4", if ftz { ft::F32X4_FTZ_RN } else { ft::F32X4_RN }),
             ("F64", ft::F64_RN),
         ];
         let float = float.into_iter().find(|f| take(w, f.0)).map(|f| f.1);
@@ -552,7 +590,16 @@ impl Decoder<'_> {
         let p = inst.get(S::Pu).map_or(Pred::TRUE, pred);
         let d = Self::gpr(inst, S::Rd);
         let result = if cast { AtomResult::Success } else { AtomResult::Old };
-        Ok(Exec::Atom(vec![Atom { space, addr, size, d, p, b, c, f, result }]))
+        let mut list = vec![Atom { space, addr, size, d, p, b, c, f, result }];
+        if let (Some(t @ (ft::F16X8_RN | ft::BF16X8_RN | ft::F32X4_RN | ft::F32X4_FTZ_RN)), Some(op)) = (float, op) {
+            // The upper half is an operation of its own.
+            let (_, f) = float_atom(op as u8, t)?;
+            let b = [self.word(inst, S::Rb, 2)?, self.word(inst, S::Rb, 3)?];
+            let addr = Addr { offset: addr.offset + 8, ..addr };
+            let d = if d == 255 { 255 } else { d.wrapping_add(2) };
+            list.push(Atom { space, addr, size, d, p: Pred::TRUE, b, c, f, result });
+        }
+        Ok(Exec::Atom(list))
     }
 }
 

@@ -18,7 +18,7 @@ use sass::inst::Value;
 /// # Errors
 /// What of it is not modelled.
 pub fn op(inst: &Seen<'_>, words: &mut Vec<String>) -> Result<AluOp> {
-    match inst.form().mnemonic {
+    match inst.form().mnemonic.trim_start_matches('U') {
         "F2FP" => pack(inst, words),
         "I2IP" => integers(inst, words),
         "F2IP" => rounded(inst, words),
@@ -219,7 +219,7 @@ fn put(o: &mut Out, l: usize, x: u64) {
 }
 
 /// Takes the words of a rounding; to the nearest where there is none.
-fn mode(w: &mut Vec<String>) -> Round {
+pub(super) fn mode(w: &mut Vec<String>) -> Round {
     let words = [("TRUNC", Round::Rz), ("FLOOR", Round::Rm), ("CEIL", Round::Rp), ("RZ", Round::Rz), ("RM", Round::Rm)];
     words.into_iter().chain([("RP", Round::Rp)]).find(|m| take(w, m.0)).map_or(Round::Rn, |m| m.1)
 }

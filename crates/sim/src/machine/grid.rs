@@ -1,5 +1,6 @@
 //! From a launch of machine code to its outcome: the grid, cluster by cluster.
 
+use super::chip::CGA_SIZE;
 use super::decode::decode;
 use super::hazard::{Distances, Hazards};
 use super::image::Image;
@@ -20,7 +21,7 @@ use std::sync::{Mutex, MutexGuard};
 const SLICE: u32 = 4096;
 const QUANTUM: u64 = 4_000_000;
 
-/// Runs a kernel of a cubin for sm_75, sm_80 to sm_89, or sm_90 (sm_90a). CTAs run in the order of their number, as in [`crate::run_ptx`].
+/// Runs a kernel of a cubin for sm_75 to sm_121. CTAs run in the order of their number, as in [`crate::run_ptx`].
 ///
 /// # Errors
 /// The first fault, with kernel, CTA, thread and instruction. A hazard names both instructions.
@@ -270,6 +271,7 @@ impl Grid<'_> {
             sr::GEMASK => lane(|i| u32::MAX << i),
             sr::SWINHI => [SHARED_HIGH; 32],
             sr::CGACTAID => [rank; 32],
+            sass::enums::sr100::CGASIZE => [CGA_SIZE; 32],
             // Warp number in bits 14:8; number of warps of an SM in bits 15:8.
             sr::VIRTID => [(warp as u32) << 8; 32],
             sr::VIRTCFG => [64 << 8; 32],

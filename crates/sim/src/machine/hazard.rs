@@ -14,8 +14,21 @@ use sass::latency::{self, Class, Latency, SCOREBOARD_SET};
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
+/// Uniform registers that are tracked; the last one stands for all that are constant.
+pub const UNIFORM: u16 = 128;
+/// The numbers of the first predicate and of the first uniform one.
+const PREDICATES: u16 = 256 + UNIFORM;
+/// See [`PREDICATES`].
+pub const UNIFORM_PREDICATES: u16 = PREDICATES + 8;
 /// Registers that are tracked.
-pub const COUNT: usize = 336;
+pub const COUNT: usize = UNIFORM_PREDICATES as usize + 8;
+
+/// Does the register, by its number, belong to all lanes of a warp?
+#[inline]
+pub fn uniform(n: u16) -> bool {
+    (256..PREDICATES).contains(&n) || n >= UNIFORM_PREDICATES
+}
+
 /// No fixed latency is longer.
 const LONGEST: u64 = 40;
 
@@ -27,9 +40,9 @@ pub fn number(reg: Reg) -> Option<u16> {
     let i = reg.index() as u16;
     match reg.file() {
         File::Gpr => Some(i.min(255)),
-        File::Ugpr => Some(256 + i.min(63)),
-        File::Pred => Some(320 + (i & 7)),
-        File::Upred => Some(328 + (i & 7)),
+        File::Ugpr => Some(256 + i.min(UNIFORM - 1)),
+        File::Pred => Some(PREDICATES + (i & 7)),
+        File::Upred => Some(UNIFORM_PREDICATES + (i & 7)),
         File::Bar => None,
     }
 }
@@ -38,9 +51,9 @@ pub fn number(reg: Reg) -> Option<u16> {
 pub fn name(n: u16) -> String {
     match n {
         0..=255 => format!("R{n}"),
-        256..=319 => format!("UR{}", n - 256),
-        320..=327 => format!("P{}", n - 320),
-        _ => format!("UP{}", n - 328),
+        256..PREDICATES => format!("UR{}", n - 256),
+        PREDICATES..UNIFORM_PREDICATES => format!("P{}", n - PREDICATES),
+        _ => format!("UP{}", n - UNIFORM_PREDICATES),
     }
 }
 
@@ -314,7 +327,7 @@ impl Hazards {
             return Ok(());
         }
         // Uniform registers belong to all lanes.
-        if m == 0 || (a.reg < 256 || (320..328).contains(&a.reg)) && w.mask & m == 0 {
+        if m == 0 || !uniform(a.reg) && w.mask & m == 0 {
             return Ok(());
         }
         self.check_closely(table, p, pc, *a, again)

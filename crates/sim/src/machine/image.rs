@@ -14,20 +14,6 @@ pub const STACK_TOP: u32 = 0x10000;
 /// Where the functions lie that the system provides, 16 bytes apart: no code can lie there.
 pub const SYSTEM: u64 = 0x7a00_0000_0000;
 
-/// Words that lie at the same place on all these chips.
-mod bank0 {
-    pub const BLOCK: usize = 0x0;
-    pub const GRID: usize = 0xc;
-    pub const LOCAL_BASE: usize = 0x20;
-    pub const STACK: usize = 0x28;
-    pub const DYNAMIC_SHARED: usize = 0x2c;
-    pub const EXPLICIT_CLUSTER: usize = 0x140;
-    pub const CLUSTER: usize = 0x144;
-    pub const CLUSTER_RECIPROCAL: usize = 0x150;
-    pub const CLUSTERS: usize = 0x15c;
-    pub const CLUSTER_RANKS: usize = 0x188;
-}
-
 /// A kernel ready to be decoded.
 pub struct Image {
     /// Its section of code: the kernel first, device functions after it.
@@ -146,8 +132,7 @@ impl Image {
         launch.check()?;
         let elf = Elf::read(bytes).map_err(|d| d.message)?;
         let sm = elf.sm();
-        let layout = Chip::of(sm)
-            .ok_or_else(|| format!("the simulator runs code for sm_75, sm_80 to sm_89 and sm_90, not sm_{sm}"))?;
+        let layout = Chip::of(sm).ok_or_else(|| format!("the simulator runs code for sm_75 to sm_121, not sm_{sm}"))?;
         let name = &launch.kernel;
         let text = section(&elf, &format!(".text.{name}"))
             .ok_or_else(|| format!("there is no kernel '{name}' in the cubin"))?;
@@ -391,22 +376,23 @@ fn samplers(elf: &Elf) -> Vec<(u32, Sampler)> {
 /// The words of bank 0 that the driver fills.
 fn system_words(bank: &mut [u8], layout: &Chip, launch: &Launch, param_bytes: u64) {
     let cluster = launch.cluster.unwrap_or([1; 3]);
+    let words = &layout.words;
     for i in 0..3 {
-        put32(bank, bank0::BLOCK + 4 * i, launch.block[i]);
-        put32(bank, bank0::GRID + 4 * i, launch.grid[i]);
-        if layout.clusters {
-            put32(bank, bank0::CLUSTER + 4 * i, cluster[i]);
-            put32(bank, bank0::CLUSTER_RECIPROCAL + 4 * i, (1.0 / cluster[i] as f32).to_bits());
-            put32(bank, bank0::CLUSTERS + 4 * i, launch.grid[i] / cluster[i]);
+        put32(bank, words.block + 4 * i, launch.block[i]);
+        put32(bank, words.grid + 4 * i, launch.grid[i]);
+        if let Some(c) = &words.clusters {
+            put32(bank, c.size + 4 * i, cluster[i]);
+            put32(bank, c.reciprocal + 4 * i, (1.0 / cluster[i] as f32).to_bits());
+            put32(bank, c.count + 4 * i, launch.grid[i] / cluster[i]);
         }
     }
-    put64(bank, bank0::LOCAL_BASE, LOCAL);
-    put32(bank, bank0::STACK, STACK_TOP);
-    put32(bank, bank0::DYNAMIC_SHARED, launch.shared);
+    put64(bank, words.local_base, LOCAL);
+    put32(bank, words.stack, STACK_TOP);
+    put32(bank, words.dynamic_shared, launch.shared);
     put64(bank, layout.const_base, CONST);
-    if layout.clusters {
-        put32(bank, bank0::EXPLICIT_CLUSTER, launch.cluster.is_some() as u32);
-        put32(bank, bank0::CLUSTER_RANKS, cluster.iter().product());
+    if let Some(c) = &words.clusters {
+        put32(bank, c.explicit, launch.cluster.is_some() as u32);
+        put32(bank, c.ranks, cluster.iter().product());
     }
     let mut wide = |at: Option<usize>, value: u64| at.into_iter().for_each(|at| put64(bank, at, value));
     wide(layout.shared_base, SHARED);

@@ -5,7 +5,7 @@
 //! addresses, guards and conditions of branches, and what is stored to global memory. Words that are loaded from shared
 //! memory that was never written count as unwritten, too.
 
-use super::hazard::{COUNT, name};
+use super::hazard::{COUNT, UNIFORM_PREDICATES, name, uniform};
 use super::program::Ins;
 
 /// By register of a warp: the lanes for which it holds a value.
@@ -13,17 +13,12 @@ pub struct Init {
     written: Box<[u32; COUNT]>,
 }
 
-/// Uniform registers and predicates belong to all lanes.
-fn uniform(reg: u16) -> bool {
-    (256..320).contains(&reg) || reg >= 328
-}
-
 impl Init {
     /// Nothing is written but the registers that are constant.
     #[allow(clippy::new_without_default)] // there is one place that makes them
     pub fn new() -> Init {
         let mut written = Box::new([0; COUNT]);
-        for constant in [255, 319, 327, 335] {
+        for constant in [255, UNIFORM_PREDICATES as usize - 9, UNIFORM_PREDICATES as usize - 1, COUNT - 1] {
             written[constant] = u32::MAX;
         }
         Init { written }

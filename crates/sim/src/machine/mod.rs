@@ -19,7 +19,9 @@ mod seen;
 mod sparse;
 mod tensor;
 pub mod timing;
+mod uniform;
 mod warp;
+mod wide;
 
 pub use decode::unmodelled;
 pub use grid::{Step, run_sass, time_sass, trace_sass};

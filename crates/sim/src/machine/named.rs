@@ -8,7 +8,8 @@ use super::program::{AluFn, In, Out};
 use super::seen::Seen;
 use crate::num::fp::{self, Half, sat32};
 use crate::num::soft::{self, F16, F32, Round};
-use sass::form::SlotName as S;
+use sass::form::{Role, SlotKind, SlotName as S};
+use sass::reg::File;
 
 /// What one half of an operand is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,13 +81,31 @@ pub(super) fn second(inst: &Seen<'_>) -> S {
     names.into_iter().find(|&n| inst.slot(n).is_some()).unwrap_or(S::Rb)
 }
 
+/// The slots of the first `count` sources that are no predicates, in the order of the text.
+///
+/// # Errors
+/// There are fewer, or more.
+pub(super) fn sources(inst: &Seen<'_>, count: usize) -> Result<Vec<S>> {
+    let value = |k: SlotKind| !matches!(k, SlotKind::Reg(File::Pred | File::Upred | File::Bar));
+    let slots: Vec<S> =
+        inst.form().slots.iter().filter(|s| s.role == Role::Use && value(s.kind)).map(|s| s.name).collect();
+    if slots.len() == count { Ok(slots) } else { gap("these operands") }
+}
+
 /// The operation of an instruction with these words behind its mnemonic.
 pub fn op(inst: &Seen<'_>, words: &mut Vec<String>) -> Result<AluOp> {
     let op = match inst.form().mnemonic {
         "HADD2" | "HMUL2" | "HFMA2" | "HMNMX2" => halves(inst, words)?,
         "VHMNMX" => least_of_three(inst, words)?,
         "UIMAD" => wide_product(inst, words)?,
-        "F2FP" | "I2IP" | "F2IP" | "FRND" | "F2I" | "F2F" | "MUFU" => super::conversions::op(inst, words)?,
+        "F2FP" | "I2IP" | "F2IP" | "FRND" | "F2I" | "F2F" | "MUFU" | "UF2I" | "UFRND" => {
+            super::conversions::op(inst, words)?
+        }
+        "IADD" | "ISETP" | "UISETP" | "IMNMX" | "UIMNMX" | "SEL" | "USEL" => super::wide::op(inst, words)?,
+        "MOV" | "UMOV" if words.iter().any(|w| w == "64") => super::wide::op(inst, words)?,
+        "UFADD" | "UFMUL" | "UFFMA" | "UFMNMX" | "UFSEL" | "UFSETP" | "UFSET" | "UI2F" | "UI2FP" | "UIABS"
+        | "UVIADD" | "UVIMNMX" => super::uniform::op(inst, words)?,
+        "FMNMX3" => least_of_three_singles(inst, words)?,
         "MOV" => quads(inst)?,
         "FSWZADD" => swizzled(inst, words)?,
         "CLMAD" => carryless(words)?,
@@ -203,6 +222,24 @@ fn least_of_three(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
     Ok(AluOp { pin: vec![S::Pp], ..plain(&[S::Ra, second, S::Rc], f) })
 }
 
+/// `FMNMX3 R0, |R1|, R2, R3, PT`: the smallest of three singles; with a false predicate the largest.
+fn least_of_three_singles(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
+    let slots = sources(inst, 3)?;
+    let flags = [0, 1, 2].map(|n| inst.with_flags(slots[n]).map_or((false, false), |o| (o.neg, o.abs)));
+    let (ftz, nan) = (take(w, "FTZ"), take(w, "NAN"));
+    let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
+        let x = |n: usize| {
+            let (neg, abs) = flags[n];
+            let x = if abs { i.s[n][l] & 0x7fff_ffff } else { i.s[n][l] };
+            let x = if neg { x ^ 0x8000_0000 } else { x };
+            (if ftz { fp::ftz32(x) } else { x }) as u64
+        };
+        let max = i.p[0] >> l & 1 == 0;
+        o.r[0][l] = fp::min_max(&F32, max, nan, fp::min_max(&F32, max, nan, x(0), x(1)), x(2)) as u32;
+    });
+    Ok(AluOp { pin: vec![S::Pp], ..plain(&slots, f) })
+}
+
 /// `UIMAD.WIDE.U32.X UR4, UP1, UR8, 0x3, UR12, UP2`: a product of 64 bits, a sum and a carry in and out.
 fn wide_product(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
     if !take(w, "WIDE") || !take(w, "X") {
@@ -289,6 +326,25 @@ fn pairs(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
     };
     let both = |f: HalfFn| some(move |i, o, l| o.r[0][l] = f(i, l, 0) as u32 | (f(i, l, 1) as u32) << 16);
     let sum = move |i: &In<'_>, l: usize, k: u32| part(i.s[0][l], k, a).wrapping_add(part(i.s[1][l], k, b));
+    if inst.form().mnemonic == "VIADD" && take(w, "ISAT") {
+        // The sum as it would be without end, cut to the type.
+        let (bits, min, max) = match () {
+            () if take(w, "S32") => (32, i32::MIN as i64, i32::MAX as i64),
+            () if take(w, "S16x2") => (16, i16::MIN as i64, i16::MAX as i64),
+            () if take(w, "16x2") => (16, 0, u16::MAX as i64),
+            () => return gap("this type"),
+        };
+        let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
+            let part = |x: u32, k: u32, neg: bool| {
+                let shifted = ((x >> k) as i64) << (64 - bits);
+                let x = if min < 0 { shifted >> (64 - bits) } else { (shifted as u64 >> (64 - bits)) as i64 };
+                if neg { -x } else { x }
+            };
+            let one = |k| (part(i.s[0][l], k, a) + part(i.s[1][l], k, b)).clamp(min, max) as u32;
+            o.r[0][l] = if bits == 32 { one(0) } else { one(0) & 0xffff | one(16) << 16 };
+        });
+        return Ok(plain(&[S::Ra, S::Rb], f));
+    }
     if inst.form().mnemonic == "VIADD" {
         if !take(w, "16x2") {
             return gap("this type");

@@ -76,6 +76,8 @@ pub struct In<'a> {
 
 /// A lane-wise operation.
 pub type AluFn = Box<dyn Fn(&In<'_>, &mut Out) + Send + Sync>;
+/// Two values of a reduction to one.
+pub type ReduceFn = Box<dyn Fn(u32, u32) -> u32 + Send + Sync>;
 /// Old value and operands of an atomic to its new value.
 pub type AtomFn = Box<dyn Fn(u64, u64, u64) -> u64 + Send + Sync>;
 
@@ -520,7 +522,9 @@ pub enum Exec {
     Redux {
         d: Dst,
         a: Src,
-        f: fn(u32, u32) -> u32,
+        /// What becomes of each value before.
+        each: Option<fn(u32) -> u32>,
+        f: ReduceFn,
     },
     Elect {
         d: Dst,

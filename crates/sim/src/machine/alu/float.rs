@@ -13,7 +13,8 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
     let (da, db, dc) = (Two(S::Ra), Two(S::Rb), Two(S::Rc));
     let mode = rnd(inst);
     let fz = inst.modifier(M::Fz);
-    let ftz = inst.modifier(M::Ftz) != 0 || fz == 1;
+    let flushes = matches!(stem, "FFMA" | "FMUL") && inst.text(M::M76) == Some(".FTZ");
+    let ftz = inst.modifier(M::Ftz) != 0 || fz == 1 || flushes;
     if fz > 1 {
         return None;
     }

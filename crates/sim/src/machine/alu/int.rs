@@ -73,7 +73,16 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
         ),
         "VIADD" if inst.modifier(M::X2) == 0 => plain(vec![ra, rb], two(move |a, b| a.wrapping_add(mb.int(b)))),
         "VIMNMX" | "IMNMX" | "VIMNMX3" | "VIADDMNMX" => {
-            let t = if stem == "IMNMX" { inst.modifier(M::Sign) } else { inst.modifier(M::Type) };
+            let t = match stem {
+                // Of both lengths: told by their text.
+                "IMNMX" if inst.has(M::M73) => return None,
+                "IMNMX" => inst.modifier(M::Sign),
+                _ if inst.has(M::M72) => inst.modifier(M::M72),
+                _ => inst.modifier(M::Type),
+            };
+            if t > 3 {
+                return None;
+            }
             // 16-bit pairs (2, 3) are compared half by half.
             let (s, relu, halves) = (t & 1 == 1, inst.modifier(M::Relu) != 0, t > 1);
             let word = move |a: i64, b: i64, min: bool| {
@@ -273,6 +282,13 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
             let (cmp, bop) = (inst.modifier(M::Cmp), inst.modifier(M::Bool));
             // On some chips one form has both.
             let ex = if inst.has(M::Ex) { inst.modifier(M::Ex) != 0 } else { stem == "ISETPX" };
+            // From sm_120 on of both lengths: those of 64 bits are told by their text.
+            let signed = match inst.text(M::M73) {
+                None => signed,
+                Some("") => true,
+                Some(".U32") => false,
+                Some(_) => return None,
+            };
             let flip = if signed { 0x8000_0000 } else { 0 };
             // With .EX, equal upper words leave the answer to the lower ones; those of "never" and "always" are fixed.
             let (less, greater) = ((cmp & 1) as u32, (cmp >> 2 & 1) as u32);

@@ -12,7 +12,7 @@ impl Decoder<'_> {
         } else {
             Space::Global
         };
-        let mut addr = self.addr(inst, S::Ra, S::Imm, !shared && inst.modifier(M::E) != 0)?;
+        let mut addr = self.addr(inst, S::Ra, S::Imm, !shared && extended(inst))?;
         if name == "ATOMS_U" {
             addr.uniform = Some(self.src(inst, S::URc)?);
         }
@@ -33,7 +33,7 @@ impl Decoder<'_> {
 
     /// A 64-bit address: a pair of uniform registers, a register without sign, a distance.
     pub(super) fn uniform_addr(&mut self, inst: &Seen<'_>, uniform: S, offset: S) -> Result<Addr> {
-        if inst.modifier(M::E) == 0 {
+        if !extended(inst) {
             return gap("an address of 32 bits");
         }
         let mut addr = self.addr(inst, S::Ra, offset, false)?;

@@ -135,6 +135,21 @@ fn pp_matters(inst: &Seen<'_>) -> bool {
     })
 }
 
+/// Addresses have 64 bits: by the modifier, or where a form has no other ones by its text.
+fn extended(inst: &Seen<'_>) -> bool {
+    match inst.has(M::E) {
+        true => inst.modifier(M::E) != 0,
+        false => inst.literal().ends_with(".E") || inst.literal().contains(".E."),
+    }
+}
+
+/// The bytes of a load of constants by the word for it, and whether it extends by the sign.
+fn constant_size(word: &str) -> Result<(u8, bool)> {
+    let mut words = vec![word.trim_start_matches('.').to_string()];
+    let (size, sign) = super::byname::size(&mut words);
+    if size == 4 && !matches!(word, "" | ".32") { gap(word) } else { Ok((size, sign)) }
+}
+
 /// Text beyond the mnemonic that says no more than the mnemonic does.
 const PLAIN: [&str; 5] = ["", ".LUT", ".S32", ".S32.SAT", ".BF"];
 
@@ -168,6 +183,13 @@ impl Decoder<'_> {
                 None => Ok(exec),
             });
             named.map_err(|other| if other.is_empty() { why } else { other })
+        });
+        let beyond = |r: &sass::inst::RegRef| {
+            r.reg.file() == File::Ugpr && !r.reg.is_const() && r.reg.index() + r.width as u32 >= hazard::UNIFORM as u32
+        };
+        let exec = exec.and_then(|exec| match inst.regs().iter().any(beyond) {
+            true => gap("this uniform register"),
+            false => Ok(exec),
         });
         let exec = exec.unwrap_or_else(|why| {
             let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
@@ -227,7 +249,7 @@ impl Decoder<'_> {
     fn exec(&mut self, inst: &Seen<'_>) -> Result<Exec> {
         let name = inst.form().name;
         let pp = Self::p(inst, S::Pp);
-        let wide = inst.modifier(M::E) != 0;
+        let wide = extended(inst);
         Ok(match name {
             "FENCE_VIEW" => {
                 inst.all();
@@ -273,8 +295,9 @@ impl Decoder<'_> {
             "SYNCS_EXCH" | "SYNCS_ARRIVE" | "SYNCS_PHASECHK" | "SYNCS_CCTL_IV" | "ARRIVES_LDGSTSBAR" => {
                 self.syncs(inst, name)?
             }
-            "UBLKCP_AAU" | "UBLKCP_AAUU" | "UBLKRED_AAU" | "UBLKRED_AAUU" => self.bulk(inst, name)?,
-            "STAS_AR" | "REDAS_AR" => self.async_store(inst, name)?,
+            "UBLKCP_AAU" | "UBLKCP_AAU_2" | "UBLKCP_AAU_3" | "UBLKCP_AAUU" | "UBLKCP_AAUU_2" | "UBLKCP_AAUU_3"
+            | "UBLKRED_AAU" | "UBLKRED_AAUU" => self.bulk(inst, name)?,
+            "STAS_AR" | "STAS_AR_2" | "REDAS_AR" | "REDAS_AR_2" => self.async_store(inst, name)?,
             "BRA_DIV" | "BRA_CONV" => Exec::BraDiv {
                 converged: name == "BRA_CONV",
                 mask: self.word(inst, S::UR, 0)?,
@@ -293,11 +316,19 @@ impl Decoder<'_> {
                 Exec::Jump { p: pp, low, high: None, base }
             }
             "BSSY" => {
+                // What `.RECONVERGENT` and `.RELIABLE` promise of how lanes meet again holds here for all.
+                inst.modifier(M::M72);
                 inst.slot(S::TargetFar);
                 Exec::Bssy { b: Self::gpr(inst, S::Bd), p: pp }
             }
-            "BSYNC" => Exec::Bsync { b: Self::gpr(inst, S::Bb), p: pp },
-            "BREAK" => Exec::Break { b: Self::gpr(inst, S::Bb), p: pp },
+            "BSYNC" => {
+                inst.modifier(M::M72);
+                Exec::Bsync { b: Self::gpr(inst, S::Bb), p: pp }
+            }
+            "BREAK" => {
+                inst.modifier(M::Reliable);
+                Exec::Break { b: Self::gpr(inst, S::Bb), p: pp }
+            }
             "BMOV_RB" => Exec::BarrierOut {
                 d: Self::gpr(inst, S::Rd),
                 b: Self::gpr(inst, S::Bb),
@@ -368,15 +399,19 @@ impl Decoder<'_> {
                 let s = (0..(size as u32).div_ceil(4)).map(|n| self.word(inst, S::Rb, n)).collect::<Result<_>>()?;
                 Exec::Store(Store { space, addr, size, s })
             }
-            "LDC" | "ULDC" | "ULDC_R" => {
-                let (size, sign) = Self::size(inst)?;
+            "LDC" | "ULDC" | "ULDC_R" | "LDCU_UC" | "LDCU_UC_2" => {
+                let uniform = name.starts_with("LDCU");
+                let (size, sign) = match uniform {
+                    true => constant_size(inst.text(M::M73).unwrap_or_default())?,
+                    false => Self::size(inst)?,
+                };
                 let Some(Value::Const { bank, offset }) = inst.get(S::Const).map(|o| o.value) else {
                     return gap("no constant");
                 };
                 if inst.modifier(M::Mode) != 0 {
                     return gap("this mode");
                 }
-                let index = self.src(inst, S::Ra)?;
+                let index = self.src(inst, if uniform { S::URa } else { S::Ra })?;
                 Exec::LoadConst { bank, index, offset: offset as i64, size, sign, d: Self::dst(inst, S::Rd) }
             }
             "ATOMG" | "ATOM" | "REDG" | "ATOMS" | "ATOMS_U" => {
@@ -486,21 +521,21 @@ impl Decoder<'_> {
                 Exec::Match { all, d: Self::gpr(inst, S::Rd), p: Self::p(inst, S::Pu), a: [low, high] }
             }
             "REDUX" => {
-                let f: fn(u32, u32) -> u32 = match (inst.modifier(M::Op), inst.modifier(M::S32) != 0) {
-                    (0, _) => |a, b| a & b,
-                    (1, _) => |a, b| a | b,
-                    (2, _) => |a, b| a ^ b,
-                    (3, _) => |a, b| a.wrapping_add(b),
-                    (4, true) => |a, b| (a as i32).min(b as i32) as u32,
-                    (5, true) => |a, b| (a as i32).max(b as i32) as u32,
-                    (4, false) => |a, b| a.min(b),
-                    (5, false) => |a, b| a.max(b),
+                let f: ReduceFn = match (inst.modifier(M::Op), inst.modifier(M::S32) != 0) {
+                    (0, _) => Box::new(|a, b| a & b),
+                    (1, _) => Box::new(|a, b| a | b),
+                    (2, _) => Box::new(|a, b| a ^ b),
+                    (3, _) => Box::new(u32::wrapping_add),
+                    (4, true) => Box::new(|a, b| (a as i32).min(b as i32) as u32),
+                    (5, true) => Box::new(|a, b| (a as i32).max(b as i32) as u32),
+                    (4, false) => Box::new(u32::min),
+                    (5, false) => Box::new(u32::max),
                     _ => return gap("this operation"),
                 };
-                Exec::Redux { d: Self::dst(inst, S::Rd), a: self.src(inst, S::Ra)?, f }
+                Exec::Redux { d: Self::dst(inst, S::Rd), a: self.src(inst, S::Ra)?, each: None, f }
             }
             "ELECT" => Exec::Elect { d: Self::dst(inst, S::Rd), p: Self::p(inst, S::Pu), a: pp },
-            "R2UR" | "R2UR_UR_3" => {
+            "R2UR" | "R2UR_UR_3" | "R2UR_UR_4" => {
                 let (d, or) = (self.first_dst(inst), inst.modifier(M::Or) != 0);
                 Exec::ToUniform { d, p: Self::p(inst, S::Pu), a: self.src(inst, S::Ra)?, or }
             }
@@ -561,6 +596,8 @@ impl Decoder<'_> {
         for (to, &slot) in pout.iter_mut().zip(&op.pout) {
             *to = Self::p(inst, slot);
         }
-        Ok(Exec::Alu { s, n: n as u8, pin, d: Self::dst(inst, S::Rd), nd: op.nd, pout, f: op.f })
+        let d = if inst.inst().slot(S::Rd).is_some() { Self::dst(inst, S::Rd) } else { self.first_dst(inst) };
+        let d = if op.nd == 0 { Dst::None } else { d };
+        Ok(Exec::Alu { s, n: n as u8, pin, d, nd: op.nd, pout, f: op.f })
     }
 }

@@ -38,8 +38,8 @@ impl Decoder<'_> {
                     (true, 0) => self.k(0),
                     (true, _) => self.k(v as u32),
                     (false, 0) => self.k(v as u32),
-                    // A 32-bit immediate as the addend of a 64-bit sum.
-                    (false, _) => self.k(if v as i32 >= 0 || v >= 0 { 0 } else { u32::MAX }),
+                    // With its sign: an immediate of 32 bits as the addend of a 64-bit sum.
+                    (false, _) => self.k((v >> 32) as u32),
                 })
             }
             Value::Const { bank, offset } => {

@@ -96,6 +96,9 @@ impl Warp {
                 AtomResult::Old => old,
                 AtomResult::Success => (old == b) as u64,
             };
+            if x.result == AtomResult::Success {
+                global = global & !(1 << i) | ((old == b) as u32) << i;
+            }
             (out[0][i], out[1][i]) = (r as u32, (r >> 32) as u32);
         }
         self.put(gpr(x.d, 0), m, &out[0]);

@@ -143,6 +143,9 @@ pub enum Watch {
     Steps(Box<dyn FnMut(&super::grid::Step) + Send>),
 }
 
+/// Uniform registers: from sm_100 on code uses more than 64.
+const UNIFORM: usize = super::hazard::UNIFORM as usize;
+
 /// Registers, aligned as the widest vectors want it.
 #[repr(C, align(64))]
 struct Registers<const N: usize>([Lanes; N]);
@@ -154,7 +157,7 @@ pub struct Warp {
     /// The groups of living lanes.
     pub groups: Vec<Group>,
     r: Box<Registers<256>>,
-    u: Box<Registers<64>>,
+    u: Box<Registers<UNIFORM>>,
     /// Results of the last lane-wise operation.
     out: Box<Out>,
     preds: [u32; 8],
@@ -273,7 +276,7 @@ impl Warp {
                     }
                 }
             }
-            Dst::U(n) => self.u.0[(n & 63) as usize] = [out[m.trailing_zeros().min(31) as usize]; 32],
+            Dst::U(n) => self.u.0[n as usize % UNIFORM] = [out[m.trailing_zeros().min(31) as usize]; 32],
         }
     }
 
@@ -425,19 +428,23 @@ impl Warp {
             Exec::Store(x) => self.store(env, pc, x, m)?,
             Exec::LoadConst { bank, index, offset, size, sign, d } => {
                 let index = *self.src(env.p, *index);
-                let mut out = [[0u32; 32]; 2];
+                let mut out = [[0u32; 32]; 4];
                 for i in lanes(m) {
                     let at = (index[i] as i32 as i64 + offset) as u64;
                     let fault = |e| memory(e, i, pc);
                     check_aligned(at, *size as u32, "constant").map_err(fault)?;
-                    let v = env.banks[*bank as usize & 7].load(at, *size as u32, "constant").map_err(fault)?;
-                    let unused = 64 - 8 * *size as u32;
+                    let bank = &env.banks[*bank as usize & 7];
+                    let v = bank.load(at, (*size).min(8) as u32, "constant").map_err(fault)?;
+                    if *size == 16 {
+                        let v = bank.load(at + 8, 8, "constant").map_err(fault)?;
+                        (out[2][i], out[3][i]) = (v as u32, (v >> 32) as u32);
+                    }
+                    let unused = 64 - 8 * (*size).min(8) as u32;
                     let v = if *sign { ((v << unused) as i64 >> unused) as u64 } else { v };
                     (out[0][i], out[1][i]) = (v as u32, (v >> 32) as u32);
                 }
-                self.put(*d, m, &out[0]);
-                if *size == 8 {
-                    self.put(d.next(1), m, &out[1]);
+                for k in 0..size.div_ceil(4) {
+                    self.put(d.next(k), m, &out[k as usize]);
                 }
             }
             Exec::Atom(list) => list.iter().try_for_each(|x| self.atom(env, pc, x, m))?,
@@ -560,9 +567,9 @@ impl Warp {
                 self.put(gpr(*d, 0), m, &out);
                 self.put_pred(*p, m, if agree { u32::MAX } else { 0 });
             }
-            Exec::Redux { d, a, f } => {
+            Exec::Redux { d, a, each, f } => {
                 let a = self.src(env.p, *a);
-                let r = lanes(m).map(|i| a[i]).reduce(f).unwrap_or(0);
+                let r = lanes(m).map(|i| each.map_or(a[i], |g| g(a[i]))).reduce(f).unwrap_or(0);
                 self.put(*d, m, &[r; 32]);
             }
             Exec::Elect { d, p, a } => {
@@ -641,10 +648,10 @@ impl Warp {
 }
 
 #[inline]
-fn fetch<'s>(r: &'s Registers<256>, u: &'s Registers<64>, p: &'s Program, s: Src) -> &'s Lanes {
+fn fetch<'s>(r: &'s Registers<256>, u: &'s Registers<UNIFORM>, p: &'s Program, s: Src) -> &'s Lanes {
     match s {
         Src::R(n) => &r.0[n as usize],
-        Src::U(n) => &u.0[(n & 63) as usize],
+        Src::U(n) => &u.0[n as usize % UNIFORM],
         Src::K(n) => &p.consts[n as usize],
     }
 }
