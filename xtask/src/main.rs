@@ -31,9 +31,11 @@ usage: cargo xtask <command>
   conformance --sass [--arch sm_XX,..] [--words N] [--quick]
                               the description of SASS against nvdisasm: words of ptxas and N mutated ones a target;
                               --save DIR keeps the words, --from DIR takes them, --every N takes one kernel in N
-  conformance --nvdisasm [--arch sm_XX,..] [--sample N] [--seed N] [--from FOLDER]
-                              our nvdisasm beside the vendor's, whole files in six ways: N files of every chip; the same
-                              files through our assembler (the same bytes again) and hazard checker (silent)
+  conformance --nvdisasm [--arch sm_XX,..] [--sample N] [--seed N] [--from FOLDER] [--cache FILE]
+                              our nvdisasm beside the vendor's, whole files in six ways: N (20; 0: all) files of every chip; the
+                              same files through our assembler (the same bytes again) and hazard checker (silent); --cache
+                              keeps hashes of what the vendor prints, --cached compares that alone; --save FOLDER, --ways
+                              \"-c,asm,..\", --jobs N, --minutes N
   mine-isa [--arch sm_XX,..] [--draft N] [--only OPCODE,..]
                               the same, with everything that the description lacks or says otherwise; --draft reads off the
                               N most frequent forms that are missing, bit by bit; --only takes examples of these PTX opcodes alone

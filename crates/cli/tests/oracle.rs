@@ -176,7 +176,10 @@ fn linkable_files_of_other_chips() {
     for (target, name, second) in [
         ("75", "features/atom_xor_b32", "-plr"),
         ("75", "cuda/radix_pass", "-bbcfg"),
+        ("75", "features/txq_handles", "-plr"),
         ("86", "features/call_meets", "-bbcfg"),
+        ("86", "features/call_meets", "-plr"),
+        ("80", "features/cp_async_ca8", "-plr"),
         ("86", "features/wmma_tf32_cr", "-plr"),
     ] {
         let path = testkit::root().join(format!("tests/kernels/{name}.ptx"));

@@ -185,7 +185,7 @@ pub fn raw_word(first: &Inst, def: u8, i: u32, second: &Inst, used: Option<u8>, 
             (_, Class::Uniform) => 4,
             (_, Class::UniformMove) => 7,
             (_, Class::UniformConst) => 12,
-            (_, Class::Branch | Class::Convergence) => 10,
+            (_, Class::Branch | Class::Convergence) => chip::of(sm).uniform_branch,
             (_, r) if !r.is_fixed(sm) => 9,
             _ => 6,
         },
@@ -311,7 +311,8 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             _ if !coupled => chip.waw_decoupled,
             // A guarded HFMA2.MMA follows HMUL2 after one cycle (ptxas 13.5, sm_90).
             Half if !matches!(later, Half | HalfMma) => chip.waw_half,
-            Alu | Fma | FmaInt if later == Cs2r => 2,
+            Alu if later == Cs2r => chip.waw_cs2r,
+            Fma | FmaInt if later == Cs2r => 2,
             _ => 1,
         },
         File::Pred => match class {
@@ -330,9 +331,8 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             (R2Ur, _) => 13,
             (UniformMove | UniformConst, l) if !l.is_fixed(sm) => 5,
             (Elect, _) => 3,
-            // `ULDC UR6, c[0x0][0x220]; UMOV UR6, UR6`: what reads the result comes after it anyhow.
-            (UniformConst, UniformMove) if second.regs().iter().any(|r| !r.def && r.reg == reg) => 2,
-            (UniformConst, UniformConst | UniformMove) => 3,
+            // `ULDC.64 UR4, c[0x0][0x228]; ULDC UR4, c[0x0][0x230]`, or `UMOV UR4, UR6` (13.5, sm_90 at -O1 and -O3).
+            (UniformConst, UniformConst | UniformMove) => 1,
             _ => 2,
         },
         File::Bar => 1,

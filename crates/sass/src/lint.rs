@@ -76,7 +76,8 @@ pub struct Stated {
 const KEPT_BY_MACHINE: u32 = 2;
 
 /// Compares the code of a function with what its file states: registers and barriers within what is stated; reuse flags
-/// only where the vendor sets them, on operands in registers of an instruction with bit 109 set and a stall of 1 to 11.
+/// only where the vendor sets them, on operands in registers of an instruction with bit 109 set and a stall of 1 to 11, and on fetches
+/// that go together.
 ///
 /// # Returns
 /// Every contradiction, by offset.
@@ -108,7 +109,9 @@ pub fn check_stated(words: &[u128], sm: u16, stated: &Stated) -> Vec<Hazard> {
             say(Kind::Barriers, format!("uses barrier {barrier}; the file states {count}"));
         }
         let ctrl = inst.ctrl;
-        if ctrl.reuse & 7 != 0 {
+        // Fetches have the bits where several go together (ptxas 13.5 -c: one TXQ behind the other, bit 109 clear).
+        let together = inst.form().class == Class::Texture && !ctrl.bit109;
+        if ctrl.reuse & 7 != 0 && !together {
             let registers = inst.form().slots.iter().zip(&inst.operands).fold(0u8, |mask, (slot, op)| {
                 let register = op.as_reg().is_some_and(|r| r.file() == File::Gpr);
                 mask | slot.reuse.filter(|_| register).map_or(0, |n| 1 << n)

@@ -2,7 +2,7 @@
 
 use sass::codec::encode;
 use sass::lint::{CfgHints, Kind, check};
-use sass::text::parse_at;
+use sass::text::{parse_at, parse_on};
 
 /// Assembles lines with control columns, each at its place.
 fn words(program: &str) -> Vec<u128> {
@@ -305,6 +305,33 @@ fn what_is_asked_of_textures_comes_back_in_order() {
                    [B------:R-:W-:-:S05] EXIT";
     assert_eq!(kinds(program), []);
     assert_eq!(kinds(&program.replace("B-----5", "B----4-"))[0], (0x20, Kind::ReadWithoutWait));
+}
+
+#[test]
+fn what_chips_leave_between_writes_differs() {
+    let found = |program: &str, sm: u16| {
+        let mut words = Vec::new();
+        for (n, line) in program.lines().enumerate() {
+            let inst = parse_on(line.trim(), n as u64 * 16, &sass::text::NoLabels, Some(sm)).expect("an instruction");
+            words.push(encode(&inst, sm).expect("encodes"));
+        }
+        check(&words, sm, &CfgHints::default()).into_iter().map(|h| h.kind).collect::<Vec<_>>()
+    };
+    let moved = "[B------:R-:W-:-:S01] P2R R6, PR, RZ, 0x40
+                 [B------:R-:W-:-:S05] CS2R R6, SRZ
+                 [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(found(moved, 90), [Kind::OverwriteOfWrite]);
+    assert_eq!(found(moved, 120), []);
+    let constants = "[B------:R-:W-:-:S01] ULDC.64 UR4, c[0x0][0x228]
+                     [B------:R-:W-:-:S05] ULDC UR4, c[0x0][0x230]
+                     [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(found(constants, 90), []);
+    assert_eq!(found(&constants.replace("ULDC UR4, c[0x0][0x230]", "UMOV UR4, UR6"), 90), []);
+    let branch = "[B------:R-:W-:-:S09] USHF.R.S32.HI UR5, URZ, 0x1f, UR4
+                  [B------:R-:W-:-:S05] BRXU UR4 -0x20
+                  [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(found(branch, 75), []);
+    assert_eq!(found(branch, 90), [Kind::ReadTooSoon]);
 }
 
 #[test]

@@ -49,6 +49,34 @@ fn a_guarded_write_hides_what_was_there_before_only_where_its_run_does_not_read_
 }
 
 #[test]
+fn the_stack_pointer_lives_until_it_is_set_and_where_code_ends() {
+    // As in what ptxas makes of alloca and stackrestore.
+    let code = ["MOV R0, R1", "MOV R3, R1", "IADD3 R4, R3, R3, RZ", "MOV R1, R0", "IADD3 R5, R4, R4, RZ", "EXIT"];
+    let table = table(&code);
+    let marks: String = (0..6).map(|n| mark(&table, n * 16, 1)).collect();
+    assert_eq!(marks, "vv ^::");
+}
+
+#[test]
+fn the_half_of_an_immediate_is_an_operand_of_its_own_in_json() {
+    let words = vec![0x001f_c800_0200_1405_0000_7f7f_0007_7e3e, 0x000f_ea00_0380_0000_0000_0000_0000_794d];
+    let section = Section { name: ".text.k".into(), align: 128, words, ..Section::default() };
+    let function = Function {
+        name: "k".into(),
+        section: 0,
+        offset: 0,
+        size: 32,
+        binding: Binding::Global,
+        entry: true,
+        leads: true,
+    };
+    let file = File { sm: 120, sections: vec![section], functions: vec![function], ..File::default() };
+    let json = Listing::new(&file).json(&|_| true);
+    let says = "\"opcode\":\"F2FP.BF16.E5M2.UNPACK_B\",\"operands\":\"R7,R5,4.5736980577097704378e-41,H0\"";
+    assert!(json.contains(says), "{json}");
+}
+
+#[test]
 fn a_guard_of_the_uniform_datapath_hides_what_was_there() {
     let code = ["UMOV UR4, 0x1", "NOP", "@UP0 UMOV UR4, 0x2", "MOV R8, UR4", "EXIT"];
     let table = table(&code);

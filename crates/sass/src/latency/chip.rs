@@ -78,10 +78,14 @@ pub(super) struct Chip {
     pub half_takes_predicates: bool,
     /// From a predicate of ELECT to the ALU.
     pub elect: u8,
+    /// From the uniform datapath to a branch (`USHF UR5; BRXU UR4`: 9 by 13.5 on sm_75, 10 on sm_110 and later).
+    pub uniform_branch: u8,
     /// From a write of a general register by a coupled unit to a write by a decoupled one.
     pub waw_decoupled: u8,
     /// From a packed 16-bit result to another write of it.
     pub waw_half: u8,
+    /// From a result of the ALU to CS2R (`P2R R6; CS2R R6`: 1 by 13.5 on sm_110 and later).
+    pub waw_cs2r: u8,
     /// A DADD or DMUL counts as decoupled when it overwrites.
     pub waw_double: bool,
     /// A barrier of the block comes after the reads of earlier memory instructions.
@@ -124,8 +128,10 @@ const SM75: Chip = Chip {
     half_predicate: 8,
     half_takes_predicates: false,
     elect: 8,
+    uniform_branch: 9,
     waw_decoupled: 6,
     waw_half: 2,
+    waw_cs2r: 2,
     waw_double: true,
     barrier_drains: true,
 };
@@ -160,8 +166,10 @@ const SM80: Chip = Chip {
     half_predicate: 5,
     half_takes_predicates: false,
     elect: 8,
+    uniform_branch: 10,
     waw_decoupled: 5,
     waw_half: 2,
+    waw_cs2r: 2,
     waw_double: false,
     barrier_drains: false,
 };
@@ -196,8 +204,10 @@ const SM90: Chip = Chip {
     half_predicate: 5,
     half_takes_predicates: false,
     elect: 4,
+    uniform_branch: 10,
     waw_decoupled: 6,
     waw_half: 2,
+    waw_cs2r: 2,
     waw_double: false,
     barrier_drains: false,
 };
@@ -231,13 +241,15 @@ const SM100: Chip = Chip {
     half_predicate: 5,
     half_takes_predicates: true,
     elect: 4,
+    uniform_branch: 10,
     waw_decoupled: 6,
     waw_half: 1,
+    waw_cs2r: 2,
     waw_double: false,
     barrier_drains: false,
 };
 
-const SM110: Chip = Chip { sms: (110, 119), scoreboard: &[Class::Double, Class::Clmad], ..SM100 };
+const SM110: Chip = Chip { sms: (110, 119), scoreboard: &[Class::Double, Class::Clmad], waw_cs2r: 1, ..SM100 };
 
 #[rustfmt::skip]
 const SM120: Chip = Chip {
@@ -268,8 +280,10 @@ const SM120: Chip = Chip {
     half_predicate: 5,
     half_takes_predicates: true,
     elect: 5,
+    uniform_branch: 10,
     waw_decoupled: 6,
     waw_half: 1,
+    waw_cs2r: 1,
     waw_double: true,
     barrier_drains: false,
 };

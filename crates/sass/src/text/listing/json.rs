@@ -102,6 +102,10 @@ impl Listing<'_> {
         if WITHOUT_COMMA.contains(&self.file.sm) {
             operands = operands.replace("],desc[", "]desc[").replace(",desc[", "desc,[");
         }
+        // The half of an immediate is an operand of its own there (seen: `F2FP.BF16.E5M2.UNPACK_B R7, R5, 1.5.H0`).
+        if operands.contains(".H") {
+            operands = operands.split(',').map(apart).collect::<Vec<_>>().join(",");
+        }
         if operands.contains(",PR,") {
             // All predicates at once are shown as if they guarded it.
             operands = operands.replace(",PR,", ",");
@@ -143,7 +147,13 @@ impl Listing<'_> {
             (None, n) if n < 0 => format!("({} + -{:#x})", r.symbol, n.unsigned_abs()),
             (None, n) => format!("({} + {n:#x})", r.symbol),
         };
-        let plain = [super::Field::Value, super::Field::Call, super::Field::Constant, super::Field::Distance];
+        let plain = [
+            super::Field::Value,
+            super::Field::Call,
+            super::Field::Constant,
+            super::Field::Distance,
+            super::Field::DistanceInShared,
+        ];
         if plain.contains(&r.field) {
             return place;
         }
@@ -191,6 +201,15 @@ const NOTED: &[(&str, bool, bool)] = &[
     ("WARPSYNC", true, false),
     ("YIELD", true, false),
 ];
+
+/// `1.5.H0` as `1.5,H0`; any other operand as it is.
+fn apart(operand: &str) -> String {
+    let number = operand.trim_start_matches(['-', '+']).starts_with(|c: char| c.is_ascii_digit());
+    match operand.rsplit_once('.') {
+        Some((value, half @ ("H0" | "H1"))) if number => format!("{value},{half}"),
+        _ => operand.to_string(),
+    }
+}
 
 /// `jumps`: a call that goes to a place within its function counts as a branch.
 fn attributes(inst: &Inst, jumps: bool) -> &'static str {

@@ -328,8 +328,7 @@ impl Listing<'_> {
     pub fn life_ranges(&self, ranges: Ranges, options: Options) -> Vec<String> {
         let lines: Vec<_> = (0..self.code.len()).map(|n| self.lines(n, options)).collect();
         let columns = columns(&lines);
-        // The width of instructions is that of the columns before words.
-        let mut widest = columns.words_at - 2;
+        let mut widest = columns.notes_at;
         for n in 0..lines.len() {
             let count = self.code_end(n);
             for row in self.rows(n, count) {
@@ -343,7 +342,9 @@ impl Listing<'_> {
                 }
             }
         }
-        let at = widest + 6 + if options.hex { 48 } else { 0 };
+        // Notes widen all lines, also where those without one are the widest.
+        let notes = columns.words_at - 2 - columns.notes_at;
+        let at = widest + notes + 6 + if options.hex { 48 } else { 0 };
         let flows: Vec<Vec<Flow>> = (0..lines.len()).map(|n| self.flows(n)).collect();
         let live = self.live(&flows);
         let table = Table::new(live.iter().flat_map(|l| l.0.iter().zip(&l.1)), ranges);
@@ -464,7 +465,7 @@ impl Listing<'_> {
 /// whatever guard, needs no value from before, unless it is read there before it is certainly written; within a run only an unguarded
 /// write ends what lives before.
 fn lives(flows: &[Flow], effects: &[Effect], kept: &Set, starts: &[bool]) -> Vec<Set> {
-    // The stack pointer always lives.
+    // The stack pointer lives wherever code is left.
     let stack = Set::of(&[(File::Gpr, 1..=1)]);
     let mut runs: Vec<Run> = Vec::new();
     let mut run_of = vec![0; flows.len() + 1];
@@ -484,7 +485,11 @@ fn lives(flows: &[Flow], effects: &[Effect], kept: &Set, starts: &[bool]) -> Vec
     }
     // What lives where an instruction goes to, but for the next one.
     let away = |runs: &[Run], at: usize| {
-        let out = if flows[at].returns { stack.or(kept) } else { stack };
+        let out = match &flows[at] {
+            f if f.returns => stack.or(kept),
+            f if f.ends || !f.next || !f.to.is_empty() => stack,
+            _ => Set::default(),
+        };
         flows[at].to.iter().fold(out, |out, &t| out.or(&runs[run_of[t]].live))
     };
     let behind = |runs: &[Run], run: &Run| {

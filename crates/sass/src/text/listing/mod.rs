@@ -63,6 +63,8 @@ pub enum Field {
     UnifiedHigh,
     /// The distance of an address from its register.
     Distance,
+    /// The same in LDGSTS, which holds it four bits further up.
+    DistanceInShared,
     /// The offset of a constant.
     Constant,
     /// The address that is called.
@@ -85,6 +87,7 @@ impl Field {
             0x3a | 0x4b | 0x72 => Field::Call,
             0x44 => Field::Opcode,
             0x4a => Field::Distance,
+            0x64 => Field::DistanceInShared,
             _ => return None,
         })
     }
@@ -92,11 +95,11 @@ impl Field {
     /// How the operand shows that a relocation against `place` fills it.
     fn text(self, place: &str) -> String {
         match self {
-            Field::Value | Field::Call | Field::Constant | Field::Distance | Field::Opcode => format!("`({place})"),
             Field::Low => format!("32@lo({place})"),
             Field::High => format!("32@hi({place})"),
             Field::UnifiedLow => format!("32@lo(fun@unified({place}))"),
             Field::UnifiedHigh => format!("32@hi(fun@unified({place}))"),
+            _ => format!("`({place})"),
         }
     }
 
@@ -107,6 +110,7 @@ impl Field {
             Field::Constant => matches!(op.value, Value::Const { .. }),
             Field::Call => !matches!(op.value, Value::Reg(_)) && slot.bits.iter().any(|b| b.0 == 34),
             Field::Distance => matches!(op.value, Value::Imm(_)) && from == Some(40),
+            Field::DistanceInShared => matches!(op.value, Value::Imm(_)) && from == Some(44),
             Field::Opcode => false,
             _ => matches!(slot.kind, SlotKind::Imm { .. }) && from == Some(32),
         }
