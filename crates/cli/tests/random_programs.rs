@@ -116,7 +116,7 @@ fn known_of_the_vendor(seed: u64, what: &str) -> bool {
 }
 
 /// Wide programs of which ptxas 13.5 makes code that the simulator blames or that computes something else: seed, part of what is said.
-const KNOWN: [(u64, &str); 6] = [
+const KNOWN: [(u64, &str); 18] = [
     (364, "hazard: UR5 is overwritten 4 cycles after it was written"),
     // Two halves of a register are merged where a third value still lives.
     (510, "thread 0 offset 2: 0x90 and 0x08"),
@@ -124,6 +124,20 @@ const KNOWN: [(u64, &str); 6] = [
     (822, "hazard: P3 is read, but the instruction that writes it sets no scoreboard"),
     (967, "hazard: P2 is read, but the instruction that writes it sets no scoreboard"),
     (1414, "uninitialized: P0 was never written"),
+    (1754, "hazard: UR4 is overwritten 1 cycles after it was written"),
+    (2390, "hazard: R21 is overwritten 1 cycles after it was written"),
+    // As 510.
+    (2437, "thread 0 offset 196: 0x03 and 0x7e"),
+    (2460, "uninitialized: P5 was never written"),
+    (2699, "hazard: P0 is read, but the instruction that writes it sets no scoreboard"),
+    (3373, "hazard: P1 is read, but the instruction that writes it sets no scoreboard"),
+    (3787, "uninitialized: P6 was never written"),
+    (3976, "hazard: R2 is overwritten 1 cycles after it was written"),
+    // As 510.
+    (4019, "thread 0 offset 0: 0x10 and 0x0e"),
+    (4031, "hazard: R8 is overwritten 1 cycles after it was written"),
+    (4287, "hazard: UR4 is overwritten 4 cycles after it was written"),
+    (4352, "uninitialized: P0 was never written"),
 ];
 
 /// The programs of `1..=count`, or of what `SASSAFRAS_SEEDS` names (`7` or `201..300`), on all cores.

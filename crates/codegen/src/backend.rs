@@ -72,6 +72,9 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         if options.cancel.as_ref().is_some_and(|c| c.load(std::sync::atomic::Ordering::Relaxed)) {
             return Err(Diagnostic::new(diag::Severity::Fatal, "the compilation was cancelled"));
         }
+        if f.entry {
+            f.at_entry = input.registers.unwrap_or(0);
+        }
         after("isel", &f, true)?;
         if !options.plain {
             dead::run(&mut f);

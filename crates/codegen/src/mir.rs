@@ -61,6 +61,8 @@ pub struct Func {
     pub refs: Vec<crate::link::Ref>,
     /// Largest number of GPRs that may be used (R0..R(n-1)); 253 at most, from `.maxnreg`, launch bounds, options.
     pub max_gprs: u32,
+    /// How many registers threads begin with, as the driver counts them, where they change the number and that is known; else 0.
+    pub at_entry: u32,
 }
 
 /// The stack frame, in bytes from R1 after the prologue: outgoing arguments, then locals, then what the register

@@ -125,7 +125,7 @@ pub fn after(s: &sass::inst::Inst) -> Option<usize> {
 }
 
 /// For each block how many registers threads have at its start, and the least that they have from there on; the largest number
-/// where they never changed it.
+/// where they never changed it and it is not known how many they begin with.
 fn amounts(f: &Func, cfg: &crate::cfg::Cfg) -> Option<(Vec<u32>, Vec<u32>)> {
     let n = f.blocks.len();
     let all = |b: u32| f.blocks[b as usize].insts.iter().filter_map(sets);
@@ -134,6 +134,9 @@ fn amounts(f: &Func, cfg: &crate::cfg::Cfg) -> Option<(Vec<u32>, Vec<u32>)> {
     }
     let mut have = vec![u32::MAX; n];
     let mut later = vec![u32::MAX; n];
+    if f.at_entry > 0 {
+        have[0] = f.at_entry;
+    }
     let mut changed = true;
     while changed {
         changed = false;

@@ -70,3 +70,31 @@ ret;
     assert!(out.notes.is_empty(), "{:?}", out.notes);
     assert_eq!((out.log[0].registers, out.log[0].spill_stores), (168, 0));
 }
+
+#[test]
+fn threads_begin_with_what_the_launch_bounds_leave() {
+    // 126 values are alive where threads have 128 registers, 150 where they have 160: a few of the first go to the stack, and
+    // nothing else does.
+    let (load, _) = values(126);
+    let (all, store) = values(150);
+    let more: String = all.lines().skip(126).map(|l| format!("{l}\n")).collect();
+    let (_, few) = values(12);
+    let text = format!(
+        "{HEAD}.visible .entry k(.param .u64 p) .maxntid 512 .minnctapersm 1 {{
+.reg .b64 %a; .reg .b32 %v<150>, %t, %me; .reg .pred %p;
+ld.param.u64 %a, [p];
+mov.u32 %me, %tid.x;
+{load}setp.lt.u32 %p, %me, 128;
+@%p bra PRODUCER;
+setmaxnreg.inc.sync.aligned.u32 160;
+{more}{store}bra END;
+PRODUCER:
+setmaxnreg.dec.sync.aligned.u32 32;
+{few}END:
+ret;
+}}"
+    );
+    let out = compile(&text);
+    assert!(out.notes.is_empty(), "{:?}", out.notes);
+    assert!(out.log[0].spill_stores <= 48, "{}", out.log[0].spill_stores);
+}

@@ -595,7 +595,8 @@ impl Spiller<'_> {
         }
         let vectors = matches!(&inst.op, Op::Sass(s) if prepare::has_vectors(s));
         if vectors && self.file == File::Gpr {
-            self.limit(self.k.saturating_sub(defs.len()), &used)?;
+            let new = defs.len().saturating_sub(self.in_place(&inst));
+            self.limit(self.k.saturating_sub(new), &used)?;
         }
         self.rename_inst(&mut inst);
         for &v in &used {
@@ -619,6 +620,16 @@ impl Spiller<'_> {
         self.out.push(inst);
         self.notes.push(note);
         Ok(())
+    }
+
+    /// How many of the registers that an instruction writes are those of sums that it adds to and nobody reads later: a product of
+    /// a warpgroup works in place.
+    fn in_place(&self, inst: &Inst) -> usize {
+        let Op::Sass(s) = &inst.op else { return 0 };
+        let sums = s.get(S::Rc).and_then(Operand::as_reg).filter(|r| r.is_virtual());
+        let Some(reg) = sums.filter(|_| s.form().class == Class::Gmma) else { return 0 };
+        let list = &self.f.vecs[reg.index() as usize];
+        if list.iter().all(|v| self.next[v.index()] == FAR) { list.len() } else { 0 }
     }
 
     fn rename(&mut self, o: &mut Operand, width: u8) {
