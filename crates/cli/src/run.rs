@@ -135,13 +135,13 @@ fn run(args: &[String]) -> Result<u8, String> {
     Ok(0)
 }
 
-/// `global=600,texture=700,shared=25,constant=40,sectors=2,sms=132`: what the estimate assumes, where it is not the default.
+/// `global=600,texture=700,shared=25,constant=40,operands=15,sectors=2,sms=132`: what the estimate assumes, where it is not the default.
 fn latencies(list: &str) -> Result<Latencies, String> {
     let mut l = Latencies::default();
     for part in list.split(',') {
         let bad = || {
             format!(
-                "--latency takes global=, texture=, shared=, constant=, sectors= and sms= with a number, not '{part}'"
+                "--latency takes global=, texture=, shared=, constant=, operands=, sectors= and sms= with a number, not '{part}'"
             )
         };
         let (name, value) = part.split_once('=').ok_or_else(bad)?;
@@ -151,6 +151,7 @@ fn latencies(list: &str) -> Result<Latencies, String> {
             "texture" => l.texture = whole()?,
             "shared" => l.shared = whole()?,
             "constant" => l.constant = whole()?,
+            "operands" => l.operands = whole()?,
             "sectors" => l.sectors = value.parse().ok().filter(|&s: &f64| s > 0.0).ok_or_else(bad)?,
             "sms" => l.sms = whole()?.max(1),
             _ => return Err(bad()),

@@ -92,6 +92,33 @@ fn living_graph(f: &Func) -> Cfg {
     Cfg::new(succs.collect())
 }
 
+/// Post-dominators of the living graph. A loop that threads leave by exiting alone has no end there: of the ways out of it the
+/// last one counts, so that branches inside it meet again before it.
+fn meetings(f: &Func, cfg: &Cfg) -> DomTree {
+    let mut ends = BitSet::new(f.blocks.len());
+    let reach = |ends: &mut BitSet, from: u32| {
+        let mut work = vec![from];
+        while let Some(b) = work.pop() {
+            if ends.insert(b as usize) {
+                work.extend(&cfg.preds[b as usize]);
+            }
+        }
+    };
+    cfg.rpo.iter().filter(|&&b| cfg.succs[b as usize].is_empty()).for_each(|&b| reach(&mut ends, b));
+    let mut succs: Option<Vec<Vec<u32>>> = None;
+    for &b in cfg.rpo.iter().rev() {
+        let all = || f.blocks[b as usize].term.successors().into_iter().map(|s| s.0).collect::<Vec<_>>();
+        if !ends.contains(b as usize) && all().len() > cfg.succs[b as usize].len() {
+            succs.get_or_insert_with(|| cfg.succs.clone())[b as usize] = all();
+            reach(&mut ends, b);
+        }
+    }
+    match succs {
+        Some(succs) => Cfg::new(succs).postdominators(),
+        None => cfg.postdominators(),
+    }
+}
+
 /// A branch whose outcome differs between threads, in the living graph.
 fn divergent_branch(f: &Func, cfg: &Cfg, uniform: &[bool], b: u32) -> bool {
     let distinct = |list: &[u32]| list.windows(2).any(|w| w[0] != w[1]);
@@ -122,7 +149,7 @@ fn region(cfg: &Cfg, from: u32, join: u32) -> Vec<u32> {
 /// Which values are the same in all threads that compute them together.
 fn uniform_values(f: &Func) -> Vec<bool> {
     let cfg = living_graph(f);
-    let post = cfg.postdominators();
+    let post = meetings(f, &cfg);
     let full = f.cfg();
     let loops = full.loops(&full.dominators());
     let mut uniform = vec![true; f.values.len()];
@@ -244,7 +271,7 @@ struct Region {
 fn place_joins(f: &mut Func, uniform: &[bool]) -> Vec<Region> {
     let cfg = living_graph(f);
     let n = f.blocks.len();
-    let (dom, post) = (cfg.dominators(), cfg.postdominators());
+    let (dom, post) = (cfg.dominators(), meetings(f, &cfg));
     let nest = Nest::new(&cfg, &dom);
     // The nearest block that dominates every branch that meets at a block.
     let mut start = vec![NONE; n];
@@ -417,7 +444,7 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
         }
     }
     // Threads are apart between a divergent branch and where it meets, and for good where it never does.
-    let post = cfg.postdominators();
+    let post = meetings(f, &cfg);
     let mut apart: Vec<(u32, Vec<u32>)> = Vec::new();
     for &d in &cfg.rpo {
         if !divergent_branch(f, &cfg, &out.uniform, d) {
@@ -510,6 +537,19 @@ mod tests {
         assert_eq!(c.open[0].len(), 1);
         assert_eq!(c.open[1].len(), 1);
         assert_ne!(c.open[0][0].0, c.open[1][0].0);
+    }
+
+    #[test]
+    fn branches_meet_inside_a_loop_that_threads_leave_by_exiting() {
+        let (f, c) = analyse(&format!(
+            "{TID}br blk1(v1)\nblk1(v3:b32):\nv4:p = icmp v3, v0 {{cmp=eq}}\nbrif v4, blk2(), blk3(v1)\nblk2():\nv5:b32 = not v3\nbr blk3(v5)\n\
+             blk3(v6:b32):\nv7:b32 = iadd v3, v6\nv8:p = icmp v7, v0 {{cmp=lt}}\nbrif v8, blk1(v7), blk4()\nblk4():\nexit"
+        ));
+        let closed: Vec<usize> = (0..f.blocks.len()).filter(|&b| c.close[b].is_some()).collect();
+        let [join] = closed[..] else { panic!("{closed:?}\n{}", text::print(&f)) };
+        assert_eq!(f.blocks[join].term.successors(), [Block(3)]);
+        assert_eq!(c.open[1], vec![(0, Block(join as u32))]);
+        assert_eq!((c.divergent[1], c.divergent[2], c.divergent[3]), (false, true, false));
     }
 
     fn of_function(body: &str) -> (Func, Convergence) {

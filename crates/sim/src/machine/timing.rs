@@ -16,6 +16,8 @@ pub struct Latencies {
     pub shared: u32,
     /// The same for constant memory.
     pub constant: u32,
+    /// Cycles until an instruction of any unit has read its registers, and its read scoreboard clears.
+    pub operands: u32,
     /// Sectors of 32 bytes that an SM moves from or to memory in a cycle.
     pub sectors: f64,
     /// SMs of the GPU.
@@ -24,7 +26,7 @@ pub struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        Latencies { global: 500, texture: 600, shared: 30, constant: 40, sectors: 2.0, sms: 1 }
+        Latencies { global: 500, texture: 600, shared: 30, constant: 40, operands: 15, sectors: 2.0, sms: 1 }
     }
 }
 
@@ -120,8 +122,8 @@ impl Occupancy {
 /// The estimate of a launch, from what its warps did in the simulator.
 ///
 /// **A warp.** Time passes as its code says: an instruction issues when the stall count before it has passed and the scoreboards
-/// that it waits for are clear; a scoreboard clears when the latency of its instruction has passed ([`Latencies`] for memory,
-/// `sass::latency::expected` for others). A request to shared memory takes a pass for each word that a bank must give
+/// that it waits for are clear; the write scoreboard of an instruction clears when its latency has passed ([`Latencies`] for memory,
+/// `sass::latency::expected` for others), the read scoreboard when it has read its registers. A request to shared memory takes a pass for each word that a bank must give
 /// after another (32 banks of 4 bytes; 8 bytes a lane go in two halves of the warp, 16 in four), one to global memory a
 /// sector for each 32 bytes touched: every pass beyond the first, and every four sectors beyond the fewest, add a cycle to its latency. Warps
 /// of a CTA leave a barrier when the last has come. Waiting for barriers in shared memory is not modelled: warps that poll pass the

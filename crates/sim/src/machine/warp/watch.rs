@@ -87,7 +87,8 @@ impl Warp {
             let more = units.saturating_sub(least);
             extra = if shared { (Lost::BankConflict, more) } else { (Lost::Uncoalesced, more / 4) };
         }
-        for sb in [ins.write_sb, ins.read_sb].into_iter().filter(|&sb| sb < 6) {
+        let read = latency.min(t.latencies.operands as u64);
+        for (sb, latency) in [(ins.write_sb, latency), (ins.read_sb, read)].into_iter().filter(|x| x.0 < 6) {
             let sb = sb as usize;
             let ready = self.time + latency + extra.1;
             if ready > self.ready[sb] {
