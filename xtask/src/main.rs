@@ -16,6 +16,7 @@ mod probe;
 mod reading;
 mod semantics;
 mod test;
+mod timing;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ usage: cargo xtask <command>
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   probe-latency [--arch sm_75,..] [--quick] [--from FOLDER] [--write] [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
   corpus DIR                  every PTX file below a folder beside the vendor's ptxas: accepted, time, memory, code; the worst ten
+  timing [FOLDER ..]          what our code takes beside the vendor's by the timing model: every launch of tests/kernels, the worst ten
   bench [PART ..]             (compiling, reading, listing, simulating, linking) time, memory and code size beside the vendor's tools
 ";
 
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Some("conformance") => conformance::run(&args[1..]),
         Some("gpu") => gpu::run(&args[1..]),
         Some("probe-latency") => probe::run(&args[1..]),
+        Some("timing") => timing::run(&args[1..]),
         Some("bench") => bench::run(&args[1..]),
         _ => Err(USAGE.to_string()),
     };

@@ -1,7 +1,6 @@
 //! The back end: a kernel in machine form, with the device functions it reaches, to code.
 
 use crate::emit::{self, Code, Ready};
-use crate::ifconvert;
 use crate::isel::chip;
 use crate::mir::{Func, Op, text, verify};
 use crate::regalloc::{self, frame};
@@ -9,6 +8,7 @@ use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
 use crate::sched::{control, copies, dead, postpass, prepass, select, sink, warpgroup, zeros};
 use crate::uniform;
+use crate::{guards, ifconvert};
 use arch::Target;
 use diag::Diagnostic;
 use sass::lint;
@@ -78,7 +78,9 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         after("isel", &f, true)?;
         if !options.plain {
             dead::run(&mut f);
+            guards::run(&mut f);
         }
+        after("guards", &f, true)?;
         let mut before = if options.plain { None } else { uniform::run(&mut f, sm, uniform::MOST) };
         let mut fewer = [uniform::FEW].into_iter();
         after("uniform", &f, true)?;
@@ -107,6 +109,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
             frame::begin_entry(&mut f, bank0.stack, once);
         }
         after("regalloc", &f, false)?;
+        guards::clear(&mut f);
         if !options.plain {
             ifconvert::run(&mut f);
             select::run(&mut f);

@@ -15,7 +15,7 @@ const MOST: usize = 10;
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
-    let mut preds = count_predecessors(f);
+    let mut preds = predecessors(f);
     // Inner branches stand later: going backwards converts them first, and what they become may be guarded again only
     // if it has no guards, so nests stop at one level.
     for a in (0..f.blocks.len()).rev() {
@@ -36,7 +36,8 @@ struct Found {
     cond: Operand,
 }
 
-fn count_predecessors(f: &Func) -> Vec<u32> {
+/// By block: ways into it, the entry's own counted.
+pub fn predecessors(f: &Func) -> Vec<u32> {
     let mut preds = vec![0; f.blocks.len()];
     preds[0] = 1;
     for b in &f.blocks {
@@ -109,7 +110,7 @@ fn candidate(f: &Func, a: usize, preds: &[u32]) -> Option<Found> {
 }
 
 /// The barrier that a block waits for first.
-fn barrier_at(f: &Func, b: BlockId) -> Option<Reg> {
+pub fn barrier_at(f: &Func, b: BlockId) -> Option<Reg> {
     match f.blocks[b.0 as usize].insts.first().map(|i| &i.op) {
         Some(Op::Sass(s)) if s.form == F::BSYNC => s.get(S::Bb)?.as_reg(),
         _ => None,
@@ -118,7 +119,7 @@ fn barrier_at(f: &Func, b: BlockId) -> Option<Reg> {
 
 /// The barrier that a block opens last, and which instruction does: only if it is for this branch, that is, nothing but
 /// the branch and moves come after.
-fn opened(f: &Func, a: usize) -> Option<(Reg, usize)> {
+pub fn opened(f: &Func, a: usize) -> Option<(Reg, usize)> {
     let at = f.blocks[a].insts.iter().rposition(|i| matches!(&i.op, Op::Sass(s) if s.form == F::BSSY))?;
     let Op::Sass(s) = &f.blocks[a].insts[at].op else { return None };
     Some((s.get(S::Bd)?.as_reg()?, at))

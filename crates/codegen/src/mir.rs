@@ -105,6 +105,8 @@ pub struct Inst {
     pub op: Op,
     /// Byte offset of the PTX statement in the source text; `u32::MAX` where there is none.
     pub loc: u32,
+    /// Before register assignment, of an instruction under a guard: where the guard is false, it gives zero.
+    pub zero: bool,
 }
 
 /// A machine operation.

@@ -421,7 +421,7 @@ fn blocks(k: &Source) -> Result<Vec<LinearBlock>, Diagnostic> {
                 out[block].succs.push(block as u32 + 1);
             }
         }
-        out[block].insts.push(Inst { op: Op::Sass(s), loc: u32::MAX });
+        out[block].insts.push(Inst { op: Op::Sass(s), loc: u32::MAX, zero: false });
     }
     Ok(out)
 }

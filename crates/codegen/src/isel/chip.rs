@@ -224,7 +224,7 @@ mod tests {
     use sass::inst::Value;
 
     fn on(s: Sass, sm: u16) -> Sass {
-        let mut list = [mir::Inst { op: mir::Op::Sass(s), loc: 0 }];
+        let mut list = [mir::Inst { op: mir::Op::Sass(s), loc: 0, zero: false }];
         on_chip(&mut list, sm).expect("the chip has it");
         let [mir::Inst { op: mir::Op::Sass(s), .. }] = list else { unreachable!("an instruction stays one") };
         s

@@ -44,7 +44,7 @@ pub fn print(f: &Func) -> String {
         let _ = write!(o, "blk{b}({}): depth={}", params.join(", "), block.depth);
         o.push_str(if block.divergent { " divergent\n" } else { "\n" });
         for inst in &block.insts {
-            let _ = writeln!(o, "    {}", print_op(f, &inst.op));
+            let _ = writeln!(o, "    {}{}", print_op(f, &inst.op), if inst.zero { " zero" } else { "" });
         }
         let _ = writeln!(o, "    {}", print_term(f, &block.term));
     }
@@ -256,8 +256,9 @@ impl Parser<'_> {
         if let Some(t) = term {
             self.f.blocks[last].term = t;
         } else {
+            let (line, zero) = line.strip_suffix(" zero").map_or((line, false), |l| (l, true));
             let op = self.op(line)?;
-            self.f.blocks[last].insts.push(Inst { op, loc: u32::MAX });
+            self.f.blocks[last].insts.push(Inst { op, loc: u32::MAX, zero });
         }
         Ok(false)
     }

@@ -506,7 +506,7 @@ impl Assign<'_> {
                     {
                         self.shrink(n, loc);
                     }
-                    self.sass(at, s, loc, note);
+                    self.sass(at, s, (loc, inst.zero), note);
                 }
                 Op::Copy(pairs) => self.copy(at, &pairs, loc),
                 Op::Call(c) => self.call(at, *c, loc, note),
@@ -518,7 +518,7 @@ impl Assign<'_> {
                             .with(S::Rd, d)
                             .with(S::Ra, Reg::r(1))
                             .with(S::Imm, Operand::imm(INCOMING + (offset as i64) + 4 * n as i64));
-                        self.out.push(Inst { op: Op::Sass(s), loc });
+                        self.out.push(Inst { op: Op::Sass(s), loc, zero: false });
                         let last = n + 1 == dst.len();
                         self.notes.push(if last { note } else { Note::Part });
                     }
@@ -747,7 +747,7 @@ impl Assign<'_> {
             (0..bank.limit).find(|&r| bank.usable[r] && !busy[file as usize][r]).map(|r| Reg::phys(file, r as u8))
         };
         sequence(pairs, scratch, |s, step| {
-            out.push(Inst { op: Op::Sass(s), loc });
+            out.push(Inst { op: Op::Sass(s), loc, zero: false });
             notes.push(match step {
                 Some(Step::Move(d, s)) => Note::Move(d, s),
                 Some(Step::Swap(a, b)) => Note::Swap(a, b),
@@ -877,7 +877,7 @@ impl Assign<'_> {
         }
         call.args.iter_mut().for_each(|a| a.0 = Vreg::NONE);
         call.rets.iter_mut().for_each(|a| a.0 = Vreg::NONE);
-        self.out.push(Inst { op: Op::Call(Box::new(call)), loc });
+        self.out.push(Inst { op: Op::Call(Box::new(call)), loc, zero: false });
         self.notes.push(note);
     }
 
@@ -904,7 +904,7 @@ impl Assign<'_> {
                 .all(|(n, v)| self.loc[v.index()] as usize == base + n && bank.occ[base + n] == v.0)
     }
 
-    fn sass(&mut self, at: u32, mut s: Sass, loc: u32, note: Note) {
+    fn sass(&mut self, at: u32, mut s: Sass, (loc, zero): (u32, bool), note: Note) {
         let mut uses: SmallVec<[Place; 8]> = SmallVec::new();
         let mut defs: SmallVec<[Place; 4]> = SmallVec::new();
         let (mut use_vecs, mut def_vecs): (SmallVec<[u32; 4]>, SmallVec<[u32; 4]>) = Default::default();
@@ -1019,7 +1019,7 @@ impl Assign<'_> {
             self.f.each_scalar(p.reg, p.width, |v| dead.push(v));
             dead.into_iter().for_each(|v| self.release_if_dead(v, at));
         }
-        self.out.push(Inst { op: Op::Sass(s), loc });
+        self.out.push(Inst { op: Op::Sass(s), loc, zero });
         self.notes.push(note);
     }
 

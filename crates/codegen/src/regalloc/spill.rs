@@ -353,7 +353,7 @@ impl Spiller<'_> {
     }
 
     fn emit(&mut self, s: Sass, note: Note) {
-        self.out.push(Inst { op: Op::Sass(s), loc: self.loc });
+        self.out.push(Inst { op: Op::Sass(s), loc: self.loc, zero: false });
         self.notes.push(note);
     }
 

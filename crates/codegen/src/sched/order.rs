@@ -130,7 +130,7 @@ impl Orderer {
 }
 
 /// Writes virtual registers only, and nothing else happens.
-pub(super) fn movable(s: &Sass) -> bool {
+pub fn movable(s: &Sass) -> bool {
     let form = s.form();
     let e = form.effects;
     let class = matches!(

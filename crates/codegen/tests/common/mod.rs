@@ -112,7 +112,7 @@ impl Gen {
     }
 
     fn push(&mut self, op: Op) {
-        self.f.blocks[self.block].insts.push(Inst { op, loc: u32::MAX });
+        self.f.blocks[self.block].insts.push(Inst { op, loc: u32::MAX, zero: false });
     }
 
     fn word(&mut self) -> Vreg {

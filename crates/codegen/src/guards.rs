@@ -1,0 +1,440 @@
+//! Short sides of branches with memory accesses become guarded instructions before anything is ordered, so that loads under
+//! different conditions are under way together.
+//!
+//! Runs on SSA form. A block that branches to one or two short blocks which meet again at once takes them in: what has no effect is
+//! computed in any case, accesses stand under their side of the condition, and the meeting place becomes part of the block where
+//! nothing else leads to it. What the other side gives where it does not load is most often zero: such a load is marked
+//! ([`Inst::zero`]), and [`clear`] puts that into its registers once they are known. Other choices become selections, a few at
+//! most. What [`crate::ifconvert`] does after register assignment stays to it: sides without accesses.
+
+use crate::ifconvert::{barrier_at, opened, predecessors};
+use crate::mir::operands::{Place, sass_defs, sass_uses};
+use crate::mir::{BlockId, Edge, Func, Inst, Op, Term, Vreg};
+use crate::sched::order::movable;
+use sass::form::SlotName as S;
+use sass::forms as F;
+use sass::inst::{Inst as Sass, Operand, Value};
+use sass::reg::{File, Reg};
+use smallvec::SmallVec;
+
+/// Most instructions on one side, as in [`crate::ifconvert`].
+const MOST: usize = 10;
+/// Most selections that one meeting place may need.
+const SELECTIONS: usize = 2;
+
+/// Runs the pass.
+pub fn run(f: &mut Func) {
+    if !f.blocks.iter().any(|b| matches!(b.term, Term::CondBr { .. })) {
+        return;
+    }
+    let mut pass = Pass { preds: predecessors(f), zero: zeros(f), to: (0..f.vregs.len() as u32).map(Vreg).collect() };
+    let mut changed = false;
+    // Inner branches stand later.
+    for a in (0..f.blocks.len()).rev() {
+        while let Some(found) = pass.candidate(f, a) {
+            pass.apply(f, a, found);
+            changed = true;
+        }
+    }
+    if changed {
+        pass.rename(f);
+    }
+}
+
+/// By value: it is the constant zero.
+fn zeros(f: &Func) -> Vec<bool> {
+    let mut out = vec![false; f.vregs.len()];
+    for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+        let Op::Sass(s) = &inst.op else { continue };
+        let zero = s.form == F::MOV_R && s.get(S::Rb).and_then(Operand::as_reg) == Some(Reg::RZ)
+            || s.form == F::MOV_I && s.get(S::Rb).is_some_and(|o| o.value == Value::Imm(0));
+        if zero && s.guard == Operand::reg(Reg::PT) {
+            f.defs(&inst.op, |v| out[v.index()] = true);
+        }
+    }
+    out
+}
+
+/// How the sides give one parameter of the meeting place.
+enum Given {
+    /// This value, whatever the condition.
+    Same(Vreg),
+    /// What a guarded load gives, and zero where it does not happen: side, value.
+    Loaded(usize, Vreg),
+    /// The first where the condition is true.
+    Selected(Vreg, Vreg),
+}
+
+struct Found {
+    /// When the condition is true, and when it is false: the block, unless that is the meeting place.
+    sides: [Option<BlockId>; 2],
+    join: BlockId,
+    cond: Operand,
+    given: Vec<Given>,
+}
+
+struct Pass {
+    preds: Vec<u32>,
+    zero: Vec<bool>,
+    /// What each value became.
+    to: Vec<Vreg>,
+}
+
+/// An access that may stand under a guard.
+fn access(s: &Sass) -> bool {
+    let form = s.form();
+    let e = form.effects;
+    let known = matches!(form.mnemonic, "LDG" | "LDS" | "LDL" | "LD" | "STG" | "STS" | "STL" | "ST");
+    let mut plain = true;
+    sass_defs(s, |p| plain &= p.reg.is_const() || p.reg.is_virtual() && p.reg.file() == File::Gpr);
+    known && plain && !e.flow && !e.sync && !e.cross_lane && !form.uniform_guard
+}
+
+/// True if the instruction may stand in the block before the branch, guarded if it is an access.
+fn fits(i: &Inst) -> bool {
+    if let Op::Copy(pairs) = &i.op {
+        let plain = |r: Reg| r.is_virtual() && r.file() == File::Gpr;
+        return pairs.iter().all(|&(d, s)| plain(d) && plain(s));
+    }
+    let Op::Sass(s) = &i.op else { return false };
+    // A constant that is looked up may lie outside of its bank.
+    let looked_up = s.form().mnemonic == "LDC" && s.get(S::Ra).and_then(Operand::as_reg).is_some_and(|r| !r.is_const());
+    s.guard == Operand::reg(Reg::PT) && (access(s) || movable(s) && !looked_up)
+}
+
+/// What a value is a copy of, by the copies of a side.
+fn origin(insts: &[Inst], v: Vreg) -> Vreg {
+    let mut v = v;
+    for inst in insts.iter().rev() {
+        if let Op::Copy(pairs) = &inst.op
+            && let Some((_, s)) = pairs.iter().find(|(d, _)| d.index() == v.0)
+        {
+            v = Vreg(s.index());
+        }
+    }
+    v
+}
+
+impl Pass {
+    /// The edge that a side goes on by, if the side is short, entered from here only, and may be taken in.
+    fn side<'a>(&self, f: &'a Func, b: BlockId) -> Option<&'a Edge> {
+        let block = &f.blocks[b.0 as usize];
+        let Term::Br(e) = &block.term else { return None };
+        let short = self.preds[b.0 as usize] == 1 && block.params.is_empty() && block.insts.len() <= MOST;
+        (short && block.insts.iter().all(fits)).then_some(e)
+    }
+
+    fn candidate(&self, f: &Func, a: usize) -> Option<Found> {
+        let Term::CondBr { cond, then, els } = &f.blocks[a].term else { return None };
+        cond.as_reg().filter(|r| r.file() == File::Pred && r.is_virtual())?;
+        if then.block == els.block {
+            return None;
+        }
+        let (t, e) = (self.side(f, then.block), self.side(f, els.block));
+        let (sides, edges) = match (t, e) {
+            (Some(x), Some(y)) if x.block == y.block => ([Some(then.block), Some(els.block)], [x, y]),
+            (Some(x), _) if x.block == els.block => ([Some(then.block), None], [x, els]),
+            (_, Some(y)) if y.block == then.block => ([None, Some(els.block)], [then, y]),
+            _ => return None,
+        };
+        let join = edges[0].block;
+        let insts = |n: usize| sides[n].map_or(&[][..], |b: BlockId| &f.blocks[b.0 as usize].insts);
+        let accesses = |n: usize| insts(n).iter().filter(|i| matches!(&i.op, Op::Sass(s) if access(s)));
+        // Where a warp may be apart is said of whole blocks.
+        if f.blocks[join.0 as usize].divergent != f.blocks[a].divergent {
+            return None;
+        }
+        if join.0 as usize == a || join.0 == 0 || accesses(0).chain(accesses(1)).next().is_none() {
+            return None;
+        }
+        // A meeting place that waits must wait for these threads alone.
+        let ok = match (barrier_at(f, join), opened(f, a)) {
+            (Some(b), Some((o, _))) => b == o && self.preds[join.0 as usize] == 2,
+            (None, None) => true,
+            _ => false,
+        };
+        if !ok {
+            return None;
+        }
+        let loads = |n: usize, v: Vreg| {
+            let mut found = false;
+            accesses(n).for_each(|i| f.defs(&i.op, |d| found |= d == v));
+            found
+        };
+        let mut selections = 0;
+        let mut given = Vec::new();
+        for (&x, &y) in edges[0].args.iter().zip(&edges[1].args) {
+            let (x, y) = (origin(insts(0), x), origin(insts(1), y));
+            let zero = |v: Vreg| self.zero[self.last(v).index()];
+            given.push(match (x, y) {
+                _ if x == y => Given::Same(x),
+                _ if loads(0, x) && zero(y) => Given::Loaded(0, x),
+                _ if loads(1, y) && zero(x) => Given::Loaded(1, y),
+                _ if f.vregs[x.index()] == File::Gpr && f.vregs[y.index()] == File::Gpr => {
+                    selections += 1;
+                    Given::Selected(x, y)
+                }
+                _ => return None,
+            });
+        }
+        (selections <= SELECTIONS).then_some(Found { sides, join, cond: *cond, given })
+    }
+
+    /// What a value is by now.
+    fn last(&self, v: Vreg) -> Vreg {
+        let mut v = v;
+        while self.to[v.index()] != v {
+            v = self.to[v.index()];
+        }
+        v
+    }
+
+    fn apply(&mut self, f: &mut Func, a: usize, found: Found) {
+        let join = found.join.0 as usize;
+        if barrier_at(f, found.join).is_some()
+            && let Some((_, at)) = opened(f, a)
+        {
+            f.blocks[a].insts.remove(at);
+            f.blocks[join].insts.remove(0);
+        }
+        let loc = f.blocks[a].loc;
+        for (n, side) in found.sides.into_iter().enumerate() {
+            let Some(side) = side else { continue };
+            let insts = std::mem::take(&mut f.blocks[side.0 as usize].insts);
+            f.blocks[side.0 as usize].term = Term::Unreachable;
+            self.preds[side.0 as usize] = 0;
+            for mut i in insts {
+                if let Op::Copy(pairs) = &i.op {
+                    pairs.iter().for_each(|(d, s)| self.to[d.index() as usize] = Vreg(s.index()));
+                    continue;
+                }
+                let wanted =
+                    |v: Vreg| found.given.iter().any(|g| matches!(g, Given::Loaded(k, x) if *k == n && *x == v));
+                let mut zero = false;
+                f.defs(&i.op, |v| zero |= wanted(v));
+                if let Op::Sass(s) = &mut i.op
+                    && access(s)
+                {
+                    s.guard = if n == 0 { found.cond } else { found.cond.inverted() };
+                    i.zero = zero;
+                }
+                f.blocks[a].insts.push(i);
+            }
+        }
+        let mut args = Vec::with_capacity(found.given.len());
+        for g in found.given {
+            args.push(match g {
+                Given::Same(v) | Given::Loaded(_, v) => v,
+                Given::Selected(x, y) => {
+                    let v = f.new_vreg(File::Gpr);
+                    self.to.push(v);
+                    self.zero.push(false);
+                    let select = Sass::new(F::SEL_RR).with(S::Rd, f.reg(v)).with(S::Ra, f.reg(x));
+                    let select = select.with(S::Rb, f.reg(y)).with(S::Pp, found.cond);
+                    f.blocks[a].insts.push(Inst { op: Op::Sass(select), loc, zero: false });
+                    v
+                }
+            });
+        }
+        // Two ways to the meeting place became one.
+        self.preds[join] -= 1;
+        f.blocks[a].term = Term::Br(Edge { block: found.join, args });
+        while self.absorb(f, a) {}
+    }
+
+    /// Takes in the block that `a` alone goes on to, if no other does.
+    fn absorb(&mut self, f: &mut Func, a: usize) -> bool {
+        let Term::Br(e) = &f.blocks[a].term else { return false };
+        let next = e.block.0 as usize;
+        if next == a || self.preds[next] != 1 || f.blocks[next].divergent != f.blocks[a].divergent {
+            return false;
+        }
+        let args = e.args.clone();
+        for (p, v) in std::mem::take(&mut f.blocks[next].params).into_iter().zip(args) {
+            self.to[p.index()] = v;
+        }
+        let insts = std::mem::take(&mut f.blocks[next].insts);
+        f.blocks[a].insts.extend(insts);
+        f.blocks[a].loc = f.blocks[next].loc;
+        f.blocks[a].term = std::mem::replace(&mut f.blocks[next].term, Term::Unreachable);
+        self.preds[next] = 0;
+        true
+    }
+
+    /// Puts what values became into their readers.
+    fn rename(&self, f: &mut Func) {
+        for list in &mut f.vecs {
+            list.iter_mut().for_each(|v| *v = self.last(*v));
+        }
+        let regs: Vec<File> = f.vregs.clone();
+        let scalar = |o: &mut Value| {
+            if let Value::Reg(r) = o
+                && r.is_virtual()
+            {
+                let v = self.last(Vreg(r.index()));
+                *o = Value::Reg(Reg::virt(regs[v.index()], v.0));
+            }
+        };
+        for block in &mut f.blocks {
+            for inst in &mut block.insts {
+                match &mut inst.op {
+                    Op::Sass(s) => {
+                        let mut places: SmallVec<[Place; 8]> = SmallVec::new();
+                        sass_uses(s, |p| places.push(p));
+                        for p in places.into_iter().filter(|p| p.width == 1) {
+                            match p.slot {
+                                Some(n) => scalar(&mut s.operands[n as usize].value),
+                                None => scalar(&mut s.guard.value),
+                            }
+                        }
+                    }
+                    Op::Copy(pairs) => {
+                        for (_, s) in pairs.iter_mut().filter(|p| p.1.is_virtual()) {
+                            let v = self.last(Vreg(s.index()));
+                            *s = Reg::virt(regs[v.index()], v.0);
+                        }
+                    }
+                    Op::Call(c) => {
+                        c.args.iter_mut().for_each(|a| a.0 = self.last(a.0));
+                        c.target.values_mut().into_iter().for_each(|v| *v = self.last(*v));
+                    }
+                    Op::LoadIncoming { .. } => {}
+                }
+            }
+            match &mut block.term {
+                Term::CondBr { cond, .. } => scalar(&mut cond.value),
+                Term::Switch { index, .. } if *index != Vreg::NONE => *index = self.last(*index),
+                Term::Ret(values) => values.iter_mut().for_each(|v| v.0 = self.last(v.0)),
+                _ => {}
+            }
+            for e in block.term.edges_mut() {
+                e.args.iter_mut().for_each(|v| *v = self.last(*v));
+            }
+        }
+    }
+}
+
+/// Puts zero into the registers of loads that are so marked, before them. Runs after register assignment. Where a load reads what it
+/// writes, only threads that do not load are given zero.
+pub fn clear(f: &mut Func) {
+    for b in 0..f.blocks.len() {
+        let mut n = 0;
+        while n < f.blocks[b].insts.len() {
+            n += 1;
+            let Inst { op: Op::Sass(s), loc, zero: true } = &f.blocks[b].insts[n - 1] else { continue };
+            let (mut written, mut read) = ([false; 256], [false; 256]);
+            let mark = |list: &mut [bool; 256], p: Place| {
+                if p.reg.file() == File::Gpr && !p.reg.is_const() {
+                    let from = p.reg.index() as usize;
+                    list[from..from + p.width as usize].fill(true);
+                }
+            };
+            sass_defs(s, |p| mark(&mut written, p));
+            sass_uses(s, |p| mark(&mut read, p));
+            let apart = (0..256).any(|r| written[r] && read[r]);
+            let guard = if apart { s.guard.inverted() } else { Operand::reg(Reg::PT) };
+            let moves: Vec<Inst> = (0..256)
+                .filter(|&r| written[r])
+                .map(|r| Sass::new(F::MOV_R).with(S::Rd, Reg::r(r as u8)).with(S::Rb, Reg::RZ).guarded(guard))
+                .map(|s| Inst { op: Op::Sass(s), loc: *loc, zero: false })
+                .collect();
+            f.blocks[b].insts[n - 1].zero = false;
+            let count = moves.len();
+            f.blocks[b].insts.splice(n - 1..n - 1, moves);
+            n += count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::{text, verify};
+
+    const HEAD: &str = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\n";
+
+    fn after(body: &str) -> Func {
+        let mut f = text::parse(&format!("{HEAD}{body}}}\n")).unwrap().remove(0);
+        verify::ssa(&f).unwrap();
+        run(&mut f);
+        verify::ssa(&f).unwrap();
+        f
+    }
+
+    /// A load under a condition into what `els` gives otherwise.
+    fn loads(els: &str) -> String {
+        let one = |at: usize, p: u32, v: u32| {
+            format!(
+                "    brif %p{p}, blk{}(), blk{}()\nblk{}(): depth=0 divergent\n    LDG Rd=%r{v} UR=UR4 Ra={{%r0,%r1}}\n    br blk{}(%r{v})\nblk{}(): depth=0 divergent\n    {els}%r{}\n    br blk{}(%r{})\nblk{}(%r{}): depth=0\n    BSYNC\n",
+                at + 1,
+                at + 2,
+                at + 1,
+                at + 3,
+                at + 2,
+                v + 1,
+                at + 3,
+                v + 1,
+                at + 3,
+                v + 2
+            )
+        };
+        format!(
+            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    S2R Rd=%r1 Sr=0x25\n    ISETP_RR Pu=%p2 Ra=%r0 Rb=%r1\n    ISETP_RR Pu=%p3 Ra=%r1 Rb=RZ\n    BSSY TargetFar=blk3\n{}    BSSY TargetFar=blk6\n{}    IADD3_RRR Rd=%r10 Ra=%r6 Rb=%r9 Rc=RZ\n    STG URc=UR4 Ra={{%r0,%r1}} Rb=%r10\n    exit\n",
+            one(0, 2, 4),
+            one(3, 3, 7)
+        )
+    }
+
+    #[test]
+    fn loads_under_two_conditions_come_into_one_block() {
+        let f = after(&loads("MOV_R Rd="));
+        let t = text::print(&f);
+        assert!(matches!(f.blocks[0].term, Term::Exit), "{t}");
+        assert!(t.contains("@%p2 LDG Rd=%r4 UR=UR4 Ra={%r0,%r1} zero") && t.contains("@%p3 LDG"), "{t}");
+        assert!(!t.contains("BSSY") && !t.contains("BSYNC") && t.contains("Ra=%r4 Rb=%r7"), "{t}");
+        // The text comes back.
+        assert_eq!(text::print(&text::parse(&t).unwrap()[0]), t);
+    }
+
+    #[test]
+    fn another_value_than_zero_is_selected() {
+        let t = text::print(&after(&loads("MOV_I Rb=7 Rd=")));
+        assert!(!t.contains("zero") && t.contains("SEL_RR") && t.contains("Pp=%p2"), "{t}");
+    }
+
+    #[test]
+    fn copies_are_looked_through() {
+        let body = loads("MOV_R Rd=").replace("    br blk3(%r4)\n", "    copy %r11=%r4\n    br blk3(%r11)\n");
+        let t = text::print(&after(&body));
+        assert!(t.matches(" zero").count() == 2 && !t.contains("copy") && !t.contains("SEL"), "{t}");
+    }
+
+    #[test]
+    fn what_makes_others_wait_keeps_its_branch() {
+        let body = |inst: &str| {
+            format!(
+                "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    S2R Rd=%r1 Sr=0x25\n    ISETP_RR Pu=%p2 Ra=%r0 Rb=%r1\n    brif %p2, blk1(), blk2()\nblk1(): depth=0\n    STG URc=UR4 Ra={{%r0,%r1}} Rb=%r0\n    {inst}\n    br blk2()\nblk2(): depth=0\n    exit\n"
+            )
+        };
+        let kept = |inst: &str| matches!(after(&body(inst)).blocks[0].term, Term::CondBr { .. });
+        assert!(
+            kept("BAR_SYNC_I")
+                && kept("SHFL_II Rd=%r3 Ra=%r0 Rb=0x1 Rc=0x1f")
+                && !kept("IADD3_RRR Rd=%r3 Ra=%r0 Rb=%r0 Rc=RZ")
+        );
+    }
+
+    #[test]
+    fn a_load_over_its_address_gives_zero_to_the_others_alone() {
+        let clear = |load: &str| {
+            let mut f =
+                text::parse(&format!("{HEAD}blk0(): depth=0\n    {load} zero\n    exit\n}}\n")).unwrap().remove(0);
+            super::clear(&mut f);
+            text::print(&f)
+        };
+        let t = clear("@P0 LDG Rd=R4 UR=UR4 Ra=R2");
+        assert!(t.contains("    MOV_R Rd=R4\n    @P0 LDG") && !t.contains("zero"), "{t}");
+        let t = clear("@!P0 LDG.Size=5 Rd=R2 UR=UR4 Ra=R2");
+        assert!(t.contains("    @P0 MOV_R Rd=R2\n    @P0 MOV_R Rd=R3\n    @!P0 LDG"), "{t}");
+    }
+}
