@@ -263,9 +263,6 @@ impl Pass {
 
     /// Puts what values became into their readers.
     fn rename(&self, f: &mut Func) {
-        for list in &mut f.vecs {
-            list.iter_mut().for_each(|v| *v = self.last(*v));
-        }
         let regs: Vec<File> = f.vregs.clone();
         let scalar = |o: &mut Value| {
             if let Value::Reg(r) = o
@@ -275,16 +272,19 @@ impl Pass {
                 *o = Value::Reg(Reg::virt(regs[v.index()], v.0));
             }
         };
-        for block in &mut f.blocks {
-            for inst in &mut block.insts {
+        for b in 0..f.blocks.len() {
+            let mut insts = Vec::with_capacity(f.blocks[b].insts.len());
+            for mut inst in std::mem::take(&mut f.blocks[b].insts) {
                 match &mut inst.op {
                     Op::Sass(s) => {
                         let mut places: SmallVec<[Place; 8]> = SmallVec::new();
                         sass_uses(s, |p| places.push(p));
-                        for p in places.into_iter().filter(|p| p.width == 1) {
-                            match p.slot {
-                                Some(n) => scalar(&mut s.operands[n as usize].value),
-                                None => scalar(&mut s.guard.value),
+                        for p in places {
+                            let value = p.slot.map_or(&mut s.guard.value, |n| &mut s.operands[n as usize].value);
+                            if p.width == 1 {
+                                scalar(value);
+                            } else if let Some(r) = self.vector(f, p, inst.loc, &mut insts) {
+                                *value = Value::Reg(r);
                             }
                         }
                     }
@@ -300,7 +300,10 @@ impl Pass {
                     }
                     Op::LoadIncoming { .. } => {}
                 }
+                insts.push(inst);
             }
+            let block = &mut f.blocks[b];
+            block.insts = insts;
             match &mut block.term {
                 Term::CondBr { cond, .. } => scalar(&mut cond.value),
                 Term::Switch { index, .. } if *index != Vreg::NONE => *index = self.last(*index),
@@ -311,6 +314,30 @@ impl Pass {
                 e.args.iter_mut().for_each(|v| *v = self.last(*v));
             }
         }
+    }
+}
+
+impl Pass {
+    /// The vector of what the values of one became, if any became something else. None stands in it twice: of those that would, copies
+    /// are made in `before`.
+    fn vector(&self, f: &mut Func, p: Place, loc: u32, before: &mut Vec<Inst>) -> Option<Reg> {
+        let old = if p.reg.is_virtual() { f.scalars(p.reg, p.width) } else { return None };
+        let mut new: SmallVec<[Vreg; 4]> = old.iter().map(|&v| self.last(v)).collect();
+        if new == old {
+            return None;
+        }
+        let mut copies = Vec::new();
+        for n in 1..new.len() {
+            if new[..n].contains(&new[n]) {
+                let copy = f.new_vreg(f.vregs[new[n].index()]);
+                copies.push((f.reg(copy), f.reg(new[n])));
+                new[n] = copy;
+            }
+        }
+        if !copies.is_empty() {
+            before.push(Inst { op: Op::Copy(copies), loc, zero: false });
+        }
+        Some(f.vector(&new))
     }
 }
 
@@ -407,6 +434,16 @@ mod tests {
         let body = loads("MOV_R Rd=").replace("    br blk3(%r4)\n", "    copy %r11=%r4\n    br blk3(%r11)\n");
         let t = text::print(&after(&body));
         assert!(t.matches(" zero").count() == 2 && !t.contains("copy") && !t.contains("SEL"), "{t}");
+    }
+
+    #[test]
+    fn no_value_stands_twice_in_a_vector() {
+        let body = loads("MOV_R Rd=").replace(
+            "    IADD3_RRR Rd=%r10",
+            "    brif %p2, blk7(), blk8()\nblk7(): depth=0\n    STG URc=UR4 Ra={%r0,%r1} Rb=%r6\n    copy %r12=%r6\n    br blk9(%r12)\nblk8(): depth=0\n    copy %r13=%r6\n    br blk9(%r13)\nblk9(%r11): depth=0\n    STG.Size=5 URc=UR4 Ra={%r0,%r1} Rb={%r6,%r11}\n    IADD3_RRR Rd=%r10",
+        );
+        let t = text::print(&after(&body));
+        assert!(t.contains("copy %r14=%r4\n    STG.Size=5 URc=UR4 Ra={%r0,%r1} Rb={%r4,%r14}"), "{t}");
     }
 
     #[test]
