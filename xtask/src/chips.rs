@@ -124,9 +124,20 @@ fn stem(path: &Path) -> String {
     path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The text for a chip.
+/// The version of PTX from which all chips since sm_100 are known.
+const NEWER: f32 = 9.0;
+
+/// Is the chip one that only newer versions of PTX know?
+pub fn newer(chip: &str) -> bool {
+    let digits: String = chip.chars().filter(char::is_ascii_digit).collect();
+    digits.parse::<u16>().is_ok_and(|n| n >= 100)
+}
+
+/// The text for a chip, in a version of PTX that knows it.
 pub fn retargeted(text: &str, chip: &str) -> String {
+    let old = |v: &str| newer(chip) && v.trim().parse::<f32>().is_ok_and(|v| v < NEWER);
     let change = |line: &str| match line.strip_prefix(".target ") {
+        None if line.strip_prefix(".version ").is_some_and(old) => format!(".version {NEWER:.1}\n"),
         Some(rest) => {
             let rest = rest.find([',', ' ', '\n']).map_or("", |at| &rest[at..]);
             format!(".target {chip}{rest}")
@@ -201,6 +212,8 @@ mod tests {
     fn only_the_target_changes() {
         let text = ".version 9.0\n.target sm_90a, texmode_independent\n.address_size 64\n";
         assert_eq!(retargeted(text, "sm_75"), ".version 9.0\n.target sm_75, texmode_independent\n.address_size 64\n");
+        assert_eq!(retargeted(".version 8.0\n.target sm_90\n", "sm_103a"), ".version 9.0\n.target sm_103a\n");
+        assert_eq!(retargeted(".version 9.1\n.target sm_90\n", "sm_103a"), ".version 9.1\n.target sm_103a\n");
         assert!(lacks("ptxas a.ptx, line 3; error   : Feature 'redux' requires .target sm_80 or higher"));
         assert!(!lacks("ptxas fatal   : Unresolved extern function 'f'"));
     }

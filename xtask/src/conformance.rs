@@ -141,7 +141,9 @@ fn feature(file: &Path, tools: &Tools, thread: usize) -> Result<String, String> 
     let launch = Launch::parse(&launch, &mut |_| Err("a file is not wanted here".into()))
         .map_err(|d| d.iter().map(|d| d.message.clone()).collect::<Vec<_>>().join("; "))?;
     let first = text.lines().next().unwrap_or_default();
-    let chips: Vec<&str> = first.trim_start_matches("// chips:").split_whitespace().collect();
+    // Those since sm_100 are asked by `--chips`.
+    let chips = first.trim_start_matches("// chips:").split_whitespace();
+    let chips: Vec<&str> = chips.filter(|c| !crate::chips::newer(c)).collect();
     let (module, list) = ptx::parse(&text);
     if let Some(d) = list.iter().find(|d| d.is_error()) {
         return Err(format!("PTX: {}", d.message));

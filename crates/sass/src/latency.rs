@@ -511,6 +511,15 @@ mod tests {
     }
 
     #[test]
+    fn the_address_of_a_tensor_map_is_read_soon() {
+        let wide = parse("IMAD.WIDE R0, R2, R3, R4").expect("text");
+        let moved = parse("R2UR UR6, R0").expect("text");
+        let slot = moved.slot(SlotName::Ra).expect("a slot") as u8;
+        // What ptxas 13.5 leaves on sm_90 and sm_100a.
+        assert_eq!([90, 100].map(|sm| raw(&wide, 0, &moved, Some(slot), sm)), [Latency::Fixed(3); 2]);
+    }
+
+    #[test]
     fn a_guard_waits_longer() {
         let setp = parse("ISETP.GE.AND P0, PT, R0, R1, PT").expect("text");
         let guarded = parse("@P0 IADD3 R0, R1, R2, RZ").expect("text");

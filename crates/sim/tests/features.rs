@@ -20,8 +20,9 @@ fn ptx_and_vendor_code_agree() {
             continue;
         }
         let text = std::fs::read_to_string(file).unwrap();
-        let chips: Vec<&str> =
-            text.lines().next().unwrap().trim_start_matches("// chips:").split_whitespace().collect();
+        let named = text.lines().next().unwrap().trim_start_matches("// chips:").split_whitespace();
+        // Of those since sm_100, which want newer versions of PTX, `cargo xtask conformance --chips` asks.
+        let chips: Vec<&str> = named.filter(|c| !c.starts_with("sm_1")).collect();
         let launch = std::fs::read_to_string(file.with_extension("basic.toml")).unwrap();
         let launch = Launch::parse(&launch, &mut |_| Err("no file".into())).unwrap();
         let (module, mut list) = ptx::parse(&text);

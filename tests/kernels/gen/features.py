@@ -10,6 +10,9 @@ OLD = ["sm_75", "sm_80", "sm_89", "sm_90a"]
 AMPERE = OLD[1:]
 ADA = OLD[2:]
 HOPPER = OLD[3:]
+# Every kernel is for these, too, where ptxas does not refuse it (warpgroup products), but for those that a chip calls the system for.
+NEWER = ["sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a"]
+LACK = {"cluster_multicast": ["sm_120a", "sm_121a"]}
 kernels = {}
 
 
@@ -593,7 +596,8 @@ kernel("tex_independent_initial", OLD, XY + Q + NORMAL + f"tex.2d.v4.f32.f32 {FO
 
 
 def text(name, chips, body, shared, before, cluster, params):
-    return f"""// chips: {' '.join(chips)}
+    newer = [chip for chip in NEWER if chip not in LACK.get(name, [])]
+    return f"""// chips: {' '.join(chips + newer)}
 .version 8.7
 .target {chips[0]}{', texmode_independent' if 'independent' in name else ''}
 .address_size 64

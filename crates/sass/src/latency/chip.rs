@@ -236,7 +236,7 @@ const SM100: Chip = Chip {
     mma_by_type: false,
     clmad_high: 0,
     r2ur_queue: false,
-    r2ur_wide_low: 0,
+    r2ur_wide_low: 1,
     guard: 13,
     half_predicate: 5,
     half_takes_predicates: true,

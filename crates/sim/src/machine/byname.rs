@@ -258,8 +258,13 @@ impl Decoder<'_> {
                 };
                 Exec::Redux { d: Self::dst(inst, S::Rd), a: self.src(inst, S::Ra)?, each, f }
             }
-            "MOVM" if take(w, "16") && take(w, "MT88") => {
-                Exec::Movm { d: Self::gpr(inst, S::Rd), a: self.src(inst, S::Ra)? }
+            "MOVM" => {
+                let widens = take(w, "U4TO8") && take(w, "M832");
+                let turns = !widens && take(w, "16") && take(w, "MT88");
+                if !widens && !turns {
+                    return gap("this shape");
+                }
+                Exec::Movm { d: Self::gpr(inst, S::Rd), a: self.src(inst, S::Ra)?, widens }
             }
             "UTMALDG" | "UTMASTG" | "UTMAREDG" | "UTMAPF" => self.tensor_copy(inst, w)?,
             "UTMACCTL" => {

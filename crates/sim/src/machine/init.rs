@@ -31,6 +31,11 @@ impl Init {
         }
     }
 
+    /// These lanes of a register hold a value: a function of the system has left it there.
+    pub fn filled(&mut self, reg: u8, lanes: u32) {
+        self.written[reg as usize] |= lanes;
+    }
+
     /// An instruction issues for the lanes `group`, of which `active` execute it.
     ///
     /// # Errors

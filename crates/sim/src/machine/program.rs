@@ -492,6 +492,8 @@ pub enum Exec {
     Movm {
         d: u8,
         a: Src,
+        /// Numbers of four bits become such of eight, else a matrix is transposed.
+        widens: bool,
     },
     Qspc {
         addr: Addr,

@@ -408,9 +408,33 @@ pub fn transpose(a: &Lanes) -> Lanes {
     })
 }
 
+/// `MOVM.U4TO8.M832`: the 8x32 matrix of 4-bit numbers that a register of the warp holds, with 8 bits each, as two registers of the operand
+/// of a product hold them. (Code that ptxas makes for single bits takes both operands through it, so no result tells in which order
+/// the columns come: it is that of the operands of `IMMA.16832`.)
+pub fn widen(a: &Lanes) -> [Lanes; 2] {
+    let element = |row: usize, column: usize| a[4 * row + column / 8] >> (4 * (column % 8)) & 15;
+    std::array::from_fn(|half| {
+        std::array::from_fn(|lane| {
+            (0..4).fold(0, |r, j| r | element(lane / 4, 16 * half + 4 * (lane % 4) + j) << (8 * j))
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_four_bits_widen() {
+        // Number c of row r is (r + c) % 16.
+        let nibble = |r: usize, c: usize| ((r + c) % 16) as u32;
+        let a: Lanes = std::array::from_fn(|l| (0..8).fold(0, |x, k| x | nibble(l / 4, 8 * (l % 4) + k) << (4 * k)));
+        let out = widen(&a);
+        // The first lane of row 0 has columns 0 to 3 and 16 to 19; the last of row 7 has 12 to 15 and 28 to 31.
+        assert_eq!((out[0][0], out[1][0]), (0x03020100, 0x03020100));
+        assert_eq!((out[0][31], out[1][31]), (0x06050403, 0x06050403));
+        assert_eq!(out[0][5], 0x08070605);
+    }
 
     #[test]
     fn names() {

@@ -489,7 +489,7 @@ impl Decoder<'_> {
                 }
             }
             "MOVM" if matches!(inst.text(M::M78), None | Some(".MT88")) => {
-                Exec::Movm { d: Self::gpr(inst, S::Rd), a: self.src(inst, S::Ra)? }
+                Exec::Movm { d: Self::gpr(inst, S::Rd), a: self.src(inst, S::Ra)?, widens: false }
             }
             _ if matches!(inst.form().mnemonic, "HMMA" | "IMMA" | "BMMA" | "DMMA" | "QMMA") => self.matrix(inst)?,
             "QSPC" => Exec::Qspc {

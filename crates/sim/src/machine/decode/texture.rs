@@ -108,7 +108,12 @@ impl Decoder<'_> {
             handle: words.map_or(HandleFrom::Register(255), HandleFrom::Words),
             layer: None,
             coordinates: [255; 3],
-            level: if zero || what != TextureWhat::Sample { LevelFrom::Zero } else { LevelFrom::Quad },
+            // From sm_120 on kernels have no level of their own: what says none is the first one, as `.LL` of -32 was before.
+            level: if zero || what != TextureWhat::Sample || self.image.sm >= 120 {
+                LevelFrom::Zero
+            } else {
+                LevelFrom::Quad
+            },
             offset: None,
             sample: None,
             compare: None,

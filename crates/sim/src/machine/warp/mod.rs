@@ -516,10 +516,16 @@ impl Warp {
             Exec::Tensor(x) => self.tensor(env, pc, x, m)?,
             Exec::Texture(x) => self.texture(env, pc, x, m)?,
             Exec::Surface(x) => self.surface(env, pc, x, m)?,
-            Exec::Movm { d, a } => {
+            Exec::Movm { d, a, widens } => {
                 self.whole(m, pc)?;
-                let out = super::tensor::transpose(self.src(env.p, *a));
-                self.put(gpr(*d, 0), m, &out);
+                let a = self.src(env.p, *a);
+                if *widens {
+                    let out = super::tensor::widen(a);
+                    (0..2).for_each(|k| self.put(gpr(*d, k), m, &out[k]));
+                } else {
+                    let out = super::tensor::transpose(a);
+                    self.put(gpr(*d, 0), m, &out);
+                }
             }
             Exec::Qspc { addr, space, p, d } => {
                 let at = self.address(env.p, addr);

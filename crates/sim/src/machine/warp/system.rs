@@ -77,8 +77,8 @@ impl Warp {
                 "malloc" => {
                     let size = argument(self, 4);
                     let a = if size > HEAP { 0 } else { env.global.alloc(vec![0; size as usize], 16, MALLOC) };
-                    self.put(Dst::R(4), 1 << i, &[a as u32; 32]);
-                    self.put(Dst::R(5), 1 << i, &[(a >> 32) as u32; 32]);
+                    self.leave(4, i, a as u32);
+                    self.leave(5, i, (a >> 32) as u32);
                 }
                 "free" => {
                     let a = argument(self, 4);
@@ -89,7 +89,7 @@ impl Warp {
                 }
                 "vprintf" => {
                     let used = self.print(env, (i, pc), argument(self, 4), argument(self, 6))?;
-                    self.put(Dst::R(4), 1 << i, &[used; 32]);
+                    self.leave(4, i, used);
                 }
                 "__assertfail" => {
                     let [what, file, function] = [4, 6, 10].map(|r| self.words_at(env, argument(self, r), i));
@@ -100,8 +100,8 @@ impl Warp {
                 _ if name.starts_with(GRADIENTS) => {
                     let texel = self.gradients(env, (i, pc), &name[GRADIENTS.len()..])?;
                     // Whether the texels are there comes first.
-                    self.put(Dst::R(4), 1 << i, &[1; 32]);
-                    (0..4).for_each(|k| self.put(Dst::R(5 + k as u8), 1 << i, &[texel[k]; 32]));
+                    self.leave(4, i, 1);
+                    (0..4).for_each(|k| self.leave(5 + k as u8, i, texel[k]));
                 }
                 _ => {
                     let message = format!("'{name}' is not modelled by the SASS simulator");
@@ -111,6 +111,14 @@ impl Warp {
         }
         self.jump(env.p, (self.r.0[20], 0), m, pc)?;
         Ok(true)
+    }
+
+    /// A result of a function of the system for a lane.
+    fn leave(&mut self, reg: u8, lane: usize, value: u32) {
+        self.put(Dst::R(reg), 1 << lane, &[value; 32]);
+        if let Some(init) = &mut self.init {
+            init.filled(reg, 1 << lane);
+        }
     }
 
     /// A fetch with gradients that has no instruction: the texel of a lane. `what` is the rest of the function's name.
