@@ -28,11 +28,12 @@ fn launch() -> Launch {
     }
 }
 
-/// Our relocatable file of a module.
-fn ours(text: &str) -> Result<Vec<u8>, String> {
+/// Our relocatable file of a module for a chip.
+fn ours(text: &str, chip: &str) -> Result<Vec<u8>, String> {
     let (m, mut d) = ptx::parse(text);
     let kind = codegen::pipeline::Kind::Relocatable;
-    let options = codegen::Options { verify: true, kind, threads: 1, ..codegen::Options::default() };
+    let target = arch::Target::parse(chip).ok_or_else(|| format!("no chip {chip}"))?;
+    let options = codegen::Options { verify: true, kind, threads: 1, target, ..codegen::Options::default() };
     d.extend(ptx::check(&m, Some(&options.target)));
     if !d.is_empty() {
         return Err(format!("{d:?}"));
@@ -41,11 +42,12 @@ fn ours(text: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Links two files with the vendor's linker.
-fn link(nvlink: &Path, dir: &Path, files: [&[u8]; 2]) -> Result<Vec<u8>, String> {
+fn link(nvlink: &Path, chip: &str, dir: &Path, files: [&[u8]; 2]) -> Result<Vec<u8>, String> {
     for (name, bytes) in ["a.o", "b.o"].iter().zip(files) {
         std::fs::write(dir.join(name), bytes).map_err(|e| e.to_string())?;
     }
-    let args = ["-arch=sm_90", "-suppress-stack-size-warning", "a.o", "b.o", "-o", "x.cubin"];
+    let arch = format!("-arch={chip}");
+    let args = [&arch, "-suppress-stack-size-warning", "a.o", "b.o", "-o", "x.cubin"];
     let out = Command::new(nvlink).args(args).current_dir(dir).output().map_err(|e| e.to_string())?;
     if !out.status.success() {
         return Err(format!("nvlink: {}", String::from_utf8_lossy(&out.stderr)));
@@ -53,10 +55,10 @@ fn link(nvlink: &Path, dir: &Path, files: [&[u8]; 2]) -> Result<Vec<u8>, String>
     std::fs::read(dir.join("x.cubin")).map_err(|e| e.to_string())
 }
 
-/// What is wrong with a program.
-fn failure(tools: &Path, seed: u64, launch: &Launch) -> Option<String> {
+/// What is wrong with a program for a chip.
+fn failure(tools: &Path, chip: &str, seed: u64, launch: &Launch) -> Option<String> {
     let program = calls::program(seed);
-    let wrong = |what: String| Some(format!("program {seed}: {what}"));
+    let wrong = |what: String| Some(format!("program {seed} for {chip}: {what}"));
     if let Some(dir) = std::env::var_os("SASSAFRAS_KEEP") {
         for (name, text) in ["a", "b", "whole"].iter().zip([&program.modules[0], &program.modules[1], &program.whole]) {
             std::fs::write(Path::new(&dir).join(format!("{seed}.{name}.ptx")), text).expect("writable");
@@ -71,11 +73,12 @@ fn failure(tools: &Path, seed: u64, launch: &Launch) -> Option<String> {
         Ok(o) => o.buffers[1].clone(),
         Err(f) => return wrong(format!("interpreter: {f}")),
     };
-    let dir = Scratch::new(&format!("linking-{seed}"));
+    let dir = Scratch::new(&format!("linking-{chip}-{seed}"));
     let mut made: Vec<[Vec<u8>; 2]> = Vec::new();
     for text in &program.modules {
-        let vendor = testkit::oracle::compile(&tools.join("bin/ptxas"), text, &["-arch=sm_90", "-c"]);
-        match (vendor, ours(text)) {
+        let text = text.replace(".target sm_90", &format!(".target {chip}"));
+        let vendor = testkit::oracle::compile(&tools.join("bin/ptxas"), &text, &[&format!("-arch={chip}"), "-c"]);
+        match (vendor, ours(&text, chip)) {
             (Ok(v), Ok(o)) => made.push([v, o]),
             (Err(e), _) => return wrong(format!("vendor: {e}")),
             (_, Err(e)) => return wrong(e),
@@ -84,7 +87,7 @@ fn failure(tools: &Path, seed: u64, launch: &Launch) -> Option<String> {
     let mut found = Vec::new();
     for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         let who = |n: usize| ["vendor", "ours"][n];
-        let outcome = link(&tools.join("bin/nvlink"), &dir, [&made[0][a], &made[1][b]])
+        let outcome = link(&tools.join("bin/nvlink"), chip, &dir, [&made[0][a], &made[1][b]])
             .and_then(|cubin| sim::run_sass(&cubin, launch, &Config::default()).map_err(|f| f.to_string()));
         match outcome {
             Ok(o) if o.buffers[1] == want => {}
@@ -98,9 +101,8 @@ fn failure(tools: &Path, seed: u64, launch: &Launch) -> Option<String> {
     if found.is_empty() { None } else { wrong(found.join("; ")) }
 }
 
-/// The programs of `1..=40`, or of what `SASSAFRAS_SEEDS` names (`7` or `201..300`), on all cores.
-#[test]
-fn modules_of_two_compilers_agree() {
+/// Programs of these seeds, or of those that `SASSAFRAS_SEEDS` names (`7` or `201..300`), for a chip, on all cores.
+fn agree(chip: &str, seeds: std::ops::RangeInclusive<u64>) {
     let Some(tools) = testkit::oracle::latest() else { return };
     let launch = launch();
     let seeds = match std::env::var("SASSAFRAS_SEEDS").ok() {
@@ -108,7 +110,7 @@ fn modules_of_two_compilers_agree() {
             let (from, to) = s.split_once("..").unwrap_or((&s, &s));
             from.parse().expect("a number")..=to.parse().expect("a number")
         }
-        None => 1..=40u64,
+        None => seeds,
     };
     let next = AtomicU64::new(*seeds.start());
     let failed = Mutex::new(Vec::new());
@@ -120,13 +122,25 @@ fn modules_of_two_compilers_agree() {
                     if seed > *seeds.end() {
                         break;
                     }
-                    failed.lock().expect("no panic").extend(failure(&tools, seed, &launch));
+                    failed.lock().expect("no panic").extend(failure(&tools, chip, seed, &launch));
                 }
             });
         }
     });
     let failed = failed.into_inner().expect("no panic");
     assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+#[test]
+fn modules_of_two_compilers_agree() {
+    agree("sm_90", 1..=40);
+}
+
+/// Older chips have other relocations and no unified functions.
+#[test]
+fn modules_of_two_compilers_agree_on_older_chips() {
+    agree("sm_80", 1..=12);
+    agree("sm_89", 13..=20);
 }
 
 /// What the interpreter leaves of a program.
@@ -212,7 +226,7 @@ fn nvcc_links_what_ours_compiles() {
         assert!(bytes.windows(9).any(|w| w == b"Sassafras"), "another ptxas made it");
         files.push(bytes);
     }
-    let linked = link(&oracle.join("bin/nvlink"), &dir, [&files[0], &files[1]]).expect("it links");
+    let linked = link(&oracle.join("bin/nvlink"), "sm_90", &dir, [&files[0], &files[1]]).expect("it links");
     let launch = launch();
     let got = sim::run_sass(&linked, &launch, &Config::default()).expect("it runs");
     assert!(got.buffers[1] == expected(&program.whole, &launch));

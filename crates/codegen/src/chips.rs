@@ -12,8 +12,3 @@ pub fn supported(sm: u16) -> bool {
 pub fn reads_textures(sm: u16) -> bool {
     F::SULD_RAUI.get().variant_on(sm).is_some()
 }
-
-/// True where relocatable code can be made: what a linker fills in stands in other fields before.
-pub fn links(sm: u16) -> bool {
-    sm >= 90
-}

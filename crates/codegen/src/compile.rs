@@ -85,12 +85,6 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
             return Err(vec![object::unknown(name)]);
         }
     }
-    if options.kind != Kind::Executable && !chips::links(options.target.sm) {
-        return Err(vec![Diagnostic::new(
-            Severity::Fatal,
-            format!("relocatable code for {} is not supported yet; for sm_90 and sm_90a it is", options.target),
-        )]);
-    }
     if options.kind != Kind::Executable {
         return object::compile(m, options);
     }

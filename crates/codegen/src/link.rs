@@ -25,6 +25,22 @@ pub const FUNCTION_HI: u32 = 0x71;
 /// On a call through a register.
 pub const CALL_REGISTER: u32 = 0x72;
 
+/// The target of a call, before sm_90.
+pub const CALL_OLD: u32 = 0x3a;
+
+/// The relocation that stands for one of sm_90 on chip `sm`; none where nothing is to be filled in: before sm_90 there are no
+/// unified functions, so that addresses of functions are like others. Observed in what the vendor's tool writes for sm_75 and sm_80.
+pub fn on_chip(kind: u32, sm: u16) -> Option<u32> {
+    match kind {
+        _ if sm >= 90 => Some(kind),
+        CALL => Some(CALL_OLD),
+        FUNCTION_LO => Some(ABS32_LO),
+        FUNCTION_HI => Some(ABS32_HI),
+        CALL_REGISTER => None,
+        _ => Some(kind),
+    }
+}
+
 /// What a reference is to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Symbol {
@@ -86,5 +102,18 @@ pub fn reference(value: Value) -> Option<(usize, Value)> {
             Some(((offset - CONSTANT) as usize, Value::Const { bank, offset: 0 }))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_chips_know_no_unified_functions() {
+        let kinds = [CALL, CALL_REGISTER, FUNCTION_LO, FUNCTION_HI, ABS16, CONST_FIELD];
+        assert_eq!(kinds.map(|k| on_chip(k, 90)), kinds.map(Some));
+        let old = [Some(CALL_OLD), None, Some(ABS32_LO), Some(ABS32_HI), Some(ABS16), Some(CONST_FIELD)];
+        assert_eq!(kinds.map(|k| on_chip(k, 86)), old);
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagn
                 out.notes.extend(c.notes.iter().cloned());
                 out.log.push(Log { function: m.funcs[f.index()].kind == FuncKind::Func, ..c.log.clone() });
                 places.push(c.places.clone());
-                object.texts.push(text(m, f, c, &mut used, &mut taken));
+                object.texts.push(text(m, f, c, options.target.sm, &mut used, &mut taken));
             }
             Err(e) => errors.extend(e),
         }
@@ -182,7 +182,7 @@ struct Used {
 }
 
 /// A compiled function as the file has it.
-fn text(m: &Module, f: FuncId, c: Compiled, used: &mut Used, taken: &mut Vec<FuncId>) -> Text {
+fn text(m: &Module, f: FuncId, c: Compiled, sm: u16, used: &mut Used, taken: &mut Vec<FuncId>) -> Text {
     let pf = &m.funcs[f.index()];
     let mut t = Text {
         entry: pf.kind == FuncKind::Entry,
@@ -217,7 +217,9 @@ fn text(m: &Module, f: FuncId, c: Compiled, used: &mut Used, taken: &mut Vec<Fun
             Symbol::Unified => Some("__UFT_OFFSET".into()),
             Symbol::Tables => None,
         };
-        t.relocs.push(TextReloc { offset: r.offset, kind: r.to.kind, symbol, addend: r.to.addend });
+        if let Some(kind) = link::on_chip(r.to.kind, sm) {
+            t.relocs.push(TextReloc { offset: r.offset, kind, symbol, addend: r.to.addend });
+        }
     }
     // Functions in tables of the module that the function reads may be called there.
     let variables: Vec<u32> =

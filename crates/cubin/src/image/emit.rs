@@ -131,11 +131,7 @@ impl Image {
         }
         let mut elf = finish(draft);
         if group.old {
-            for kernel in &self.kernels {
-                let name = text(kernel);
-                let section = elf.sections.iter_mut().find(|s| s.name == name);
-                section.into_iter().for_each(|s| s.info |= kernel.regs.min(255) << 24);
-            }
+            registers_in_header(&mut elf, self.kernels.iter());
         }
         elf.header.flags |= (self.target.sm as u32) << 8 | group.flags;
         // The pages of a segment follow from the places of its sections.
@@ -402,6 +398,17 @@ fn external_functions(d: &mut Draft, image: &Image) -> Vec<SymbolId> {
     }
     let symbol = |name: &String| Symbol { name: name.clone(), bind: 1, kind: 2, ..Symbol::default() };
     image.externs.iter().map(|name| d.other(symbol(name), "")).collect()
+}
+
+/// Writes how many registers a function has into the header of its section, as the ABI before sm_90 asks.
+pub(super) fn registers_in_header<'a>(elf: &mut Elf, kernels: impl Iterator<Item = &'a Kernel>) {
+    let at: std::collections::HashMap<String, usize> =
+        elf.sections.iter().enumerate().map(|(i, s)| (s.name.clone(), i)).collect();
+    for kernel in kernels {
+        if let Some(&i) = at.get(&text(kernel)) {
+            elf.sections[i].info |= kernel.regs.min(255) << 24;
+        }
+    }
 }
 
 /// The memory that the system reserves in front of every entry's own.

@@ -2,12 +2,13 @@
 //!
 //! Sections, symbols and their order are those of what the vendor's ptxas 13.5 writes for sm_90 with `-c`: every function has a
 //! section of its own, variables keep their names and have no addresses, and lists say who calls whom and what functions take.
+//! Files for older chips have the same sections in the same order; they know no unified functions, and nothing is reserved.
 
 use super::draft::{
     ALLOC, CAP, COMMON, Draft, EXEC, Head, INFO, Info, LINES, PROGBITS, PTX_LINES, SymbolId, WRITE, bind, finish, rela,
     reloc,
 };
-use super::emit::text;
+use super::emit::{registers_in_header, text};
 use super::frame::object_frame;
 use super::group::{Group, group};
 use super::info::kernel_attributes;
@@ -174,7 +175,7 @@ impl Object {
     /// # Errors
     /// For a target whose files cannot be written yet, and for a reference to a name that the module does not have.
     pub fn emit(&self) -> Result<Elf, Diagnostic> {
-        let Some(group) = group(self.target).filter(|g| !g.old) else {
+        let Some(group) = group(self.target) else {
             return Err(Diagnostic::error(format!("linkable files for {} cannot be written yet", self.target)));
         };
         let head = Head {
@@ -188,10 +189,10 @@ impl Object {
         let mut draft = Draft::begin(&head, &group, &ptx_text)?;
         let d = &mut draft;
         let mut names = Names { list: Default::default() };
-        self.texts(d, &mut names, &ptx_text);
+        self.texts(d, &mut names, &ptx_text, &group);
         self.others(d, &mut names);
         self.banks(d, &group);
-        self.relocations(d, &names)?;
+        self.relocations(d, &names, &group)?;
         if !self.texts.is_empty() {
             self.frames(d, &names)?;
         }
@@ -199,6 +200,9 @@ impl Object {
         self.calls(d, &names)?;
         self.attributes(d, &group, &names)?;
         let mut elf = finish(draft);
+        if group.old {
+            registers_in_header(&mut elf, self.texts.iter().map(|t| &t.kernel));
+        }
         elf.header.kind = if self.extensible { ET_EXTENSIBLE } else { ET_REL };
         elf.header.sizes[1] = 0;
         elf.header.flags |= (self.target.sm as u32) << 8 | group.flags;
@@ -208,7 +212,7 @@ impl Object {
     }
 
     /// Sections and symbols of the code; the variables of the module come behind the first function.
-    fn texts(&self, d: &mut Draft, names: &mut Names, ptx_text: &str) {
+    fn texts(&self, d: &mut Draft, names: &mut Names, ptx_text: &str, group: &Group) {
         let mut late: Vec<(Symbol, String)> = Vec::new();
         for (i, t) in self.texts.iter().enumerate() {
             let k = &t.kernel;
@@ -269,10 +273,12 @@ impl Object {
             d.section_symbol(PROTOTYPES, PROTOTYPES);
         }
         let size = |name: &str, size| Symbol { name: name.into(), bind: 2, kind: 1, size, ..Symbol::default() };
-        for name in UNIFIED {
-            names.list.insert(name.into(), d.other(size(name, 8), ""));
+        if !group.old {
+            for name in UNIFIED {
+                names.list.insert(name.into(), d.other(size(name, 8), ""));
+            }
+            d.other(size(".nv.reservedSmem.offset0", 4), "");
         }
-        d.other(size(".nv.reservedSmem.offset0", 4), "");
         for (symbol, section) in late {
             let name = symbol.name.clone();
             let id = d.other(symbol, &section);
@@ -285,7 +291,7 @@ impl Object {
         }
         let shared = |m: &Datum| matches!(m.memory, Memory::Shared | Memory::SharedOf(_));
         let outside = |e: &Extern| matches!(e.kind, ExternKind::Shared(..));
-        if self.variables.iter().any(shared) || self.externs.iter().any(outside) {
+        if !group.old && (self.variables.iter().any(shared) || self.externs.iter().any(outside)) {
             d.other(Symbol { value: RESERVED_END, ..size(CAP, 4) }, "");
         }
     }
@@ -397,7 +403,7 @@ impl Object {
         (calls.section.entsize, calls.link) = (8, ".symtab");
     }
 
-    fn relocations(&self, d: &mut Draft, names: &Names) -> Result<(), Diagnostic> {
+    fn relocations(&self, d: &mut Draft, names: &Names, group: &Group) -> Result<(), Diagnostic> {
         for t in &self.texts {
             let mut list = Vec::new();
             for r in &t.relocs {
@@ -428,7 +434,7 @@ impl Object {
             let mut list = Vec::new();
             for (v, at) in module.iter().zip(&layout.offsets).filter(|(v, _)| v.section() == section) {
                 for DataReloc { offset, kind, symbol, addend } in &v.relocs {
-                    let kind = if function(symbol) { FUNCTION_ADDRESS } else { *kind as u32 };
+                    let kind = if function(symbol) && !group.old { FUNCTION_ADDRESS } else { *kind as u32 };
                     list.push(reloc(d, at + offset, kind, names.find(symbol)?, *addend));
                 }
             }
