@@ -134,8 +134,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         let mut blocks = branches::run(f);
         let calls = emit::expand_calls(&mut blocks, descriptor, &mut refs, sm);
         for b in &mut blocks {
-            let broken = |e| Diagnostic::error(format!("internal error in '{name}': {e}"));
-            chip::on_chip(&mut b.insts, sm).map_err(broken)?;
+            chip::on_chip(&mut b.insts, sm)?;
         }
         control::run(&mut blocks, sm);
         ready.push(Ready { name, frame, grows, blocks, calls, linkable, refs });

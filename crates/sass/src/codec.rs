@@ -459,7 +459,11 @@ pub fn as_form(inst: &Inst, to: FormId, sm: u16) -> Result<Inst, EncodeError> {
         }
     }
     for (field, &value) in form.mods.iter().zip(&inst.mods) {
-        match target.mods.iter().position(|m| m.name == field.name) {
+        let named = target.mods.iter().position(|m| m.name == field.name);
+        // A field that became wider may have another name.
+        let grown = |m: &&ModField| m.bits.first().map(|b| b.0) == field.bits.first().map(|b| b.0);
+        let lies = || target.mods.iter().position(|m| grown(&m) && !form.mods.iter().any(|f| f.name == m.name));
+        match named.or_else(lies) {
             Some(n) => {
                 other.mods[n] = same_value(field, value, &target.mods[n]).ok_or_else(|| lacks(field.name.name()))?
             }

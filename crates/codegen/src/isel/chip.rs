@@ -10,6 +10,7 @@ use sass::form::{FormId, ModName as M, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand};
 use sass::reg::{File, Reg};
+use sass::text;
 
 /// From sm_80 to sm_89 the usual descriptor is not shown: accesses that show one take a cache policy. A form with a descriptor,
 /// the one without, the slot of the descriptor.
@@ -36,24 +37,44 @@ const OTHERS: [(FormId, FormId); 7] = [
     (F::I2IP_RRR, F::I2IP_RRRR_3),
 ];
 
+/// Instructions of sm_90 that have another name elsewhere: their forms, and the forms that stand for them.
+const RENAMED: [(FormId, FormId); 2] = [(F::ULDC, F::LDCU_UC), (F::ULDC, F::LDCU_UC_2)];
+
 /// Gives every instruction the shape that its form has on chip `sm`.
 ///
 /// # Errors
-/// For an instruction that the chip lacks: a mistake of the compiler.
-pub fn on_chip(insts: &mut [mir::Inst], sm: u16) -> Result<(), String> {
+/// For an instruction that the chip lacks.
+pub fn on_chip(insts: &mut [mir::Inst], sm: u16) -> Result<(), Diagnostic> {
     for inst in insts {
         let mir::Op::Sass(s) = &mut inst.op else { continue };
+        let broken = |e: sass::codec::EncodeError| Diagnostic::error(format!("internal error: {}", e.message));
         if let Some(&(_, to, slot)) = IMPLICIT.iter().find(|x| x.0 == s.form && has(x.1, sm))
             && s.get(slot).and_then(Operand::as_reg) == Some(DESCRIPTOR)
         {
             let plain = s.clone().with(slot, Reg::URZ);
-            let short = codec::as_form(&plain, to, sm).map_err(|e| e.message)?;
+            let short = codec::as_form(&plain, to, sm).map_err(broken)?;
             *s = short.with(S::Desc, DESCRIPTOR);
         } else if !s.form().on(sm) {
-            *s = codec::on_chip(s, sm).map_err(|e| e.message)?;
+            let renamed = RENAMED.iter().find(|r| r.0 == s.form && has(r.1, sm));
+            let named = renamed.map_or_else(|| codec::on_chip(s, sm), |r| codec::as_form(s, r.1, sm));
+            *s = named.ok().or_else(|| by_text(s, sm)).ok_or_else(|| lacks(s.form, sm, inst.loc))?;
         }
     }
     Ok(())
+}
+
+/// The instruction of chip `sm` that has the same text.
+fn by_text(s: &Sass, sm: u16) -> Option<Sass> {
+    let text = text::print(s, 0, &text::NoLabels);
+    let mut other = text::parse_on(&text, 0, &text::NoLabels, Some(sm)).ok()?;
+    other.ctrl = s.ctrl;
+    (other.form().on(sm) && text::print(&other, 0, &text::NoLabels) == text).then_some(other)
+}
+
+/// There is nothing on chip `sm` for a form.
+fn lacks(form: FormId, sm: u16, loc: u32) -> Diagnostic {
+    let d = Diagnostic::error(format!("no machine code for '{}' on sm_{sm} yet", form.get().mnemonic));
+    if loc == u32::MAX { d } else { d.at(Span::new(loc, loc)) }
 }
 
 /// True if chip `sm` has the form, in whatever shape.
@@ -71,8 +92,8 @@ impl Sel<'_> {
     pub(super) fn push(&mut self, inst: Sass) {
         // What adds floats to memory is told by the type before sm_90, not by the instruction.
         let other = match inst.form {
-            F::REDG | F::REDG_F if self.has(F::RED_UAR) => Some(F::RED_UAR),
-            F::ATOMG_F if self.has(F::RED_UAR) => Some(F::ATOMG),
+            F::REDG | F::REDG_F if self.has(F::RED_AR_4) => Some(F::RED_UAR),
+            F::ATOMG_F if self.has(F::RED_AR_4) => Some(F::ATOMG),
             _ => None,
         };
         if let Some(to) = other {
@@ -90,9 +111,6 @@ impl Sel<'_> {
         }
         if self.has(inst.form) {
             // Passes know the form as sm_90 has it; `on_chip` gives it the target's shape behind them.
-            if codec::on_chip(&inst, self.layout.sm).is_err() {
-                self.lacks(inst.form);
-            }
             self.push_op(mir::Op::Sass(inst));
             return;
         }
@@ -123,7 +141,8 @@ impl Sel<'_> {
             },
             form => match OTHERS.iter().find(|o| o.0 == form && self.has(o.1)) {
                 Some(&(_, other)) => self.push_as(&inst, other),
-                None => self.lacks(form),
+                // So, too.
+                None => self.push_op(mir::Op::Sass(inst)),
             },
         }
     }
@@ -182,13 +201,7 @@ impl Sel<'_> {
 
     /// Says that the target has nothing for a form.
     fn lacks(&mut self, form: FormId) {
-        let name = form.get().mnemonic;
-        let message = format!("no machine code for '{name}' on sm_{} yet", self.layout.sm);
-        let mut d = Diagnostic::error(message);
-        if self.loc != u32::MAX {
-            d = d.at(Span::new(self.loc, self.loc));
-        }
-        self.error.get_or_insert(d);
+        self.error.get_or_insert(lacks(form, self.layout.sm, self.loc));
     }
 
     /// The smaller or larger of two words; not below zero in a second step.
