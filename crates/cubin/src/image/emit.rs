@@ -71,7 +71,7 @@ impl Image {
         for (i, kernel) in rest {
             entries[i] = entry(d, kernel);
             handles[i] = kernel_handles(d, kernel, self, &mut references);
-            use_cap(d, &mut cap, kernel);
+            use_cap(d, &group, &mut cap, kernel);
             shared(d, kernel, &group);
             functions[i] = device_functions(d, kernel);
         }
@@ -357,11 +357,17 @@ fn shared(d: &mut Draft, kernel: &Kernel, group: &Group) {
     }
 }
 
-/// Where the symbol that marks the use of shared memory stood, a nameless one stays behind.
-fn use_cap(d: &mut Draft, cap: &mut bool, kernel: &Kernel) {
+/// Where the symbol that marks the use of shared memory stood, on sm_90 a nameless one stays behind.
+fn use_cap(d: &mut Draft, group: &Group, cap: &mut bool, kernel: &Kernel) {
     if !*cap && kernel.shared.is_some_and(|s| s.used) {
         *cap = true;
-        d.other(Symbol { name: CAP.into(), other: 1, ..Symbol::default() }, "");
+        let name = CAP.into();
+        let symbol = if group.reserved_address == 0 {
+            Symbol { name, other: 1, ..Symbol::default() }
+        } else {
+            Symbol { name, bind: 2, kind: 1, value: group.reserved_shared.into(), size: 4, ..Symbol::default() }
+        };
+        d.other(symbol, "");
     }
 }
 
@@ -419,14 +425,14 @@ fn reserved(d: &mut Draft, group: &Group, cap: &mut bool, kernel: &Kernel) {
         return;
     }
     let name = ".nv.shared.reserved.0";
-    d.add(17, name, SHT_NOBITS, WRITE | ALLOC, 1, Vec::new());
     let value = group.reserved_address;
+    d.add(17, name, SHT_NOBITS, WRITE | ALLOC, 1, Vec::new()).section.size = value;
     let offset =
         Symbol { name: ".nv.reservedSmem.offset0".into(), bind: 2, kind: 1, size: 4, value, ..Symbol::default() };
     d.other(offset, "");
     let alias = "__nv_reservedSMEM_offset_0_alias".into();
     d.other(Symbol { name: alias, bind: 2, other: 0xa0, value, ..Symbol::default() }, name);
-    use_cap(d, cap, kernel);
+    use_cap(d, group, cap, kernel);
 }
 
 fn module_variables(d: &mut Draft, image: &Image, layout: &Layout, ids: &mut [SymbolId]) {

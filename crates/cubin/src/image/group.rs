@@ -100,7 +100,7 @@ pub(super) fn group(target: Target) -> Option<Group> {
         [
             &[2, 9, u8::from(accelerated), 0, 2, 0xc, 0, 0, 2, 2, 1, 0, 3, 0xd, 1, 1][..],
             more,
-            &[2, 3, 0, 0, 4, 0xb, 8, 0, 0, word, 0, 0, 0, 0, 0, 0, 3, 0xe, 0x40, 4],
+            &[2, 3, 0, 0, 4, 0xb, 8, 0, word, 0, 0, 0, 0, 0, 0, 0, 3, 0xe, 0x40, 4],
         ]
         .concat()
     };
@@ -128,7 +128,7 @@ mod tests {
         assert!(old.old && old.compat.is_empty() && old.sw_war == Some(1) && old.reserved_shared == 0);
         assert!(!new.old && new.vrc && new.sw_war == Some(0) && new.reserved_address == 0x40);
         // The word of flags: 120 and 120a differ, 90 and 90a have no such note.
-        let word = |g: &Group| g.compat[g.compat.len() - 11];
+        let word = |g: &Group| g.compat[g.compat.len() - 12];
         let words =
             [of(120, Variant::Plain), new, of(100, Variant::A), of(90, Variant::A)].map(|g| (word(&g), g.compat.len()));
         assert_eq!(words, [(0x50, 40), (0x10, 40), (0x9, 40), (0, 36)]);
