@@ -4,7 +4,7 @@ use sass::forms as F;
 
 /// True for chips that the compiler makes code for.
 pub fn supported(sm: u16) -> bool {
-    matches!(sm, 80 | 86..=90 | 100..=121)
+    matches!(sm, 80 | 86..=90 | 100 | 103 | 120 | 121)
 }
 
 /// True where textures are read as on sm_90: before it coordinates lie in other registers, and a texture and its sampler have one

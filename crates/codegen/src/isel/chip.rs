@@ -38,7 +38,13 @@ const OTHERS: [(FormId, FormId); 7] = [
 ];
 
 /// Instructions of sm_90 that have another name elsewhere: their forms, and the forms that stand for them.
-const RENAMED: [(FormId, FormId); 2] = [(F::ULDC, F::LDCU_UC), (F::ULDC, F::LDCU_UC_2)];
+const RENAMED: [(FormId, FormId); 5] = [
+    (F::ULDC, F::LDCU_UC),
+    (F::ULDC, F::LDCU_UC_2),
+    (F::VIMNMX_RR, F::VIMNMX_RRR),
+    (F::VIMNMX_RI, F::VIMNMX_RRI),
+    (F::VIMNMX_RU, F::VIMNMX_RRU),
+];
 
 /// Gives every instruction the shape that its form has on chip `sm`.
 ///
@@ -56,11 +62,20 @@ pub fn on_chip(insts: &mut [mir::Inst], sm: u16) -> Result<(), Diagnostic> {
             *s = short.with(S::Desc, DESCRIPTOR);
         } else if !s.form().on(sm) {
             let renamed = RENAMED.iter().find(|r| r.0 == s.form && has(r.1, sm));
-            let named = renamed.map_or_else(|| codec::on_chip(s, sm), |r| codec::as_form(s, r.1, sm));
+            let named = renamed.map_or_else(|| codec::on_chip(s, sm), |r| renamed_form(s, r.1, sm));
             *s = named.ok().or_else(|| by_text(s, sm)).ok_or_else(|| lacks(s.form, sm, inst.loc))?;
         }
     }
     Ok(())
+}
+
+/// An instruction in the form of [`RENAMED`]. From sm_120 on the type of a minimum is always shown; its first values are those of before.
+fn renamed_form(s: &Sass, to: FormId, sm: u16) -> Result<Sass, codec::EncodeError> {
+    if s.form == F::ULDC {
+        return codec::as_form(s, to, sm);
+    }
+    let kind = s.modifier(M::Type);
+    Ok(codec::as_form(&s.clone().with_mod(M::Type, 0), to, sm)?.with_mod(M::M72, kind))
 }
 
 /// The instruction of chip `sm` that has the same text.
@@ -118,6 +133,7 @@ impl Sel<'_> {
             // Errors of other CTAs of a cluster: there are none.
             F::CGAERRBAR => {}
             F::WARPSYNC_ALL => self.push(Sass::new(F::WARPSYNC_I).with(S::Mask, Operand::imm(0xffff_ffff))),
+            form if RENAMED.iter().any(|r| r.0 == form && self.has(r.1)) => self.push_op(mir::Op::Sass(inst)),
             F::VIMNMX_RR => self.minmax(&inst, F::IMNMX_RR),
             F::VIMNMX_RI => self.minmax(&inst, F::IMNMX_RI),
             F::VIMNMX_RU => self.minmax(&inst, F::IMNMX_RU),
