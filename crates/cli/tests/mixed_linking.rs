@@ -143,6 +143,12 @@ fn modules_of_two_compilers_agree_on_older_chips() {
     agree("sm_89", 13..=20);
 }
 
+#[test]
+fn modules_of_two_compilers_agree_on_newer_chips() {
+    agree("sm_100", 1..=6);
+    agree("sm_120", 7..=12);
+}
+
 /// What the interpreter leaves of a program.
 fn expected(whole: &str, launch: &Launch) -> Vec<u8> {
     let (m, d) = ptx::parse(whole);

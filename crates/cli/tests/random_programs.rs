@@ -184,6 +184,14 @@ fn programs_agree_on_older_chips() {
     run(40, None, false, "sm_89");
 }
 
+/// So do those behind it.
+#[test]
+fn programs_agree_on_newer_chips() {
+    run(40, None, false, "sm_100");
+    run(20, Some(24), false, "sm_120");
+    run(60, None, false, "sm_120");
+}
+
 /// Programs of every class of instruction.
 #[test]
 fn wide_programs_agree() {

@@ -139,7 +139,7 @@ pub fn program(seed: u64) -> Program {
     };
     let outside = |functions: &[Function]| format!(".extern .global .align 8 .u64 table[{}];\n", functions.len());
     let text = |module: Option<usize>| {
-        let mut out = String::from(".version 8.3\n.target sm_90\n.address_size 64\n");
+        let mut out = String::from(".version 8.7\n.target sm_90\n.address_size 64\n");
         for f in &functions {
             out.push_str(&header(f, if module.is_none_or(|m| m == f.module) { "" } else { ".extern " }));
             out.push_str(";\n");

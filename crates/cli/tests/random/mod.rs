@@ -79,7 +79,7 @@ pub fn program(seed: u64, statements: usize, wide: bool) -> String {
         functions: Vec::new(),
         wide,
     };
-    g.text.push_str(".version 8.4\n.target sm_90\n.address_size 64\n");
+    g.text.push_str(".version 8.7\n.target sm_90\n.address_size 64\n");
     g.text.push_str(wide::TABLE);
     if wide {
         g.write_functions();
