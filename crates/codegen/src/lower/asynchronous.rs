@@ -3,7 +3,8 @@
 //! Copies by the bulk engine are instructions of the warp with operands in uniform registers, while PTX gives each thread
 //! its own: threads take turns in a loop, one elected at a time, as the vendor's code does.
 
-use super::{Lower, Res};
+use super::{Lower, Res, unsupported};
+use crate::chips;
 use crate::ir::{Attr, Mem, MemSpace, Op, Scope, Sreg, Term, Ty, Value};
 use ptx::isa::{Mod, Op as P};
 use ptx::module::{Address, AddressBase, Inst, Operand};
@@ -502,6 +503,12 @@ impl Lower<'_, '_> {
         if starts(x, "cta_group") || starts(x, "tile::") || starts(x, "im2col::") || has(x, "cp_mask") {
             return self.unsupported(x);
         }
+        let sm = self.cx.layout.sm;
+        if !chips::copies_to_clusters(sm)
+            && x.mods.iter().find(|m| Space::from_mod(**m).is_some()).is_some_and(|m| m.name() == "shared::cluster")
+        {
+            return unsupported(format!("a bulk copy to '.shared::cluster' on sm_{sm}"), x.span);
+        }
         let tensor = has(x, "tensor");
         let reduce = has(x, "reduce");
         let multicast = has(x, "multicast::cluster");
@@ -651,6 +658,10 @@ impl Lower<'_, '_> {
             if x.has(Mod::Release) {
                 let system = x.scope() == Some(ptx::access::Scope::Sys);
                 return self.order_op(order::FENCE_MAP_RELEASE, system as i64);
+            }
+            let sm = self.cx.layout.sm;
+            if !chips::forgets_maps(sm) {
+                return unsupported(format!("'fence.proxy.tensormap' with '.acquire' on sm_{sm}"), x.span);
             }
             let map = self.generic(x, 0)?;
             return self.bulk_op(Bulk { kind: Bulk::MAP_FORGET, second: 2, ..Bulk::default() }, &[map], true);
