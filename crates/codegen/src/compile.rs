@@ -77,7 +77,10 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
     if !chips::supported(options.target.sm) {
         return Err(vec![Diagnostic::new(
             Severity::Fatal,
-            format!("code generation for {} is not supported yet; sm_80 to sm_90a are", options.target),
+            format!(
+                "code generation for {} is not supported yet; sm_80, sm_86 to sm_90a, sm_100, sm_103, sm_120 and sm_121 are",
+                options.target
+            ),
         )]);
     }
     for name in &options.entries {

@@ -274,6 +274,29 @@ mod tests {
     }
 
     #[test]
+    fn newer_chips_have_the_instruction_of_the_same_text() {
+        let text =
+            |line: &str, sm: u16| text::print(&on(text::parse(line).expect("an instruction"), sm), 0, &text::NoLabels);
+        let same =
+            ["SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R9+URZ], R4", "MEMBAR.SC.GPU", "HMMA.16816.F32 R4, R8, R12, R16"];
+        for line in same {
+            assert_eq!([100, 120].map(|sm| text(line, sm)), [line, line]);
+        }
+        let load = "ULDC.64 UR4, c[0x0][0x358]";
+        assert_eq!(
+            [90, 100, 120].map(|sm| text(load, sm)),
+            [load, "LDCU.64 UR4, c[0x0][0x358]", "LDCU.64 UR4, c[0x0][0x358]"]
+        );
+        // From sm_120 on a minimum shows its type.
+        let less = Sass::new(F::VIMNMX_RR).with(S::Rd, Reg::r(2)).with(S::Ra, Reg::r(3)).with(S::Rb, Reg::r(4));
+        let kinds = [0, 1].map(|k| text::print(&on(less.clone().with_mod(M::Type, k), 120), 0, &text::NoLabels));
+        assert_eq!(kinds, ["VIMNMX.U32 R2, R3, R4, PT", "VIMNMX.S32 R2, R3, R4, PT"]);
+        let mut other = [mir::Inst { op: mir::Op::Sass(Sass::new(F::BMMA_RRRR_4)), loc: 7 }];
+        let refused = on_chip(&mut other, 100).expect_err("products of bits are gone");
+        assert!(refused.message.contains("'BMMA' on sm_100"), "{}", refused.message);
+    }
+
+    #[test]
     fn types_of_atomics_go_by_their_names() {
         let m = Sass::new(F::ATOMG).with(S::URc, DESCRIPTOR).with_mod(M::Type, atomtype::S64);
         let (old, new) = (on(m.clone(), 80), on(m, 90));
