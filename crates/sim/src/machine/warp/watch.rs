@@ -87,7 +87,10 @@ impl Warp {
             let more = units.saturating_sub(least);
             extra = if shared { (Lost::BankConflict, more) } else { (Lost::Uncoalesced, more / 4) };
         }
-        let read = latency.min(t.latencies.operands as u64);
+        // What copies into shared memory, and what closes a group of copies, clears its scoreboard when the data are there.
+        let copies = |i: &sass::inst::Inst| matches!(i.form().mnemonic, "LDGSTS" | "LDGDEPBAR" | "UTMACMDFLUSH");
+        let done = p.insts[pc as usize].as_ref().is_some_and(copies);
+        let read = if done { latency } else { latency.min(t.latencies.operands as u64) };
         for (sb, latency) in [(ins.write_sb, latency), (ins.read_sb, read)].into_iter().filter(|x| x.0 < 6) {
             let sb = sb as usize;
             let ready = self.time + latency + extra.1;
