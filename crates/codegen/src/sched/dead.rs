@@ -1,13 +1,19 @@
-//! Takes out what nothing reads.
+//! Takes out what nothing reads, and what stands in blocks that nothing reaches.
 //!
 //! Selection gives a 64-bit value both of its words, whoever reads them. Runs on SSA form, first of all; what a removed instruction
 //! read is looked at after it, so one walk does, but for values that go around loops.
 
 use super::order::movable;
-use crate::mir::{Func, Op, Vreg};
+use crate::mir::{Func, Op, Term, Vreg};
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
+    let cfg = f.cfg();
+    for (b, block) in f.blocks.iter_mut().enumerate().filter(|x| !cfg.reachable(x.0 as u32)) {
+        debug_assert!(b != 0, "a function begins in its first block");
+        block.insts.clear();
+        block.term = Term::Unreachable;
+    }
     let mut reads = vec![0u32; f.vregs.len()];
     for b in &f.blocks {
         for inst in &b.insts {
@@ -18,7 +24,6 @@ pub fn run(f: &mut Func) {
             e.args.iter().for_each(|v| reads[v.index()] += 1);
         }
     }
-    let cfg = f.cfg();
     for &b in cfg.rpo.iter().rev() {
         let mut insts = std::mem::take(&mut f.blocks[b as usize].insts);
         let mut kept = vec![true; insts.len()];
@@ -61,5 +66,15 @@ mod tests {
         run(&mut f);
         verify::ssa(&f).unwrap();
         assert_eq!(f.blocks[0].insts.len(), 2);
+    }
+
+    #[test]
+    fn what_nothing_reaches_goes() {
+        let head = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\n";
+        let body = "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x25\n    STG.Size=4 Ra=RZ Rb=%r0 URc=UR4\n    exit\nblk1(): depth=0\n    STG.Size=4 Ra=RZ Rb=%r0 URc=UR4\n    br blk2(%r0)\nblk2(%r1): depth=0\n    exit\n";
+        let mut f = text::parse(&format!("{head}{body}}}\n")).unwrap().remove(0);
+        run(&mut f);
+        verify::ssa(&f).unwrap();
+        assert!(f.blocks[1].insts.is_empty() && f.blocks[1].term == Term::Unreachable);
     }
 }
