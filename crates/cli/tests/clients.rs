@@ -2,15 +2,12 @@
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use testkit::Scratch;
+use testkit::tool::said;
 
 const OURS: &str = env!("CARGO_BIN_EXE_ptxas");
 const SASSAFRAS: &str = env!("CARGO_BIN_EXE_sassafras");
-
-fn said(done: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
-}
 
 /// Is the file ours, and does the hazard checker find nothing in it?
 fn is_ours(cubin: &Path) {

@@ -1,8 +1,8 @@
 //! `fatbinary` and `cuobjdump` beside the vendor's: what is in a fatbin, and what is said of every kind of file that holds one.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use testkit::Scratch;
+use testkit::tool::{must, run, said};
 
 const CUOBJDUMP: &str = env!("CARGO_BIN_EXE_cuobjdump");
 const FATBINARY: &str = env!("CARGO_BIN_EXE_fatbinary");
@@ -19,19 +19,6 @@ const SHARED: &str = ".version 8.8\n.target sm_80\n.address_size 64\n.const .ali
     { .param .b64 f; .param .b64 a; .param .b32 r; mov.u64 %d2, text; cvta.global.u64 %d3, %d2; st.param.b64 [f], %d3;\n\
     st.param.b64 [a], 0; call (r), vprintf, (f, a); } ret; }\n";
 
-fn run(tool: &Path, dir: &Path, args: &[&str]) -> Output {
-    Command::new(tool).args(args).current_dir(dir).output().expect("it runs")
-}
-
-fn said(done: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
-}
-
-fn must(tool: &Path, dir: &Path, args: &[&str]) {
-    let done = run(tool, dir, args);
-    assert!(done.status.success(), "{} {args:?}: {}", tool.display(), said(&done));
-}
-
 /// Files of every kind: two cubins, PTX, a fatbin, objects with finished code and with code for the linker, an archive.
 fn files(bin: &Path) -> Scratch {
     let dir = Scratch::new("fatbins");
@@ -39,8 +26,8 @@ fn files(bin: &Path) -> Scratch {
     for sm in ["80", "90"] {
         let text = PTX.replace("sm_80", &format!("sm_{sm}"));
         std::fs::write(dir.join("t.ptx"), text).expect("writable");
-        must(&bin.join("ptxas"), &dir, &[&format!("-arch=sm_{sm}"), "t.ptx", "-o", &format!("k{sm}.cubin")]);
-        must(&bin.join("ptxas"), &dir, &["-c", &format!("-arch=sm_{sm}"), "t.ptx", "-o", &format!("r{sm}.cubin")]);
+        must(bin.join("ptxas"), &dir, &[&format!("-arch=sm_{sm}"), "t.ptx", "-o", &format!("k{sm}.cubin")]);
+        must(bin.join("ptxas"), &dir, &["-c", &format!("-arch=sm_{sm}"), "t.ptx", "-o", &format!("r{sm}.cubin")]);
     }
     dir
 }
@@ -97,7 +84,7 @@ fn fatbins_hold_what_the_vendors_hold() {
         };
         assert!(list(&ours) == list(&theirs), "{options:?}");
         // The vendor's tool reads ours.
-        must(&bin.join("cuobjdump"), &dir, &["-sass", "ours.fatbin"]);
+        must(bin.join("cuobjdump"), &dir, &["-sass", "ours.fatbin"]);
     }
     for (options, source) in [(&["-c"][..], "c"), (&["-link"], "link")] {
         for (tool, name) in [(Path::new(FATBINARY), "ours"), (&bin.join("fatbinary"), "theirs")] {
@@ -162,7 +149,7 @@ fn files_are_shown_as_the_vendor_shows_them() {
     let Some(oracle) = testkit::oracle::latest() else { return };
     let bin = oracle.join("bin");
     let dir = files(&bin);
-    must(&bin.join("fatbinary"), &dir, &[&["-64", "--create=f.fatbin", "-ident=k.cu"], &IMAGES[..]].concat());
+    must(bin.join("fatbinary"), &dir, &[&["-64", "--create=f.fatbin", "-ident=k.cu"], &IMAGES[..]].concat());
     // Objects as nvcc makes them, without its headers.
     for (object, section) in [("exec.o", ".nv_fatbin"), ("rel.o", "__nv_relfatbin")] {
         std::fs::write(dir.join("o.s"), format!(".section {section}, \"a\"\n.align 8\n.incbin \"f.fatbin\"\n"))
@@ -198,7 +185,7 @@ fn files_are_shown_as_the_vendor_shows_them() {
     {
         std::fs::write(dir.join("t.ptx"), text.replace("sm_80", &format!("sm_{sm}"))).expect("writable");
         let output = format!("{cubin}.cubin");
-        must(&bin.join("ptxas"), &dir, &["-lineinfo", &format!("-arch=sm_{sm}"), "t.ptx", "-o", &output]);
+        must(bin.join("ptxas"), &dir, &["-lineinfo", &format!("-arch=sm_{sm}"), "t.ptx", "-o", &output]);
     }
     for file in ["k80", "k90", "r80", "r90", "g90", "g120", "s75", "s90a"] {
         let [mine, theirs] = [Path::new(CUOBJDUMP), &bin.join("cuobjdump")].map(|tool| {

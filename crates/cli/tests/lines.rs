@@ -2,12 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Command, Output};
 use testkit::Scratch;
-
-fn run(tool: impl AsRef<Path>, dir: &Path, args: &[&str]) -> Output {
-    Command::new(tool.as_ref()).args(args).current_dir(dir).output().expect("the tool runs")
-}
+use testkit::tool::run;
 
 /// What the vendor's disassembler says of where code comes from, each place once. It must have nothing to complain of.
 fn places(nvdisasm: &Path, dir: &Path, file: &str) -> BTreeSet<String> {

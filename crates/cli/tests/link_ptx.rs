@@ -1,8 +1,8 @@
 //! `nvlink` takes PTX text, and compiles it as the vendor's tool does.
 
 use std::path::Path;
-use std::process::{Command, Output};
 use testkit::Scratch;
+use testkit::tool::run;
 
 const CALLER: &str = ".version 8.0\n.target sm_90\n.address_size 64\n
 .extern .func (.param .b32 r) twice(.param .b32 x);
@@ -43,10 +43,6 @@ const CALLED: &str = ".version 8.0\n.target sm_90\n.address_size 64\n
 
 const LAUNCH: &str =
     "kernel = \"k\"\ngrid = [1]\nblock = [32]\n[[arg]]\nbuffer = { bytes = 128, fill = 0 }\nout = \"o\"\n";
-
-fn run(tool: impl AsRef<Path>, dir: &Path, args: &[&str]) -> Output {
-    Command::new(tool.as_ref()).args(args).current_dir(dir).output().expect("the tool runs")
-}
 
 fn expect(dir: &Path, cubin: &str) {
     let done = run(env!("CARGO_BIN_EXE_sassafras"), dir, &["run", cubin, "--launch", "l.toml", "--out", "."]);

@@ -5,16 +5,13 @@
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use testkit::Scratch;
+use testkit::tool::said;
 
 const NVLINK: &str = env!("CARGO_BIN_EXE_nvlink");
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
 const SASSAFRAS: &str = env!("CARGO_BIN_EXE_sassafras");
-
-fn said(done: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
-}
 
 fn must(command: &mut Command) {
     let done = command.output().expect("it runs");

@@ -7,8 +7,6 @@
 use sim::{Arg, Config, Launch};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use testkit::{Random, Scratch, calls};
 
 const THREADS: usize = 48;
@@ -105,30 +103,7 @@ fn failure(tools: &Path, chip: &str, seed: u64, launch: &Launch) -> Option<Strin
 fn agree(chip: &str, seeds: std::ops::RangeInclusive<u64>) {
     let Some(tools) = testkit::oracle::latest() else { return };
     let launch = launch();
-    let seeds = match std::env::var("SASSAFRAS_SEEDS").ok() {
-        Some(s) => {
-            let (from, to) = s.split_once("..").unwrap_or((&s, &s));
-            from.parse().expect("a number")..=to.parse().expect("a number")
-        }
-        None => seeds,
-    };
-    let next = AtomicU64::new(*seeds.start());
-    let failed = Mutex::new(Vec::new());
-    std::thread::scope(|s| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
-            s.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed > *seeds.end() {
-                        break;
-                    }
-                    failed.lock().expect("no panic").extend(failure(&tools, chip, seed, &launch));
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner().expect("no panic");
-    assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+    testkit::seeds(seeds, |seed| failure(&tools, chip, seed, &launch));
 }
 
 #[test]

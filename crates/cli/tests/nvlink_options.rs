@@ -1,24 +1,11 @@
 //! Options of nvlink beside the vendor's: what is printed, the exit code, and the file that is written.
 
 use std::path::Path;
-use std::process::{Command, Output};
 use testkit::Scratch;
+use testkit::tool::{must, run, said};
 
 const NVLINK: &str = env!("CARGO_BIN_EXE_nvlink");
 const SASSAFRAS: &str = env!("CARGO_BIN_EXE_sassafras");
-
-fn run(tool: &Path, dir: &Path, args: &[&str]) -> Output {
-    Command::new(tool).args(args).current_dir(dir).output().expect("it runs")
-}
-
-fn said(done: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
-}
-
-fn must(tool: &Path, dir: &Path, args: &[&str]) {
-    let done = run(tool, dir, args);
-    assert!(done.status.success(), "{} {args:?}: {}", tool.display(), said(&done));
-}
 
 const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";
 const MODULES: [(&str, &str); 4] = [
@@ -50,9 +37,9 @@ fn inputs(bin: &Path) -> Scratch {
     for (name, text) in MODULES {
         std::fs::write(dir.join("t.ptx"), format!("{HEAD}{text}")).expect("writable");
         let cubin = format!("{name}.cubin");
-        must(&bin.join("ptxas"), &dir, &["-c", "-arch=sm_80", "t.ptx", "-o", &cubin]);
+        must(bin.join("ptxas"), &dir, &["-c", "-arch=sm_80", "t.ptx", "-o", &cubin]);
         let (image, fatbin) = (format!("--image3=kind=elf,sm=80,file={cubin}"), format!("--create={name}.fatbin"));
-        must(&bin.join("fatbinary"), &dir, &["-64", "-c", &fatbin, &image]);
+        must(bin.join("fatbinary"), &dir, &["-64", "-c", &fatbin, &image]);
         std::fs::write(dir.join("o.s"), object(name)).expect("writable");
         must(Path::new("as"), &dir, &["o.s", "-o", &format!("{name}.o")]);
     }
@@ -160,7 +147,7 @@ fn side_outputs() {
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
     for kind in ["lcs-aug", "lcs-abs"] {
         must(Path::new(NVLINK), &dir, &["-ghls", kind, "-o", "ours.ld"]);
-        must(&bin.join("nvlink"), &dir, &["-ghls", kind, "-o", "theirs.ld"]);
+        must(bin.join("nvlink"), &dir, &["-ghls", kind, "-o", "theirs.ld"]);
         assert!(!read("ours.ld").is_empty());
         assert_eq!(read("ours.ld"), read("theirs.ld"), "{kind}");
     }

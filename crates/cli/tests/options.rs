@@ -2,13 +2,9 @@
 
 use cubin::elf::Elf;
 use cubin::image::Image;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use testkit::Scratch;
-
-fn run(tool: impl AsRef<Path>, dir: &Path, args: &[&str]) -> Output {
-    Command::new(tool.as_ref()).args(args).current_dir(dir).output().expect("the tool runs")
-}
+use testkit::tool::run;
 
 /// Two entries, doubles, exits under a guard, a load and a store of each kind of cache operator.
 const TEXT: &str = r#".version 8.4

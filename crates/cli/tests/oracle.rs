@@ -1,12 +1,7 @@
 //! Our tools beside the vendor's: options, messages, exit codes, listings.
 
-use std::path::Path;
-use std::process::{Command, Output};
 use testkit::Scratch;
-
-fn run(tool: impl AsRef<Path>, dir: &Path, args: &[&str]) -> Output {
-    Command::new(tool.as_ref()).args(args).current_dir(dir).output().expect("the tool runs")
-}
+use testkit::tool::run;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

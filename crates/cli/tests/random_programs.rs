@@ -5,8 +5,6 @@ mod random;
 
 use random::{IN_BYTES, OUT_BYTES, Rng};
 use sim::{Arg, Config, Launch};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const THREADS: usize = 128;
 
@@ -144,31 +142,7 @@ const KNOWN: [(u64, &str); 18] = [
 fn run(count: u64, max_registers: Option<u32>, wide: bool, chip: &str) {
     let wide = wide || std::env::var_os("SASSAFRAS_WIDE").is_some();
     let launch = launch();
-    let seeds = match std::env::var("SASSAFRAS_SEEDS").ok() {
-        Some(s) => {
-            let (from, to) = s.split_once("..").unwrap_or((&s, &s));
-            from.parse().expect("a number")..=to.parse().expect("a number")
-        }
-        None => 1..=count,
-    };
-    let next = AtomicU64::new(*seeds.start());
-    let failed = Mutex::new(Vec::new());
-    std::thread::scope(|s| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
-            s.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed > *seeds.end() {
-                        break;
-                    }
-                    let f = failure(seed, &launch, max_registers, wide, chip);
-                    failed.lock().expect("no panic").extend(f);
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner().expect("no panic");
-    assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+    testkit::seeds(1..=count, |seed| failure(seed, &launch, max_registers, wide, chip));
 }
 
 #[test]

@@ -8,9 +8,12 @@ pub mod isa;
 pub mod oracle;
 mod random;
 mod scratch;
+mod seeds;
+pub mod tool;
 
 pub use random::Random;
 pub use scratch::Scratch;
+pub use seeds::seeds;
 
 use std::path::{Path, PathBuf};
 
