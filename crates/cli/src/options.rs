@@ -90,6 +90,11 @@ impl Parsed {
         self.values.get(long)?.last().map(String::as_str)
     }
 
+    /// The first option given that is understood and changes nothing yet.
+    pub fn without_effect(&self, table: &[Opt]) -> Option<&'static str> {
+        self.given.iter().copied().find(|g| table.iter().any(|o| o.long == *g && !o.works))
+    }
+
     /// The value of a Bool.
     pub fn is(&self, long: &str, default: bool) -> bool {
         self.get(long).map_or(default, |v| v == "true")

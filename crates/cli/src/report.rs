@@ -53,6 +53,12 @@ pub fn show(tool: &str, d: &Diagnostic, source: &Source, style: Style) {
     });
 }
 
+/// Says in the name of a tool what makes it stop; gives the vendor's exit code for that.
+pub fn fatal(tool: &str, message: &str) -> u8 {
+    plain(tool, Severity::Fatal, message);
+    1
+}
+
 /// Shows a message that belongs to no source.
 pub fn plain(tool: &str, severity: Severity, message: &str) {
     show(tool, &Diagnostic::new(severity, message), &Source::new("", b""), Style::Vendor);

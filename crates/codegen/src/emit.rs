@@ -130,7 +130,7 @@ pub fn expand_calls(
                 continue;
             };
             let loc = inst.loc;
-            let mut push = |s: Sass| out.push(Inst { op: Op::Sass(s), loc, zero: false });
+            let mut push = |s: Sass| out.push(Inst::new(Op::Sass(s), loc));
             if call.top.is_some() {
                 push(Sass::new(F::MOV_R).with(S::Rd, Reg::r(1)).with(S::Rb, Reg::r(3)));
             }
@@ -522,7 +522,7 @@ mod tests {
     use super::*;
 
     fn block(insts: Vec<Sass>) -> Vec<LinearBlock> {
-        let insts = insts.into_iter().map(|s| Inst { op: Op::Sass(s), loc: u32::MAX, zero: false }).collect();
+        let insts = insts.into_iter().map(|s| Inst::new(Op::Sass(s), u32::MAX)).collect();
         vec![LinearBlock { id: 0, insts, succs: vec![], table: vec![] }]
     }
 

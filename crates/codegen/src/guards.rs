@@ -231,7 +231,7 @@ impl Pass {
                     self.zero.push(false);
                     let select = Sass::new(F::SEL_RR).with(S::Rd, f.reg(v)).with(S::Ra, f.reg(x));
                     let select = select.with(S::Rb, f.reg(y)).with(S::Pp, found.cond);
-                    f.blocks[a].insts.push(Inst { op: Op::Sass(select), loc, zero: false });
+                    f.blocks[a].insts.push(Inst::new(Op::Sass(select), loc));
                     v
                 }
             });
@@ -335,7 +335,7 @@ impl Pass {
             }
         }
         if !copies.is_empty() {
-            before.push(Inst { op: Op::Copy(copies), loc, zero: false });
+            before.push(Inst::new(Op::Copy(copies), loc));
         }
         Some(f.vector(&new))
     }
@@ -363,7 +363,7 @@ pub fn clear(f: &mut Func) {
             let moves: Vec<Inst> = (0..256)
                 .filter(|&r| written[r])
                 .map(|r| Sass::new(F::MOV_R).with(S::Rd, Reg::r(r as u8)).with(S::Rb, Reg::RZ).guarded(guard))
-                .map(|s| Inst { op: Op::Sass(s), loc: *loc, zero: false })
+                .map(|s| Inst::new(Op::Sass(s), *loc))
                 .collect();
             f.blocks[b].insts[n - 1].zero = false;
             let count = moves.len();

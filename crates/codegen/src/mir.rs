@@ -109,6 +109,13 @@ pub struct Inst {
     pub zero: bool,
 }
 
+impl Inst {
+    /// An instruction that comes from `loc`.
+    pub fn new(op: Op, loc: u32) -> Inst {
+        Inst { op, loc, zero: false }
+    }
+}
+
 /// A machine operation.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant)] // nearly all are the large one

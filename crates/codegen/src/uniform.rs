@@ -462,7 +462,7 @@ impl<'a> Pass<'a> {
         let from = Reg::virt(File::Gpr, v.0);
         let op = Op::Sass(Sass::new(F::MOV_R).with(S::Rd, Reg::virt(File::Gpr, copied.0)).with(S::Rb, from));
         let loc = insts[i].loc;
-        insts.insert(i, Inst { op, loc, zero: false });
+        insts.insert(i, Inst::new(op, loc));
         self.copies.push((b, copied, v));
         true
     }

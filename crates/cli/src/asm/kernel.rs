@@ -64,19 +64,7 @@ pub(super) fn read(text: &str) -> Result<Elf, Diagnostic> {
         done.push(kernel(k)?);
     }
     let tool = codegen::compile::default_tool();
-    let image = Image {
-        target,
-        ptx_sm: target.sm,
-        kernels: done,
-        variables: Vec::new(),
-        externs: Vec::new(),
-        references: Vec::new(),
-        independent: false,
-        isa_class: 1,
-        tensor_copies: false,
-        tool,
-        debug: None,
-    };
+    let image = Image { kernels: done, ..Image::new(target, tool) };
     image.emit()
 }
 
@@ -421,7 +409,7 @@ fn blocks(k: &Source) -> Result<Vec<LinearBlock>, Diagnostic> {
                 out[block].succs.push(block as u32 + 1);
             }
         }
-        out[block].insts.push(Inst { op: Op::Sass(s), loc: u32::MAX, zero: false });
+        out[block].insts.push(Inst::new(Op::Sass(s), u32::MAX));
     }
     Ok(out)
 }

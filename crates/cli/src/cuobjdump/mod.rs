@@ -23,8 +23,7 @@ const NAMELESS: &str = "x";
 const NOTHING: u8 = 255;
 
 fn fatal(message: &str) -> u8 {
-    report::plain(TOOL, Severity::Fatal, message);
-    1
+    report::fatal(TOOL, message)
 }
 
 /// Runs the tool; gives the exit code.
@@ -41,7 +40,7 @@ pub fn main(args: &[String]) -> u8 {
         report::out(&options::help("cuobjdump [options] <file>", &table::OPTIONS, &|_| None));
         return 0;
     }
-    if let Some(o) = parsed.given.iter().find(|g| table::OPTIONS.iter().any(|o| o.long == **g && !o.works)) {
+    if let Some(o) = parsed.without_effect(&table::OPTIONS) {
         return fatal(&format!("Option '{o}' is not supported yet"));
     }
     match run(&parsed) {

@@ -9,15 +9,13 @@ use cubin::attr;
 use cubin::elf::EM_CUDA;
 use cubin::fatbin::{Entry, Kind, flags};
 use cubin::view::View;
-use diag::Severity;
 use std::borrow::Cow;
 use std::path::Path;
 
 const TOOL: &str = "fatbinary";
 
 fn fatal(message: &str) -> u8 {
-    report::plain(TOOL, Severity::Fatal, message);
-    1
+    report::fatal(TOOL, message)
 }
 
 /// Runs the tool; gives the exit code.
@@ -34,7 +32,7 @@ pub fn main(args: &[String]) -> u8 {
         report::out(&options::help("fatbinary [options]", &table::OPTIONS, &|_| None));
         return 0;
     }
-    if let Some(o) = parsed.given.iter().find(|g| table::OPTIONS.iter().any(|o| o.long == **g && !o.works)) {
+    if let Some(o) = parsed.without_effect(&table::OPTIONS) {
         return fatal(&format!("Option '{o}' is not supported yet"));
     }
     run(&parsed).map_or_else(|m| fatal(&m), |()| 0)

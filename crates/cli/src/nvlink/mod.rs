@@ -83,8 +83,7 @@ pub fn main(args: &[String]) -> u8 {
 }
 
 fn fatal(message: &str) -> u8 {
-    report::plain(TOOL, Severity::Fatal, message);
-    FATAL
+    report::fatal(TOOL, message)
 }
 
 fn target(parsed: &Parsed) -> Result<Target, String> {

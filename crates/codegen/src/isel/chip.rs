@@ -254,7 +254,7 @@ mod tests {
     use sass::inst::Value;
 
     fn on(s: Sass, sm: u16) -> Sass {
-        let mut list = [mir::Inst { op: mir::Op::Sass(s), loc: 0, zero: false }];
+        let mut list = [mir::Inst::new(mir::Op::Sass(s), 0)];
         on_chip(&mut list, sm).expect("the chip has it");
         let [mir::Inst { op: mir::Op::Sass(s), .. }] = list else { unreachable!("an instruction stays one") };
         s
@@ -292,7 +292,7 @@ mod tests {
         let less = Sass::new(F::VIMNMX_RR).with(S::Rd, Reg::r(2)).with(S::Ra, Reg::r(3)).with(S::Rb, Reg::r(4));
         let kinds = [0, 1].map(|k| text::print(&on(less.clone().with_mod(M::Type, k), 120), 0, &text::NoLabels));
         assert_eq!(kinds, ["VIMNMX.U32 R2, R3, R4, PT", "VIMNMX.S32 R2, R3, R4, PT"]);
-        let mut other = [mir::Inst { op: mir::Op::Sass(Sass::new(F::BMMA_RRRR_4)), loc: 7, zero: false }];
+        let mut other = [mir::Inst::new(mir::Op::Sass(Sass::new(F::BMMA_RRRR_4)), 7)];
         let refused = on_chip(&mut other, 100).expect_err("products of bits are gone");
         assert!(refused.message.contains("'BMMA' on sm_100"), "{}", refused.message);
     }

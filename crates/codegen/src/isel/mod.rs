@@ -367,7 +367,7 @@ impl Sel<'_> {
     }
 
     fn push_op(&mut self, op: mir::Op) {
-        self.out.push(mir::Inst { op, loc: self.loc, zero: false });
+        self.out.push(mir::Inst::new(op, self.loc));
     }
 }
 

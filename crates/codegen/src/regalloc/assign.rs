@@ -518,7 +518,7 @@ impl Assign<'_> {
                             .with(S::Rd, d)
                             .with(S::Ra, Reg::r(1))
                             .with(S::Imm, Operand::imm(INCOMING + (offset as i64) + 4 * n as i64));
-                        self.out.push(Inst { op: Op::Sass(s), loc, zero: false });
+                        self.out.push(Inst::new(Op::Sass(s), loc));
                         let last = n + 1 == dst.len();
                         self.notes.push(if last { note } else { Note::Part });
                     }
@@ -747,7 +747,7 @@ impl Assign<'_> {
             (0..bank.limit).find(|&r| bank.usable[r] && !busy[file as usize][r]).map(|r| Reg::phys(file, r as u8))
         };
         sequence(pairs, scratch, |s, step| {
-            out.push(Inst { op: Op::Sass(s), loc, zero: false });
+            out.push(Inst::new(Op::Sass(s), loc));
             notes.push(match step {
                 Some(Step::Move(d, s)) => Note::Move(d, s),
                 Some(Step::Swap(a, b)) => Note::Swap(a, b),
@@ -877,7 +877,7 @@ impl Assign<'_> {
         }
         call.args.iter_mut().for_each(|a| a.0 = Vreg::NONE);
         call.rets.iter_mut().for_each(|a| a.0 = Vreg::NONE);
-        self.out.push(Inst { op: Op::Call(Box::new(call)), loc, zero: false });
+        self.out.push(Inst::new(Op::Call(Box::new(call)), loc));
         self.notes.push(note);
     }
 

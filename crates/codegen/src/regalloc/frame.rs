@@ -39,7 +39,7 @@ pub fn run(f: &mut Func) {
     let least = if f.linkable { 16 } else { 8 };
     let size = (r1_slot + 4 * keep_r1 as u32).next_multiple_of(f.frame.align.max(least));
     f.frame.size = size;
-    let wrap = |code: Vec<Sass>| code.into_iter().map(|s| Inst { op: Op::Sass(s), loc: u32::MAX, zero: false });
+    let wrap = |code: Vec<Sass>| code.into_iter().map(|s| Inst::new(Op::Sass(s), u32::MAX));
     let mut prologue = Vec::new();
     let mut epilogue = Vec::new();
     if size > 0 {
@@ -86,7 +86,7 @@ fn lop_immediate(bits: i64) -> Operand {
 pub fn begin_entry(f: &mut Func, stack: u16, descriptor: Option<u16>) {
     let mut code = vec![Sass::new(F::LDC).with(S::Rd, R1).with(S::Const, Operand::cbank(0, stack as i32))];
     code.extend(descriptor.map(descriptor_load));
-    f.blocks[0].insts.splice(0..0, code.into_iter().map(|s| Inst { op: Op::Sass(s), loc: u32::MAX, zero: false }));
+    f.blocks[0].insts.splice(0..0, code.into_iter().map(|s| Inst::new(Op::Sass(s), u32::MAX)));
 }
 
 /// Loads the memory descriptor from its place in constant bank 0.
@@ -108,7 +108,7 @@ pub fn reload_descriptor(f: &mut Func, offset: u16) {
             };
             if uses && !there {
                 let loc = b.insts[at].loc;
-                b.insts.insert(at, Inst { op: Op::Sass(descriptor_load(offset)), loc, zero: false });
+                b.insts.insert(at, Inst::new(Op::Sass(descriptor_load(offset)), loc));
                 at += 1;
             }
             there = (there || uses) && !loses;
@@ -165,7 +165,7 @@ fn incoming(f: &mut Func, size: u32, r1_slot: Option<u32>) {
                 if let Some(base) = base {
                     s.operands[base] = Operand::reg(d);
                 }
-                b.insts.insert(at, Inst { op: Op::Sass(local(false, d, slot)), loc, zero: false });
+                b.insts.insert(at, Inst::new(Op::Sass(local(false, d, slot)), loc));
                 at += 1;
             }
             at += 1;

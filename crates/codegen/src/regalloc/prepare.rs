@@ -95,7 +95,7 @@ fn lower_switches(f: &mut Func) {
             Sass::new(F::BRX).with(S::Ra, pair),
         ];
         tables += 1;
-        f.blocks[b].insts.extend(code.map(|s| Inst { op: Op::Sass(s), loc, zero: false }));
+        f.blocks[b].insts.extend(code.map(|s| Inst::new(Op::Sass(s), loc)));
         if let Term::Switch { index, .. } = &mut f.blocks[b].term {
             *index = Vreg::NONE;
         }
@@ -168,7 +168,7 @@ fn separate_vectors(f: &mut Func) {
             if !copies.is_empty() {
                 let loc = f.blocks[b].insts[i].loc;
                 let pairs = copies.iter().map(|&(new, old)| (f.reg(new), f.reg(old))).collect();
-                f.blocks[b].insts.insert(i, Inst { op: Op::Copy(pairs), loc, zero: false });
+                f.blocks[b].insts.insert(i, Inst::new(Op::Copy(pairs), loc));
                 i += 1;
             }
             i += 1;

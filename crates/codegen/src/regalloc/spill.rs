@@ -353,7 +353,7 @@ impl Spiller<'_> {
     }
 
     fn emit(&mut self, s: Sass, note: Note) {
-        self.out.push(Inst { op: Op::Sass(s), loc: self.loc, zero: false });
+        self.out.push(Inst::new(Op::Sass(s), self.loc));
         self.notes.push(note);
     }
 

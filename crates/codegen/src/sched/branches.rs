@@ -70,7 +70,7 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
         let mut table = Vec::new();
         // Where a second branch goes: the block ends with the first, so that every block has one end.
         let mut second = None;
-        let mut push = |s: Sass| insts.push(Inst { op: Op::Sass(s), loc, zero: false });
+        let mut push = |s: Sass| insts.push(Inst::new(Op::Sass(s), loc));
         let exit = || Sass::new(F::EXIT);
         let bra = |t: u32| Sass::new(F::BRA).with(S::Target, target(t));
         match &block.term {
@@ -138,7 +138,7 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
             let op = Op::Sass(Sass::new(F::BRA).with(S::Target, target(to)));
             out.push(LinearBlock {
                 id: n as u32 + extra,
-                insts: vec![Inst { op, loc, zero: false }],
+                insts: vec![Inst::new(op, loc)],
                 succs: vec![to],
                 table: vec![],
             });

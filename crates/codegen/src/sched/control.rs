@@ -102,7 +102,7 @@ fn pad(blocks: &mut [LinearBlock], start: &[usize], long: &[(usize, u32)]) {
             let mut nop = Sass::new(F::NOP);
             nop.ctrl.stall = stall as u8;
             nop.ctrl.bit109 = stall < 12;
-            blocks[b].insts.insert(at, crate::mir::Inst { op: Op::Sass(nop), loc, zero: false });
+            blocks[b].insts.insert(at, crate::mir::Inst::new(Op::Sass(nop), loc));
         }
     }
 }

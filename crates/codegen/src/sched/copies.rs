@@ -17,6 +17,6 @@ pub fn run(f: &mut Func) {
         let loc = b.insts[at].loc;
         let never = Operand::reg(Reg::PT).inverted();
         let load = Sass::new(F::LDS).with(S::Rd, Reg::RZ).with(S::Ra, Reg::RZ).guarded(never);
-        b.insts.splice(at..at, (0..3).map(|_| Inst { op: Op::Sass(load.clone()), loc, zero: false }));
+        b.insts.splice(at..at, (0..3).map(|_| Inst::new(Op::Sass(load.clone()), loc)));
     }
 }

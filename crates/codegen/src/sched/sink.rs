@@ -76,7 +76,7 @@ pub fn run(f: &mut Func) {
             let (s, loc, defs) = (cheap[n].1.clone(), cheap[n].2, cheap[n].3.clone());
             let new: SmallVec<[Vreg; 2]> = defs.iter().map(|v| f.new_vreg(f.vregs[v.index()])).collect();
             let r = f.vector(&new);
-            first[at as usize].push(Inst { op: Op::Sass(s.with(S::Rd, r)), loc, zero: false });
+            first[at as usize].push(Inst::new(Op::Sass(s.with(S::Rd, r)), loc));
             names.insert((n as u32, at), new);
         }
     }

@@ -218,13 +218,13 @@ pub fn run(f: &mut Func) {
             if now.any() && now.conflict(&inst.op) {
                 let loc = inst.loc;
                 if now.open() {
-                    out.push(Inst { op: Op::Sass(end_of_group()), loc, zero: false });
+                    out.push(Inst::new(Op::Sass(end_of_group()), loc));
                 }
-                out.push(Inst { op: Op::Sass(wait(0)), loc, zero: false });
+                out.push(Inst::new(Op::Sass(wait(0)), loc));
                 now.clear();
             }
             if now.unseen(&inst.op) {
-                out.push(Inst { op: Op::Sass(arrive()), loc: inst.loc, zero: false });
+                out.push(Inst::new(Op::Sass(arrive()), inst.loc));
                 now.fresh = [false; 256];
             }
             now.step(&inst.op);

@@ -112,7 +112,7 @@ impl Gen {
     }
 
     fn push(&mut self, op: Op) {
-        self.f.blocks[self.block].insts.push(Inst { op, loc: u32::MAX, zero: false });
+        self.f.blocks[self.block].insts.push(Inst::new(op, u32::MAX));
     }
 
     fn word(&mut self) -> Vreg {

@@ -44,6 +44,25 @@ pub struct Image {
     pub debug: Option<Debug>,
 }
 
+impl Image {
+    /// A file for `target` with nothing in it.
+    pub fn new(target: Target, tool: Tool) -> Image {
+        Image {
+            target,
+            ptx_sm: target.sm,
+            kernels: Vec::new(),
+            variables: Vec::new(),
+            externs: Vec::new(),
+            references: Vec::new(),
+            independent: false,
+            isa_class: 1,
+            tensor_copies: false,
+            tool,
+            debug: None,
+        }
+    }
+}
+
 /// The texts that code comes from: `.debug_line`, `.nv_debug_line_sass` and what they refer to.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Debug {
@@ -503,19 +522,7 @@ mod tests {
         let target = Target::parse("sm_90").unwrap();
         let tool =
             Tool { name: "t".into(), version: "v".into(), branch: "b".into(), options: String::new(), toolkit: 135 };
-        let mut image = Image {
-            target,
-            ptx_sm: 90,
-            kernels: Vec::new(),
-            variables: Vec::new(),
-            externs: Vec::new(),
-            references: Vec::new(),
-            independent: false,
-            isa_class: 1,
-            tensor_copies: false,
-            tool,
-            debug: None,
-        };
+        let mut image = Image::new(target, tool);
         let mut v = variable("v", Binding::Local, 8, 8, true);
         let kind = DataRelocKind::Generic64;
         v.relocs.push(DataReloc { offset: 0, kind, symbol: "nowhere".into(), addend: 0 });

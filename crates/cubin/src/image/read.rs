@@ -41,18 +41,13 @@ impl Image {
         let accelerated = compat.iter().any(|a| a.code == 9 && a.to_words() == [1]);
         let variant = if accelerated { Variant::A } else { Variant::Plain };
         let (tool, ptx_sm) = notes(elf);
+        let target = Target { sm: elf.sm() & 0xfff, variant };
         let mut image = Image {
-            target: Target { sm: elf.sm() & 0xfff, variant },
             ptx_sm,
-            kernels: Vec::new(),
-            variables: Vec::new(),
-            externs: Vec::new(),
-            references: Vec::new(),
             independent: info_has(elf, attr::TEXMODE_INDEPENDENT)?,
             isa_class: byte(&compat, 2).unwrap_or(1),
             tensor_copies: byte(&compat, 3) == Some(1),
-            tool,
-            debug: None,
+            ..Image::new(target, tool)
         };
         let info = elf.section(".nv.info").map(|(_, s)| attr::read(&s.data)).transpose()?.unwrap_or_default();
         for (index, section) in elf.sections.iter().enumerate() {
