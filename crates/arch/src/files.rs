@@ -9,12 +9,14 @@ pub struct Files {
     pub registers_in_header: bool,
     /// The first release, times ten, whose relocatable files can be linked.
     pub first_toolkit: u32,
+    /// Addresses of functions, and calls through them, have relocations of their own (there are unified functions).
+    pub unified_functions: bool,
 }
 
 /// Read off files and messages of the vendor's 13.5: from which SM on, and what holds from there.
 static LINES: [(u16, Files); 2] = [
-    (0, Files { reserved_shared: 0, registers_in_header: true, first_toolkit: 0 }),
-    (90, Files { reserved_shared: 0x400, registers_in_header: false, first_toolkit: 120 }),
+    (0, Files { reserved_shared: 0, registers_in_header: true, first_toolkit: 0, unified_functions: false }),
+    (90, Files { reserved_shared: 0x400, registers_in_header: false, first_toolkit: 120, unified_functions: true }),
 ];
 
 /// The conventions of files for an SM.

@@ -32,7 +32,7 @@ pub const CALL_OLD: u32 = 0x3a;
 /// unified functions, so that addresses of functions are like others. Observed in what the vendor's tool writes for sm_75 and sm_80.
 pub fn on_chip(kind: u32, sm: u16) -> Option<u32> {
     match kind {
-        _ if sm >= 90 => Some(kind),
+        _ if arch::files(sm).unified_functions => Some(kind),
         CALL => Some(CALL_OLD),
         FUNCTION_LO => Some(ABS32_LO),
         FUNCTION_HI => Some(ABS32_HI),

@@ -167,11 +167,10 @@ pub fn raw_word(first: &Inst, def: u8, i: u32, second: &Inst, used: Option<u8>, 
                 // (13.5, sm_80 to sm_100), as to and from the ALU.
                 let apart = class == Class::Half && reader == Class::Half && compares(first) != compares(second);
                 let cycles = if apart { chip.gpr[Consumer::Half as usize][Producer::Alu as usize] } else { cycles };
-                // Comparisons and minima of 64 bits on sm_120: ptxas 13.5 leaves 4 from one to the next.
                 let wide = |i: &Inst| {
                     matches!(side(i), Side::Pick) && i.slot(SlotName::Ra).is_some_and(|s| i.slot_width(s) == 2)
                 };
-                let cycles = if chip.split_alu && wide(first) && wide(second) { cycles.min(4) } else { cycles };
+                let cycles = if wide(first) && wide(second) { cycles.min(chip.wide_pick) } else { cycles };
                 let low = reader == Class::R2Ur && producer == Producer::WideLow;
                 let cycles = if low { cycles - chip.r2ur_wide_low } else { cycles };
                 let high = reader == Class::Clmad && j == 1 && second.form().slots[slot as usize].name == SlotName::Rc;
@@ -333,8 +332,7 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             (Uniform, R2Ur) => 4,
             (Uniform, l) if !l.is_fixed(sm) => 6,
             (R2Ur, R2Ur) => 2,
-            // `R2UR UR6; UIADD3.64 UR6` (13.5, sm_120).
-            (R2Ur, Uniform) if chip.split_alu => 11,
+            (R2Ur, Uniform) => chip.waw_r2ur,
             (R2Ur, _) => 13,
             (UniformMove | UniformConst, l) if !l.is_fixed(sm) => 5,
             (Elect, _) => 3,

@@ -4,7 +4,6 @@
 //! its own: threads take turns in a loop, one elected at a time, as the vendor's code does.
 
 use super::{Lower, Res, unsupported};
-use crate::chips;
 use crate::ir::{Attr, Mem, MemSpace, Op, Scope, Sreg, Term, Ty, Value};
 use ptx::isa::{Mod, Op as P};
 use ptx::module::{Address, AddressBase, Inst, Operand};
@@ -504,7 +503,7 @@ impl Lower<'_, '_> {
             return self.unsupported(x);
         }
         let sm = self.cx.layout.sm;
-        if !chips::copies_to_clusters(sm)
+        if !arch::units(sm).copies_to_clusters
             && x.mods.iter().find(|m| Space::from_mod(**m).is_some()).is_some_and(|m| m.name() == "shared::cluster")
         {
             return unsupported(format!("a bulk copy to '.shared::cluster' on sm_{sm}"), x.span);
@@ -660,7 +659,7 @@ impl Lower<'_, '_> {
                 return self.order_op(order::FENCE_MAP_RELEASE, system as i64);
             }
             let sm = self.cx.layout.sm;
-            if !chips::forgets_maps(sm) {
+            if !arch::units(sm).maps_in_engine_alone {
                 return unsupported(format!("'fence.proxy.tensormap' with '.acquire' on sm_{sm}"), x.span);
             }
             let map = self.generic(x, 0)?;

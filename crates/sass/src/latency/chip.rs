@@ -86,6 +86,10 @@ pub(super) struct Chip {
     pub waw_half: u8,
     /// From a result of the ALU to CS2R (`P2R R6; CS2R R6`: 1 by 13.5 on sm_110 and later).
     pub waw_cs2r: u8,
+    /// From R2UR to another write of the uniform register by its datapath (`R2UR UR6; UIADD3.64 UR6`: 11 by 13.5 on sm_120).
+    pub waw_r2ur: u8,
+    /// From one comparison or minimum of 64 bits to the next, at most (4 by 13.5 on sm_120; elsewhere there are none).
+    pub wide_pick: u8,
     /// A DADD or DMUL counts as decoupled when it overwrites.
     pub waw_double: bool,
     /// A barrier of the block comes after the reads of earlier memory instructions.
@@ -132,6 +136,8 @@ const SM75: Chip = Chip {
     waw_decoupled: 6,
     waw_half: 2,
     waw_cs2r: 2,
+    waw_r2ur: 13,
+    wide_pick: u8::MAX,
     waw_double: true,
     barrier_drains: true,
 };
@@ -170,6 +176,8 @@ const SM80: Chip = Chip {
     waw_decoupled: 5,
     waw_half: 2,
     waw_cs2r: 2,
+    waw_r2ur: 13,
+    wide_pick: u8::MAX,
     waw_double: false,
     barrier_drains: false,
 };
@@ -208,6 +216,8 @@ const SM90: Chip = Chip {
     waw_decoupled: 6,
     waw_half: 2,
     waw_cs2r: 2,
+    waw_r2ur: 13,
+    wide_pick: u8::MAX,
     waw_double: false,
     barrier_drains: false,
 };
@@ -245,6 +255,8 @@ const SM100: Chip = Chip {
     waw_decoupled: 6,
     waw_half: 1,
     waw_cs2r: 2,
+    waw_r2ur: 13,
+    wide_pick: u8::MAX,
     waw_double: false,
     barrier_drains: false,
 };
@@ -284,6 +296,8 @@ const SM120: Chip = Chip {
     waw_decoupled: 6,
     waw_half: 1,
     waw_cs2r: 1,
+    waw_r2ur: 11,
+    wide_pick: 4,
     waw_double: true,
     barrier_drains: false,
 };
