@@ -5,7 +5,7 @@ use crate::launch::Launch;
 use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, Window, get};
 use crate::texture::{Sampler, Table};
 use crate::world::World;
-use cubin::elf::{Elf, Section};
+use cubin::elf::{Elf, Section, Symbol};
 use rustc_hash::FxHashMap;
 
 /// Value of R1 when a kernel starts: the end of the local memory of a thread, which grows down.
@@ -288,6 +288,7 @@ impl Image {
             let i = elf.sections.iter().position(|s| s.name == name);
             i.and_then(|i| data[i].take()).unwrap_or_default()
         };
+        let registers = registers(&elf, &symbols, name).unwrap_or(text.info >> 24);
         let mut banks = vec![Window::default(); 8];
         banks[0].data = bank0;
         banks[2].data = bank(&format!(".nv.constant2.{name}"));
@@ -313,7 +314,7 @@ impl Image {
             texts,
             calls,
             sm,
-            registers: text.info >> 24,
+            registers,
         })
     }
 }
@@ -352,6 +353,13 @@ fn parameters(elf: &Elf, kernel: &str) -> Option<Vec<(usize, usize)>> {
 /// The attributes of the module.
 fn attributes(elf: &Elf) -> Vec<cubin::attr::Attr> {
     section(elf, ".nv.info").and_then(|s| cubin::attr::read(&s.data).ok()).unwrap_or_default()
+}
+
+/// Registers of a thread of a kernel, as the module states them.
+fn registers(elf: &Elf, symbols: &[Symbol], kernel: &str) -> Option<u32> {
+    let entry = symbols.iter().position(|s| s.name == kernel && s.kind == FUNCTION && s.other & ENTRY != 0)? as u32;
+    let stated = attributes(elf).into_iter().filter(|a| a.code == cubin::attr::REGCOUNT).map(|a| a.to_words());
+    stated.filter(|w| w.first() == Some(&entry)).find_map(|w| w.get(1).copied())
 }
 
 /// The samplers that the module describes, by the number of their symbol: each edge and the filter a byte, 0xff where it says

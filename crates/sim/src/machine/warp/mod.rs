@@ -185,6 +185,8 @@ pub struct Warp {
     /// Estimated cycles, and when scoreboards are expected to clear.
     pub time: u64,
     ready: [u64; 6],
+    /// When the last of its copies into shared memory is expected to be there.
+    copied: u64,
     /// By scoreboard: what it is waited for, and the cycles of it that are lost for another reason.
     cause: [(Lost, Lost, u64); 6],
 }
@@ -240,6 +242,7 @@ impl Warp {
             issued: 0,
             time: 0,
             ready: [0; 6],
+            copied: 0,
             cause: [(Lost::Scoreboard, Lost::Memory, 0); 6],
         }
     }

@@ -65,7 +65,7 @@ impl Warp {
     fn timed(&mut self, t: &mut Timing, p: &Program, pc: u32, active: u32, request: Option<(bool, u64, u64)>) {
         let ins = &p.code[pc as usize];
         let class = p.insts[pc as usize].as_ref().map_or(sass::latency::Class::Control, |i| i.form().class);
-        let (latency, reason) = t.latency(class, ins.expected);
+        let (mut latency, reason) = t.latency(class, ins.expected);
         let line = &mut t.lines[pc as usize].1;
         line.issued += 1;
         line.threads += active.count_ones() as u64;
@@ -88,8 +88,17 @@ impl Warp {
             extra = if shared { (Lost::BankConflict, more) } else { (Lost::Uncoalesced, more / 4) };
         }
         // What copies into shared memory, and what closes a group of copies, clears its scoreboard when the data are there.
-        let copies = |i: &sass::inst::Inst| matches!(i.form().mnemonic, "LDGSTS" | "LDGDEPBAR" | "UTMACMDFLUSH");
-        let done = p.insts[pc as usize].as_ref().is_some_and(copies);
+        let mnemonic = p.insts[pc as usize].as_ref().map_or("", |i| i.form().mnemonic);
+        let done = matches!(mnemonic, "LDGSTS" | "LDGDEPBAR" | "UTMACMDFLUSH");
+        if mnemonic == "LDGDEPBAR" {
+            latency = self.copied.saturating_sub(self.time).max(t.latencies.operands as u64);
+        } else if active == 0 && reason == Lost::Memory {
+            // No lane asks for anything.
+            latency = latency.min(t.latencies.operands as u64);
+        }
+        if mnemonic == "LDGSTS" {
+            self.copied = self.copied.max(self.time + latency + extra.1);
+        }
         let read = if done { latency } else { latency.min(t.latencies.operands as u64) };
         for (sb, latency) in [(ins.write_sb, latency), (ins.read_sb, read)].into_iter().filter(|x| x.0 < 6) {
             let sb = sb as usize;
