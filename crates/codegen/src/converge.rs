@@ -12,6 +12,7 @@
 //! Of the barrier registers a function may change those below [`KEPT`]; it saves the others where it uses them
 //! (observed of the vendor's functions, which save B6 with `BMOV.32.CLEAR`), so that a barrier around a call is one of these.
 
+mod iterations;
 mod shape;
 
 use crate::bitset::BitSet;
@@ -41,6 +42,18 @@ pub struct Convergence {
     pub open: Vec<Vec<(u8, Block)>>,
     /// By block: the barrier waited for at its start.
     pub close: Vec<Option<u8>>,
+    /// By block: the barrier that threads give up at its start, as they go past its join.
+    pub leave: Vec<Option<u8>>,
+}
+
+impl Convergence {
+    /// Appends what holds for a block that was added: whether threads may be apart there, barriers set at its end, one waited for.
+    fn push(&mut self, divergent: bool, open: Vec<(u8, Block)>, close: Option<u8>) {
+        self.divergent.push(divergent);
+        self.open.push(open);
+        self.close.push(close);
+        self.leave.push(None);
+    }
 }
 
 /// Analyses a function and puts join blocks in.
@@ -134,11 +147,16 @@ fn divergent_branch(f: &Func, cfg: &Cfg, uniform: &[bool], b: u32) -> bool {
 
 /// Blocks between `from` (exclusive) and `join` (exclusive).
 fn region(cfg: &Cfg, from: u32, join: u32) -> Vec<u32> {
+    walk(cfg, from, |b| b == join)
+}
+
+/// Blocks behind `from` (exclusive), up to where `ends` says so (exclusive).
+fn walk(cfg: &Cfg, from: u32, ends: impl Fn(u32) -> bool) -> Vec<u32> {
     let mut seen = BitSet::new(cfg.len());
     let mut out = Vec::new();
     let mut work: Vec<u32> = cfg.succs[from as usize].clone();
     while let Some(b) = work.pop() {
-        if b != join && seen.insert(b as usize) {
+        if !ends(b) && seen.insert(b as usize) {
             out.push(b);
             work.extend(&cfg.succs[b as usize]);
         }
@@ -264,6 +282,15 @@ fn spreads(inst: &crate::ir::Inst) -> bool {
 struct Region {
     start: u32,
     join: u32,
+    /// Blocks on the ways out that do not go through the join: there threads give the barrier up.
+    leaves: Vec<u32>,
+}
+
+impl Region {
+    /// The blocks between the start and the join.
+    fn blocks(&self, cfg: &Cfg) -> Vec<u32> {
+        walk(cfg, self.start, |b| b == self.join || self.leaves.contains(&b))
+    }
 }
 
 /// Finds where divergent branches meet again and puts join blocks there: one for each place, whatever the number of
@@ -275,11 +302,20 @@ fn place_joins(f: &mut Func, uniform: &[bool]) -> Vec<Region> {
     let nest = Nest::new(&cfg, &dom);
     // The nearest block that dominates every branch that meets at a block.
     let mut start = vec![NONE; n];
+    let mut behind = Vec::new();
     for &d in &cfg.rpo {
+        if !divergent_branch(f, &cfg, uniform, d) {
+            continue;
+        }
         let join = post.idom[d as usize];
-        if join != NONE && (join as usize) < n && divergent_branch(f, &cfg, uniform, d) {
+        let meets = join != NONE && (join as usize) < n;
+        if meets {
             let s = &mut start[join as usize];
             *s = if *s == NONE { d } else { dom.common(*s, d) };
+        }
+        let around = nest.header[d as usize];
+        if around != NONE && !(meets && nest.holds(around, join)) {
+            behind.push(d);
         }
     }
     let mut regions = Vec::new();
@@ -290,6 +326,7 @@ fn place_joins(f: &mut Func, uniform: &[bool]) -> Vec<Region> {
             regions.push(split(f, start, join, &inside));
         }
     }
+    regions.extend(iterations::place(f, uniform, behind));
     regions
 }
 
@@ -398,7 +435,7 @@ fn split(f: &mut Func, start: u32, join: u32, inside: &[u32]) -> Region {
             }
         }
     }
-    Region { start, join: new.0 }
+    Region { start, join: new.0, leaves: Vec::new() }
 }
 
 /// Gives barriers numbers and marks the blocks where threads may be apart.
@@ -407,11 +444,17 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
     let cfg = living_graph(f);
     // Parameters of join blocks are new values: as uniform as what they pass on, which is a divergent join's.
     uniform.resize(f.values.len(), false);
-    let mut out = Convergence { divergent: vec![false; n], uniform, open: vec![Vec::new(); n], close: vec![None; n] };
+    let mut out = Convergence {
+        divergent: vec![false; n],
+        uniform,
+        open: vec![Vec::new(); n],
+        close: vec![None; n],
+        leave: vec![None; n],
+    };
     let mut sets: Vec<(usize, BitSet, Option<u8>)> = Vec::new();
     for (i, r) in regions.iter().enumerate() {
         let mut set = BitSet::new(n);
-        for b in region(&cfg, r.start, r.join) {
+        for b in r.blocks(&cfg) {
             set.insert(b as usize);
         }
         sets.push((i, set, None));
@@ -441,6 +484,7 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
         if let Some(b) = free {
             out.open[r.start as usize].push((b, Block(r.join)));
             out.close[r.join as usize] = Some(b);
+            r.leaves.iter().for_each(|&l| out.leave[l as usize] = Some(b));
         }
     }
     // Threads are apart between a divergent branch and where it meets, and for good where it never does.
@@ -455,7 +499,7 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
         let mut blocks = region(&cfg, d, if met { join } else { NONE });
         // Threads wait at the join from the first of them on: the whole region of its barrier is divided.
         if let (true, Some(r)) = (met, regions.iter().find(|r| r.join == join)) {
-            blocks.extend(region(&cfg, r.start, join));
+            blocks.extend(r.blocks(&cfg));
         }
         apart.push((d, blocks));
     }

@@ -45,9 +45,7 @@ pub(super) fn split_edges(f: &mut Func, found: &mut Convergence) {
                 let new = f.new_block();
                 let old = std::mem::replace(e, Edge { block: new, args: vec![] });
                 f.blocks[new.index()].term = Term::Br(old);
-                found.divergent.push(apart);
-                found.open.push(Vec::new());
-                found.close.push(None);
+                found.push(apart, Vec::new(), None);
             }
             f.blocks[b].term = term;
         }
@@ -76,9 +74,8 @@ pub(super) fn take_turns(f: &mut Func, found: &mut Convergence) {
             f.blocks[rest.index()].term = term;
             let open = std::mem::replace(&mut found.open[b], vec![(exclusive, rest)]);
             let apart = found.divergent[b];
-            found.divergent.extend([true, apart]);
-            found.open.extend([Vec::new(), open]);
-            found.close.extend([None, Some(exclusive)]);
+            found.push(true, Vec::new(), None);
+            found.push(apart, open, Some(exclusive));
         }
         b += 1;
     }

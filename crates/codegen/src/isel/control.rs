@@ -128,6 +128,9 @@ impl Sel<'_> {
         if let Some(barrier) = self.conv.close[b] {
             self.push(Sass::new(F::BSYNC).with(S::Bb, Reg::b(barrier)));
         }
+        if let Some(barrier) = self.conv.leave[b] {
+            self.push(Sass::new(F::BREAK).with(S::Bb, Reg::b(barrier)));
+        }
         self.done[b] = true;
     }
 
