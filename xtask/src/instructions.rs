@@ -18,7 +18,8 @@ use values::{Given, Source, values};
 
 mod values;
 
-const ARCH: &str = "sm_90a";
+/// The chip that is asked where none is named.
+const CHIP: &str = "sm_90a";
 const THREADS: u32 = 256;
 /// Combinations of modifiers that are tried of a form.
 const COMBINATIONS: usize = 128;
@@ -108,16 +109,17 @@ enum Verdict {
 }
 
 /// Runs the forms of the opcodes and prints the table. `args`: opcodes with commas between (all where none are named),
-/// `--given threads|constants|parameters|mixed|signed`.
+/// `--given threads|constants|parameters|mixed|signed`, `--chip sm_90a`.
 ///
 /// # Errors
 /// A wrong argument, a tool that is missing, or the number of disagreements.
 pub fn run(args: &[String]) -> Result<(), String> {
-    let (mut opcodes, mut given) = ("", Given::Threads);
+    let (mut opcodes, mut given, mut chip) = ("", Given::Threads, CHIP);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--given" => given = args.next().and_then(|g| Given::parse(g)).ok_or(Given::USAGE)?,
+            "--chip" => chip = args.next().ok_or("--chip needs a name, like sm_75")?,
             name => opcodes = name,
         }
     }
@@ -128,11 +130,11 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let wanted: Vec<&str> = opcodes.split(',').filter(|o| !o.is_empty()).collect();
     let mut random = Random(1);
     let mut cases = Vec::new();
-    let known = arch::Target::parse(ARCH).ok_or("no such target")?;
+    let known = arch::Target::parse(chip).ok_or("no such target")?;
     let tried = |o: &Op| !OPAQUE.contains(o) && (wanted.is_empty() || wanted.contains(&o.name()));
     for op in Op::ALL.into_iter().filter(tried) {
         for form in op.forms().iter().filter(|f| f.since.has(known)) {
-            cases.extend(combinations(form, &mut random));
+            cases.extend(combinations(form, chip, &mut random));
         }
     }
     cases.sort_by(|a, b| a.text.cmp(&b.text));
@@ -147,7 +149,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
             scope.spawn(|| {
                 loop {
                     let Some((n, batch)) = batches.lock().ok().and_then(|mut b| b.next()) else { return };
-                    let verdicts = judge(batch, n, &vendor, &ours);
+                    let verdicts = judge(batch, n, chip, [&vendor, &ours]);
                     if let Ok(mut done) = done.lock() {
                         done.extend(batch.iter().cloned().zip(verdicts));
                     }
@@ -196,7 +198,7 @@ fn report(done: &[(Case, Verdict)]) -> Result<(), String> {
 }
 
 /// The instructions of a form.
-fn combinations(form: &'static Form, random: &mut Random) -> Vec<Case> {
+fn combinations(form: &'static Form, chip: &str, random: &mut Random) -> Vec<Case> {
     let choices: Vec<usize> = form.groups.iter().map(|g| g.words.len() + g.optional as usize).collect();
     let total = choices.iter().try_fold(1usize, |n, &c| n.checked_mul(c)).unwrap_or(usize::MAX);
     let mut out = Vec::new();
@@ -212,17 +214,17 @@ fn combinations(form: &'static Form, random: &mut Random) -> Vec<Case> {
                 word
             })
             .collect();
-        if let Some(case) = case(form, &words, random).filter(legal) {
+        if let Some(case) = case(form, &words, random).filter(|c| legal(c, chip)) {
             out.push(case);
         }
     }
     out
 }
 
-fn legal(case: &Case) -> bool {
-    let text = module(std::slice::from_ref(case));
+fn legal(case: &Case, chip: &str) -> bool {
+    let text = module(std::slice::from_ref(case), chip);
     let (module, mut diags) = ptx::parse(&text);
-    diags.extend(ptx::check(&module, arch::Target::parse(ARCH).as_ref()));
+    diags.extend(ptx::check(&module, arch::Target::parse(chip).as_ref()));
     !diags.iter().any(|d| d.is_error())
 }
 
@@ -375,10 +377,10 @@ impl Case {
     }
 }
 
-/// A module with a kernel for each case: `k0`, `k1`, ...
-fn module(cases: &[Case]) -> String {
+/// A module for a chip with a kernel for each case: `k0`, `k1`, ...
+fn module(cases: &[Case], chip: &str) -> String {
     let (major, minor) = arch::LATEST_PTX;
-    let mut m = format!(".version {major}.{minor}\n.target {ARCH}\n.address_size 64\n");
+    let mut m = format!(".version {major}.{minor}\n.target {chip}\n.address_size 64\n");
     for (n, c) in cases.iter().enumerate() {
         let _ = write!(
             m,
@@ -459,13 +461,13 @@ fn launch(n: usize, case: &Case) -> Launch {
     }
 }
 
-fn judge(cases: &[Case], batch: usize, vendor: &Path, ours: &Path) -> Vec<Verdict> {
+fn judge(cases: &[Case], batch: usize, chip: &str, [vendor, ours]: [&Path; 2]) -> Vec<Verdict> {
     let scratch = std::env::temp_dir().join(format!("sassafras-instructions-{}-{batch}", std::process::id()));
     let (source, out) = (scratch.with_extension("ptx"), scratch.with_extension("cubin"));
     let compile = |tool: &Path, text: &str| -> Result<Vec<u8>, String> {
         std::fs::write(&source, text).map_err(|e| e.to_string())?;
         let done = Command::new(tool)
-            .args([&format!("-arch={ARCH}"), "-fmad=false"])
+            .args([&format!("-arch={chip}"), "-fmad=false"])
             .arg(&source)
             .arg("-o")
             .arg(&out)
@@ -478,11 +480,11 @@ fn judge(cases: &[Case], batch: usize, vendor: &Path, ours: &Path) -> Vec<Verdic
         }
         std::fs::read(&out).map_err(|e| e.to_string())
     };
-    let text = module(cases);
+    let text = module(cases, chip);
     let (parsed, _) = ptx::parse(&text);
     let all = compile(vendor, &text);
     let verdicts = cases.iter().enumerate().map(|(n, case)| {
-        let one = module(std::slice::from_ref(case));
+        let one = module(std::slice::from_ref(case), chip);
         // What the vendor's tool refuses in one kernel spoils the file.
         let (theirs, at) = match &all {
             Ok(cubin) => (Ok(cubin.clone()), n),
@@ -515,6 +517,9 @@ fn judge(cases: &[Case], batch: usize, vendor: &Path, ours: &Path) -> Vec<Verdic
             Ok(b) => b,
             Err(f) => return Verdict::Disagree(format!("our code: {f}")),
         };
+        // There the vendor's code has an instruction of the machine, ours others; in which order it sums is open.
+        let sums = case.op == Op::Mma && chip == "sm_75" && case.text.contains(".m8n8k4");
+        let known = known.or(sums.then_some("sums in another order"));
         match (difference(case, &theirs, &mine), known) {
             (None, None) => Verdict::Agree,
             (None, Some(why)) => Verdict::Known(why),
@@ -586,7 +591,7 @@ mod tests {
     fn kernels_of_every_kind_are_legal_ptx() {
         let mut random = Random(1);
         for op in [Op::Add, Op::Cvt, Op::Setp, Op::Shfl, Op::Barrier, Op::Vadd] {
-            assert!(op.forms().iter().any(|f| !combinations(f, &mut random).is_empty()), "{}", op.name());
+            assert!(op.forms().iter().any(|f| !combinations(f, CHIP, &mut random).is_empty()), "{}", op.name());
         }
     }
 }

@@ -41,7 +41,7 @@ usage: cargo xtask <command>
                               the same, with everything that the description lacks or says otherwise; --draft reads off the
                               N most frequent forms that are missing, bit by bit; --only takes examples of these PTX opcodes alone
   conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
-  conformance --instructions [OPCODE,..] [--given threads|constants|parameters|mixed]
+  conformance --instructions [OPCODE,..] [--given threads|constants|parameters|mixed] [--chip sm_90a]
                               every instruction that computes of registers by three witnesses
   conformance --linking [FROM..TO] random programs whose functions two compilers made, linked in every pairing
   conformance --links [N]     N (300) made-up links, as many of files of every kind, one of 2,000 objects, and the programs of tests/link

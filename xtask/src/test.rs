@@ -13,7 +13,7 @@ pub fn run() -> Result<(), String> {
     conformance::run(&[])?;
     // A sample; without --every it is the whole table.
     chips::run(&["sm_75,sm_80,sm_89,sm_90a,sm_100a,sm_120a", "--every", "10"].map(String::from))?;
-    chips::run(&["sm_80,sm_86,sm_89,sm_100a,sm_120a", "--ours"].map(String::from))?;
+    chips::run(&["sm_75,sm_80,sm_86,sm_89,sm_100a,sm_120a", "--ours"].map(String::from))?;
     instructions::run(&[])?;
     // Constants and values that are the same in all threads take other ways through the compilers.
     instructions::run(&["--given", "mixed"].map(String::from))

@@ -114,6 +114,7 @@ fn modules_of_two_compilers_agree() {
 /// Older chips have other relocations and no unified functions.
 #[test]
 fn modules_of_two_compilers_agree_on_older_chips() {
+    agree("sm_75", 1..=12);
     agree("sm_80", 1..=12);
     agree("sm_89", 13..=20);
 }

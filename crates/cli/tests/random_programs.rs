@@ -153,6 +153,8 @@ fn programs_agree() {
 /// The chips before sm_90 say much by other instructions.
 #[test]
 fn programs_agree_on_older_chips() {
+    run(60, None, false, "sm_75");
+    run(20, Some(24), false, "sm_75");
     run(60, None, false, "sm_80");
     run(20, Some(24), false, "sm_80");
     run(40, None, false, "sm_89");

@@ -4,11 +4,16 @@ use sass::forms as F;
 
 /// True for chips that the compiler makes code for.
 pub fn supported(sm: u16) -> bool {
-    matches!(sm, 80 | 86..=90 | 100 | 103 | 120 | 121)
+    matches!(sm, 75 | 80 | 86..=90 | 100 | 103 | 120 | 121)
 }
 
 /// True where textures are read as on sm_90: before it coordinates lie in other registers, and a texture and its sampler have one
 /// handle.
 pub fn reads_textures(sm: u16) -> bool {
     F::SULD_RAUI.get().variant_on(sm).is_some()
+}
+
+/// True where a product of bits counts those that differ; from sm_90 on only those that both have.
+pub fn counts_differences(sm: u16) -> bool {
+    F::BMMA_RRRR_4.get().variant_on(sm).is_none()
 }

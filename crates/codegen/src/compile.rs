@@ -78,7 +78,7 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
         return Err(vec![Diagnostic::new(
             Severity::Fatal,
             format!(
-                "code generation for {} is not supported yet; sm_80, sm_86 to sm_90a, sm_100, sm_103, sm_120 and sm_121 are",
+                "code generation for {} is not supported yet; sm_75, sm_80, sm_86 to sm_90a, sm_100, sm_103, sm_120 and sm_121 are",
                 options.target
             ),
         )]);

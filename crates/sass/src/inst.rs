@@ -183,6 +183,12 @@ impl Inst {
         self.form().mods.iter().position(|m| m.name == name).map_or(0, |i| self.mods[i])
     }
 
+    /// What modifier field `name` prints, `.SYS`; none if the form does not have it, or its value has no meaning.
+    pub fn modifier_text(&self, name: ModName) -> Option<&'static str> {
+        let field = self.form().mods.iter().find(|m| m.name == name)?;
+        field.values.get(self.modifier(name) as usize).copied().flatten()
+    }
+
     /// Builder: sets modifier field `name`.
     ///
     /// # Panics

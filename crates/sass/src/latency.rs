@@ -11,7 +11,6 @@ mod class;
 
 pub use class::Class;
 
-use crate::enums;
 use crate::form::{ModName, SlotKind, SlotName};
 use crate::inst::{Inst, Value};
 use crate::reg::{File, Reg};
@@ -448,10 +447,9 @@ pub fn min_stall(inst: &Inst, sm: u16) -> u8 {
 pub fn expected(inst: &Inst, sm: u16) -> u16 {
     let _ = sm;
     match inst.form().class {
-        Class::Global => match inst.modifier(ModName::Sem) {
-            enums::loadsem::WEAK | enums::loadsem::CONSTANT => 300,
-            _ => 500,
-        },
+        // By its text: sm_75 counts otherwise.
+        Class::Global if inst.modifier_text(ModName::Sem).is_some_and(|t| !matches!(t, "" | ".CONSTANT")) => 500,
+        Class::Global => 300,
         Class::Local => 60,
         Class::Shared => 30,
         Class::Const => 40,

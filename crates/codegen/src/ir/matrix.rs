@@ -11,7 +11,7 @@ pub enum Unit {
     Half = 0,
     /// Bytes.
     Int = 1,
-    /// Bits: the bits that both have.
+    /// Bits: the bits that both have, or those that differ.
     Bit = 2,
     /// Doubles.
     Double = 3,
@@ -30,7 +30,7 @@ pub struct Product {
     pub a: u8,
     /// Words of B.
     pub b: u8,
-    /// Halves: 0 f16, 1 bf16, 2 tf32. Bytes: bit 0: A is signed, bit 1: B is signed. Doubles: rounding as
+    /// Halves: 0 f16, 1 bf16, 2 tf32. Bits: 1 for those that differ. Bytes: bit 0: A is signed, bit 1: B is signed. Doubles: rounding as
     /// [`Rnd`](super::Rnd) numbers it.
     pub kind: u8,
     /// Sums of 32 bits rather than 16.

@@ -1,16 +1,23 @@
 //! What a chip lacks, said by what it has. Selection speaks of the forms of sm_90; here each becomes what the target has for it.
 
 use super::Sel;
+use super::direct;
+use super::isle::rnd_code;
 use super::memory::DESCRIPTOR;
 use super::operand::ZERO;
+use crate::ir::Rnd;
 use crate::mir;
 use diag::{Diagnostic, Span};
 use sass::codec;
+use sass::enums::ftype_any32::{F16, F32};
 use sass::form::{FormId, ModName as M, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand};
 use sass::reg::{File, Reg};
 use sass::text;
+
+/// Selects the lower halves of two words.
+const LOWER_HALVES: i64 = 0x5410;
 
 /// From sm_80 to sm_89 the usual descriptor is not shown: accesses that show one take a cache policy. A form with a descriptor,
 /// the one without, the slot of the descriptor.
@@ -60,6 +67,8 @@ pub fn on_chip(insts: &mut [mir::Inst], sm: u16) -> Result<(), Diagnostic> {
             let plain = s.clone().with(slot, Reg::URZ);
             let short = codec::as_form(&plain, to, sm).map_err(broken)?;
             *s = short.with(S::Desc, DESCRIPTOR);
+        } else if let Some(access) = direct::access(s, sm) {
+            *s = access.map_err(|_| lacks(s.form, sm, inst.loc))?;
         } else if !s.form().on(sm) {
             let renamed = RENAMED.iter().find(|r| r.0 == s.form && has(r.1, sm));
             let named = renamed.map_or_else(|| codec::on_chip(s, sm), |r| renamed_form(s, r.1, sm));
@@ -165,7 +174,7 @@ impl Sel<'_> {
     }
 
     /// The first of these forms that the target has, or the last.
-    fn first(&self, forms: &[FormId]) -> FormId {
+    pub(super) fn first(&self, forms: &[FormId]) -> FormId {
         forms.iter().copied().find(|&f| self.has(f)).unwrap_or(forms[forms.len() - 1])
     }
 
@@ -180,12 +189,43 @@ impl Sel<'_> {
     /// Two floats to a pair of halves. Rounding to zero is a form of its own.
     fn pack_halves(&mut self, inst: &Sass) {
         let zero = inst.modifier(M::Rnd) != 0;
+        if !self.has(F::F2FP_PACK_RR) {
+            return self.convert_halves(inst);
+        }
         let form = match (zero, self.has(F::F2FP_RRR_6)) {
             (false, _) => F::F2FP_PACK_RR,
             (true, true) => F::F2FP_RRR_6,
             (true, false) => F::F2FP_RRR,
         };
         self.same_fields(inst, form, inst.modifier(M::Dst));
+    }
+
+    /// The same where nothing packs: each half by the unit for conversions.
+    fn convert_halves(&mut self, inst: &Sass) {
+        let others = [M::Dst, M::Relu, M::Satfinite];
+        let (Some(&d), Some(&high), Some(&low)) = (inst.get(S::Rd), inst.get(S::Ra), inst.get(S::Rb)) else {
+            return self.lacks(inst.form);
+        };
+        if others.iter().any(|&m| inst.modifier(m) != 0) {
+            return self.lacks(inst.form);
+        }
+        let rnd = if inst.modifier(M::Rnd) != 0 { Rnd::Rz } else { Rnd::Rn };
+        let mut half = |x: Operand, to: Option<Operand>| {
+            if x == ZERO && to.is_none() {
+                return x;
+            }
+            let h = to.unwrap_or_else(|| Operand::reg(self.new_register()));
+            let m = Sass::new(F::F2F_R).with(S::Rd, h).with(S::Rb, x).with_mod(M::Rnd, rnd_code(rnd));
+            self.push(m.with_mod(M::Src, F32).with_mod(M::Dst, F16));
+            h
+        };
+        if high == ZERO {
+            half(low, Some(d));
+            return;
+        }
+        let (low, high) = (half(low, None), half(high, None));
+        let m = Sass::new(F::PRMT_RIR).with(S::Rd, d).with(S::Ra, low).with(S::Rb, Operand::imm(LOWER_HALVES));
+        self.push(m.with(S::Rc, high));
     }
 
     /// Two floats, or a pair of halves, to two bytes. Of the formats of sm_89 e5m2 and e4m3 are the fifth and the sixth.

@@ -669,7 +669,12 @@ impl Sel<'_> {
             (Op::FRound, false) => Sass::new(F::FRND_R),
             (Op::FRound, true) => Sass::new(F::FRND_64_R),
             // A packed conversion is a plain one into the lower half.
-            (_, false) if a.rnd == Rnd::Rn && matches!(a.fmt, Fmt::F16 | Fmt::BF16) && a.fmt2 == Fmt::F32 => {
+            (_, false)
+                if a.rnd == Rnd::Rn
+                    && matches!(a.fmt, Fmt::F16 | Fmt::BF16)
+                    && a.fmt2 == Fmt::F32
+                    && (self.has(F::F2FP_PACK_RR) || a.sub != 0) =>
+            {
                 let fmt = if a.fmt == Fmt::F16 { Fmt::F16x2 } else { Fmt::BF16x2 };
                 // It reads no signs.
                 let src = Sel::lo(self, v);

@@ -64,6 +64,7 @@ impl Sel<'_> {
             (Unit::Int, Some(_)) if self.has(F::IMMA_RRRRRI_3) => F::IMMA_RRRRRI_3,
             (Unit::Int, None) => F::IMMA_RRRR_3,
             (Unit::Int, Some(_)) => F::IMMA_RRRRRI_2,
+            (Unit::Bit, _) if p.kind == 1 => self.first(&[F::BMMA_RRRR, F::BMMA_RRRR_2, F::BMMA_RRRR_3]),
             (Unit::Bit, _) => F::BMMA_RRRR_4,
             (Unit::Double, _) => F::DMMA_RRRR_3,
         };
@@ -97,6 +98,8 @@ impl Sel<'_> {
                 .with_mod(M::M76, p.kind & 1)
                 .with_mod(M::M78, p.kind >> 1 & 1)
                 .with_mod(M::Sat, p.sat as u8),
+            // It has one shape.
+            Unit::Bit if form == F::BMMA_RRRR => m,
             Unit::Bit => m.with_mod(M::M75, shape),
             Unit::Double => m.with_mod(M::M76, shape).with_mod(M::M78, rounding(p.kind)?),
         };

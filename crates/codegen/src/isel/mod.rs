@@ -10,6 +10,7 @@ mod asynchronous;
 mod atomic;
 pub mod chip;
 mod control;
+mod direct;
 mod isle;
 mod matrix;
 mod memory;

@@ -141,7 +141,7 @@ impl Lower<'_, '_> {
                 Some(c.iter().zip(&sum).map(|(&c, &s)| self.one(Op::FAdd, attr, &[s, c], Ty::B32)).collect())
             }
             (T::E4M3 | T::E5M2, _) => self.sparse_bytes(p, a, b, c, meta?),
-            (T::B1, _) if p.xor => {
+            (T::B1, _) if p.xor && !crate::chips::counts_differences(self.cx.layout.sm) => {
                 let mut not = |v: &[Value]| -> Vec<Value> { v.iter().map(|&v| self.same(Op::Not, &[v])).collect() };
                 let (na, nb) = (not(a), not(b));
                 let only_a = self.machine(p, a, &nb, c, None)?;
@@ -248,7 +248,7 @@ impl Lower<'_, '_> {
             (T::BF16, T::BF16) => (Unit::Half, 1),
             (T::TF32, T::TF32) => (Unit::Half, 2),
             (T::S8 | T::U8, T::S8 | T::U8) => (Unit::Int, (p.a == T::S8) as u8 | ((p.b == T::S8) as u8) << 1),
-            (T::B1, T::B1) => (Unit::Bit, 0),
+            (T::B1, T::B1) => (Unit::Bit, (p.xor && crate::chips::counts_differences(self.cx.layout.sm)) as u8),
             (T::F64, T::F64) => (Unit::Double, p.rnd as u8),
             _ => return None,
         };

@@ -149,17 +149,20 @@ fn halves(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
             }),
         ));
     }
-    if mnemonic == "HADD2" && single(a) {
-        // A conversion: a single to which zero is added.
-        if !inst.get(S::Rb).and_then(|o| o.as_reg()).is_some_and(|r| r.is_const()) || !b.neg || h != Half::default() {
+    if mnemonic == "HADD2" && single(a) != single(b) {
+        // A conversion: a single to which zero is added, on either side. It is cut: ptxas emits this for rounding to zero only.
+        let (slot, x, other, zero) = if single(a) { (S::Ra, a, S::Rb, b) } else { (S::Rb, b, S::Ra, a) };
+        let nothing = inst.get(other).and_then(|o| o.as_reg()).is_some_and(|r| r.is_const());
+        if !nothing || !zero.neg || (Half { sat: false, ftz: false, ..h }) != Half::default() {
             return gap("a single among halves");
         }
-        let sign = (a.neg as u32) << 31;
-        let keep = if a.abs { 0x7fff_ffff } else { u32::MAX };
+        let sign = (x.neg as u32) << 31;
+        let keep = if x.abs { 0x7fff_ffff } else { u32::MAX };
         return Ok(plain(
-            &[S::Ra],
+            &[slot],
             some(move |i, o, l| {
-                let r = soft::convert(&F32, &F16, ((i.s[0][l] & keep) ^ sign) as u64, Round::Rn) as u32;
+                let r = soft::convert(&F32, &F16, ((i.s[0][l] & keep) ^ sign) as u64, Round::Rz) as u32;
+                let r = if h == Half::default() { r } else { h.add(r as u16, 0x8000) as u32 };
                 o.r[0][l] = r | r << 16;
             }),
         ));

@@ -59,8 +59,8 @@ impl<'a> Seen<'a> {
 
     /// What a modifier prints; `None` if the form does not have it.
     pub fn text(&self, name: M) -> Option<&'static str> {
-        let field = self.form().mods.iter().find(|m| m.name == name)?;
-        field.values.get(self.modifier(name) as usize).copied().flatten()
+        self.modifier(name);
+        self.inst.modifier_text(name)
     }
 
     /// The number of a slot.
