@@ -186,6 +186,12 @@ impl Target {
         known.then_some(target)
     }
 
+    /// True for machines that can be told not to check fabric operations (`--gno-fabric-access-check`); ptxas 13.5.37 says of all
+    /// others that it ignores the option.
+    pub fn has_fabric_checks(self) -> bool {
+        self.sm >= 100
+    }
+
     /// True where machine code can be made for it (`sm_75` and later).
     pub fn is_current(self) -> bool {
         self.line().is_some_and(|l| l.current)

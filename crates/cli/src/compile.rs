@@ -3,7 +3,7 @@
 use arch::Target;
 use codegen::compile::Output;
 pub use codegen::pipeline::Kind;
-use codegen::pipeline::Options;
+use codegen::pipeline::{Options, REGISTER_LEVEL};
 use cubin::image::Tool;
 use diag::Diagnostic;
 use ptx::module::Module;
@@ -35,6 +35,14 @@ pub struct Request {
     pub entries: Vec<String>,
     /// Wait before exits for errors of memory.
     pub errors_at_exit: bool,
+    /// Trap where the stack ends.
+    pub check_stack: bool,
+    /// Notes of the compiler in the file.
+    pub annotate: bool,
+    /// Tables of indexed branches in a constant bank.
+    pub constant_tables: bool,
+    /// How freely registers are used, 0 to 10.
+    pub register_level: u8,
     /// Threads to compile with; 0 for one a core.
     pub threads: usize,
     /// The PTX text, where lines are wanted.
@@ -62,6 +70,10 @@ impl Request {
             bounds: Bounds::default(),
             entries: Vec::new(),
             errors_at_exit: false,
+            check_stack: false,
+            annotate: false,
+            constant_tables: true,
+            register_level: REGISTER_LEVEL,
             threads: 0,
             line_info: None,
             debug: false,
@@ -102,6 +114,10 @@ pub fn compile(module: &Module, request: &Request) -> Result<Output, Vec<Diagnos
         override_directives: request.bounds.first,
         entries: request.entries.clone(),
         errors_at_exit: request.errors_at_exit,
+        check_stack: request.check_stack,
+        annotate: request.annotate,
+        constant_tables: request.constant_tables,
+        register_level: request.register_level,
         threads: request.threads,
         line_info: request.line_info.clone(),
         debug: request.debug,

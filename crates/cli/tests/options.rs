@@ -64,6 +64,28 @@ impl Both {
     }
 }
 
+/// Much that has something to say, in one command.
+const EVERYTHING: [&str; 18] = [
+    "-legacy-bar-warp-wide-behavior",
+    "-pic",
+    "true",
+    "-preserve-relocs",
+    "-func-maxrregcount",
+    "32",
+    "-g-tmem-access-check",
+    "-gno-fabric-access-check",
+    "-maxntid",
+    "64",
+    "-minnctapersm",
+    "3",
+    "-maxrregcount",
+    "10",
+    "-suppress-debug-info",
+    "-warn-double-usage",
+    "-dlcm=cg",
+    "-flcm=cg",
+];
+
 #[test]
 fn messages_and_exit_codes_are_those_of_the_vendor() {
     let Some(both) = Both::new("options-messages") else { return };
@@ -80,6 +102,50 @@ fn messages_and_exit_codes_are_those_of_the_vendor() {
         &["-dlcm=cg", "-flcm=cs", "-dscm=wt", "-fscm=cs"],
         &["-split-compile", "x"],
         &["-split-compile", "3"],
+        &["-pic", "true"],
+        &["-pic", "false", "-suppress-position-independent-code-warning"],
+        &["-pic", "true", "-Werror"],
+        &["-maxrregcount", "256"],
+        &["-maxrregcount", "-3"],
+        &["-maxrregcount", "0", "-minnctapersm", "2"],
+        &["-maxrregcount", "10", "-Werror"],
+        &["-maxrregcount", "xx"],
+        &["-func-maxrregcount", "xx"],
+        &["-func-maxrregcount", "xx", "-c"],
+        &["-func-maxrregcount", "300", "-c"],
+        &["-func-maxrregcount", "10", "-maxrregcount", "10", "-c"],
+        &["-func-maxrregcount", "32", "-Werror"],
+        &["-maxntid", "64", "-maxrregcount", "32"],
+        &["-enable-func-clone-sc", "true", "-Werror", "-w"],
+        &["-O0", "-c", "-enable-func-clone-sc", "true"],
+        &[
+            "-g",
+            "-lineinfo",
+            "-c",
+            "-ewp",
+            "-enable-func-clone-sc",
+            "true",
+            "--register-usage-level",
+            "4",
+            "-Ofc",
+            "max",
+        ],
+        &["-g", "-O3", "-lineinfo"],
+        &["-g", "-Werror"],
+        &["-g", "-w"],
+        &["-O0", "-Ofc", "min"],
+        &["-O1", "-Ofc", "max"],
+        &["-O1", "-Ofc", "mid"],
+        &["-O0", "--register-usage-level", "4"],
+        &["--register-usage-level", "11"],
+        &["--register-usage-level", "x"],
+        &["-suppress-debug-info"],
+        &["-suppress-debug-info", "-lineinfo"],
+        &["-legacy-bar-warp-wide-behavior", "-c"],
+        &["-legacy-bar-warp-wide-behavior", "-Werror"],
+        &["-preserve-relocs", "-g-tmem-access-check", "-gno-fabric-access-check", "-w"],
+        &EVERYTHING,
+        &[&EVERYTHING[..], &["-Werror"]].concat(),
     ] {
         let [ours, theirs] = both.compile(args).map(|(done, file)| {
             let said = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -124,6 +190,19 @@ fn bounds_of_any_size() {
         let done = run(env!("CARGO_BIN_EXE_ptxas"), &dir, &[&["-arch=sm_90", "k.ptx", "-o", "k.cubin"], args].concat());
         let code = done.status.code();
         assert!(code == Some(0), "{args:?}: {code:?} {}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+/// What would be of no use without what an option asks for is not made.
+#[test]
+fn what_is_not_supported_is_refused() {
+    let dir = Scratch::new("options-refused");
+    std::fs::write(dir.join("k.ptx"), TEXT).expect("written");
+    for args in [&["-astoolspatch"][..], &["-apply-controls", "k.ptx"]] {
+        let done = run(env!("CARGO_BIN_EXE_ptxas"), &dir, &[&["-arch=sm_90", "k.ptx", "-o", "k.cubin"], args].concat());
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.code() == Some(255) && said.ends_with("is not supported\n"), "{args:?}: {said}");
+        assert!(!dir.join("k.cubin").exists());
     }
 }
 
@@ -174,5 +253,118 @@ fn cache_operators_and_errors_at_exit() {
     ] {
         let [ours, theirs] = both.compile(args).map(|(_, file)| accesses(&both, &file.expect("a file")));
         assert_eq!(ours, theirs, "{args:?}");
+    }
+}
+
+/// A kernel of the corpus.
+fn kernel(name: &str) -> String {
+    ["cuda", "features"]
+        .map(|dir| format!("{}/../../tests/kernels/{dir}/{name}.ptx", env!("CARGO_MANIFEST_DIR")))
+        .into_iter()
+        .find(|path| Path::new(path).exists())
+        .expect("a kernel of this name")
+}
+
+/// What the simulator prints of a launch of the kernel's code as the options make it, and the lines of its listing.
+fn listing_and_outcome(dir: &Scratch, name: &str, args: &[&str]) -> (Vec<String>, String) {
+    let ptx = kernel(name);
+    let args = [&["-arch=sm_90a", &ptx, "-o", "k.cubin", "--verify", "-suppress-stack-size-warning"], args].concat();
+    let done = run(env!("CARGO_BIN_EXE_ptxas"), dir, &args);
+    assert!(done.status.success() && done.stderr.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    let launch = ptx.replace(".ptx", ".basic.toml");
+    let ran = run(env!("CARGO_BIN_EXE_sassafras"), dir, &["run", "k.cubin", "--launch", &launch]);
+    assert!(ran.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    let listing = run(env!("CARGO_BIN_EXE_nvdisasm"), dir, &["-c", "k.cubin"]);
+    let lines = String::from_utf8_lossy(&listing.stdout).lines().map(str::to_string).collect();
+    (lines, String::from_utf8_lossy(&ran.stdout).into_owned())
+}
+
+fn count(lines: &[String], word: &str) -> usize {
+    lines.iter().filter(|l| l.contains(word)).count()
+}
+
+/// `--sp-bounds-check`, which `-O0` and `-g` imply: whoever takes some of the stack looks whether there is as much, where
+/// the vendor's code does.
+#[test]
+fn the_stack_pointer_is_checked() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let dir = Scratch::new("options-stack");
+    for name in ["struct_params", "alloca", "alloca_calls", "saxpy"] {
+        let (plain, expected) = listing_and_outcome(&dir, name, &[]);
+        assert_eq!(count(&plain, "SR_LMEMHIOFF"), 0, "{name}");
+        let ptx = kernel(name);
+        let done = run(oracle.join("bin/ptxas"), &dir, &["-arch=sm_90a", &ptx, "-o", "v.cubin", "-sp-bounds-check"]);
+        assert!(done.status.success());
+        let theirs = run(env!("CARGO_BIN_EXE_nvdisasm"), &dir, &["-c", "v.cubin"]);
+        let theirs: Vec<String> = String::from_utf8_lossy(&theirs.stdout).lines().map(str::to_string).collect();
+        let (ours, outcome) = listing_and_outcome(&dir, name, &["-sp-bounds-check"]);
+        // A function that the vendor's compiler gives no frame may have one in ours.
+        let looks = count(&ours, "SR_LMEMHIOFF");
+        assert!(looks >= count(&theirs, "SR_LMEMHIOFF") && (looks == 0) == (name == "saxpy"), "{name}: {looks}");
+        assert_eq!(looks, count(&ours, "BPT.TRAP"), "{name}");
+        assert_eq!(outcome, expected, "{name}");
+        for level in ["-O0", "-g"] {
+            let args = if level == "-g" { vec!["-g", "-w"] } else { vec![level] };
+            let (ours, outcome) = listing_and_outcome(&dir, name, &args);
+            assert_eq!(count(&ours, "SR_LMEMHIOFF") > 0, name != "saxpy", "{name} {level}");
+            assert_eq!(outcome, expected, "{name} {level}");
+        }
+    }
+}
+
+/// `--disable-optimizer-constants`: no table in bank 2, and branches that find the same targets.
+#[test]
+fn indexed_branches_without_a_table() {
+    let dir = Scratch::new("options-tables");
+    let (usual, expected) = listing_and_outcome(&dir, "switch_brx", &[]);
+    assert_eq!((count(&usual, "BRX"), count(&usual, "c[0x2]") > 0), (1, true));
+    let (without, outcome) = listing_and_outcome(&dir, "switch_brx", &["-disable-optimizer-consts"]);
+    assert_eq!((count(&without, "BRX"), count(&without, "c[0x2]")), (0, 0));
+    assert_eq!(outcome, expected);
+}
+
+/// `--register-usage-level`: more registers where it is higher, fewer where it is lower; the same results.
+#[test]
+fn levels_of_register_usage() {
+    let dir = Scratch::new("options-levels");
+    let registers = |level: &str| {
+        let (_, outcome) = listing_and_outcome(&dir, "nbody", &["--register-usage-level", level]);
+        let image = Image::read(&Elf::read(&std::fs::read(dir.join("k.cubin")).expect("a file")).expect("ELF"));
+        (image.expect("a cubin").kernels[0].regs, outcome)
+    };
+    let levels = ["0", "5", "8", "10"].map(registers);
+    let (least, usual, more, most) = (levels[0].0, levels[1].0, levels[2].0, levels[3].0);
+    assert!(least < usual && usual < more && more < most, "{least} {usual} {more} {most}");
+    let (_, outcome) = listing_and_outcome(&dir, "nbody", &[]);
+    assert!(levels.iter().all(|l| l.1 == outcome));
+}
+
+/// `--compiler-annotations`: the attribute stands where the vendor's stands, with the figures of our code.
+#[test]
+fn notes_of_the_compiler() {
+    let Some(both) = Both::new("options-notes") else { return };
+    for args in [&["-annotate"][..], &["-annotate", "-c"]] {
+        let [ours, theirs] = both.compile(args).map(|(_, file)| {
+            let elf = Elf::read(&file.expect("a file")).expect("ELF");
+            let of = |s: &cubin::elf::Section| cubin::attr::read(&s.data).expect("attributes");
+            let infos = elf.sections.iter().filter(|s| s.name.starts_with(".nv.info.k"));
+            infos.map(|s| (s.name.clone(), of(s))).collect::<Vec<_>>()
+        });
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            let codes = |list: &[cubin::attr::Attr]| list.iter().map(|a| a.code).collect::<Vec<_>>();
+            assert_eq!((&ours.0, codes(&ours.1)), (&theirs.0, codes(&theirs.1)), "{args:?}");
+            // The same but for the figures, and the length of the text with them.
+            let words = |list: &[cubin::attr::Attr]| {
+                let note = list.iter().find(|a| a.code == cubin::attr::ANNOTATIONS).expect("a note");
+                let cubin::attr::Value::Bytes(bytes) = &note.value else { panic!("{note:?}") };
+                let text = String::from_utf8_lossy(&bytes[8..]).into_owned();
+                let end = text.find('\0').expect("an end");
+                assert_eq!((bytes[4] as usize, bytes.len() % 4), (end + 1, 0));
+                let letters: String = text[..end].chars().filter(|c| !c.is_ascii_digit()).collect();
+                (bytes[..4].to_vec(), letters)
+            };
+            assert_eq!(words(&ours.1), words(&theirs.1));
+        }
+        assert_eq!(ours.len(), theirs.len());
     }
 }

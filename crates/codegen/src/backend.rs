@@ -25,7 +25,7 @@ pub struct BackendInput {
 }
 
 /// How.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct BackendOptions {
     /// Run every verifier after every pass.
     pub verify: bool,
@@ -33,8 +33,22 @@ pub struct BackendOptions {
     pub print_after: Option<String>,
     /// Leave out what only makes better code.
     pub plain: bool,
+    /// As [`crate::Options::register_level`].
+    pub register_level: u8,
     /// As [`crate::Options::cancel`].
     pub cancel: Option<std::sync::Arc<std::sync::atomic::AtomicBool>>,
+}
+
+impl Default for BackendOptions {
+    fn default() -> Self {
+        BackendOptions {
+            verify: false,
+            print_after: None,
+            plain: false,
+            register_level: crate::pipeline::REGISTER_LEVEL,
+            cancel: None,
+        }
+    }
 }
 
 /// Compiles a kernel.
@@ -90,7 +104,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
             }
             after("sink", &f, true)?;
             if !options.plain {
-                prepass::run(&mut f, sm);
+                prepass::run(&mut f, sm, prepass::Freedom::of(options.register_level));
             }
             after("prepass", &f, true)?;
             match (regalloc::run(&mut f, options.verify), before.take()) {

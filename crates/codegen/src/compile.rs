@@ -12,6 +12,7 @@ use crate::object;
 use crate::parallel;
 use crate::pipeline::{self, Kind, Options, Watch};
 use arch::Target;
+use cubin::attr::Attr;
 use cubin::image::{self, Image, Kernel, Tool};
 use diag::{Diagnostic, Severity};
 use ptx::isa::Op;
@@ -216,6 +217,7 @@ pub(crate) fn function(
         verify: options.verify,
         print_after: options.print_after.clone(),
         plain: options.effort == 0,
+        register_level: options.register_level,
         cancel: options.cancel.clone(),
     };
     let mut notes = Vec::new();
@@ -258,6 +260,10 @@ pub(crate) fn function(
         // Threads begin with what the launch bounds say, whatever the code uses.
         kernel.regs = bounds.max_registers;
         kernel.reconfigures = true;
+    }
+    if options.annotate {
+        let text = format!("instr/R-regs: {} instructions, {} R-regs", code.code_size / 16, kernel.regs);
+        kernel.others.push(Attr::function_note(&text));
     }
     if let Some(lines) = lines {
         [kernel.lines, kernel.ptx_lines] = lines.of(&code.lines);

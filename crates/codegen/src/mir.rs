@@ -79,6 +79,8 @@ pub struct Frame {
     pub align: u32,
     /// More is taken below it while the function runs, nobody knows how much.
     pub grows: bool,
+    /// The function traps at its start where there is no memory for it.
+    pub checked: bool,
 }
 
 /// A basic block.

@@ -21,6 +21,9 @@ pub enum Kind {
     Extensible,
 }
 
+/// What [`Options::register_level`] is unless something else is asked for.
+pub const REGISTER_LEVEL: u8 = 5;
+
 /// How to compile.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -48,6 +51,14 @@ pub struct Options {
     pub entries: Vec<String>,
     /// Wait before every exit until errors of memory accesses have shown.
     pub errors_at_exit: bool,
+    /// Trap where a function takes more of the stack than there is.
+    pub check_stack: bool,
+    /// The file notes how many instructions and registers each function has.
+    pub annotate: bool,
+    /// Indexed branches may find their targets in a table of a constant bank.
+    pub constant_tables: bool,
+    /// How freely instructions are ordered so that more values are alive at once: 0 not at all, 10 most.
+    pub register_level: u8,
     /// Most threads that compile functions beside each other; 0 for what the machine has. The output is the same.
     pub threads: usize,
     /// How much work goes into the code, 0 to [`opt::MOST_EFFORT`]: at 0 nothing is inlined and next to nothing optimized.
@@ -77,6 +88,10 @@ impl Default for Options {
             override_directives: false,
             entries: Vec::new(),
             errors_at_exit: false,
+            check_stack: false,
+            annotate: false,
+            constant_tables: true,
+            register_level: REGISTER_LEVEL,
             threads: 0,
             effort: opt::MOST_EFFORT,
             max_function_registers: None,
@@ -159,6 +174,7 @@ pub fn select(
 ) -> Result<Selected, Vec<Diagnostic>> {
     let mut program = lower::lower(m, entry, layout)?;
     let mut funcs = Vec::new();
+    let checks = isel::Checks { errors_at_exit: options.errors_at_exit, stack: options.check_stack };
     let mut list = std::mem::take(&mut program.funcs);
     if options.effort > 0 && list.len() > 1 {
         let kept = inliner::run(&mut list, &mut program.table);
@@ -171,6 +187,9 @@ pub fn select(
         registers::expand(f, moving);
         opt::params::run(f);
         watch.ir("params", f);
+        if !options.constant_tables {
+            expand::switches::run(f);
+        }
         expand::run(f);
         watch.ir("expand", f);
         opt::run(f, options.effort, options.fmad, &mut |pass, f| {
@@ -185,7 +204,7 @@ pub fn select(
         if let Some(b) = &watch.broken {
             return Err(vec![internal(b)]);
         }
-        funcs.push(isel::select(f, layout, &convergence, max_gprs, options.errors_at_exit).map_err(|e| vec![e])?);
+        funcs.push(isel::select(f, layout, &convergence, max_gprs, checks).map_err(|e| vec![e])?);
     }
     program.funcs = list;
     Ok(Selected { funcs, program })

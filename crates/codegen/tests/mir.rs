@@ -48,7 +48,7 @@ fn run(pass: &str, functions: Vec<Func>) -> String {
         let done = match pass {
             "verify" => verify::ssa(&f),
             "prepass" => {
-                sched::prepass::run(&mut f, 90);
+                sched::prepass::run(&mut f, 90, sched::prepass::Freedom::of(codegen::pipeline::REGISTER_LEVEL));
                 verify::ssa(&f)
             }
             "regalloc" => match regalloc::run(&mut f, true) {

@@ -167,6 +167,17 @@ impl Attr {
         Attr { code, value: Value::Half(n) }
     }
 
+    /// What a compiler notes of a function under `-annotate`: kind 3, the length of the text with its end, the text, padding to
+    /// whole words (as ptxas 13.5.37 writes it).
+    pub fn function_note(text: &str) -> Attr {
+        let mut bytes = 3u32.to_le_bytes().to_vec();
+        bytes.extend((text.len() as u32 + 1).to_le_bytes());
+        bytes.extend(text.as_bytes());
+        bytes.push(0);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        Attr { code: ANNOTATIONS, value: Value::Bytes(bytes) }
+    }
+
     /// 32-bit words.
     pub fn words(code: u8, words: impl IntoIterator<Item = u32>) -> Attr {
         Attr { code, value: Value::Bytes(words.into_iter().flat_map(u32::to_le_bytes).collect()) }

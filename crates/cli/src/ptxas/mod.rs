@@ -1,5 +1,6 @@
 //! `ptxas`: PTX in, a cubin out, with the vendor's options, messages and exit codes.
 
+mod conflicts;
 mod more;
 mod table;
 
@@ -8,8 +9,10 @@ use crate::options::{self, Parsed};
 use crate::report::{self, Style};
 use arch::{GpuKind, GpuName};
 use codegen::compile::Log;
+use codegen::pipeline::REGISTER_LEVEL;
 use diag::render::Source;
 use diag::{Diagnostic, Severity};
+use ptx::module::{Item, Module};
 use std::path::Path;
 
 /// What the vendor's tool exits with after any error.
@@ -74,24 +77,6 @@ fn aborted(message: &str) -> u8 {
     fatal(diag::render::ABORTED)
 }
 
-/// Registers that a calling convention needs; a smaller limit is raised to this.
-const MIN_REGISTERS: u32 = 24;
-const MAX_REGISTERS: u32 = 255;
-
-fn max_registers(text: &str, arch: &str, quiet: bool) -> Result<u32, String> {
-    let n = match text {
-        "archmax" => return Ok(MAX_REGISTERS),
-        "archmin" => return Ok(MIN_REGISTERS),
-        _ => text.parse::<u32>().map_err(|_| format!("Invalid value '{text}' for option 'maxrregcount'"))?,
-    };
-    if n < MIN_REGISTERS && !quiet {
-        let lower = format!("lower bound of {MIN_REGISTERS}");
-        let m = format!("For profile {arch} adjusting per thread register count of {n} to {lower}");
-        report::plain(TOOL, Severity::Warning, &m);
-    }
-    Ok(n.clamp(MIN_REGISTERS, MAX_REGISTERS))
-}
-
 fn compile_inputs(parsed: &Parsed) -> u8 {
     let quiet = parsed.has("disable-warnings");
     let strict = parsed.has("warning-as-error") && !quiet;
@@ -104,37 +89,32 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     let Some(name) = GpuName::parse(gpu) else {
         return fatal(&format!("Value '{gpu}' is not defined for option 'gpu-name'"));
     };
+    if let Some(long) = REFUSED.into_iter().find(|long| parsed.has(long)) {
+        return fatal(&format!("option '{long}' is not supported"));
+    }
     say_without_effect(parsed, verbose, quiet);
-    let registers = match parsed.get("maxrregcount").map(|t| max_registers(t, gpu, quiet)).transpose() {
-        Ok(n) => n,
-        Err(message) => return fatal(&message),
-    };
-    let limit = parsed.get("device-function-maxrregcount");
-    let function_registers = match limit.map(|t| max_registers(t, gpu, quiet)).transpose() {
-        Ok(n) => n,
-        Err(message) => return fatal(&message.replace("maxrregcount", "device-function-maxrregcount")),
-    };
-    let kind = match (parsed.has("compile-only"), parsed.has("extensible-whole-program")) {
-        (true, both) => {
-            if both && !quiet {
-                let names = "'--compile-only' and '--extensible-whole-program'";
-                let rest = "specified, ignoring '--extensible-whole-program' option";
-                report::plain(TOOL, Severity::Warning, &format!("Conflicting options {names} {rest}"));
-            }
-            compile::Kind::Relocatable
-        }
-        (false, true) => compile::Kind::Extensible,
-        (false, false) => compile::Kind::Executable,
-    };
-    let caches = match more::caches(parsed) {
-        Ok((caches, warnings)) => {
-            warnings.iter().filter(|_| !quiet).for_each(|w| report::plain(TOOL, Severity::Warning, w));
-            caches
-        }
+    if let Some(message) = conflicts::always(parsed) {
+        report::plain(TOOL, Severity::Warning, message);
+    }
+    let (caches, contradictions) = match more::caches(parsed) {
+        Ok(caches) => caches,
         Err(message) => {
             report::plain(TOOL, Severity::Error, &message);
             return fatal(diag::render::ABORTED);
         }
+    };
+    let nowhere = Source::new("", b"");
+    let (registers, failed) = match conflicts::before(parsed, gpu, contradictions) {
+        Ok((registers, mut said)) => (registers, show(&mut said, &nowhere, style, quiet, strict)),
+        Err((mut said, message)) => {
+            show(&mut said, &nowhere, style, quiet, strict);
+            return fatal(&message);
+        }
+    };
+    let kind = match (parsed.has("compile-only"), parsed.has("extensible-whole-program")) {
+        (true, _) => compile::Kind::Relocatable,
+        (false, true) => compile::Kind::Extensible,
+        (false, false) => compile::Kind::Executable,
     };
     let (file, text) = match input(parsed) {
         Ok(input) => input,
@@ -148,7 +128,10 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     if parsed.has("warn-on-double-precision-use") && !diagnostics.iter().any(Diagnostic::is_error) {
         diagnostics.extend(more::double_precision(&module, strict));
     }
-    if show(&mut diagnostics, &source, style, quiet, strict) {
+    if !diagnostics.iter().any(Diagnostic::is_error) && !failed {
+        diagnostics.extend(conflicts::after(parsed, name.target, &sections(&module)));
+    }
+    if show(&mut diagnostics, &source, style, quiet, strict) || failed {
         // A fatal error without a place (the target does not fit) is the last word.
         if diagnostics.iter().any(|d| d.severity == Severity::Fatal && d.span.is_none()) {
             return FAILED;
@@ -163,22 +146,27 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     let line_info =
         (debug || wanted || codegen::lines::has_sections(&module)) && !(wanted && parsed.has("suppress-debug-info"));
     more::cache_operators(&mut module, caches);
+    // A debugger follows the text instruction by instruction.
+    let effort = if debug { 0 } else { more::effort(parsed) };
     let request = Request {
         target: name.target,
         kind,
         fmad: parsed.is("fmad", true),
         verify: parsed.has("verify"),
         print_after: parsed.get("print-after").map(str::to_string),
-        max_registers: registers,
+        max_registers: registers.all,
         bounds: more::bounds(parsed),
         entries: parsed.values.get("entry").cloned().unwrap_or_default(),
         errors_at_exit: parsed.has("make-errors-visible-at-exit"),
+        check_stack: parsed.has("sp-bounds-check") || effort == 0,
+        annotate: parsed.has("compiler-annotations"),
+        constant_tables: !parsed.has("disable-optimizer-constants"),
+        register_level: conflicts::usage_level(parsed).map_or(REGISTER_LEVEL, |n| n as u8),
         threads: parsed.get("split-compile").and_then(|n| n.parse().ok()).unwrap_or(0),
         line_info: line_info.then(|| text.as_slice().into()),
         debug: debug && line_info,
-        // A debugger follows the text instruction by instruction.
-        effort: if debug { 0 } else { more::effort(parsed) },
-        max_function_registers: function_registers,
+        effort,
+        max_function_registers: registers.functions,
         options: note(parsed),
     };
     let output = match compile::compile(&module, &request) {
@@ -225,6 +213,15 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     0
 }
 
+/// The names of the sections that the PTX has.
+fn sections(module: &Module) -> Vec<&str> {
+    let names = module.items.iter().filter_map(|item| match item {
+        Item::Section { name, .. } => Some(name.as_str()),
+        _ => None,
+    });
+    names.collect()
+}
+
 fn input(parsed: &Parsed) -> Result<(String, Vec<u8>), String> {
     if let Some(text) = parsed.get("input-as-string") {
         return Ok(("application ptx input".into(), text.as_bytes().to_vec()));
@@ -262,7 +259,10 @@ fn show(list: &mut Vec<Diagnostic>, source: &Source, style: Style, quiet: bool, 
 }
 
 /// Options that ask for checks at run time: who gives one must know that there are none.
-const CHECKS: [&str; 3] = ["device-stack-protector", "sanitize", "sp-bounds-check"];
+const CHECKS: [&str; 2] = ["device-stack-protector", "sanitize"];
+
+/// Options whose output would be of no use without what they ask for.
+const REFUSED: [&str; 2] = ["apply-controls", "compile-as-tools-patch"];
 
 fn say_without_effect(parsed: &Parsed, verbose: bool, quiet: bool) {
     let mut said = Vec::new();

@@ -57,13 +57,17 @@ pub fn cache_operators(m: &mut Module, [load, store]: Caches) {
 }
 
 /// `--maxntid`, `--minnctapersm`, `--override-directive-values`. A bound of 0, as the vendor's tool reads what is no number, is
-/// none.
+/// none; beside `--maxrregcount` there are no bounds.
 pub fn bounds(parsed: &Parsed) -> Bounds {
+    let first = parsed.has("override-directive-values");
+    if parsed.has("maxrregcount") {
+        return Bounds { first, ..Bounds::default() };
+    }
     let sizes: Vec<u32> = parsed.values.get("maxntid").into_iter().flatten().map(|n| n.parse().unwrap_or(0)).collect();
     let max_threads = (!sizes.is_empty() && sizes.len() <= 3 && sizes[0] > 0)
         .then(|| [0, 1, 2].map(|i| sizes.get(i).copied().unwrap_or(1).max(1)));
     let min_ctas = parsed.get("minnctapersm").and_then(|n| n.parse().ok()).filter(|&n| n > 0);
-    Bounds { max_threads, min_ctas, first: parsed.has("override-directive-values") }
+    Bounds { max_threads, min_ctas, first }
 }
 
 /// `--warn-on-double-precision-use`: a warning for each instruction that has such a type; two where it has several types,

@@ -9,6 +9,7 @@ pub mod builtins;
 mod float;
 pub mod handles;
 pub mod masks;
+pub mod switches;
 mod vectors;
 
 use crate::inline::inline;

@@ -239,6 +239,8 @@ ops! {
     SetMaxReg "setmaxreg" 0 Warp;
     /// `sub` 0 trap, 1 breakpoint.
     Trap "trap" 0 Write;
+    /// The stack ends at this address from here on: traps where that is below its memory, if such checks are wanted.
+    CheckStack "checkstack" 1 Write;
     /// Waits for the grids that this one depends on (`sub` 0), or lets those that depend on it start (1).
     GridDep "griddep" 0 Write;
     /// Triggers the events of the performance monitor whose bits `imm` has.

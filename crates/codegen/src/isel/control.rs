@@ -35,7 +35,7 @@ impl Sel<'_> {
                 mir::Term::Switch { index, targets: targets.iter().map(|t| BlockId(t.0)).collect() }
             }
             Term::Exit => {
-                if self.errors_at_exit {
+                if self.checks.errors_at_exit {
                     self.push(Sass::new(F::ERRBAR));
                     self.push(Sass::new(F::CGAERRBAR));
                 }

@@ -61,12 +61,20 @@ pub struct Sel<'a> {
     bank0: &'static arch::Bank0,
     /// Barriers that a function saves, with the registers that hold them.
     saved: Vec<(u8, Vreg)>,
-    errors_at_exit: bool,
+    checks: Checks,
     error: Option<Diagnostic>,
 }
 
-/// Selects a function; `max_gprs` goes through to the register allocator; with `errors_at_exit` a kernel waits at its exits
-/// until errors of its memory accesses have shown.
+/// What code shall look after at run time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checks {
+    /// A kernel waits at its exits until errors of its memory accesses have shown.
+    pub errors_at_exit: bool,
+    /// Whatever takes more of the stack traps where there is none left.
+    pub stack: bool,
+}
+
+/// Selects a function; `max_gprs` goes through to the register allocator.
 ///
 /// # Errors
 /// A diagnostic for an operation that has no rule.
@@ -75,7 +83,7 @@ pub fn select(
     layout: &Layout,
     conv: &Convergence,
     max_gprs: u32,
-    errors_at_exit: bool,
+    checks: Checks,
 ) -> Result<Func, Diagnostic> {
     let outgoing = f.calls.iter().map(|c| c.stack).max().unwrap_or(0).next_multiple_of(16);
     let frame = Frame {
@@ -84,6 +92,7 @@ pub fn select(
         size: 0,
         align: f.local_align.max(8),
         grows: f.grows,
+        checked: checks.stack,
     };
     let Some(bank0) = arch::bank0(layout.sm) else {
         return Err(Diagnostic::error(format!("no constant bank layout for sm_{}", layout.sm)));
@@ -103,7 +112,7 @@ pub fn select(
         done: vec![false; f.blocks.len()],
         bank0,
         saved: Vec::new(),
-        errors_at_exit,
+        checks,
         error: None,
     };
     sel.run();
@@ -245,6 +254,7 @@ impl Sel<'_> {
             | I::GridDep
             | I::SetMaxReg
             | I::PmEvent
+            | I::CheckStack
             | I::SregVolatile
             | I::Sreg => self.warp(id),
             I::FCmp2

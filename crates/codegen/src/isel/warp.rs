@@ -3,6 +3,7 @@
 use super::operand::{TRUE, ZERO};
 use super::{Regs, Sel};
 use crate::ir::{BarKind, InstId, Op, Ty, Value};
+use crate::regalloc::frame;
 use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
 use sass::forms as F;
@@ -74,6 +75,16 @@ impl Sel<'_> {
             }
             Op::Trap => {
                 self.push(Sass::new(F::BPT).with(S::Trap, Operand::imm(1)));
+                Some(())
+            }
+            Op::CheckStack => {
+                if self.checks.stack {
+                    let end = self.lo(inst.args[0]);
+                    let end = self.gpr(end);
+                    let (low, fits) = (self.m.new_vreg(File::Gpr), self.m.new_vreg(File::Pred));
+                    let (low, fits) = (self.m.reg(low), self.m.reg(fits));
+                    frame::check_stack(end, low, fits).into_iter().for_each(|s| self.push(s));
+                }
                 Some(())
             }
             _ => None,

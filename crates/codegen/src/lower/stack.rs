@@ -75,6 +75,7 @@ impl Lower<'_, '_> {
                 let end = self.same(Op::ISub, &[end, size]);
                 let mask = self.konst(Ty::B32, !(align.next_power_of_two() - 1));
                 let end = self.same(Op::And, &[end, mask]);
+                self.effect(Op::CheckStack, 0, &[end]);
                 self.write_var_guarded(var, end);
                 self.dst(x, end, false)
             }

@@ -55,7 +55,7 @@ impl Lower<'_, '_> {
     }
 
     /// An instruction for its effect only.
-    fn effect(&mut self, op: Op, sub: u8, args: &[Value]) {
+    pub(super) fn effect(&mut self, op: Op, sub: u8, args: &[Value]) {
         self.b().push(op, Attr { sub, ..Attr::default() }, Mem::default(), 0, args, &[]);
     }
 

@@ -27,6 +27,16 @@ fn add(d: Reg, a: Reg, n: i64) -> Sass {
     Sass::new(F::IADD3_RIR).with(S::Rd, d).with(S::Ra, a).with(S::Rb, Operand::imm(n))
 }
 
+/// Traps where `end`, below which nothing of the stack is used, is below the memory of the stack; `low` and `fits` are free
+/// registers. As the vendor's code with `--sp-bounds-check`, which jumps around the trap.
+pub(crate) fn check_stack(end: impl Into<Operand>, low: Reg, fits: Reg) -> [Sass; 3] {
+    let limit = Sass::new(F::S2R).with(S::Rd, low).with(S::Sr, Operand::imm(i64::from(enums::sr::LMEMHIOFF)));
+    let compare = Sass::new(F::ISETP_RR).with(S::Pu, fits).with(S::Ra, end).with(S::Rb, low);
+    let compare = compare.with_mod(M::Cmp, enums::icmp::GE).with_mod(M::Sign, enums::sign::U32);
+    let trap = Sass::new(F::BPT).with(S::Trap, Operand::imm(1)).guarded(Operand::reg(fits).inverted());
+    [limit, compare, trap]
+}
+
 /// Lays out the frame of an allocated function.
 pub fn run(f: &mut Func) {
     let saved = if f.entry { Vec::new() } else { registers_to_save(f) };
@@ -53,6 +63,10 @@ pub fn run(f: &mut Func) {
             let and = Operand::imm(0xc0);
             let s = Sass::new(F::LOP3_RIR).with(S::Rd, R1).with(S::Ra, R1).with(S::Lut, and);
             prologue.push(s.with(S::Rb, lop_immediate(mask)));
+        }
+        if f.frame.checked {
+            // Neither predicates nor R3 carry an argument.
+            prologue.extend(check_stack(Operand::reg(R1), Reg::r(3), Reg::p(0)));
         }
         if keep_r1 {
             prologue.push(local(true, Reg::r(0), r1_slot));

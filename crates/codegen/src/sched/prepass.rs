@@ -11,6 +11,7 @@ use super::postpass::{Graph, MemoryOrder, memory, planned};
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Vreg};
+use crate::pipeline::REGISTER_LEVEL;
 use crate::regalloc::{self, Banks};
 use crate::registers;
 use sass::inst::Inst as Sass;
@@ -24,6 +25,22 @@ use std::collections::BinaryHeap;
 const FREELY: u32 = 30;
 /// How many more values may be alive than in the order of selection.
 const MORE: u32 = 8;
+
+/// How many more values may be alive than must be.
+#[derive(Clone, Copy, Debug)]
+pub struct Freedom {
+    more: u32,
+    freely: u32,
+}
+
+impl Freedom {
+    /// That of a level of 0 to 10: at 5 what is usual, at 0 none, at 10 so many that an SM holds half as many threads.
+    pub fn of(level: u8) -> Freedom {
+        let usual = u32::from(REGISTER_LEVEL);
+        let (below, above) = (u32::from(level).min(usual), u32::from(level).saturating_sub(usual));
+        Freedom { more: MORE * below / usual + 8 * above, freely: FREELY + (FREELY + 2) * above / usual }
+    }
+}
 const NONE: u32 = u32::MAX;
 
 /// What is known of the values.
@@ -43,7 +60,7 @@ struct Values {
 }
 
 /// Schedules every block of `f`.
-pub fn run(f: &mut Func, sm: u16) {
+pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     let cfg = f.cfg();
     let mut cluster = Cluster::new(f.vregs.len());
     let mut crowded = vec![false; f.blocks.len()];
@@ -58,7 +75,8 @@ pub fn run(f: &mut Func, sm: u16) {
     }
     let need = regalloc::pressure(f, &cfg, &live);
     let banks = Banks { gprs: f.max_gprs, uniform: 61 };
-    let gprs = (need.max[0] + MORE).min(FREELY.max(need.max[0])).min(banks.count(File::Gpr).saturating_sub(6));
+    let gprs =
+        (need.max[0] + freedom.more).min(freedom.freely.max(need.max[0])).min(banks.count(File::Gpr).saturating_sub(6));
     let mut values = Values {
         left: vec![0; f.vregs.len()],
         def: vec![(NONE, 0); f.vregs.len()],

@@ -60,6 +60,7 @@ pub fn function(seed: u64, shape: Shape) -> Func {
             size: 0,
             align: if seed.is_multiple_of(5) { 16 } else { 8 },
             grows: false,
+            checked: seed.is_multiple_of(3),
         },
         ..Func::default()
     };

@@ -90,6 +90,7 @@ const ORDER: [u8; 42] = [
     attr::REG_RECONFIG,
     attr::NUM_BARRIERS,
     attr::EXTERNS,
+    attr::ANNOTATIONS,
     attr::MERCURY_ISA_VERSION,
     attr::UNUSED_LOAD_BYTE_OFFSET,
     attr::INT_WARP_WIDE_INSTR_OFFSETS,
@@ -112,12 +113,11 @@ const ORDER: [u8; 42] = [
     attr::PREEXIT_USED,
     attr::BINDLESS_TEXTURE_BANK,
     attr::BINDLESS_SURFACE_BANK,
-    attr::ANNOTATIONS,
     attr::SANITIZE,
 ];
 
 /// The order before sm_90, read off the vendor's files for the corpus.
-const OLD_ORDER: [u8; 23] = [
+const OLD_ORDER: [u8; 24] = [
     attr::LANGUAGE,
     attr::SW_WAR,
     attr::CUDA_API_VERSION,
@@ -130,6 +130,7 @@ const OLD_ORDER: [u8; 23] = [
     attr::BINDLESS_TEXTURE_BANK,
     attr::BINDLESS_SURFACE_BANK,
     attr::NUM_BARRIERS,
+    attr::ANNOTATIONS,
     attr::MERCURY_ISA_VERSION,
     attr::INT_WARP_WIDE_INSTR_OFFSETS,
     attr::UNUSED_LOAD_BYTE_OFFSET,

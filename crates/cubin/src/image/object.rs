@@ -582,12 +582,13 @@ impl Object {
 }
 
 /// Attributes that functions have, too.
-const OF_FUNCTIONS: [u8; 13] = [
+const OF_FUNCTIONS: [u8; 14] = [
     attr::LANGUAGE,
     attr::CUDA_API_VERSION,
     attr::SPARSE_MMA_MASK,
     attr::NUM_BARRIERS,
     attr::EXTERNS,
+    attr::ANNOTATIONS,
     attr::MERCURY_ISA_VERSION,
     attr::INT_WARP_WIDE_INSTR_OFFSETS,
     attr::COOP_GROUP_MASK_REGIDS,
