@@ -23,6 +23,7 @@ use plan::{Group, plan_fresh, plan_near};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
+use sass::latency::Class;
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
@@ -30,6 +31,8 @@ const FREE: u32 = u32::MAX;
 /// Held for a vector that is about to be defined.
 const HELD: u32 = u32::MAX - 1;
 const NOWHERE: u8 = 255;
+/// For so many instructions a register that a copy into shared memory reads is left alone.
+const REST: u32 = 48;
 
 /// The registers of one file.
 struct Bank {
@@ -46,6 +49,9 @@ struct Bank {
     most: usize,
     occ: [u32; 256],
     cursor: usize,
+    /// The instruction at hand, and by register the last copy into shared memory of the block that reads it; numbers from 1.
+    now: u32,
+    read: [u32; 256],
 }
 
 impl Bank {
@@ -55,6 +61,11 @@ impl Bank {
 
     fn window_free(&self, base: usize, size: usize) -> bool {
         (base..base + size).all(|r| self.free(r))
+    }
+
+    /// True if nothing has to wait before the register is written.
+    fn rested(&self, r: usize) -> bool {
+        self.read[r] == 0 || self.read[r] + REST < self.now
     }
 }
 
@@ -66,8 +77,8 @@ struct Wide {
     vec: u32,
     base: usize,
     end: usize,
-    /// Values that belong there live in the block at hand, or are made in it.
-    active: bool,
+    /// The instruction of the block at hand, from 1, from which on values live that belong there; 0 where they do when it begins.
+    from: u32,
 }
 
 /// The assignment under way.
@@ -145,7 +156,19 @@ pub fn run(
             File::Gpr => want.min(limit),
             _ => limit,
         };
-        Bank { file, usable, budget, limit, block: budget, few: None, most: limit, occ: [FREE; 256], cursor: 0 }
+        Bank {
+            file,
+            usable,
+            budget,
+            limit,
+            block: budget,
+            few: None,
+            most: limit,
+            occ: [FREE; 256],
+            cursor: 0,
+            now: 0,
+            read: [0; 256],
+        }
     };
     let blocks = f.blocks.len();
     let bounds = crate::registers::bounds(f, cfg);
@@ -286,7 +309,7 @@ impl Assign<'_> {
                 };
                 let elsewhere = waiting(self.f, self.cfg, self.live, &self.exit_loc, self.current, file);
                 let base = find(low, &elsewhere).or_else(|| find(0, &elsewhere)).or_else(|| find(0, &[false; 256]))?;
-                self.wide.push(Wide { vec: vec as u32, base, end: base + size, active: true });
+                self.wide.push(Wide { vec: vec as u32, base, end: base + size, from: 0 });
                 base
             } else {
                 let base = find_window(bank, size, true, |r| taken(r) || wider(r))
@@ -399,20 +422,26 @@ impl Assign<'_> {
         let choosy = gpr && (self.has_calls || !self.f.entry);
         let lasting = self.end[v.index()] == u32::MAX;
         let wide: SmallVec<[std::ops::Range<usize>; 2]> = match gpr {
-            true => self.wide.iter().filter(|w| (lasting || w.active) && w.vec != vec).map(|w| w.base..w.end).collect(),
+            true => {
+                let end = self.end[v.index()];
+                let kept = self.wide.iter().filter(|w| (lasting || w.from <= end) && w.vec != vec);
+                kept.map(|w| w.base..w.end).collect()
+            }
             false => SmallVec::new(),
         };
         let bank = &mut self.banks[file];
+        // Up to which one; whether only of the better kind; whether not in the way of vectors; whether only rested ones.
         let passes = [
-            (bank.block, true, true),
-            (bank.block, false, true),
-            (bank.budget.min(bank.limit), false, true),
-            (bank.limit, false, true),
+            (bank.block, true, true, true),
+            (bank.block, true, true, false),
+            (bank.block, false, true, false),
+            (bank.budget.min(bank.limit), false, true, false),
+            (bank.limit, false, true, false),
         ];
         // Where threads have few registers, those come before the place of something wide.
-        let few = bank.few.filter(|&n| gpr && n < bank.limit).map(|_| (bank.block, false, false));
-        let passes = passes[..2].iter().copied().chain(few).chain(passes[2..].iter().copied());
-        for (bound, strict, keep) in passes.chain(gpr.then_some((bank.limit, false, false))) {
+        let few = bank.few.filter(|&n| gpr && n < bank.limit).map(|_| (bank.block, false, false, false));
+        let passes = passes[..3].iter().copied().chain(few).chain(passes[3..].iter().copied());
+        for (bound, strict, keep, rested) in passes.chain(gpr.then_some((bank.limit, false, false, false))) {
             if bound == 0 {
                 continue;
             }
@@ -422,7 +451,7 @@ impl Assign<'_> {
                 let r = (first + step) % bound;
                 let promised = |p: &(usize, u32, usize, usize)| p.0 == file && (p.2..p.2 + p.3).contains(&r);
                 let kept = keep && (self.promised.iter().any(promised) || wide.iter().any(|w| w.contains(&r)));
-                if bank.free(r) && !(strict && choosy && !prefer(r)) && !kept {
+                if bank.free(r) && !(strict && choosy && !prefer(r)) && !kept && !(rested && !bank.rested(r)) {
                     bank.cursor = (r + 1) % bound;
                     return Some(r);
                 }
@@ -455,11 +484,12 @@ impl Assign<'_> {
         self.lifetimes(bi, &insts);
         self.promised.clear();
         if !self.wide.is_empty() {
-            self.look_for_wide(bi);
+            self.look_for_wide(bi, &insts);
         }
         for bank in &mut self.banks {
             bank.occ = [FREE; 256];
             bank.block = bank.budget;
+            bank.read = [0; 256];
         }
         if let Some(&bound) = self.bounds.get(bi) {
             let bank = &mut self.banks[File::Gpr as usize];
@@ -499,6 +529,7 @@ impl Assign<'_> {
                     }
                 });
             }
+            self.banks.iter_mut().for_each(|b| b.now = at);
             match inst.op {
                 Op::Sass(s) => {
                     if let Some(n) = crate::registers::after(&s)
@@ -560,14 +591,22 @@ impl Assign<'_> {
         }
     }
 
-    /// Finds out which wide vectors have values in the block.
-    fn look_for_wide(&mut self, b: usize) {
+    /// Finds out from where on wide vectors have values in the block.
+    fn look_for_wide(&mut self, b: usize, insts: &[Inst]) {
         let (f, live, hint) = (&*self.f, self.live, &self.vec_hint);
+        let block = &f.blocks[b];
         for w in &mut self.wide {
             let mine = |v: &Vreg| hint[v.index()].0 == w.vec;
-            let block = &f.blocks[b];
-            let lives = live.live_in[b].iter().chain(&live.live_out[b]).chain(&block.params).any(mine);
-            w.active = lives || block.term.edges().iter().any(|e| e.args.iter().any(mine));
+            if live.live_in[b].iter().chain(&block.params).any(mine) {
+                w.from = 0;
+                continue;
+            }
+            let makes = |i: &Inst| {
+                let mut found = false;
+                f.defs(&i.op, |v| found |= mine(&v));
+                found
+            };
+            w.from = insts.iter().position(makes).map_or(u32::MAX, |i| i as u32 + 1);
         }
     }
 
@@ -969,7 +1008,7 @@ impl Assign<'_> {
             }
         }
         if !ok {
-            let sums = if s.form().class == sass::latency::Class::Gmma {
+            let sums = if s.form().class == Class::Gmma {
                 s.get(S::Rc).and_then(Operand::as_reg).filter(|r| r.is_virtual())
             } else {
                 None
@@ -985,7 +1024,12 @@ impl Assign<'_> {
         } else if def_vecs.is_empty() {
             dying.iter().for_each(|&v| self.release(v));
         }
+        let late = copies_to_shared(&s);
         for p in &uses {
+            if late && p.reg.file() == File::Gpr {
+                let bank = &mut self.banks[File::Gpr as usize];
+                self.f.each_scalar(p.reg, p.width, |v| bank.read[self.loc[v.index()] as usize] = at);
+            }
             let mut o = p.slot.map_or(s.guard, |i| s.operands[i as usize]);
             self.rename(&mut o, p.width);
             match p.slot {
@@ -1030,7 +1074,7 @@ impl Assign<'_> {
 
     /// The window of the sums that a warpgroup's product adds to, if they are free now: it works in place.
     fn sums_window(&mut self, s: &Sass, vec: u32) -> Option<usize> {
-        if s.form().class != sass::latency::Class::Gmma {
+        if s.form().class != Class::Gmma {
             return None;
         }
         let reg = s.get(S::Rc)?.as_reg().filter(|r| r.is_virtual())?;
@@ -1064,9 +1108,10 @@ impl Assign<'_> {
             }
         }
         let (promised, wide) = (&self.promised, &self.wide);
+        let end = self.f.vecs[vec as usize].iter().map(|v| self.end[v.index()]).max().unwrap_or(u32::MAX);
         let taken = |r: usize| {
             promised.iter().any(|p| p.0 == file && (p.2..p.2 + p.3).contains(&r))
-                || file == File::Gpr as usize && wide.iter().any(|w| w.active && (w.base..w.end).contains(&r))
+                || file == File::Gpr as usize && wide.iter().any(|w| w.from <= end && (w.base..w.end).contains(&r))
         };
         find_window(&mut self.banks[file], size, false, taken)
             .or_else(|| find_window(&mut self.banks[file], size, false, |_| false))
@@ -1148,6 +1193,12 @@ fn waiting(f: &Func, cfg: &Cfg, live: &Liveness, exits: &[Vec<u8>], current: u32
     out
 }
 
+/// True for copies into shared memory: until one is done its registers may not be written. Other memory instructions have soon
+/// read theirs; to spare those as well would bring chains that run side by side into few registers, one after the other.
+fn copies_to_shared(s: &Sass) -> bool {
+    s.form().class == Class::Global && s.form().mnemonic == "LDGSTS"
+}
+
 /// A free aligned window without registers that are `taken`; `far`: after the cursor, so that neighbours do not take it at once.
 fn find_window(bank: &mut Bank, size: usize, far: bool, taken: impl Fn(usize) -> bool) -> Option<usize> {
     let align = alignment(size);
@@ -1155,10 +1206,14 @@ fn find_window(bank: &mut Bank, size: usize, far: bool, taken: impl Fn(usize) ->
     let limit = bank.limit;
     for bound in few.into_iter().chain([bank.budget, limit]).map(|b| b.min(limit)) {
         let windows = bound.div_ceil(align);
-        let first = if bound == bank.budget.min(bank.limit) { bank.cursor.div_ceil(align) } else { 0 };
-        for step in 0..windows {
+        let round = bound == bank.budget.min(bank.limit);
+        let first = if round { bank.cursor.div_ceil(align) } else { 0 };
+        for step in 0..if round { 2 * windows } else { windows } {
             let base = (first + step) % windows * align;
-            if base + size <= bound && bank.window_free(base, size) && !(base..base + size).any(&taken) {
+            let place = base..base + size;
+            // Once around for those that nothing has to wait for, where there is a choice.
+            let waits = || round && step < windows && !place.clone().all(|r| bank.rested(r));
+            if place.end <= bound && bank.window_free(base, size) && !place.clone().any(&taken) && !waits() {
                 if !far {
                     bank.cursor = (base + size) % bound.max(1);
                 }
