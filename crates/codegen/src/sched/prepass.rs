@@ -3,7 +3,7 @@
 //! Needs SSA form, keeps it; works inside blocks, between control-flow instructions. Forward, cycle by cycle, the
 //! instruction with the longest way to the end first; once as many values are alive as the function may have, the oldest
 //! instruction instead, ready or not, which leads back to the order of [`super::order`] and its pressure. Below 32 registers
-//! a function may take some more than that order needs; above, no more than it needs. n log n.
+//! a function may take some more than that order needs; above, no more than threads are given for what it needs. n log n.
 
 use super::cluster::Cluster;
 use super::order::{Orderer, Steps};
@@ -20,9 +20,13 @@ use sass::reg::File;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Values above which a function takes no more registers than it must: with 32 registers a thread, two of them not to be given
+/// Values above which a function takes no more registers than threads are given anyway: with 32 registers a thread, two of them not to be given
 /// away, an SM holds as many threads as it may.
 const FREELY: u32 = 30;
+/// Registers are given to threads in multiples of this many (`arch::limits`: 256 for a warp), ...
+const UNIT: u32 = 8;
+/// ... of which so many are not for values.
+const RESERVED: u32 = 3;
 /// How many more values may be alive than in the order of selection.
 const MORE: u32 = 8;
 
@@ -75,8 +79,10 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     }
     let need = regalloc::pressure(f, &cfg, &live);
     let banks = Banks { gprs: f.max_gprs, uniform: 61 };
-    let gprs =
-        (need.max[0] + freedom.more).min(freedom.freely.max(need.max[0])).min(banks.count(File::Gpr).saturating_sub(6));
+    let least = need.max[0];
+    let given = (least + RESERVED).next_multiple_of(UNIT) - RESERVED;
+    let most = (least + freedom.more).min(freedom.freely.max(given));
+    let gprs = most.min(banks.count(File::Gpr).saturating_sub(6));
     let mut values = Values {
         left: vec![0; f.vregs.len()],
         def: vec![(NONE, 0); f.vregs.len()],
