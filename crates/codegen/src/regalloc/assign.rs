@@ -14,6 +14,7 @@ mod plan;
 
 use super::parcopy::{Step, sequence};
 use super::{Banks, INCOMING, Note};
+use crate::bitset::BitSet;
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
@@ -77,8 +78,12 @@ struct Wide {
     vec: u32,
     base: usize,
     end: usize,
-    /// The instruction of the block at hand, from 1, from which on values live that belong there; 0 where they do when it begins.
-    from: u32,
+    /// Values that belong there live where the block at hand begins.
+    begins: bool,
+    /// The instructions of the block at hand that make such values; numbers from 1.
+    makers: Vec<u32>,
+    /// Blocks from which control comes to one where such values live.
+    ahead: BitSet,
 }
 
 /// The assignment under way.
@@ -293,8 +298,10 @@ impl Assign<'_> {
         } else {
             let promised = &self.promised;
             let taken = |r: usize| promised.iter().any(|p| p.0 == file && (p.2..p.2 + p.3).contains(&r));
-            let wide = &self.wide;
-            let wider = |r: usize| wide.iter().any(|w| (w.base..w.end).contains(&r));
+            let end = if size >= WIDE { u32::MAX } else { self.vector_end(vec as u32) };
+            let met = self.wide.iter().filter(|w| size >= WIDE || self.meets(w, end));
+            let wide: SmallVec<[(usize, usize); 2]> = met.map(|w| (w.base, w.end)).collect();
+            let wider = |r: usize| wide.iter().any(|w| (w.0..w.1).contains(&r));
             let bank = &mut self.banks[file];
             if size >= WIDE {
                 // The lowest place, before or behind the budget, that is free on the other ways to come, too.
@@ -309,7 +316,15 @@ impl Assign<'_> {
                 };
                 let elsewhere = waiting(self.f, self.cfg, self.live, &self.exit_loc, self.current, file);
                 let base = find(low, &elsewhere).or_else(|| find(0, &elsewhere)).or_else(|| find(0, &[false; 256]))?;
-                self.wide.push(Wide { vec: vec as u32, base, end: base + size, from: 0 });
+                let ahead = self.ahead(vec as u32);
+                self.wide.push(Wide {
+                    vec: vec as u32,
+                    base,
+                    end: base + size,
+                    begins: true,
+                    makers: Vec::new(),
+                    ahead,
+                });
                 base
             } else {
                 let base = find_window(bank, size, true, |r| taken(r) || wider(r))
@@ -420,11 +435,10 @@ impl Assign<'_> {
         let prefer =
             |r: usize| !gpr || ((if careful { system_keeps(r as u32) } else { callee_saved(r as u32) }) == crosses);
         let choosy = gpr && (self.has_calls || !self.f.entry);
-        let lasting = self.end[v.index()] == u32::MAX;
         let wide: SmallVec<[std::ops::Range<usize>; 2]> = match gpr {
             true => {
                 let end = self.end[v.index()];
-                let kept = self.wide.iter().filter(|w| (lasting || w.from <= end) && w.vec != vec);
+                let kept = self.wide.iter().filter(|w| w.vec != vec && self.meets(w, end));
                 kept.map(|w| w.base..w.end).collect()
             }
             false => SmallVec::new(),
@@ -489,6 +503,7 @@ impl Assign<'_> {
         for bank in &mut self.banks {
             bank.occ = [FREE; 256];
             bank.block = bank.budget;
+            bank.now = 0;
             bank.read = [0; 256];
         }
         if let Some(&bound) = self.bounds.get(bi) {
@@ -591,23 +606,59 @@ impl Assign<'_> {
         }
     }
 
+    /// The blocks from which control comes to one where values live that belong into `vec`, those themselves too.
+    fn ahead(&self, vec: u32) -> BitSet {
+        let (f, live, hint) = (&*self.f, self.live, &self.vec_hint);
+        let mine = |v: &Vreg| hint[v.index()].0 == vec;
+        let mut found = BitSet::new(f.blocks.len());
+        let mut work = Vec::new();
+        for &b in &self.cfg.rpo {
+            let block = &f.blocks[b as usize];
+            let mut here = b == self.current;
+            here |= live.live_in[b as usize].iter().chain(&live.live_out[b as usize]).chain(&block.params).any(mine);
+            here |= block.insts.iter().any(|i| makes(f, i, mine));
+            if here && found.insert(b as usize) {
+                work.push(b);
+            }
+        }
+        while let Some(b) = work.pop() {
+            work.extend(self.cfg.preds[b as usize].iter().copied().filter(|&p| found.insert(p as usize)));
+        }
+        found
+    }
+
     /// Finds out from where on wide vectors have values in the block.
     fn look_for_wide(&mut self, b: usize, insts: &[Inst]) {
         let (f, live, hint) = (&*self.f, self.live, &self.vec_hint);
         let block = &f.blocks[b];
         for w in &mut self.wide {
             let mine = |v: &Vreg| hint[v.index()].0 == w.vec;
-            if live.live_in[b].iter().chain(&block.params).any(mine) {
-                w.from = 0;
-                continue;
-            }
-            let makes = |i: &Inst| {
-                let mut found = false;
-                f.defs(&i.op, |v| found |= mine(&v));
-                found
-            };
-            w.from = insts.iter().position(makes).map_or(u32::MAX, |i| i as u32 + 1);
+            w.begins = live.live_in[b].iter().chain(&block.params).any(mine);
+            let makers = insts.iter().enumerate().filter(|(_, i)| makes(f, i, mine));
+            w.makers = makers.map(|(i, _)| i as u32 + 1).collect();
         }
+    }
+
+    /// True if a value from the instruction at hand to `end` may not lie in a wide vector's place: values that belong there are alive,
+    /// or made meanwhile.
+    fn near(&self, w: &Wide, end: u32) -> bool {
+        let bank = &self.banks[File::Gpr as usize];
+        let next = w.makers.get(w.makers.partition_point(|&m| m < bank.now));
+        let mine = |r: usize| bank.occ[r] < HELD && self.vec_hint[bank.occ[r] as usize].0 == w.vec;
+        next.is_some_and(|&m| m <= end) || w.begins && bank.now == 0 || (w.base..w.end).any(mine)
+    }
+
+    /// As `near`; also where it would be in the way in a block that comes later.
+    fn meets(&self, w: &Wide, end: u32) -> bool {
+        let ahead = || self.cfg.succs[self.current as usize].iter().any(|&s| w.ahead.contains(s as usize));
+        self.near(w, end) || end == u32::MAX && ahead()
+    }
+
+    /// Where in the block at hand the last component of a vector is read last; `u32::MAX` where it lives on, or is made elsewhere.
+    fn vector_end(&self, vec: u32) -> u32 {
+        let here = |v: &Vreg| self.made[v.index()].0 == self.current;
+        let ends = self.f.vecs[vec as usize].iter().map(|v| if here(v) { self.end[v.index()] } else { u32::MAX });
+        ends.max().unwrap_or(u32::MAX)
     }
 
     /// Where each value of the block is read last: instruction numbers from 1; the terminator comes after all;
@@ -1107,11 +1158,13 @@ impl Assign<'_> {
                 return Some(base);
             }
         }
-        let (promised, wide) = (&self.promised, &self.wide);
         let end = self.f.vecs[vec as usize].iter().map(|v| self.end[v.index()]).max().unwrap_or(u32::MAX);
+        let near = self.wide.iter().filter(|w| self.near(w, end));
+        let wide: SmallVec<[(usize, usize); 2]> = near.map(|w| (w.base, w.end)).collect();
+        let promised = &self.promised;
         let taken = |r: usize| {
             promised.iter().any(|p| p.0 == file && (p.2..p.2 + p.3).contains(&r))
-                || file == File::Gpr as usize && wide.iter().any(|w| w.from <= end && (w.base..w.end).contains(&r))
+                || file == File::Gpr as usize && wide.iter().any(|w| (w.0..w.1).contains(&r))
         };
         find_window(&mut self.banks[file], size, false, taken)
             .or_else(|| find_window(&mut self.banks[file], size, false, |_| false))
@@ -1191,6 +1244,13 @@ fn waiting(f: &Func, cfg: &Cfg, live: &Liveness, exits: &[Vec<u8>], current: u32
         }
     }
     out
+}
+
+/// True if the instruction writes one of these values.
+fn makes(f: &Func, inst: &Inst, mine: impl Fn(&Vreg) -> bool) -> bool {
+    let mut found = false;
+    f.defs(&inst.op, |v| found |= mine(&v));
+    found
 }
 
 /// True for copies into shared memory: until one is done its registers may not be written. Other memory instructions have soon
