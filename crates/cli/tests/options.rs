@@ -2,6 +2,7 @@
 
 use cubin::elf::Elf;
 use cubin::image::Image;
+use std::path::Path;
 use std::process::Output;
 use testkit::Scratch;
 use testkit::tool::run;

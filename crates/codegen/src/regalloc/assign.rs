@@ -465,7 +465,7 @@ impl Assign<'_> {
                 let r = (first + step) % bound;
                 let promised = |p: &(usize, u32, usize, usize)| p.0 == file && (p.2..p.2 + p.3).contains(&r);
                 let kept = keep && (self.promised.iter().any(promised) || wide.iter().any(|w| w.contains(&r)));
-                if bank.free(r) && !(strict && choosy && !prefer(r)) && !kept && !(rested && !bank.rested(r)) {
+                if bank.free(r) && !(strict && choosy && !prefer(r)) && !kept && (!rested || bank.rested(r)) {
                     bank.cursor = (r + 1) % bound;
                     return Some(r);
                 }
