@@ -86,12 +86,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The lane's share of an address: where element (lane / 4, each * (lane % 4)) lies, and the bytes of a step along
-    /// `major` and `minor`.
-    fn fragment_base(&mut self, x: &Inst, at: usize, f: &Fragment, by_rows: bool, width: u32) -> Res<Place> {
-        let a = self.mem_operand(x, at)?;
-        let (space, base, offset) = self.address(x, a, x.space())?;
-        let ty = self.f.ty(base);
+    /// Bytes from one row (column) in memory to the next, behind the address that is operand `at`; `width` elements where none is given.
+    fn stride(&mut self, x: &Inst, at: usize, bits: u32, width: u32, ty: Ty) -> Res<Value> {
         let stride = match x.operands.get(at + 1 + (at == 0) as usize) {
             Some(o) => {
                 let o = o.clone();
@@ -107,9 +103,19 @@ impl Lower<'_, '_> {
             let n = s.konst(Ty::B32, by as u64);
             s.op(if up { Op::Shl } else { Op::Shr }, &[v, n], ty)
         };
-        let shift = f.bits.trailing_zeros();
+        let shift = bits.trailing_zeros();
         let stride =
             if shift >= 3 { scale(self, stride, true, shift - 3) } else { scale(self, stride, false, 3 - shift) };
+        Ok(stride)
+    }
+
+    /// The lane's share of an address: where element (lane / 4, each * (lane % 4)) lies, and the bytes of a step along
+    /// `major` and `minor`.
+    fn fragment_base(&mut self, x: &Inst, at: usize, f: &Fragment, by_rows: bool, width: u32) -> Res<Place> {
+        let a = self.mem_operand(x, at)?;
+        let (space, base, offset) = self.address(x, a, x.space())?;
+        let ty = self.f.ty(base);
+        let stride = self.stride(x, at, f.bits, width, ty)?;
         let sub = Sreg::Laneid as u8;
         let lane = self.one(Op::Sreg, Attr { sub, ..Attr::default() }, &[], Ty::B32);
         let (two, three) = (self.konst(Ty::B32, 2), self.konst(Ty::B32, 3));
@@ -156,9 +162,27 @@ impl Lower<'_, '_> {
         let (Some(s), Some(part)) = (shape(x), part(x)) else { return self.unsupported(x) };
         let f = fragment(s, x.ty(), part);
         let by_rows = x.has(Mod::Row);
-        let mut p = self.fragment_base(x, 1, &f, by_rows, leading(s, part, by_rows))?;
+        let width = leading(s, part, by_rows);
+        if let Some(blocks) = blocks(&f, part, by_rows)
+            && let Some(values) = self.load_blocks(x, &f, &blocks, width)?
+        {
+            return self.write_fragment(x, &values);
+        }
+        let mut p = self.fragment_base(x, 1, &f, by_rows, width)?;
         let mut values = Vec::new();
-        for &piece in &f.pieces {
+        let pairs = in_pairs(&f, part, &p);
+        for (n, &piece) in f.pieces.iter().enumerate() {
+            if pairs {
+                if n % 2 == 0 {
+                    let (base, offset) = self.element_at(&mut p, piece, 0, f.bits);
+                    let mem = Mem { space: p.space, bytes: 8, ..Mem::default() };
+                    let id = self.b().push(Op::Load, Attr::default(), mem, offset, &[base], &[Ty::B64]);
+                    let v = self.f.inst(id).results[0];
+                    let (lo, hi) = self.b().halves(v);
+                    values.extend([lo, hi]);
+                }
+                continue;
+            }
             let whole = p.minor_first || f.pack == 1;
             let bytes = if whole { f.pack * f.bits / 8 } else { f.bits / 8 };
             let ty = if bytes == 8 { Ty::B64 } else { Ty::B32 };
@@ -179,11 +203,70 @@ impl Lower<'_, '_> {
             }
             values.extend(word);
         }
-        // Fragments of f16 have registers beyond what there is to hold: they repeat it.
+        self.write_fragment(x, &values)
+    }
+
+    /// Writes what was loaded. Fragments of f16 have registers beyond what there is to hold: they repeat it.
+    fn write_fragment(&mut self, x: &Inst, values: &[Value]) -> Res {
         let count = x.operands.first().map_or(0, |o| self.vector_operands(o).len());
         let held = values.len().max(1);
         let values: Vec<Value> = (0..count).filter_map(|i| values.get(i % held).copied()).collect();
         self.write_all(x, 0, &values)
+    }
+
+    /// The registers of a fragment in shared memory, by `ldmatrix`: lanes 8n to 8n + 7 give the addresses of the rows of block n. `None` for
+    /// other memory.
+    fn load_blocks(&mut self, x: &Inst, f: &Fragment, blocks: &Blocks, width: u32) -> Res<Option<Vec<Value>>> {
+        let a = self.mem_operand(x, 1)?;
+        let (space, base, offset) = self.address(x, a, x.space())?;
+        if space != MemSpace::Shared {
+            return Ok(None);
+        }
+        let stride = self.stride(x, 1, f.bits, width, Ty::B32)?;
+        let base = self.b().resize(base, Ty::B32, false);
+        let sub = Sreg::Laneid as u8;
+        let lane = self.one(Op::Sreg, Attr { sub, ..Attr::default() }, &[], Ty::B32);
+        let part = |s: &mut Self, mask: u32| {
+            let mask = s.konst(Ty::B32, mask as u64);
+            s.same(Op::And, &[lane, mask])
+        };
+        // The number of a block in its group is bits 3 and 4 of the lane's.
+        let mut row = part(self, 7);
+        let mut column = None;
+        for (bit, &(rows, bytes)) in blocks.steps.iter().enumerate() {
+            let mut here = part(self, 8 << bit);
+            let (step, have) = (rows + bytes, 8 << bit);
+            if step != have {
+                here = self.shifted(here, 1, step > have);
+            }
+            if bytes > 0 {
+                column = Some(column.map_or(here, |old| self.same(Op::IAdd, &[old, here])));
+            } else {
+                row = self.same(Op::Or, &[row, here]);
+            }
+        }
+        let rows = self.same(Op::IMul, &[row, stride]);
+        let mut base = self.same(Op::IAdd, &[base, rows]);
+        if let Some(column) = column {
+            base = self.same(Op::IAdd, &[base, column]);
+        }
+        let attr = Attr { sub: blocks.turned as u8, ..Attr::default() };
+        let mem = Mem { space: MemSpace::Shared, bytes: 16, ..Mem::default() };
+        let mut values = Vec::new();
+        for &(row, column) in &blocks.groups {
+            let at = match row {
+                0 => base,
+                _ => {
+                    let n = self.konst(Ty::B32, row as u64);
+                    let down = self.same(Op::IMul, &[stride, n]);
+                    self.same(Op::IAdd, &[base, down])
+                }
+            };
+            let types = vec![Ty::B32; 1 << blocks.steps.len()];
+            let id = self.b().push(Op::LdMatrix, attr, mem, offset + column as i64, &[at], &types);
+            values.extend(self.f.inst(id).results.iter().copied());
+        }
+        Ok(Some(values))
     }
 
     fn wmma_store(&mut self, x: &Inst) -> Res {
@@ -192,7 +275,17 @@ impl Lower<'_, '_> {
         let by_rows = x.has(Mod::Row);
         let mut p = self.fragment_base(x, 0, &f, by_rows, leading(s, Part::Sum, by_rows))?;
         let values = self.values(x, 1)?;
-        for (&piece, &v) in f.pieces.iter().zip(&values) {
+        let pairs = in_pairs(&f, Part::Sum, &p);
+        for (n, (&piece, &v)) in f.pieces.iter().zip(&values).enumerate() {
+            if pairs {
+                if let (0, Some(&next)) = (n % 2, values.get(n + 1)) {
+                    let both = self.op(Op::Pack, &[v, next], Ty::B64);
+                    let (base, offset) = self.element_at(&mut p, piece, 0, f.bits);
+                    let mem = Mem { space: p.space, bytes: 8, ..Mem::default() };
+                    self.b().push(Op::Store, Attr::default(), mem, offset, &[base, both], &[]);
+                }
+                continue;
+            }
             let whole = p.minor_first || f.pack == 1;
             let bytes = if whole { f.pack * f.bits / 8 } else { f.bits / 8 };
             let mem = Mem { space: p.space, bytes: bytes as u8, ..Mem::default() };
@@ -276,6 +369,43 @@ impl Lower<'_, '_> {
     }
 }
 
+/// A fragment as blocks of eight rows of 16 bytes, a register each, in groups of one, two or four that are read at once.
+struct Blocks {
+    /// For each bit of the number of a block in its group, where it leads: rows further down (8 or 16), or bytes along the rows (16).
+    steps: Vec<(u32, u32)>,
+    /// Where groups begin: row, byte of the row.
+    groups: Vec<(u32, u32)>,
+    /// The elements of a register are one below the other in memory, not beside each other.
+    turned: bool,
+}
+
+/// The blocks of a fragment, if they can be read at once: elements of 16 bits, or of 8 that are beside each other. The vendor's compiler
+/// reads these so; of others it does not take rows to begin at 16 bytes.
+fn blocks(f: &Fragment, part: Part, by_rows: bool) -> Option<Blocks> {
+    let turned = f.along_rows != by_rows;
+    if part == Part::Sum || !matches!((f.bits, turned), (16, _) | (8, false)) {
+        return None;
+    }
+    // Row and byte of each piece in memory.
+    let place = |p: &Piece| match turned {
+        false => (p.major, p.minor * f.bits / 8),
+        true => (p.minor, p.major * f.bits / 8),
+    };
+    let places: Vec<(u32, u32)> = f.pieces.iter().map(place).collect();
+    let size = [4, 2, 1].into_iter().find(|&n| places.len().is_multiple_of(n))?;
+    let step = |n: usize| {
+        let step = (places[n].0.checked_sub(places[0].0)?, places[n].1.checked_sub(places[0].1)?);
+        matches!(step, (8 | 16, 0) | (0, 16)).then_some(step)
+    };
+    let steps: Vec<(u32, u32)> = [1, 2].into_iter().filter(|&n| n < size).map(step).collect::<Option<_>>()?;
+    let at = |n: usize, from: (u32, u32)| {
+        let taken = steps.iter().enumerate().filter(|(bit, _)| n >> bit & 1 != 0);
+        taken.fold(from, |at, (_, step)| (at.0 + step.0, at.1 + step.1))
+    };
+    let regular = places.chunks(size).all(|g| (0..size).all(|n| g[n] == at(n, g[0])));
+    regular.then(|| Blocks { steps, groups: places.chunks(size).map(|g| g[0]).collect(), turned })
+}
+
 /// Where a fragment lies in memory.
 struct Place {
     space: MemSpace,
@@ -286,6 +416,11 @@ struct Place {
     minor_first: bool,
     /// Addresses of rows (columns) that were needed before.
     rows: Vec<(u32, Value)>,
+}
+
+/// Sums of 32 bits that lie beside each other in pairs: the matrix begins at 32 bytes, and its rows at 16 (the vendor's compiler takes it so).
+fn in_pairs(f: &Fragment, part: Part, p: &Place) -> bool {
+    part == Part::Sum && f.pack == 1 && f.bits == 32 && p.minor_first
 }
 
 fn part(x: &Inst) -> Option<Part> {

@@ -104,7 +104,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn shifted(&mut self, v: Value, by: u64, left: bool) -> Value {
+    pub(super) fn shifted(&mut self, v: Value, by: u64, left: bool) -> Value {
         let by = self.konst(Ty::B32, by);
         self.same(if left { Op::Shl } else { Op::Shr }, &[v, by])
     }
