@@ -661,18 +661,7 @@ impl Lower<'_, '_> {
     /// `mov`: a copy, an address, or packing and unpacking of vectors.
     fn mov(&mut self, x: &Inst, t: T) -> Res {
         match (x.operands.first().cloned(), x.operands.get(1).cloned()) {
-            (Some(dst), Some(src)) if t.bits() == 128 => {
-                let parts = |l: &Self, o: &Operand| match o {
-                    Operand::Vector(list) if list.len() == 2 => Ok(list.to_vec()),
-                    o => l.halves_of(std::slice::from_ref(o), x),
-                };
-                let (dst, src) = (parts(self, &dst)?, parts(self, &src)?);
-                let values = src.iter().map(|s| self.src(s, Ty::B64, x.span)).collect::<Res<Vec<Value>>>()?;
-                for (d, v) in dst.iter().zip(values) {
-                    self.write(d, v, false)?;
-                }
-                Ok(())
-            }
+            (Some(dst), Some(src)) if t.bits() == 128 => self.move_quad(x, &dst, &src),
             (Some(dst), Some(src)) if x.vector() > 1 => self.move_vector(x, &dst, &src, t),
             (Some(Operand::Vector(dst)), Some(src)) => {
                 let whole = self.ty(t, x)?;
@@ -701,6 +690,34 @@ impl Lower<'_, '_> {
             }
             _ => self.unsupported(x),
         }
+    }
+
+    /// `mov.b128`, as two words of 64 bits; a vector has two parts, or four of half the size.
+    fn move_quad(&mut self, x: &Inst, dst: &Operand, src: &Operand) -> Res {
+        let halves = match src {
+            Operand::Vector(list) if list.len() == 4 => {
+                let part = |l: &mut Self, s: &Operand| l.src(s, Ty::B32, x.span);
+                let values = list.iter().map(|s| part(self, s)).collect::<Res<Vec<Value>>>()?;
+                [self.pack(values[0], values[1]), self.pack(values[2], values[3])].to_vec()
+            }
+            Operand::Vector(list) => list.iter().map(|s| self.src(s, Ty::B64, x.span)).collect::<Res<_>>()?,
+            whole => {
+                let parts = self.halves_of(std::slice::from_ref(whole), x)?;
+                parts.iter().map(|s| self.src(s, Ty::B64, x.span)).collect::<Res<_>>()?
+            }
+        };
+        let (parts, values) = match dst {
+            Operand::Vector(list) if list.len() == 4 => {
+                let words = halves.iter().map(|h| <[Value; 2]>::from(self.b().halves(*h)));
+                (list.to_vec(), words.collect::<Vec<_>>().concat())
+            }
+            Operand::Vector(list) => (list.to_vec(), halves),
+            whole => (self.halves_of(std::slice::from_ref(whole), x)?, halves),
+        };
+        for (d, v) in parts.iter().zip(values) {
+            self.write(d, v, false)?;
+        }
+        Ok(())
     }
 
     /// `mov.v2` and `mov.v4`: element by element, all read before the first is written.
@@ -737,10 +754,11 @@ impl Lower<'_, '_> {
                 let (c, d) = self.b().halves(hi);
                 vec![a, b, c, d]
             }
-            (Ty::B32, 4) => {
+            (Ty::B32, 4) | (Ty::B16, 2) => {
+                let v = self.b().resize(v, Ty::B32, false);
                 let width = self.konst(Ty::B32, 8);
                 let mut out = Vec::new();
-                for i in 0..4 {
+                for i in 0..n as u64 {
                     let at = self.konst(Ty::B32, i * 8);
                     let b = self.op(Op::Bfe, &[v, at, width], Ty::B32);
                     out.push(self.op(Op::Trunc, &[b], Ty::B16));
@@ -764,9 +782,10 @@ impl Lower<'_, '_> {
         self.op(Op::Pack, &[lo, hi], ty)
     }
 
-    /// `mov.b32 d, {a, b, c, e}` of bytes.
+    /// `mov.b32 d, {a, b, c, e}` and `mov.b16 d, {a, b}` of bytes.
     fn pack_bytes(&mut self, x: &Inst, dst: &Operand, src: &[Operand]) -> Res {
-        if src.len() != 4 || x.ty().bits() != 32 {
+        let bits = x.ty().bits();
+        if !matches!((src.len(), bits), (4, 32) | (2, 16)) {
             return unsupported(format!("packing {} parts", src.len()), x.span);
         }
         let mut v = self.konst(Ty::B32, 0);
@@ -777,6 +796,7 @@ impl Lower<'_, '_> {
             let at = self.konst(Ty::B32, i as u64 * 8);
             v = self.op(Op::Bfi, &[b, v, at, width], Ty::B32);
         }
+        let v = if bits == 16 { self.op(Op::Trunc, &[v], Ty::B16) } else { v };
         self.write(dst, v, false)
     }
 }

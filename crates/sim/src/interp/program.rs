@@ -536,6 +536,10 @@ pub enum Exec {
     Pack { d: Slot, s: SmallVec<[Slot; 4]>, bits: u32 },
     /// One register into several.
     Unpack { d: SmallVec<[Slot; 4]>, s: Slot, bits: u32 },
+    /// Four words into the halves of a register of 128 bits.
+    PackWide { d: [Slot; 2], s: [Slot; 4] },
+    /// A register of 128 bits into four words.
+    UnpackWide { d: [Slot; 4], s: [Slot; 2] },
     /// Comparison into predicates `p` and (negated) `q`.
     Compare { p: Option<u32>, q: Option<u32>, s: [Slot; 2], f: CmpFn, with: Option<(PRef, Combine)> },
     /// Comparison into a register: `yes` or 0.

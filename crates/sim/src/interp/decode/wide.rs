@@ -30,14 +30,17 @@ impl Decoder<'_> {
                 let d = list.iter().map(|o| self.dst(o)).collect::<Result<SmallVec<[Slot; 4]>>>()?;
                 match d.as_slice() {
                     [low, high] => Ok(Exec::MovList { d: smallvec![*low, *high], s: s.into_iter().collect() }),
+                    [a, b, c, d] => Ok(Exec::UnpackWide { d: [*a, *b, *c, *d], s }),
                     _ => gap("this many parts"),
                 }
             }
             (_, Operand::Vector(list)) => {
                 let d = self.halves(to)?;
-                let s = list.iter().map(|o| self.src(o, T::B64)).collect::<Result<SmallVec<[Slot; 4]>>>()?;
+                let part = if list.len() == 4 { T::B32 } else { T::B64 };
+                let s = list.iter().map(|o| self.src(o, part)).collect::<Result<SmallVec<[Slot; 4]>>>()?;
                 match s.as_slice() {
                     [low, high] => Ok(Exec::MovList { d: d.into_iter().collect(), s: smallvec![*low, *high] }),
+                    [a, b, c, e] => Ok(Exec::PackWide { d, s: [*a, *b, *c, *e] }),
                     _ => gap("this many parts"),
                 }
             }

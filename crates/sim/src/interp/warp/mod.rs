@@ -219,6 +219,29 @@ impl Warp {
         self.put_partly(depth, slot, m, m, out);
     }
 
+    /// Parts of `bits` each in one value, low part first, and where all of them are written.
+    fn packed(&self, env: &Env, depth: usize, s: &[Slot], bits: u32) -> (Lanes, u32) {
+        let (mut out, mut valid) = ([0; 32], u32::MAX);
+        for (k, &x) in s.iter().enumerate() {
+            let v = self.values(env.p, depth, x);
+            for i in 0..32 {
+                out[i] |= (v[i] & bits_mask(bits)) << (k as u32 * bits);
+            }
+            valid &= self.written(depth, x);
+        }
+        (out, valid)
+    }
+
+    /// A value into parts of `bits` each.
+    fn unpack(&mut self, env: &Env, depth: usize, (d, s, bits): (&[Slot], Slot, u32), m: u32) {
+        let v = *self.values(env.p, depth, s);
+        let valid = self.written(depth, s);
+        for (k, &x) in d.iter().enumerate() {
+            let out = v.map(|v| v >> (k as u32 * bits) & bits_mask(bits));
+            self.put_partly(depth, x, m, valid, &out);
+        }
+    }
+
     /// Writes the lanes of `m`; those outside `valid` become unwritten.
     fn put_partly(&mut self, depth: usize, slot: Slot, m: u32, valid: u32, out: &Lanes) {
         if slot == Slot::NONE {
@@ -429,23 +452,20 @@ impl Warp {
                 }
             }
             Exec::Pack { d, s, bits } => {
-                let (mut out, mut valid) = ([0; 32], u32::MAX);
-                for (k, &x) in s.iter().enumerate() {
-                    let v = self.values(env.p, depth, x);
-                    for i in 0..32 {
-                        out[i] |= (v[i] & bits_mask(*bits)) << (k as u32 * bits);
-                    }
-                    valid &= self.written(depth, x);
-                }
+                let (out, valid) = self.packed(env, depth, s, *bits);
                 self.put_partly(depth, *d, m, valid, &out);
             }
-            Exec::Unpack { d, s, bits } => {
-                let v = *self.values(env.p, depth, *s);
-                let valid = self.written(depth, *s);
-                for (k, &x) in d.iter().enumerate() {
-                    let out = v.map(|v| v >> (k as u32 * bits) & bits_mask(*bits));
-                    self.put_partly(depth, x, m, valid, &out);
+            Exec::Unpack { d, s, bits } => self.unpack(env, depth, (d, *s, *bits), m),
+            Exec::PackWide { d, s } => {
+                // All parts are read before the first half is written.
+                let halves = [self.packed(env, depth, &s[..2], 32), self.packed(env, depth, &s[2..], 32)];
+                for (&d, (out, valid)) in d.iter().zip(halves) {
+                    self.put_partly(depth, d, m, valid, &out);
                 }
+            }
+            Exec::UnpackWide { d, s } => {
+                self.unpack(env, depth, (&d[..2], s[0], 32), m);
+                self.unpack(env, depth, (&d[2..], s[1], 32), m);
             }
             Exec::CompareTo { d, s, f, with, yes } => {
                 self.need(env, depth, s, m, pc)?;

@@ -241,6 +241,8 @@ impl Warp {
         let read: SmallVec<[Slot; 4]> = match exec {
             Exec::Mov { s, .. } | Exec::Unpack { s, .. } => smallvec![*s],
             Exec::Pack { s, .. } | Exec::MovList { s, .. } => s.clone(),
+            Exec::PackWide { s, .. } => smallvec![s[0], s[1], s[2], s[3]],
+            Exec::UnpackWide { s, .. } => smallvec![s[0], s[1]],
             Exec::Select { a, b, .. } => smallvec![*a, *b],
             _ => SmallVec::new(),
         };
