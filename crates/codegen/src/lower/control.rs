@@ -4,7 +4,7 @@ use super::{Lower, Res, unsupported};
 use crate::ir::{Block, Edge, Term, Ty, Value};
 use diag::Diagnostic;
 use ptx::isa::{Mod, Op as P};
-use ptx::module::{Body, FuncKind, Guard, Inst, InstId, Operand, Stmt, Table};
+use ptx::module::{Body, Directive, FuncKind, Guard, Inst, InstId, Operand, Stmt, Table};
 use std::ops::Range;
 
 impl Lower<'_, '_> {
@@ -75,7 +75,8 @@ impl Lower<'_, '_> {
                         starts.push(i);
                     }
                     only_labels = false;
-                    fresh = matches!(body.inst(x).op, P::Bra | P::Brx | P::Ret | P::Exit);
+                    let x = body.inst(x);
+                    fresh = matches!(x.op, P::Bra | P::Brx | P::Ret | P::Exit) || self.never_returns(&x);
                     i += 1;
                 }
                 _ => {}
@@ -91,7 +92,23 @@ impl Lower<'_, '_> {
             P::Bra => (self.labels(x), guarded),
             P::Brx => (self.table_targets(x), guarded),
             P::Ret | P::Exit => (vec![], guarded),
-            _ => (vec![], true),
+            _ => (vec![], !self.never_returns(x)),
+        }
+    }
+
+    /// A call, by all that come here, of a function that ends the thread: one that says so, or the failure of an assertion, of
+    /// which the declaration that compilers write does not say it. Nothing is alive behind it.
+    fn never_returns(&self, x: &Inst) -> bool {
+        if x.op != P::Call || x.guard.is_some() {
+            return false;
+        }
+        match x.operands.get(1) {
+            Some(Operand::Func(f)) => {
+                let f = &self.m.funcs[super::call::target(self.m, *f).index()];
+                let says = f.directives.iter().any(|d| matches!(d, Directive::NoReturn));
+                says || f.body.is_none() && f.name == "__assertfail"
+            }
+            _ => false,
         }
     }
 
@@ -177,6 +194,11 @@ impl Lower<'_, '_> {
             }
             P::Exit => Term::Exit,
             P::Ret => self.end_of_function(),
+            P::Call if self.never_returns(x) => {
+                self.inst(x)?;
+                // Should it come back nevertheless, the thread ends.
+                Term::Exit
+            }
             _ => return Ok(false),
         };
         match guard {
