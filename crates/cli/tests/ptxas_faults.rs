@@ -1,14 +1,7 @@
 //! Kernels of `docs/ptxas-faults.md`: the vendor's code is wrong, ours gives what the PTX interpreter gives.
 
-use std::path::Path;
-use std::process::Command;
 use testkit::Scratch;
-
-fn run(tool: &str, dir: &Path, args: &[&str]) -> String {
-    let done = Command::new(tool).args(args).current_dir(dir).output().expect("the tool runs");
-    assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8_lossy(&done.stdout).into_owned()
-}
+use testkit::tool::must;
 
 /// Sums of products by a warpgroup that are converted in every round of a loop that may be unrolled.
 #[test]
@@ -19,12 +12,12 @@ fn sums_that_change_in_a_loop() {
     assert!(text.contains(pragma));
     let dir = Scratch::new("ptxas-faults");
     std::fs::write(dir.join("k.ptx"), text.replace(pragma, "")).expect("written");
-    run(env!("CARGO_BIN_EXE_ptxas"), &dir, &["-arch=sm_90a", "k.ptx", "-o", "k.cubin", "--verify"]);
+    must(env!("CARGO_BIN_EXE_ptxas"), &dir, &["-arch=sm_90a", "k.ptx", "-o", "k.cubin", "--verify"]);
     let launch = format!("{kernel}.basic.toml");
     for file in ["k.ptx", "k.cubin"] {
         let out = format!("{file}.out");
         let args = ["run", file, "--launch", &launch, "--arch", "sm_90a", "--out", &out];
-        run(env!("CARGO_BIN_EXE_sassafras"), &dir, &args);
+        must(env!("CARGO_BIN_EXE_sassafras"), &dir, &args);
     }
     let [expected, ours] = ["k.ptx.out/out", "k.cubin.out/out"].map(|f| std::fs::read(dir.join(f)).expect("an output"));
     assert_eq!(expected.len(), 4096);
