@@ -9,82 +9,33 @@
 //! Uniform registers are never moved in blocks where part of a warp may be away: that would be an error of this pass, and
 //! is reported as one.
 
+mod bank;
+mod calls;
+mod edges;
 mod hints;
 mod plan;
+mod vectors;
+mod wide;
 
-use super::parcopy::{Step, sequence};
 use super::{Banks, INCOMING, Note};
-use crate::bitset::BitSet;
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
-use crate::mir::{Func, Inst, Op, Term, Vreg, alignment, callee_saved, system_keeps};
+use crate::mir::{Func, Inst, Op, Term, Vreg, callee_saved, system_keeps};
+use bank::Bank;
 use diag::Diagnostic;
-use plan::{Group, plan_fresh, plan_near};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
 use sass::latency::Class;
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
+use wide::{WIDE, Wide};
 
 const FREE: u32 = u32::MAX;
 /// Held for a vector that is about to be defined.
 const HELD: u32 = u32::MAX - 1;
 const NOWHERE: u8 = 255;
-/// For so many instructions a register that a copy into shared memory reads is left alone.
-const REST: u32 = 48;
-
-/// The registers of one file.
-struct Bank {
-    file: File,
-    usable: [bool; 256],
-    /// Exclusive bound of the registers that are tried first; it grows where they do not suffice.
-    budget: usize,
-    limit: usize,
-    /// Exclusive bound of those that should be taken in this block ([`crate::registers::bounds`]).
-    block: usize,
-    /// As `block`, where threads change the number of their registers.
-    few: Option<usize>,
-    /// The limit wherever threads do not have fewer registers.
-    most: usize,
-    occ: [u32; 256],
-    cursor: usize,
-    /// The instruction at hand, and by register the last copy into shared memory of the block that reads it; numbers from 1.
-    now: u32,
-    read: [u32; 256],
-}
-
-impl Bank {
-    fn free(&self, r: usize) -> bool {
-        r < self.limit && self.usable[r] && self.occ[r] == FREE
-    }
-
-    fn window_free(&self, base: usize, size: usize) -> bool {
-        (base..base + size).all(|r| self.free(r))
-    }
-
-    /// True if nothing has to wait before the register is written.
-    fn rested(&self, r: usize) -> bool {
-        self.read[r] == 0 || self.read[r] + REST < self.now
-    }
-}
-
-/// Vectors of so many registers keep their place through the whole function.
-const WIDE: usize = 16;
-
-/// The place of a wide vector.
-struct Wide {
-    vec: u32,
-    base: usize,
-    end: usize,
-    /// Values that belong there live where the block at hand begins.
-    begins: bool,
-    /// The instructions of the block at hand that make such values; numbers from 1.
-    makers: Vec<u32>,
-    /// Blocks from which control comes to one where such values live.
-    ahead: BitSet,
-}
 
 /// The assignment under way.
 pub struct Assign<'a> {
@@ -281,99 +232,9 @@ impl Assign<'_> {
         }
     }
 
-    /// An aligned free window for the vector `vec`, kept for its other components.
-    fn window(&mut self, file: usize, vec: usize, size: usize) -> Option<usize> {
-        let known = self.vec_base[vec];
-        if known != NOWHERE {
-            return Some(known as usize);
-        }
-        let base = if file == File::Ugpr as usize {
-            let align = alignment(size);
-            let bank = &self.banks[file];
-            let free =
-                |base: usize| bank.window_free(base, size) && (base..base + size).all(|r| !self.kept(file, r, vec));
-            let base = (0..bank.limit).step_by(align).find(|&base| free(base))?;
-            self.promised.push((file, vec as u32, base, size));
-            base
-        } else {
-            let promised = &self.promised;
-            let taken = |r: usize| promised.iter().any(|p| p.0 == file && (p.2..p.2 + p.3).contains(&r));
-            let end = if size >= WIDE { u32::MAX } else { self.vector_end(vec as u32) };
-            let met = self.wide.iter().filter(|w| size >= WIDE || self.meets(w, end));
-            let wide: SmallVec<[(usize, usize); 2]> = met.map(|w| (w.base, w.end)).collect();
-            let wider = |r: usize| wide.iter().any(|w| (w.0..w.1).contains(&r));
-            let bank = &mut self.banks[file];
-            if size >= WIDE {
-                // The lowest place, before or behind the budget, that is free on the other ways to come, too.
-                let end = bank.limit;
-                // Behind the registers that threads have everywhere, where they change their number: those are for the rest.
-                let low = self.bounds.iter().min().map_or(0, |&b| b.next_multiple_of(alignment(size)));
-                let find = |from: usize, elsewhere: &[bool; 256]| {
-                    (from..end).step_by(alignment(size)).find(|&b| {
-                        let free = b + size <= end && bank.window_free(b, size);
-                        free && !(b..b + size).any(|r| elsewhere[r] || taken(r) || wider(r))
-                    })
-                };
-                let elsewhere = waiting(self.f, self.cfg, self.live, &self.exit_loc, self.current, file);
-                let base = find(low, &elsewhere).or_else(|| find(0, &elsewhere)).or_else(|| find(0, &[false; 256]))?;
-                let ahead = self.ahead(vec as u32);
-                self.wide.push(Wide {
-                    vec: vec as u32,
-                    base,
-                    end: base + size,
-                    begins: true,
-                    makers: Vec::new(),
-                    ahead,
-                });
-                base
-            } else {
-                let base = find_window(bank, size, true, |r| taken(r) || wider(r))
-                    .or_else(|| find_window(bank, size, true, taken))?;
-                self.promised.push((file, vec as u32, base, size));
-                base
-            }
-        };
-        self.vec_base[vec] = base as u8;
-        Some(base)
-    }
-
-    /// Gives a vector the place of values that are read last where its components are made, one after the other: what is computed
-    /// of a vector element by element lies where that lay.
-    fn window_over(&mut self, vec: u32, nth: usize) {
-        let list = &self.f.vecs[vec as usize];
-        let bank = &self.banks[File::Gpr as usize];
-        for &u in &self.near {
-            let Some(base) = (self.loc[u.index()] as usize).checked_sub(nth) else { continue };
-            let fits = |(k, v): (usize, &Vreg)| {
-                let r = base + k;
-                if r >= bank.limit || !bank.usable[r] || self.kept(File::Gpr as usize, r, vec as usize) {
-                    return false;
-                }
-                let (block, at) = self.made[v.index()];
-                let held = bank.occ[r];
-                held == FREE || held < HELD && block == self.current && self.end[held as usize] <= at
-            };
-            let same = self.f.vregs[u.index()] == File::Gpr && base.is_multiple_of(alignment(list.len()));
-            if same
-                && !self.wide.iter().any(|w| w.base < base + list.len() && base < w.end)
-                && list.iter().enumerate().all(fits)
-            {
-                let size = list.len();
-                self.vec_base[vec as usize] = base as u8;
-                self.promised.push((File::Gpr as usize, vec, base, size));
-                return;
-            }
-        }
-    }
-
     /// True for a general register that calls of this function keep.
     fn saved(&self, r: usize) -> bool {
         if self.careful { system_keeps(r as u32) && !matches!(r, 20 | 21) } else { callee_saved(r as u32) }
-    }
-
-    /// True for a register that is promised to another vector than `vec`.
-    fn kept(&self, file: usize, r: usize, vec: usize) -> bool {
-        self.promised.iter().any(|p| p.0 == file && p.1 as usize != vec && (p.2..p.2 + p.3).contains(&r))
     }
 
     /// A free register for a new value.
@@ -606,61 +467,6 @@ impl Assign<'_> {
         }
     }
 
-    /// The blocks from which control comes to one where values live that belong into `vec`, those themselves too.
-    fn ahead(&self, vec: u32) -> BitSet {
-        let (f, live, hint) = (&*self.f, self.live, &self.vec_hint);
-        let mine = |v: &Vreg| hint[v.index()].0 == vec;
-        let mut found = BitSet::new(f.blocks.len());
-        let mut work = Vec::new();
-        for &b in &self.cfg.rpo {
-            let block = &f.blocks[b as usize];
-            let mut here = b == self.current;
-            here |= live.live_in[b as usize].iter().chain(&live.live_out[b as usize]).chain(&block.params).any(mine);
-            here |= block.insts.iter().any(|i| makes(f, i, mine));
-            if here && found.insert(b as usize) {
-                work.push(b);
-            }
-        }
-        while let Some(b) = work.pop() {
-            work.extend(self.cfg.preds[b as usize].iter().copied().filter(|&p| found.insert(p as usize)));
-        }
-        found
-    }
-
-    /// Finds out from where on wide vectors have values in the block.
-    fn look_for_wide(&mut self, b: usize, insts: &[Inst]) {
-        let (f, live, hint) = (&*self.f, self.live, &self.vec_hint);
-        let block = &f.blocks[b];
-        for w in &mut self.wide {
-            let mine = |v: &Vreg| hint[v.index()].0 == w.vec;
-            w.begins = live.live_in[b].iter().chain(&block.params).any(mine);
-            let makers = insts.iter().enumerate().filter(|(_, i)| makes(f, i, mine));
-            w.makers = makers.map(|(i, _)| i as u32 + 1).collect();
-        }
-    }
-
-    /// True if a value from the instruction at hand to `end` may not lie in a wide vector's place: values that belong there are alive,
-    /// or made meanwhile.
-    fn near(&self, w: &Wide, end: u32) -> bool {
-        let bank = &self.banks[File::Gpr as usize];
-        let next = w.makers.get(w.makers.partition_point(|&m| m < bank.now));
-        let mine = |r: usize| bank.occ[r] < HELD && self.vec_hint[bank.occ[r] as usize].0 == w.vec;
-        next.is_some_and(|&m| m <= end) || w.begins && bank.now == 0 || (w.base..w.end).any(mine)
-    }
-
-    /// As `near`; also where it would be in the way in a block that comes later.
-    fn meets(&self, w: &Wide, end: u32) -> bool {
-        let ahead = || self.cfg.succs[self.current as usize].iter().any(|&s| w.ahead.contains(s as usize));
-        self.near(w, end) || end == u32::MAX && ahead()
-    }
-
-    /// Where in the block at hand the last component of a vector is read last; `u32::MAX` where it lives on, or is made elsewhere.
-    fn vector_end(&self, vec: u32) -> u32 {
-        let here = |v: &Vreg| self.made[v.index()].0 == self.current;
-        let ends = self.f.vecs[vec as usize].iter().map(|v| if here(v) { self.end[v.index()] } else { u32::MAX });
-        ends.max().unwrap_or(u32::MAX)
-    }
-
     /// Where each value of the block is read last: instruction numbers from 1; the terminator comes after all;
     /// `u32::MAX` for what lives on.
     fn lifetimes(&mut self, b: usize, insts: &[Inst]) {
@@ -690,285 +496,10 @@ impl Assign<'_> {
         }
     }
 
-    fn enter(&mut self, b: u32) {
-        let bi = b as usize;
-        let index = |p: u32| self.cfg.rpo_index[p as usize];
-        let from = self.cfg.preds[bi].iter().copied().filter(|&p| index(p) < index(b)).max_by_key(|&p| {
-            // The busiest predecessor, the first of them.
-            (self.f.blocks[p as usize].depth, std::cmp::Reverse(index(p)))
-        });
-        let Some(p) = from else { return };
-        let pi = p as usize;
-        let mut at = 0;
-        let mut entry = Vec::with_capacity(self.live.live_in[bi].len());
-        let mut high = Vec::new();
-        for k in 0..self.live.live_in[bi].len() {
-            let v = self.live.live_in[bi][k];
-            while self.live.live_out[pi][at] != v {
-                at += 1;
-            }
-            let r = self.exit_loc[pi][at];
-            let file = self.file(v);
-            // Threads that come another way may have fewer registers.
-            let there = file != File::Gpr as usize || (r as usize) < self.banks[file].limit;
-            if there {
-                self.occupy(v, r as usize);
-            } else {
-                high.push((k, v));
-            }
-            entry.push(r);
-        }
-        for (k, v) in high {
-            self.place_new(v);
-            entry[k] = self.loc[v.index()];
-        }
-        self.entry_loc[bi] = entry;
-        let params = self.f.blocks[bi].params.clone();
-        if params.is_empty() {
-            return;
-        }
-        let nth = self.f.blocks[pi].term.edges().iter().position(|e| e.block.0 == b);
-        let args = nth.map(|n| self.arg_loc[pi][n].clone()).unwrap_or_default();
-        let mut left = Vec::new();
-        for (n, &p) in params.iter().enumerate() {
-            let file = self.file(p);
-            match args.get(n) {
-                Some(&r) if self.banks[file].free(r as usize) => self.occupy(p, r as usize),
-                _ => left.push(p),
-            }
-        }
-        for p in left {
-            self.place_new(p);
-        }
-        self.param_loc[bi] = params.iter().map(|p| self.loc[p.index()]).collect();
-        for p in params {
-            self.release_if_dead(p, 0);
-        }
-    }
-
-    fn leave(&mut self, b: usize) {
-        let mut term = std::mem::replace(&mut self.f.blocks[b].term, Term::Unreachable);
-        match &mut term {
-            Term::CondBr { cond, .. } => self.rename(cond, 1),
-            Term::Ret(values) => {
-                let mut pairs: Vec<(Reg, Reg)> =
-                    values.iter().map(|&(v, r)| (r, Reg::phys(r.file(), self.loc[v.index()]))).collect();
-                pairs.retain(|(d, s)| d != s);
-                self.moves(&pairs, u32::MAX);
-                values.clear();
-            }
-            _ => {}
-        }
-        self.exit_loc[b] = self.live.live_out[b].iter().map(|v| self.loc[v.index()]).collect();
-        self.arg_loc[b] = term.edges().iter().map(|e| e.args.iter().map(|v| self.loc[v.index()]).collect()).collect();
-        self.f.blocks[b].term = term;
-    }
-
-    fn edges(&mut self, notes: &mut [Vec<Note>]) {
-        for bi in 0..self.f.blocks.len() {
-            if !self.cfg.reachable(bi as u32) {
-                continue;
-            }
-            let targets: Vec<u32> = self.f.blocks[bi].term.successors().iter().map(|s| s.0).collect();
-            for (n, &s) in targets.iter().enumerate() {
-                let si = s as usize;
-                self.set_limit(s);
-                let mut pairs = Vec::new();
-                let mut busy = [[false; 256]; 4];
-                let mut at = 0;
-                for (k, &v) in self.live.live_in[si].iter().enumerate() {
-                    while self.live.live_out[bi][at] != v {
-                        at += 1;
-                    }
-                    let file = self.f.vregs[v.index()];
-                    let (d, r) = (self.entry_loc[si][k], self.exit_loc[bi][at]);
-                    busy[file as usize][d as usize] = true;
-                    busy[file as usize][r as usize] = true;
-                    pairs.push((Reg::phys(file, d), Reg::phys(file, r)));
-                }
-                for (k, p) in self.f.blocks[si].params.iter().enumerate() {
-                    let file = self.f.vregs[p.index()];
-                    let (d, r) = (self.param_loc[si][k], self.arg_loc[bi][n][k]);
-                    busy[file as usize][d as usize] = true;
-                    busy[file as usize][r as usize] = true;
-                    pairs.push((Reg::phys(file, d), Reg::phys(file, r)));
-                }
-                pairs.retain(|(d, s)| d != s);
-                if pairs.is_empty() {
-                    continue;
-                }
-                let at_end = targets.len() == 1;
-                let home = if at_end { bi } else { si };
-                self.divergent = self.f.blocks[home].divergent || self.f.blocks[bi].divergent;
-                self.sequence(&pairs, u32::MAX, &busy);
-                let (moves, new) = (std::mem::take(&mut self.out), std::mem::take(&mut self.notes));
-                let place = if at_end { self.f.blocks[home].insts.len() } else { 0 };
-                self.f.blocks[home].insts.splice(place..place, moves);
-                notes[home].splice(place..place, new);
-            }
-        }
-    }
-
-    // ---- moves ------------------------------------------------------------------------------------------------------
-
-    /// Emits a parallel copy; registers that are free may be used in between.
-    fn moves(&mut self, pairs: &[(Reg, Reg)], loc: u32) {
-        if pairs.is_empty() {
-            return;
-        }
-        let mut busy = [[false; 256]; 4];
-        for (f, bank) in self.banks.iter().enumerate() {
-            busy[f].iter_mut().zip(&bank.occ).for_each(|(b, o)| *b = *o != FREE);
-        }
-        for r in pairs.iter().flat_map(|&(d, s)| [d, s]) {
-            busy[r.file() as usize & 3][r.index() as usize & 255] = true;
-        }
-        self.sequence(pairs, loc, &busy);
-    }
-
-    fn sequence(&mut self, pairs: &[(Reg, Reg)], loc: u32, busy: &[[bool; 256]; 4]) {
-        let uniform = |r: Reg| matches!(r.file(), File::Ugpr | File::Upred);
-        if self.divergent && pairs.iter().any(|(d, _)| uniform(*d)) {
-            self.fail("uniform registers would have to be moved in divergent code");
-        }
-        let Assign { banks, out, notes, .. } = self;
-        let scratch = |file: File| {
-            let bank = &banks[file as usize];
-            (0..bank.limit).find(|&r| bank.usable[r] && !busy[file as usize][r]).map(|r| Reg::phys(file, r as u8))
-        };
-        sequence(pairs, scratch, |s, step| {
-            out.push(Inst::new(Op::Sass(s), loc));
-            notes.push(match step {
-                Some(Step::Move(d, s)) => Note::Move(d, s),
-                Some(Step::Swap(a, b)) => Note::Swap(a, b),
-                None => Note::Part,
-            });
-        });
-    }
-
     fn release_if_dead(&mut self, v: Vreg, at: u32) {
         if self.end[v.index()] == at {
             self.release(v);
         }
-    }
-
-    fn copy(&mut self, at: u32, pairs: &[(Reg, Reg)], loc: u32) {
-        let mut moves: Vec<(Reg, Reg)> = pairs.to_vec();
-        for (_, s) in &mut moves {
-            if s.is_virtual() {
-                *s = Reg::phys(s.file(), self.loc[s.index() as usize]);
-            }
-        }
-        // Registers whose values are read for the last time may be taken by destinations, first by their own.
-        let mut dying: SmallVec<[Vreg; 8]> = SmallVec::new();
-        for &(_, s) in pairs {
-            let v = Vreg(s.index());
-            if s.is_virtual() && self.end[v.index()] == at && !dying.contains(&v) {
-                dying.push(v);
-            }
-        }
-        dying.iter().for_each(|&v| self.release(v));
-        let mut late = Vec::new();
-        for (n, &(d, s)) in pairs.iter().enumerate() {
-            let r = moves[n].1.index() as usize;
-            if s.is_virtual() && s.file() == d.file() && self.banks[d.file() as usize].free(r) {
-                self.occupy(Vreg(d.index()), r);
-            } else {
-                late.push(Vreg(d.index()));
-            }
-        }
-        late.iter().for_each(|&v| self.place_new(v));
-        for (d, _) in &mut moves {
-            *d = Reg::phys(d.file(), self.loc[d.index() as usize]);
-        }
-        for &(d, _) in pairs {
-            self.release_if_dead(Vreg(d.index()), at);
-        }
-        moves.retain(|(d, s)| d != s);
-        self.moves(&moves, loc);
-    }
-
-    fn call(&mut self, at: u32, mut call: crate::mir::Call, loc: u32, note: Note) {
-        let gpr = File::Gpr as usize;
-        let mut pairs: Vec<(Reg, Reg)> = Vec::new();
-        let mut taken = [false; 256];
-        for &(v, r) in &call.args {
-            pairs.push((r, Reg::r(self.loc[v.index()])));
-            taken[r.index() as usize] = true;
-        }
-        let target = call.target.values();
-        if !target.is_empty() {
-            // The even pair for the target: an argument register that is not one, else R2, which is kept, or R32.
-            let usable = &self.banks[gpr].usable;
-            let pair = (2..=7)
-                .rev()
-                .map(|p| 2 * p)
-                .chain([2, 32])
-                .find(|&r| !taken[r] && !taken[r + 1] && usable[r] && usable[r + 1]);
-            if pair.is_none() {
-                self.fail("no register pair is left for the target of an indirect call");
-            }
-            for (k, (to, v)) in call.target.values_mut().into_iter().zip(target).enumerate() {
-                pairs.extend(pair.map(|r| (Reg::r((r + k) as u8), Reg::r(self.loc[v.index()]))));
-                *to = Vreg((pair.unwrap_or(4) + k) as u32);
-            }
-        }
-        // Values that live across move to registers that the callee keeps.
-        let occ = self.banks[gpr].occ;
-        let held = call.target.values();
-        let kept = |r: usize| call.keeps(r as u32) && !held.iter().any(|t| t.0 as usize == r);
-        let mut staying = [false; 256];
-        let mut homeless = Vec::new();
-        for (r, &v) in occ.iter().enumerate() {
-            if v >= HELD || self.end[v as usize] == at {
-                continue;
-            }
-            if kept(r) { staying[r] = true } else { homeless.push((v, r)) }
-        }
-        let mut moved = Vec::new();
-        for (v, r) in homeless {
-            let to = (0..self.banks[gpr].limit).find(|&r| self.banks[gpr].usable[r] && kept(r) && !staying[r]);
-            let Some(to) = to else {
-                self.fail("too few registers for a call: the register limit is too small");
-                continue;
-            };
-            staying[to] = true;
-            pairs.push((Reg::r(to as u8), Reg::r(r as u8)));
-            moved.push((v, to));
-        }
-        pairs.retain(|(d, s)| d != s);
-        self.moves(&pairs, loc);
-        for (r, &v) in occ.iter().enumerate() {
-            if v < HELD && !staying[r] {
-                self.banks[gpr].occ[r] = FREE;
-            }
-        }
-        for (r, &v) in occ.iter().enumerate() {
-            // Dying values in registers that were taken by moved ones, and the moved ones themselves.
-            if v < HELD && (self.end[v as usize] == at || moved.iter().any(|m| m.0 == v)) {
-                self.banks[gpr].occ[r] = FREE;
-            }
-        }
-        for (v, r) in moved {
-            self.occupy(Vreg(v), r);
-        }
-        let preds = File::Pred as usize;
-        for r in 0..7 {
-            let v = self.banks[preds].occ[r];
-            if v < HELD && self.end[v as usize] != at {
-                self.fail("a predicate lives across a call");
-            }
-        }
-        for &(v, r) in &call.rets {
-            self.occupy(v, r.index() as usize);
-        }
-        for &(v, _) in &call.rets {
-            self.release_if_dead(v, at);
-        }
-        call.args.iter_mut().for_each(|a| a.0 = Vreg::NONE);
-        call.rets.iter_mut().for_each(|a| a.0 = Vreg::NONE);
-        self.out.push(Inst::new(Op::Call(Box::new(call)), loc));
-        self.notes.push(note);
     }
 
     // ---- instructions -----------------------------------------------------------------------------------------------
@@ -981,17 +512,6 @@ impl Assign<'_> {
             let first = if width == 1 { reg.index() } else { self.f.vecs[reg.index() as usize][0].0 };
             o.value = Value::Reg(Reg::phys(reg.file(), self.loc[first as usize]));
         }
-    }
-
-    fn in_place(&self, vec: u32) -> bool {
-        let list = &self.f.vecs[vec as usize];
-        let base = self.loc[list[0].index()] as usize;
-        let bank = &self.banks[self.f.vregs[list[0].index()] as usize];
-        base.is_multiple_of(alignment(list.len()))
-            && list
-                .iter()
-                .enumerate()
-                .all(|(n, v)| self.loc[v.index()] as usize == base + n && bank.occ[base + n] == v.0)
     }
 
     fn sass(&mut self, at: u32, mut s: Sass, (loc, zero): (u32, bool), note: Note) {
@@ -1117,169 +637,10 @@ impl Assign<'_> {
         self.out.push(Inst { op: Op::Sass(s), loc, zero });
         self.notes.push(note);
     }
-
-    fn bank_of(&mut self, vec: u32) -> &mut Bank {
-        let file = self.file(self.f.vecs[vec as usize][0]);
-        &mut self.banks[file]
-    }
-
-    /// The window of the sums that a warpgroup's product adds to, if they are free now: it works in place.
-    fn sums_window(&mut self, s: &Sass, vec: u32) -> Option<usize> {
-        if s.form().class != Class::Gmma {
-            return None;
-        }
-        let reg = s.get(S::Rc)?.as_reg().filter(|r| r.is_virtual())?;
-        let first = self.f.vecs[reg.index() as usize][0];
-        let size = self.f.vecs[vec as usize].len();
-        let base = self.loc[first.index()] as usize;
-        self.bank_of(vec).window_free(base, size).then_some(base)
-    }
-
-    /// A free window for a vector that an instruction defines: where its components will be wanted, if possible.
-    fn def_window(&mut self, vec: u32) -> Option<usize> {
-        let first = self.f.vecs[vec as usize][0];
-        let size = self.f.vecs[vec as usize].len();
-        let align = alignment(size);
-        let file = self.file(first);
-        let rep = self.rep(first);
-        let (wanted, nth) = self.vec_hint[first.index()];
-        let mut tries: SmallVec<[usize; 3]> = SmallVec::new();
-        if wanted != FREE {
-            let wide = self.f.vecs[wanted as usize].len();
-            if let Some(base) = self.window(file, wanted as usize, wide) {
-                tries.push(base + nth as usize);
-            }
-        }
-        if self.web_reg[rep] != NOWHERE {
-            tries.push(self.web_reg[rep] as usize);
-        }
-        for base in tries {
-            if base.is_multiple_of(align) && base + size <= 256 && self.banks[file].window_free(base, size) {
-                return Some(base);
-            }
-        }
-        let end = self.f.vecs[vec as usize].iter().map(|v| self.end[v.index()]).max().unwrap_or(u32::MAX);
-        let near = self.wide.iter().filter(|w| self.near(w, end));
-        let wide: SmallVec<[(usize, usize); 2]> = near.map(|w| (w.base, w.end)).collect();
-        let promised = &self.promised;
-        let taken = |r: usize| {
-            promised.iter().any(|p| p.0 == file && (p.2..p.2 + p.3).contains(&r))
-                || file == File::Gpr as usize && wide.iter().any(|w| (w.0..w.1).contains(&r))
-        };
-        find_window(&mut self.banks[file], size, false, taken)
-            .or_else(|| find_window(&mut self.banks[file], size, false, |_| false))
-    }
-
-    /// Moves values so that all vectors of an instruction are in place and there is room for the vectors it defines.
-    /// Returns where those begin.
-    fn shuffle(
-        &mut self,
-        uses: &[u32],
-        defs: &[u32],
-        dying: &[Vreg],
-        over: Option<SmallVec<[Vreg; 4]>>,
-        loc: u32,
-    ) -> SmallVec<[usize; 4]> {
-        let mut bases: SmallVec<[usize; 4]> = SmallVec::from_elem(0, defs.len());
-        let mut files: SmallVec<[usize; 2]> = SmallVec::new();
-        for &vec in uses.iter().chain(defs) {
-            let file = self.file(self.f.vecs[vec as usize][0]);
-            if !files.contains(&file) {
-                files.push(file);
-            }
-        }
-        let mut pairs = Vec::new();
-        for file in files {
-            let of = |vec: &u32, a: &Self| a.file(a.f.vecs[*vec as usize][0]) == file;
-            let mut groups: Vec<Group> = Vec::new();
-            for vec in uses.iter().filter(|v| of(v, self)) {
-                let list = self.f.vecs[*vec as usize].clone();
-                if groups.iter().all(|g| g.list != list) {
-                    let live = list.iter().any(|v| !dying.contains(v));
-                    let base = self.in_place(*vec).then(|| self.loc[list[0].index()] as usize);
-                    groups.push(Group { list, base, def: None, live, over: None });
-                }
-            }
-            for (n, vec) in defs.iter().enumerate().filter(|(_, v)| of(v, self)) {
-                let list = self.f.vecs[*vec as usize].clone();
-                groups.push(Group { list, base: None, def: Some(n), live: false, over: over.clone() });
-            }
-            groups.sort_by_key(|g| std::cmp::Reverse(alignment(g.list.len())));
-            let plan = plan_near(&self.banks[file], &mut groups.clone(), dying)
-                .or_else(|| plan_fresh(&self.banks[file], &mut groups, dying));
-            let Some(plan) = plan else {
-                self.fail("too few registers for the vectors of an instruction: the register limit is too small");
-                continue;
-            };
-            let kind = self.banks[file].file;
-            let bank = &mut self.banks[file];
-            for &(v, to) in &plan.moves {
-                let from = self.loc[v.index()];
-                pairs.push((Reg::phys(kind, to as u8), Reg::phys(kind, from)));
-                bank.occ[from as usize] = FREE;
-            }
-            for (n, base) in plan.bases {
-                bases[n] = base;
-            }
-            for &(v, to) in &plan.moves {
-                self.occupy(v, to);
-            }
-        }
-        self.moves(&pairs, loc);
-        bases
-    }
-}
-
-/// Registers that hold what blocks read which come after `current` in the walk, where they are entered from blocks done.
-fn waiting(f: &Func, cfg: &Cfg, live: &Liveness, exits: &[Vec<u8>], current: u32, file: usize) -> [bool; 256] {
-    let mut out = [false; 256];
-    let done = cfg.rpo_index[current as usize];
-    for &b in &cfg.rpo[..done as usize] {
-        let later = |s: u32| cfg.rpo_index[s as usize] > done;
-        if !cfg.succs[b as usize].iter().any(|&s| later(s)) {
-            continue;
-        }
-        for (&v, &r) in live.live_out[b as usize].iter().zip(&exits[b as usize]) {
-            out[r as usize] |= f.vregs[v.index()] as usize == file;
-        }
-    }
-    out
-}
-
-/// True if the instruction writes one of these values.
-fn makes(f: &Func, inst: &Inst, mine: impl Fn(&Vreg) -> bool) -> bool {
-    let mut found = false;
-    f.defs(&inst.op, |v| found |= mine(&v));
-    found
 }
 
 /// True for copies into shared memory: until one is done its registers may not be written. Other memory instructions have soon
 /// read theirs; to spare those as well would bring chains that run side by side into few registers, one after the other.
 fn copies_to_shared(s: &Sass) -> bool {
     s.form().class == Class::Global && s.form().mnemonic == "LDGSTS"
-}
-
-/// A free aligned window without registers that are `taken`; `far`: after the cursor, so that neighbours do not take it at once.
-fn find_window(bank: &mut Bank, size: usize, far: bool, taken: impl Fn(usize) -> bool) -> Option<usize> {
-    let align = alignment(size);
-    let few = bank.few.filter(|&n| n < bank.budget);
-    let limit = bank.limit;
-    for bound in few.into_iter().chain([bank.budget, limit]).map(|b| b.min(limit)) {
-        let windows = bound.div_ceil(align);
-        let round = bound == bank.budget.min(bank.limit);
-        let first = if round { bank.cursor.div_ceil(align) } else { 0 };
-        for step in 0..if round { 2 * windows } else { windows } {
-            let base = (first + step) % windows * align;
-            let place = base..base + size;
-            // Once around for those that nothing has to wait for, where there is a choice.
-            let waits = || round && step < windows && !place.clone().all(|r| bank.rested(r));
-            if place.end <= bound && bank.window_free(base, size) && !place.clone().any(&taken) && !waits() {
-                if !far {
-                    bank.cursor = (base + size) % bound.max(1);
-                }
-                return Some(base);
-            }
-        }
-    }
-    None
 }

@@ -1,6 +1,7 @@
 //! Where the vectors of one instruction go, and what must move out of their way.
 
-use super::{Bank, HELD};
+use super::HELD;
+use super::bank::Bank;
 use crate::mir::{Vreg, alignment};
 use smallvec::SmallVec;
 

@@ -1,0 +1,244 @@
+//! Places of vectors: where their components should be from the start, and moves where they are not.
+
+use super::bank::{Bank, find_window};
+use super::plan::{Group, plan_fresh, plan_near};
+use super::wide::{WIDE, Wide};
+use super::{Assign, FREE, HELD, NOWHERE};
+use crate::cfg::Cfg;
+use crate::mir::liveness::Liveness;
+use crate::mir::{Func, Vreg, alignment};
+use sass::form::SlotName as S;
+use sass::inst::Inst as Sass;
+use sass::latency::Class;
+use sass::reg::{File, Reg};
+use smallvec::SmallVec;
+
+impl Assign<'_> {
+    /// An aligned free window for the vector `vec`, kept for its other components.
+    pub(super) fn window(&mut self, file: usize, vec: usize, size: usize) -> Option<usize> {
+        let known = self.vec_base[vec];
+        if known != NOWHERE {
+            return Some(known as usize);
+        }
+        let base = if file == File::Ugpr as usize {
+            let align = alignment(size);
+            let bank = &self.banks[file];
+            let free =
+                |base: usize| bank.window_free(base, size) && (base..base + size).all(|r| !self.kept(file, r, vec));
+            let base = (0..bank.limit).step_by(align).find(|&base| free(base))?;
+            self.promised.push((file, vec as u32, base, size));
+            base
+        } else {
+            let promised = &self.promised;
+            let taken = |r: usize| promised.iter().any(|p| p.0 == file && (p.2..p.2 + p.3).contains(&r));
+            let end = if size >= WIDE { u32::MAX } else { self.vector_end(vec as u32) };
+            let met = self.wide.iter().filter(|w| size >= WIDE || self.meets(w, end));
+            let wide: SmallVec<[(usize, usize); 2]> = met.map(|w| (w.base, w.end)).collect();
+            let wider = |r: usize| wide.iter().any(|w| (w.0..w.1).contains(&r));
+            let bank = &mut self.banks[file];
+            if size >= WIDE {
+                // The lowest place, before or behind the budget, that is free on the other ways to come, too.
+                let end = bank.limit;
+                // Behind the registers that threads have everywhere, where they change their number: those are for the rest.
+                let low = self.bounds.iter().min().map_or(0, |&b| b.next_multiple_of(alignment(size)));
+                let find = |from: usize, elsewhere: &[bool; 256]| {
+                    (from..end).step_by(alignment(size)).find(|&b| {
+                        let free = b + size <= end && bank.window_free(b, size);
+                        free && !(b..b + size).any(|r| elsewhere[r] || taken(r) || wider(r))
+                    })
+                };
+                let elsewhere = waiting(self.f, self.cfg, self.live, &self.exit_loc, self.current, file);
+                let base = find(low, &elsewhere).or_else(|| find(0, &elsewhere)).or_else(|| find(0, &[false; 256]))?;
+                let ahead = self.ahead(vec as u32);
+                self.wide.push(Wide {
+                    vec: vec as u32,
+                    base,
+                    end: base + size,
+                    begins: true,
+                    makers: Vec::new(),
+                    ahead,
+                });
+                base
+            } else {
+                let base = find_window(bank, size, true, |r| taken(r) || wider(r))
+                    .or_else(|| find_window(bank, size, true, taken))?;
+                self.promised.push((file, vec as u32, base, size));
+                base
+            }
+        };
+        self.vec_base[vec] = base as u8;
+        Some(base)
+    }
+
+    /// Gives a vector the place of values that are read last where its components are made, one after the other: what is computed
+    /// of a vector element by element lies where that lay.
+    pub(super) fn window_over(&mut self, vec: u32, nth: usize) {
+        let list = &self.f.vecs[vec as usize];
+        let bank = &self.banks[File::Gpr as usize];
+        for &u in &self.near {
+            let Some(base) = (self.loc[u.index()] as usize).checked_sub(nth) else { continue };
+            let fits = |(k, v): (usize, &Vreg)| {
+                let r = base + k;
+                if r >= bank.limit || !bank.usable[r] || self.kept(File::Gpr as usize, r, vec as usize) {
+                    return false;
+                }
+                let (block, at) = self.made[v.index()];
+                let held = bank.occ[r];
+                held == FREE || held < HELD && block == self.current && self.end[held as usize] <= at
+            };
+            let same = self.f.vregs[u.index()] == File::Gpr && base.is_multiple_of(alignment(list.len()));
+            if same
+                && !self.wide.iter().any(|w| w.base < base + list.len() && base < w.end)
+                && list.iter().enumerate().all(fits)
+            {
+                let size = list.len();
+                self.vec_base[vec as usize] = base as u8;
+                self.promised.push((File::Gpr as usize, vec, base, size));
+                return;
+            }
+        }
+    }
+
+    /// True for a register that is promised to another vector than `vec`.
+    pub(super) fn kept(&self, file: usize, r: usize, vec: usize) -> bool {
+        self.promised.iter().any(|p| p.0 == file && p.1 as usize != vec && (p.2..p.2 + p.3).contains(&r))
+    }
+
+    pub(super) fn in_place(&self, vec: u32) -> bool {
+        let list = &self.f.vecs[vec as usize];
+        let base = self.loc[list[0].index()] as usize;
+        let bank = &self.banks[self.f.vregs[list[0].index()] as usize];
+        base.is_multiple_of(alignment(list.len()))
+            && list
+                .iter()
+                .enumerate()
+                .all(|(n, v)| self.loc[v.index()] as usize == base + n && bank.occ[base + n] == v.0)
+    }
+
+    pub(super) fn bank_of(&mut self, vec: u32) -> &mut Bank {
+        let file = self.file(self.f.vecs[vec as usize][0]);
+        &mut self.banks[file]
+    }
+
+    /// The window of the sums that a warpgroup's product adds to, if they are free now: it works in place.
+    pub(super) fn sums_window(&mut self, s: &Sass, vec: u32) -> Option<usize> {
+        if s.form().class != Class::Gmma {
+            return None;
+        }
+        let reg = s.get(S::Rc)?.as_reg().filter(|r| r.is_virtual())?;
+        let first = self.f.vecs[reg.index() as usize][0];
+        let size = self.f.vecs[vec as usize].len();
+        let base = self.loc[first.index()] as usize;
+        self.bank_of(vec).window_free(base, size).then_some(base)
+    }
+
+    /// A free window for a vector that an instruction defines: where its components will be wanted, if possible.
+    pub(super) fn def_window(&mut self, vec: u32) -> Option<usize> {
+        let first = self.f.vecs[vec as usize][0];
+        let size = self.f.vecs[vec as usize].len();
+        let align = alignment(size);
+        let file = self.file(first);
+        let rep = self.rep(first);
+        let (wanted, nth) = self.vec_hint[first.index()];
+        let mut tries: SmallVec<[usize; 3]> = SmallVec::new();
+        if wanted != FREE {
+            let wide = self.f.vecs[wanted as usize].len();
+            if let Some(base) = self.window(file, wanted as usize, wide) {
+                tries.push(base + nth as usize);
+            }
+        }
+        if self.web_reg[rep] != NOWHERE {
+            tries.push(self.web_reg[rep] as usize);
+        }
+        for base in tries {
+            if base.is_multiple_of(align) && base + size <= 256 && self.banks[file].window_free(base, size) {
+                return Some(base);
+            }
+        }
+        let end = self.f.vecs[vec as usize].iter().map(|v| self.end[v.index()]).max().unwrap_or(u32::MAX);
+        let near = self.wide.iter().filter(|w| self.near(w, end));
+        let wide: SmallVec<[(usize, usize); 2]> = near.map(|w| (w.base, w.end)).collect();
+        let promised = &self.promised;
+        let taken = |r: usize| {
+            promised.iter().any(|p| p.0 == file && (p.2..p.2 + p.3).contains(&r))
+                || file == File::Gpr as usize && wide.iter().any(|w| (w.0..w.1).contains(&r))
+        };
+        find_window(&mut self.banks[file], size, false, taken)
+            .or_else(|| find_window(&mut self.banks[file], size, false, |_| false))
+    }
+
+    /// Moves values so that all vectors of an instruction are in place and there is room for the vectors it defines.
+    /// Returns where those begin.
+    pub(super) fn shuffle(
+        &mut self,
+        uses: &[u32],
+        defs: &[u32],
+        dying: &[Vreg],
+        over: Option<SmallVec<[Vreg; 4]>>,
+        loc: u32,
+    ) -> SmallVec<[usize; 4]> {
+        let mut bases: SmallVec<[usize; 4]> = SmallVec::from_elem(0, defs.len());
+        let mut files: SmallVec<[usize; 2]> = SmallVec::new();
+        for &vec in uses.iter().chain(defs) {
+            let file = self.file(self.f.vecs[vec as usize][0]);
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+        let mut pairs = Vec::new();
+        for file in files {
+            let of = |vec: &u32, a: &Self| a.file(a.f.vecs[*vec as usize][0]) == file;
+            let mut groups: Vec<Group> = Vec::new();
+            for vec in uses.iter().filter(|v| of(v, self)) {
+                let list = self.f.vecs[*vec as usize].clone();
+                if groups.iter().all(|g| g.list != list) {
+                    let live = list.iter().any(|v| !dying.contains(v));
+                    let base = self.in_place(*vec).then(|| self.loc[list[0].index()] as usize);
+                    groups.push(Group { list, base, def: None, live, over: None });
+                }
+            }
+            for (n, vec) in defs.iter().enumerate().filter(|(_, v)| of(v, self)) {
+                let list = self.f.vecs[*vec as usize].clone();
+                groups.push(Group { list, base: None, def: Some(n), live: false, over: over.clone() });
+            }
+            groups.sort_by_key(|g| std::cmp::Reverse(alignment(g.list.len())));
+            let plan = plan_near(&self.banks[file], &mut groups.clone(), dying)
+                .or_else(|| plan_fresh(&self.banks[file], &mut groups, dying));
+            let Some(plan) = plan else {
+                self.fail("too few registers for the vectors of an instruction: the register limit is too small");
+                continue;
+            };
+            let kind = self.banks[file].file;
+            let bank = &mut self.banks[file];
+            for &(v, to) in &plan.moves {
+                let from = self.loc[v.index()];
+                pairs.push((Reg::phys(kind, to as u8), Reg::phys(kind, from)));
+                bank.occ[from as usize] = FREE;
+            }
+            for (n, base) in plan.bases {
+                bases[n] = base;
+            }
+            for &(v, to) in &plan.moves {
+                self.occupy(v, to);
+            }
+        }
+        self.moves(&pairs, loc);
+        bases
+    }
+}
+
+/// Registers that hold what blocks read which come after `current` in the walk, where they are entered from blocks done.
+fn waiting(f: &Func, cfg: &Cfg, live: &Liveness, exits: &[Vec<u8>], current: u32, file: usize) -> [bool; 256] {
+    let mut out = [false; 256];
+    let done = cfg.rpo_index[current as usize];
+    for &b in &cfg.rpo[..done as usize] {
+        let later = |s: u32| cfg.rpo_index[s as usize] > done;
+        if !cfg.succs[b as usize].iter().any(|&s| later(s)) {
+            continue;
+        }
+        for (&v, &r) in live.live_out[b as usize].iter().zip(&exits[b as usize]) {
+            out[r as usize] |= f.vregs[v.index()] as usize == file;
+        }
+    }
+    out
+}

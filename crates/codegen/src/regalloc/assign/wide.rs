@@ -1,0 +1,86 @@
+//! Wide vectors, as the sums of a warpgroup's products: they keep their places, and what is in the way of them.
+
+use super::{Assign, HELD};
+use crate::bitset::BitSet;
+use crate::mir::{Func, Inst, Vreg};
+use sass::reg::File;
+
+/// Vectors of so many registers keep their place through the whole function.
+pub(super) const WIDE: usize = 16;
+
+/// The place of a wide vector.
+pub(super) struct Wide {
+    pub(super) vec: u32,
+    pub(super) base: usize,
+    pub(super) end: usize,
+    /// Values that belong there live where the block at hand begins.
+    pub(super) begins: bool,
+    /// The instructions of the block at hand that make such values; numbers from 1.
+    pub(super) makers: Vec<u32>,
+    /// Blocks from which control comes to one where such values live.
+    pub(super) ahead: BitSet,
+}
+
+impl Assign<'_> {
+    /// The blocks from which control comes to one where values live that belong into `vec`, those themselves too.
+    pub(super) fn ahead(&self, vec: u32) -> BitSet {
+        let (f, live, hint) = (&*self.f, self.live, &self.vec_hint);
+        let mine = |v: &Vreg| hint[v.index()].0 == vec;
+        let mut found = BitSet::new(f.blocks.len());
+        let mut work = Vec::new();
+        for &b in &self.cfg.rpo {
+            let block = &f.blocks[b as usize];
+            let mut here = b == self.current;
+            here |= live.live_in[b as usize].iter().chain(&live.live_out[b as usize]).chain(&block.params).any(mine);
+            here |= block.insts.iter().any(|i| makes(f, i, mine));
+            if here && found.insert(b as usize) {
+                work.push(b);
+            }
+        }
+        while let Some(b) = work.pop() {
+            work.extend(self.cfg.preds[b as usize].iter().copied().filter(|&p| found.insert(p as usize)));
+        }
+        found
+    }
+
+    /// Finds out from where on wide vectors have values in the block.
+    pub(super) fn look_for_wide(&mut self, b: usize, insts: &[Inst]) {
+        let (f, live, hint) = (&*self.f, self.live, &self.vec_hint);
+        let block = &f.blocks[b];
+        for w in &mut self.wide {
+            let mine = |v: &Vreg| hint[v.index()].0 == w.vec;
+            w.begins = live.live_in[b].iter().chain(&block.params).any(mine);
+            let makers = insts.iter().enumerate().filter(|(_, i)| makes(f, i, mine));
+            w.makers = makers.map(|(i, _)| i as u32 + 1).collect();
+        }
+    }
+
+    /// True if a value from the instruction at hand to `end` may not lie in a wide vector's place: values that belong there are alive,
+    /// or made meanwhile.
+    pub(super) fn near(&self, w: &Wide, end: u32) -> bool {
+        let bank = &self.banks[File::Gpr as usize];
+        let next = w.makers.get(w.makers.partition_point(|&m| m < bank.now));
+        let mine = |r: usize| bank.occ[r] < HELD && self.vec_hint[bank.occ[r] as usize].0 == w.vec;
+        next.is_some_and(|&m| m <= end) || w.begins && bank.now == 0 || (w.base..w.end).any(mine)
+    }
+
+    /// As `near`; also where it would be in the way in a block that comes later.
+    pub(super) fn meets(&self, w: &Wide, end: u32) -> bool {
+        let ahead = || self.cfg.succs[self.current as usize].iter().any(|&s| w.ahead.contains(s as usize));
+        self.near(w, end) || end == u32::MAX && ahead()
+    }
+
+    /// Where in the block at hand the last component of a vector is read last; `u32::MAX` where it lives on, or is made elsewhere.
+    pub(super) fn vector_end(&self, vec: u32) -> u32 {
+        let here = |v: &Vreg| self.made[v.index()].0 == self.current;
+        let ends = self.f.vecs[vec as usize].iter().map(|v| if here(v) { self.end[v.index()] } else { u32::MAX });
+        ends.max().unwrap_or(u32::MAX)
+    }
+}
+
+/// True if the instruction writes one of these values.
+fn makes(f: &Func, inst: &Inst, mine: impl Fn(&Vreg) -> bool) -> bool {
+    let mut found = false;
+    f.defs(&inst.op, |v| found |= mine(&v));
+    found
+}
