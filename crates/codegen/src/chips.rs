@@ -7,9 +7,9 @@ pub fn supported(sm: u16) -> bool {
     matches!(sm, 75 | 80 | 86..=90 | 100 | 103 | 120 | 121)
 }
 
-/// True where textures are read as on sm_90: before it coordinates lie in other registers, and a texture and its sampler have one
-/// handle.
-pub fn reads_textures(sm: u16) -> bool {
+/// True where all threads that read a texture together have the same handle, in uniform registers; before sm_90 each has its own, in a
+/// register.
+pub fn one_handle(sm: u16) -> bool {
     F::SULD_RAUI.get().variant_on(sm).is_some()
 }
 

@@ -1,5 +1,6 @@
 //! The way of the data, on one screen: PTX to IR to machine code of one kernel.
 
+use crate::chips;
 use crate::layout::Layout;
 use crate::lower::{self, Program};
 use crate::{converge, expand, inliner, ir, isel, mir, opt, registers};
@@ -197,7 +198,9 @@ pub fn select(
             options.go_on().is_ok()
         });
         options.go_on().map_err(|e| vec![e])?;
-        expand::handles::run(f);
+        if chips::one_handle(layout.sm) {
+            expand::handles::run(f);
+        }
         watch.ir("handles", f);
         let convergence = converge::run(f);
         watch.ir("converge", f);

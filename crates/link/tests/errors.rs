@@ -481,6 +481,24 @@ fn files_that_cannot_be_linked() {
     assert_eq!(inputs.warnings[0].message, "SM Arch ('sm_80') not found in 'x', which has sm_75");
 }
 
+/// An attribute of each code that names a symbol, with a number that no symbol has.
+#[test]
+fn attributes_name_symbols() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let whole = good(&oracle);
+    let mut seen = 0;
+    for code in [cubin::attr::REGCOUNT, cubin::attr::FRAME_SIZE, cubin::attr::MIN_STACK_SIZE] {
+        // Words, the code, eight bytes: symbol and value.
+        let Some(at) = whole.windows(4).position(|w| w == [4, code, 8, 0]) else { continue };
+        let mut bytes = whole.clone();
+        bytes[at + 4..at + 8].copy_from_slice(&2829u32.to_le_bytes());
+        let errors = link(&[("x", bytes)], "sm_80").expect_err("no such symbol");
+        assert!(errors[0].message.contains("an attribute names symbol 2829"), "{}", errors[0].message);
+        seen += 1;
+    }
+    assert!(seen > 1, "{seen}");
+}
+
 #[test]
 fn damage_does_no_harm() {
     let Some(oracle) = testkit::oracle::latest() else { return };

@@ -1,7 +1,7 @@
 //! Instruction <-> 128-bit word, by the tables.
 
 use crate::control::Control;
-use crate::form::{Bits, Candidate, Form, FormId, ModField, RegRead, Slot, SlotKind};
+use crate::form::{Bits, Candidate, Form, FormId, ModField, Piece, RegRead, Slot, SlotKind};
 use crate::inst::{Inst, Operand, Value};
 use crate::reg::{File, Reg};
 use crate::tables::{DECODE_CHIP, DECODE_INDEX, DECODE_LIST, FORMS, WIDE_UNIFORM_FROM};
@@ -471,7 +471,25 @@ pub fn as_form(inst: &Inst, to: FormId, sm: u16) -> Result<Inst, EncodeError> {
             None => return Err(lacks(field.name.name())),
         }
     }
+    // What one form says in its text another may say in a field.
+    for (field, value) in target.mods.iter().zip(&mut other.mods) {
+        if !form.mods.iter().any(|f| f.name == field.name)
+            && let Some(n) = field.values.iter().position(|t| t.is_some_and(|t| says(form, t) && !says(target, t)))
+        {
+            *value = n as u8;
+        }
+    }
     Ok(other)
+}
+
+/// True if the text of a form has the word `text` (`.RELU`) before its operands.
+fn says(form: &Form, text: &str) -> bool {
+    let before = form.syntax.iter().take_while(|p| matches!(p, Piece::Text(_) | Piece::Mod(_)));
+    text.starts_with('.')
+        && before.filter_map(|p| if let Piece::Text(t) = p { Some(*t) } else { None }).any(|t| {
+            let word = t.split(' ').next().unwrap_or(t);
+            word.match_indices(text).any(|(at, _)| matches!(word.as_bytes().get(at + text.len()), None | Some(b'.')))
+        })
 }
 
 /// The value of a modifier that prints what `value` of another prints: the same number where that is one.

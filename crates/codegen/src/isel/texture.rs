@@ -85,14 +85,33 @@ impl Sel<'_> {
         let (args, results) = (inst.args.to_vec(), inst.results.to_vec());
         let (handles, words) = args.split_at_checked(t.handles())?;
         let (first, second) = words.split_at_checked(t.first as usize)?;
-        let object = self.handle(handles[0]);
-        let sampler = match handles.get(1) {
-            Some(&v) => self.handle(v),
-            None => self.uniform_word(ZERO),
+        let mut first: Vec<Operand> = first.iter().map(|&v| self.lo(v)).collect();
+        let mut second: Vec<Operand> = second.iter().map(|&v| self.lo(v)).collect();
+        // Before sm_90 one handle for both stands among the operands.
+        let general = !self.has(F::SULD_RAUI);
+        let handle = if general {
+            let o = self.lo(handles[0]);
+            match t.fetch {
+                Fetch::Gradients | Fetch::Size => first.insert(0, o),
+                _ => second.insert(0, o),
+            }
+            None
+        } else {
+            let object = self.handle(handles[0]);
+            let sampler = match handles.get(1) {
+                Some(&v) => self.handle(v),
+                None => self.uniform_word(ZERO),
+            };
+            Some(Operand::reg(self.m.vector(&[object, sampler])))
         };
-        let handle = self.m.vector(&[object, sampler]);
-        let first: Vec<Operand> = first.iter().map(|&v| self.lo(v)).collect();
-        let second: Vec<Operand> = second.iter().map(|&v| self.lo(v)).collect();
+        // There up to four operands are dealt out to both groups, where two groups are of one kind.
+        let dealt = general && second.len() + first.len() <= 4 && !matches!(t.fetch, Fetch::Gradients | Fetch::Size);
+        if dealt {
+            let mut all = std::mem::take(&mut first);
+            all.append(&mut second);
+            second = all.split_off(all.len().div_ceil(2));
+            first = all;
+        }
         let a = if first.iter().all(|&o| o == ZERO) { ZERO } else { self.vector_of(&first) };
         let b = match second.as_slice() {
             list if list.iter().all(|&o| o == ZERO) => None,
@@ -105,8 +124,14 @@ impl Sel<'_> {
         let m = match t.fetch {
             Fetch::Sample => {
                 let level = if t.level { enums::tex_m87::LL } else { enums::tex_m87::LZ };
-                let m = Sass::new(F::TEX_RRRRUI_2).with_mod(M::M61, t.shape as u8).with_mod(M::M87, level);
+                let m = Sass::new(if general { F::TEX_RRRR_4 } else { F::TEX_RRRRUI_2 });
+                let m = m.with_mod(M::M61, t.shape as u8).with_mod(M::M87, level);
                 m.with_mod(M::Aoffi, flag(t.offset)).with_mod(M::Dc, flag(t.depth)).with(S::Rb, b)
+            }
+            Fetch::Texel if general => {
+                let m = Sass::new(F::TLD_RRRR_2).with_mod(M::M61, t.shape as u8).with_mod(M::M88, flag(t.level));
+                let m = m.with_mod(M::Cl, flag(t.level)).with_mod(M::Aoffi, flag(t.offset));
+                m.with_mod(M::Ms, flag(t.sample)).with(S::Rb, b)
             }
             Fetch::Texel if !there => Sass::new(F::TLD_RRRUI).with_mod(M::M61, t.shape as u8),
             Fetch::Texel if t.shape == Shape::D3 => {
@@ -119,23 +144,28 @@ impl Sel<'_> {
                 m.with_mod(M::Aoffi, flag(t.offset)).with_mod(M::Ms, flag(t.sample)).with(S::Rb, b)
             }
             Fetch::Gradients => {
-                let m = Sass::new(F::TXD_RRRRUI).with_mod(M::M61, layered).with_mod(M::Aoffi, flag(t.offset));
-                m.with(S::Rb, b)
+                let m = Sass::new(if general { F::TXD_RRRR } else { F::TXD_RRRRUI });
+                m.with_mod(M::M61, layered).with_mod(M::Aoffi, flag(t.offset)).with(S::Rb, b)
             }
             Fetch::Gather => {
                 let faces = flag(matches!(t.shape, Shape::Cube | Shape::ACube)) | flag(t.shape.layered()) << 1;
-                let m = Sass::new(if there { F::TLD4_RRRRUI } else { F::TLD4_RRRUI }).with_mod(M::M62, faces);
+                let form = match (general, there) {
+                    (true, _) => F::TLD4_RRRR,
+                    (_, true) => F::TLD4_RRRRUI,
+                    _ => F::TLD4_RRRUI,
+                };
+                let m = Sass::new(form).with_mod(M::M62, faces);
                 let m = m.with_mod(M::M87, t.component).with_mod(M::M76, flag(t.offset)).with_mod(M::Dc, flag(t.depth));
                 if there { m.with(S::Rb, b) } else { m }
             }
             Fetch::Size => {
                 let dimension = enums::txq_m62::TEX_HEADER_DIMENSION;
-                let m = Sass::new(F::TXQ_RRRUII).with_mod(M::M62, dimension).with(S::Ra, a);
+                let m = Sass::new(if general { F::TXQ_RRRI } else { F::TXQ_RRRUII });
+                let m = m.with_mod(M::M62, dimension).with(S::Ra, a);
                 let d = self.result_words(id, 0);
                 let d = self.m.vector(&d);
-                let m = m.with(S::Rd, d).with(S::Rc, ZERO).with(S::UregAt40, handle);
-                let mask = Operand::imm(t.component as i64);
-                self.push(m.with(S::ImmAt46, Operand::imm(0)).with(S::ImmAt72, mask));
+                let m = m.with(S::Rd, d).with(S::Rc, ZERO).with(S::ImmAt72, Operand::imm(t.component as i64));
+                self.push(through(m, handle));
                 return Some(());
             }
         };
@@ -156,8 +186,8 @@ impl Sel<'_> {
         let (low, high) = found.split_at(found.len().min(2));
         let d = self.m.vector(low);
         let e = if high.is_empty() { ZERO } else { Operand::reg(self.m.vector(high)) };
-        let m = m.with(S::Ra, a).with(S::Rd, d).with(S::Rc, e).with(S::UregAt40, handle);
-        let mut m = m.with(S::ImmAt46, Operand::imm(0)).with(S::ImmAt72, Operand::imm(mask));
+        let m = m.with(S::Ra, a).with(S::Rd, d).with(S::Rc, e).with(S::ImmAt72, Operand::imm(mask));
+        let mut m = if dealt { m.with_mod(M::Scr, 1) } else { through(m, handle) };
         if t.missing && results.get(4).is_some_and(|r| self.regs[r.index()].is_some()) {
             let r = self.regs_of(results[4]);
             m = m.with(S::Pu, self.m.reg(r.lo));
@@ -242,5 +272,13 @@ impl Sel<'_> {
             false => m.with(S::UregAt40, handle).with(S::ImmAt46, Operand::imm(0)),
         });
         Some(())
+    }
+}
+
+/// A fetch with the uniform registers that hold its handles, where they do.
+fn through(m: Sass, handle: Option<Operand>) -> Sass {
+    match handle {
+        Some(h) => m.with(S::UregAt40, h).with(S::ImmAt46, Operand::imm(0)),
+        None => m,
     }
 }

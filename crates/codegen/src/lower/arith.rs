@@ -167,8 +167,28 @@ impl Lower<'_, '_> {
         let n = x.operands.len() - 1;
         let mut args = Vec::with_capacity(3);
         for i in 1..=n {
-            args.push(self.arg(x, i, ty)?);
+            let v = self.arg(x, i, ty)?;
+            let plain = Attr { fmt: attr.fmt, ..Attr::default() };
+            args.push(if n > 1 && x.has(Mod::Abs) && !x.has(Mod::Xorsign) { self.one(Op::FAbs, plain, &[v], ty) } else { v });
         }
+        let v = if t == T::F32x2 {
+            // Two singles, each on its own.
+            let single = Attr { fmt: Fmt::F32, ..attr };
+            let mut parts = [None; 2];
+            for (part, word) in parts.iter_mut().zip([Op::Trunc, Op::Hi]) {
+                let args = args.iter().map(|&v| self.op(word, &[v], Ty::B32)).collect();
+                *part = Some(self.float_value(x, single, args, Ty::B32)?);
+            }
+            let [Some(lo), Some(hi)] = parts else { return self.unsupported(x) };
+            self.op(Op::Pack, &[lo, hi], ty)
+        } else {
+            self.float_value(x, attr, args, ty)?
+        };
+        self.dst(x, v, false)
+    }
+
+    /// What a floating-point instruction computes of one value each.
+    fn float_value(&mut self, x: &Inst, attr: Attr, mut args: Vec<Value>, ty: Ty) -> Res<Value> {
         let op = match x.op {
             P::Add => Op::FAdd,
             P::Sub => {
@@ -191,10 +211,16 @@ impl Lower<'_, '_> {
             P::Ex2 => Op::FEx2,
             P::Lg2 => Op::FLg2,
             P::Tanh => Op::FTanh,
-            _ => return self.unsupported(x),
+            _ => return unsupported(format!("instruction '{}' of floats", x.op.name()), x.span),
         };
-        let v = self.one(op, attr, &args, ty);
-        self.dst(x, v, false)
+        // The least of three is that of the first two and the third.
+        if matches!(op, Op::FMin | Op::FMax)
+            && let &[a, b, c] = args.as_slice()
+        {
+            let two = self.one(op, attr, &[a, b], ty);
+            return Ok(self.one(op, attr, &[two, c], ty));
+        }
+        Ok(self.one(op, attr, &args, ty))
     }
 
     fn copysign(&mut self, x: &Inst, t: T) -> Res {

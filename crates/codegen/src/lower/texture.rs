@@ -13,6 +13,10 @@ use ptx::types::ScalarType as T;
 
 /// The level that stands where PTX names none: the hardware cuts it to the first there is.
 const FIRST_LEVEL: u32 = 0xc200_0000;
+/// The bits of a handle that number a texture, before sm_90; those above number its sampler.
+const TEXTURE: u64 = 0xf_ffff;
+/// The bits that number a sampler of its own.
+const SAMPLER: u64 = 0xfff;
 /// Upper word of the address of a reference: what it is to.
 fn reference_kind(t: T) -> u64 {
     match t {
@@ -50,7 +54,7 @@ impl Lower<'_, '_> {
     pub(super) fn texture(&mut self, x: &Inst) -> Res {
         let sm = self.cx.layout.sm;
         match x.op {
-            P::Tex | P::Tld4 | P::Txq | P::Suq if !crate::chips::reads_textures(sm) => {
+            P::Tex | P::Tld4 | P::Txq | P::Suq if sm >= 100 => {
                 unsupported(format!("instruction '{}' on sm_{sm}", x.op.name()), x.span)
             }
             P::Tex | P::Tld4 => self.fetch(x),
@@ -168,6 +172,11 @@ impl Lower<'_, '_> {
         let word = |s: &mut Self, n: Option<usize>| n.map(|n| s.arg(x, n, Ty::B32)).transpose();
         let (level, depth) = (word(self, rest.level)?, word(self, rest.depth)?);
         if let Some(name) = system_function(x, self.pf, self.cx.independent) {
+            let sm = self.cx.layout.sm;
+            if !crate::chips::one_handle(sm) {
+                // The vendor's code for these chips calls nothing: four lanes of a quad fetch for each of them in turn.
+                return unsupported(format!("a fetch with gradients in three dimensions or with a comparison on sm_{sm}"), x.span);
+            }
             let coordinates: Vec<Value> = layer.into_iter().chain(at).collect();
             let offsets = rest.offset.map(|n| x.operands[n].clone());
             return self.fetch_of_system(x, &name, &coordinates, &slopes, offsets, depth);
@@ -228,8 +237,8 @@ impl Lower<'_, '_> {
         let component = [Mod::R, Mod::G, Mod::B, Mod::A].iter().position(|&m| x.has(m));
         t.component = component.unwrap_or(0) as u8;
         (t.first, t.second) = (a.len() as u8, b.len() as u8);
-        let mut args = vec![object];
-        args.extend(sampler);
+        let mut args = self.fetch_handles(object, sampler, x)?;
+        t.apart = args.len() > 1;
         args.extend(a);
         args.extend(b);
         let mut results = vec![Ty::B32; 4];
@@ -246,6 +255,27 @@ impl Lower<'_, '_> {
             self.write(&p, there, false)?;
         }
         Ok(())
+    }
+
+    /// The handles that a fetch takes: before sm_90 a texture and its sampler have one.
+    fn fetch_handles(&mut self, texture: Value, sampler: Option<Value>, x: &Inst) -> Res<Vec<Value>> {
+        let Some(sampler) = sampler else { return Ok(vec![texture]) };
+        let sm = self.cx.layout.sm;
+        if crate::chips::one_handle(sm) {
+            return Ok(vec![texture, sampler]);
+        }
+        // Of references the driver would write both into one word.
+        let named = |o: &Operand| match o {
+            Operand::TexMem(parts) => parts.iter().any(|p| matches!(p, Operand::Var { .. })),
+            _ => false,
+        };
+        if x.operands.iter().any(named) {
+            return unsupported(format!("a reference to a texture or sampler of their own on sm_{sm}"), x.span);
+        }
+        let (own, above) = (self.konst(Ty::B32, TEXTURE), self.konst(Ty::B32, TEXTURE.count_ones() as u64));
+        let texture = self.same(Op::And, &[texture, own]);
+        let sampler = self.same(Op::Shl, &[sampler, above]);
+        Ok(vec![self.same(Op::Or, &[texture, sampler])])
     }
 
     /// A fetch that the system does in a function. Handles of 64 bits in R4 and R6, a value for comparison in R6 where no handle
@@ -442,6 +472,12 @@ impl Lower<'_, '_> {
 
     /// The word at byte `at` of the entry of an object in a table of the driver's.
     fn description(&mut self, object: Value, table: Table, at: u64) -> Value {
+        let object = if crate::chips::one_handle(self.cx.layout.sm) {
+            object
+        } else {
+            let own = self.konst(Ty::B32, if table == Table::Samplers { SAMPLER } else { TEXTURE });
+            self.same(Op::And, &[object, own])
+        };
         let size = self.with_imm(Op::EntrySize, table as i64, Ty::B32);
         let at = self.konst(Ty::B32, at);
         let at = self.op(Op::IMad, &[object, size, at], Ty::B32);

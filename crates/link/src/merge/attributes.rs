@@ -77,12 +77,15 @@ pub(super) fn read(world: &mut World, object: u32, sections: &[(usize, usize)]) 
     if let Some(s) = o.view.sections.iter().find(|s| role(s.kind, s.name) == Role::ModuleInfo) {
         for a in attr::read(s.data).map_err(wrong)? {
             let words = a.to_words();
-            if let ([symbol, n, ..], attr::REGCOUNT | attr::FRAME_SIZE) = (words.as_slice(), a.code) {
+            const NAMED: [u8; 4] = [attr::REGCOUNT, attr::FRAME_SIZE, attr::MAX_STACK_SIZE, attr::MIN_STACK_SIZE];
+            if let ([symbol, n, ..], true) = (words.as_slice(), NAMED.contains(&a.code)) {
                 if *symbol as usize >= o.symbols.len() {
                     let m = format!("an attribute names symbol {symbol}, which is not there");
                     return Err(wrong(Diagnostic::error(m)));
                 }
-                counts.push((a.code, *symbol, *n));
+                if matches!(a.code, attr::REGCOUNT | attr::FRAME_SIZE) {
+                    counts.push((a.code, *symbol, *n));
+                }
             }
         }
         let data = s.data;

@@ -55,6 +55,10 @@ pub fn alu(inst: &Inst, width: u32) -> Option<(usize, AluFn)> {
         }
         _ => {}
     }
+    // Formats that nothing below knows.
+    if [dst, src].iter().any(|&t| t.is_float() && format(t).is_none()) {
+        return None;
+    }
     let (sat, ftz) = (inst.sat(), inst.ftz());
     let (db, sb) = (dst.bits(), src.bits());
     let extend = {
