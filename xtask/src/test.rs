@@ -15,6 +15,9 @@ pub fn run() -> Result<(), String> {
     chips::run(&["sm_75,sm_80,sm_89,sm_90a,sm_100a,sm_120a", "--every", "10"].map(String::from))?;
     chips::run(&["sm_75,sm_80,sm_86,sm_89,sm_100a,sm_120a", "--ours"].map(String::from))?;
     instructions::run(&[])?;
+    for chip in ["sm_75", "sm_120a"] {
+        instructions::run(&["--chip", chip].map(String::from))?;
+    }
     // Constants and values that are the same in all threads take other ways through the compilers.
     instructions::run(&["--given", "mixed"].map(String::from))
 }

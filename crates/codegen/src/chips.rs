@@ -10,7 +10,7 @@ pub fn supported(sm: u16) -> bool {
 /// True where all threads that read a texture together have the same handle, in uniform registers; before sm_90 each has its own, in a
 /// register.
 pub fn one_handle(sm: u16) -> bool {
-    F::SULD_RAUI.get().variant_on(sm).is_some()
+    F::TXD_RRRR.get().variant_on(sm).is_none()
 }
 
 /// True where a product of bits counts those that differ; from sm_90 on only those that both have.

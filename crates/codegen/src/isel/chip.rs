@@ -89,10 +89,19 @@ fn renamed_form(s: &Sass, to: FormId, sm: u16) -> Result<Sass, codec::EncodeErro
 
 /// The instruction of chip `sm` that has the same text.
 fn by_text(s: &Sass, sm: u16) -> Option<Sass> {
-    let text = text::print(s, 0, &text::NoLabels);
+    let mut text = text::print(s, 0, &text::NoLabels);
+    if s.get(S::UregAt40).is_some() && s.get(S::ImmAt46).is_some_and(|n| n.value == Operand::imm(0).value) {
+        text = without_number(&text, sm).unwrap_or(text);
+    }
     let mut other = text::parse_on(&text, 0, &text::NoLabels, Some(sm)).ok()?;
     other.ctrl = s.ctrl;
     (other.form().on(sm) && text::print(&other, 0, &text::NoLabels) == text).then_some(other)
+}
+
+/// The text of an access of a texture or surface without the number behind its handle, where the chip shows none: from sm_100 on.
+fn without_number(text: &str, sm: u16) -> Option<String> {
+    let short = text.replacen(", 0x0", "", 1);
+    text::parse_on(&short, 0, &text::NoLabels, Some(sm)).ok().filter(|i| i.form().on(sm)).map(|_| short)
 }
 
 /// There is nothing on chip `sm` for a form.
@@ -323,6 +332,10 @@ mod tests {
         for line in same {
             assert_eq!([100, 120].map(|sm| text(line, sm)), [line, line]);
         }
+        // Nothing stands behind a handle.
+        let fetch = "TEX.LL R14, R12, R12, R24, UR4, 0x0, 2D";
+        let bare = "TEX.LL R14, R12, R12, R24, UR4, 2D";
+        assert_eq!([90, 100, 120].map(|sm| text(fetch, sm)), [fetch, bare, bare]);
         let load = "ULDC.64 UR4, c[0x0][0x358]";
         assert_eq!(
             [90, 100, 120].map(|sm| text(load, sm)),

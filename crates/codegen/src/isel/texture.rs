@@ -5,6 +5,7 @@
 
 use super::operand::ZERO;
 use super::{Regs, Sel};
+use crate::chips;
 use crate::ir::texel::{Access, Fetch, Image, Shape, Texel};
 use crate::ir::{InstId, Op, Ty, Value};
 use crate::mir::Vreg;
@@ -88,7 +89,7 @@ impl Sel<'_> {
         let mut first: Vec<Operand> = first.iter().map(|&v| self.lo(v)).collect();
         let mut second: Vec<Operand> = second.iter().map(|&v| self.lo(v)).collect();
         // Before sm_90 one handle for both stands among the operands.
-        let general = !self.has(F::SULD_RAUI);
+        let general = !chips::one_handle(self.layout.sm);
         let handle = if general {
             let o = self.lo(handles[0]);
             match t.fetch {
@@ -201,7 +202,7 @@ impl Sel<'_> {
         let i = Image::unpack(inst.imm);
         let args = inst.args.to_vec();
         let (place, data) = args[1..].split_at_checked(i.place as usize)?;
-        let general = !self.has(F::SULD_RAUI);
+        let general = !chips::one_handle(self.layout.sm);
         let handle = if general {
             let o = self.lo(args[0]);
             self.gpr(o)

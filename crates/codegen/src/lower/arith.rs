@@ -169,7 +169,11 @@ impl Lower<'_, '_> {
         for i in 1..=n {
             let v = self.arg(x, i, ty)?;
             let plain = Attr { fmt: attr.fmt, ..Attr::default() };
-            args.push(if n > 1 && x.has(Mod::Abs) && !x.has(Mod::Xorsign) { self.one(Op::FAbs, plain, &[v], ty) } else { v });
+            args.push(if n > 1 && x.has(Mod::Abs) && !x.has(Mod::Xorsign) {
+                self.one(Op::FAbs, plain, &[v], ty)
+            } else {
+                v
+            });
         }
         let v = if t == T::F32x2 {
             // Two singles, each on its own.

@@ -52,11 +52,7 @@ fn shape(x: &Inst) -> Option<(Shape, bool)> {
 
 impl Lower<'_, '_> {
     pub(super) fn texture(&mut self, x: &Inst) -> Res {
-        let sm = self.cx.layout.sm;
         match x.op {
-            P::Tex | P::Tld4 | P::Txq | P::Suq if sm >= 100 => {
-                unsupported(format!("instruction '{}' on sm_{sm}", x.op.name()), x.span)
-            }
             P::Tex | P::Tld4 => self.fetch(x),
             P::Txq | P::Suq => self.query(x),
             _ => self.surface(x),
@@ -175,7 +171,10 @@ impl Lower<'_, '_> {
             let sm = self.cx.layout.sm;
             if !crate::chips::one_handle(sm) {
                 // The vendor's code for these chips calls nothing: four lanes of a quad fetch for each of them in turn.
-                return unsupported(format!("a fetch with gradients in three dimensions or with a comparison on sm_{sm}"), x.span);
+                return unsupported(
+                    format!("a fetch with gradients in three dimensions or with a comparison on sm_{sm}"),
+                    x.span,
+                );
             }
             let coordinates: Vec<Value> = layer.into_iter().chain(at).collect();
             let offsets = rest.offset.map(|n| x.operands[n].clone());
