@@ -1,9 +1,9 @@
 //! Our `nvdisasm` beside the vendor's, whole files, on every chip: `cargo xtask conformance --nvdisasm`; and what our assembler and
 //! hazard checker make of the same files.
 //!
-//! The files are the vendor's: `tests/kernels` and `tests/isa` compiled for every target at `-O1` and `-O3`, or those of a
-//! folder. A run of the vendor's tool takes half a second of CPU, so that all files in all ways take hours: a sample is
-//! drawn before anything is compiled, `--sample N` files a target (0 for all), each in all ways; `--seed` draws others. With
+//! The files are the vendor's: `tests/kernels` and `tests/isa` compiled for every target at `-O1` and `-O3`, many kernels to a module, as a
+//! run of the vendor's tool takes a quarter of a second of CPU before it looks at a file; with `--apart` each kernel alone; or those
+//! of a folder. `--sample N` draws N files a target before anything is compiled, each in all ways; `--seed` draws others. With
 //! `--cache FILE` what the vendor prints is asked for only once.
 
 use crate::{oracle, root, test};
@@ -23,6 +23,7 @@ struct Options {
     targets: Vec<String>,
     sample: usize,
     seed: u64,
+    apart: bool,
     from: Option<PathBuf>,
     save: Option<PathBuf>,
     ways: Vec<String>,
@@ -37,8 +38,9 @@ struct Options {
 fn options(args: &[String], version: u128) -> Result<Options, String> {
     let mut out = Options {
         targets: isa::TARGETS.iter().map(|t| t.to_string()).collect(),
-        sample: 20,
+        sample: 0,
         seed: 1,
+        apart: false,
         from: None,
         save: None,
         ways: WAYS.iter().map(|w| w.to_string()).collect(),
@@ -55,6 +57,7 @@ fn options(args: &[String], version: u128) -> Result<Options, String> {
             "--arch" => out.targets = value()?.split(',').map(|t| t.trim_start_matches("sm_").into()).collect(),
             "--sample" => out.sample = number(value()?)?,
             "--seed" => out.seed = number(value()?)? as u64,
+            "--apart" => out.apart = true,
             "--from" => out.from = Some(PathBuf::from(value()?)),
             "--save" => out.save = Some(PathBuf::from(value()?)),
             "--ways" => out.ways = value()?.split(',').map(str::to_string).collect(),
@@ -144,7 +147,7 @@ struct Run {
     found: Mutex<Found>,
 }
 
-/// `[--arch sm_XX,..] [--sample N] [--seed N] [--from FOLDER] [--save FOLDER] [--ways "-c,-hex -c"] [--jobs N] [--minutes N]
+/// `[--arch sm_XX,..] [--apart] [--sample N] [--seed N] [--from FOLDER] [--save FOLDER] [--ways "-c,-hex -c"] [--jobs N] [--minutes N]
 /// [--cache FILE [--cached]]`; `--from` takes the cubins of `FOLDER/75` and so on, `--save` keeps them so; `--minutes` stops
 /// then; `--cached` compares only what the cache has.
 ///
@@ -157,7 +160,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let oracle = theirs.parent().and_then(Path::parent).ok_or("no folder of the oracle")?.to_path_buf();
     test::cargo(&["build", "--release", "--quiet", "-p", "sassafras"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let sources = isa::sources(&[1, 3]);
+    let sources = if options.apart { isa::sources(&[1, 3]) } else { isa::modules(&[1, 3]) };
     let items = items(&options, sources.len())?;
     let run = Run { options, theirs, ours: target.join("release/nvdisasm"), found: Mutex::default() };
     let next = AtomicUsize::new(0);
