@@ -19,6 +19,13 @@ pub struct Control {
     pub reuse: u8,
 }
 
+impl Control {
+    /// True if the instruction neither stalls nor waits nor sets a scoreboard; in listings no space stands before its semicolon.
+    pub fn is_idle(&self) -> bool {
+        self.stall == 0 && self.wait == 0 && self.write_sb.is_none() && self.read_sb.is_none()
+    }
+}
+
 impl Default for Control {
     fn default() -> Self {
         Control { stall: 1, bit109: true, write_sb: None, read_sb: None, wait: 0, reuse: 0 }

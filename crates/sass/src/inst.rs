@@ -189,6 +189,11 @@ impl Inst {
         field.values.get(self.modifier(name) as usize).copied().flatten()
     }
 
+    /// True for a branch that asks whether the lanes of the warp are together (`.DIV`, `.CONV`), in a form that names no mask of them.
+    pub(crate) fn asks_lanes(&self) -> bool {
+        self.form().mnemonic == "BRA" && self.modifier(ModName::M32) > 1
+    }
+
     /// Builder: sets modifier field `name`.
     ///
     /// # Panics

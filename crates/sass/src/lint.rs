@@ -230,6 +230,7 @@ fn queue(inst: &Inst, sm: u16) -> u8 {
         Class::Local => 4,
         Class::Const => 5,
         Class::Match => 6,
+        Class::SpecialReg if inst.form().mnemonic == "S2UR" => 15,
         Class::SpecialReg => 7,
         class @ Class::Double if !class.is_fixed(sm) => 8,
         Class::Movm => 9,
@@ -243,10 +244,10 @@ fn queue(inst: &Inst, sm: u16) -> u8 {
 }
 
 /// True if `later`, once done, proves that `earlier` is done. The vendor leaves scoreboards out by this rule for the
-/// decoupled arithmetic, for shared memory with shuffles, for REDUX and MATCH and for TXQ, and it counts loads from surfaces by
-/// it; never global or local loads.
+/// decoupled arithmetic, for shared memory with shuffles, for REDUX and MATCH, for TXQ and for S2UR (releases 13.0 and 13.5 at `-O1`, of
+/// `tests/kernels/features/tensor_im2col.ptx`), and it counts loads from surfaces by it; never global or local loads.
 fn in_order(earlier: u8, later: u8) -> bool {
-    earlier == later && matches!(earlier, 1 | 3 | 6 | 8..=14)
+    earlier == later && matches!(earlier, 1 | 3 | 6 | 8..=15)
 }
 
 /// True if the sources of `earlier` have been read when those of `later` have.
@@ -290,6 +291,7 @@ impl Checker<'_> {
         };
         let always = plain(&inst.guard)
             && inst.form().slots.iter().zip(&inst.operands).all(condition)
+            && !inst.asks_lanes()
             && !matches!(inst.form, forms::BRA_U_ANY | forms::BRA_DIV | forms::BRA_CONV);
         let with_fall = |mut list: Vec<usize>| {
             if !always {

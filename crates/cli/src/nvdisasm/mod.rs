@@ -310,8 +310,8 @@ impl Line {
                     Some((guard, body)) if guard.starts_with('@') => (guard, body),
                     _ => ("", text.as_str()),
                 };
-                // Instructions without a stall are shown without the blank; special numbers carry one with them.
-                let end = if inst.ctrl.stall == 0 && inst.ctrl.wait == 0 { ";" } else { " ;" };
+                let end = if inst.ctrl.is_idle() { ";" } else { " ;" };
+                // Special numbers carry a blank with them.
                 let gap = if ["QNAN", "INF", " -0.0"].iter().any(|n| body.ends_with(n)) { " " } else { "" };
                 format!("{guard:>17} {body}{gap}{end}")
             }

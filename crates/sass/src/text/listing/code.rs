@@ -51,7 +51,7 @@ pub(super) struct Line {
     pub offset: u64,
     /// `@P0`, or nothing.
     pub guard: String,
-    /// The text; a space ends it unless the stall is 0 and nothing is waited for.
+    /// The text; a space ends it unless the control is idle.
     pub body: String,
     /// Comment on an indirect branch.
     pub note: Option<String>,
@@ -224,7 +224,7 @@ impl<'a> Listing<'a> {
                 }
                 _ => line.body.push_str(body),
             }
-            if inst.ctrl.stall != 0 || inst.ctrl.wait != 0 {
+            if !inst.ctrl.is_idle() {
                 line.body.push(' ');
             }
             if options.control {

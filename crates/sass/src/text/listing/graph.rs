@@ -73,8 +73,14 @@ impl Listing<'_> {
         for (i, _) in flows.iter().enumerate().take(count).filter(|(_, f)| f.callee.is_some()) {
             starts[i + 1] = true;
         }
-        // The function at the begin, and those that are called by name.
+        // The function at the begin, those with names, and those that are called.
         let mut functions = vec![0];
+        for f in self.file.functions.iter().filter(|f| f.section == n) {
+            let at = (f.offset / 16) as usize;
+            if at < count && !functions.contains(&at) {
+                functions.push(at);
+            }
+        }
         let mut known = 0;
         while known < functions.len() {
             let reached = reachable(&flows, count, functions[known]);

@@ -575,7 +575,7 @@ pub(super) fn unconditional(inst: &Inst) -> bool {
     // `BRA.DIV UR4`: where the lanes of the mask are not together.
     let masked = |o: &Operand| o.as_reg().is_some_and(|r| r.file() == File::Ugpr && (!r.is_const() || o.inv));
     let asked = mnemonic.starts_with("BRA") && inst.operands.iter().any(masked);
-    free && !conditional && !asked
+    free && !conditional && !asked && !inst.asks_lanes()
 }
 
 /// Which instructions begin a basic block.
