@@ -12,7 +12,7 @@ fn slot_attributes(at: &str, slot: &mut SlotDef, words: &[&str]) {
         match *word {
             "def" | "use" | "usedef" => slot.role = word.to_string(),
             "r" | "u" | "p" | "up" | "b" | "const" | "target" | "hex" | "shex" | "f32" | "f64" | "f16" | "h16"
-            | "bh16" | "dec" | "sr" | "swz" | "sb" | "gsb" | "set" | "sr100" => {
+            | "bh16" | "dec" | "sr" | "swz" | "sb" | "gsb" | "set" | "sr75" | "sr80" | "sr100" | "sr110" | "sr120" => {
                 slot.kind = word.to_string();
             }
             "inv" => slot.default_inv = true,

@@ -150,8 +150,8 @@ pub enum ImmPrint {
     Bf16,
     /// Special-register name.
     SpecialReg,
-    /// As [`ImmPrint::SpecialReg`], with the names that sm_100 added.
-    SpecialReg100,
+    /// As [`ImmPrint::SpecialReg`], where a chip has other names for some, by number.
+    SpecialRegOf(&'static [Option<&'static str>]),
     /// One letter a quad lane, `P` (plus) or `N` (minus): the operand of FSWZADD.
     Swizzle,
     /// `SB0`.

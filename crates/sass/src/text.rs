@@ -321,9 +321,10 @@ fn immediate(out: &mut String, inst: &Inst, slot: &Slot, value: i64) {
             out.push_str(", ");
             float(out, convert(value as u16));
         }
-        ImmPrint::SpecialReg100 if name100(value).is_some() => out.push_str(name100(value).unwrap_or_default()),
-        ImmPrint::SpecialReg | ImmPrint::SpecialReg100 => {
-            match crate::enums::sr::VALUES.get(value as usize).copied().flatten() {
+        ImmPrint::SpecialReg | ImmPrint::SpecialRegOf(_) => {
+            let own = if let ImmPrint::SpecialRegOf(names) = print { names } else { &[] };
+            let named = |names: &[Option<&'static str>]| names.get(value as usize).copied().flatten();
+            match named(own).or_else(|| named(crate::enums::sr::VALUES)) {
                 Some(name) => out.push_str(name),
                 None => {
                     let _ = write!(out, "SR{value}");
@@ -375,11 +376,6 @@ fn says_bf16(inst: &Inst) -> bool {
         };
     }
     said
-}
-
-/// The name of a special register that sm_100 added.
-fn name100(value: i64) -> Option<&'static str> {
-    crate::enums::sr100::VALUES.get(value as usize).copied().flatten()
 }
 
 /// The value of a 32-bit float. (Widening it by machine would make a signalling NaN quiet.)

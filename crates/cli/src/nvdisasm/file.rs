@@ -186,6 +186,8 @@ fn attributes(list: &[attr::Attr], section: &mut Section) {
             }
             continue;
         }
+        let spills = super::info::annotations(a).into_iter().filter(|n| n.says == super::info::SPILL);
+        section.notes.extend(spills.filter_map(|n| Some((n.offset?, n.says))));
         if let attr::Value::Bytes(bytes) = &a.value {
             section.marks.extend(super::info::offsets(a.code, bytes));
         }

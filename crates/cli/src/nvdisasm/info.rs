@@ -229,6 +229,9 @@ fn payload(
 /// What the compiler noted (`ptxas -annotate`).
 const ANNOTATIONS: u8 = 0x55;
 
+/// What is said of an instruction with a note of kind 1, which has no text: it saves a register to local memory or loads it again.
+pub(super) const SPILL: &str = "SpillRefill";
+
 /// A note of the compiler: where it lies in the attribute, the instruction that it is about (none: the function), its text.
 pub(super) struct Note {
     at: usize,
@@ -240,7 +243,7 @@ pub(super) struct Note {
     pub says: String,
 }
 
-/// The notes of an attribute: a kind (2: of an instruction, 3: of the function), for an instruction its offset, the size of
+/// The notes of an attribute: a kind (1 and 2: of an instruction, 3: of the function), for an instruction its offset, but with kind 1 the size of
 /// a text and the text, filled up to four bytes.
 pub(super) fn annotations(a: &Attr) -> Vec<Note> {
     let mut out = Vec::new();
@@ -248,7 +251,12 @@ pub(super) fn annotations(a: &Attr) -> Vec<Note> {
     let mut at = 0;
     while at + 8 <= bytes.len() {
         let kind = number(bytes, at, 4);
-        let offset = (kind == 2).then(|| number(bytes, at + 4, 4));
+        let offset = matches!(kind, 1 | 2).then(|| number(bytes, at + 4, 4));
+        if kind == 1 {
+            out.push(Note { at, kind, offset, text: at + 8..at + 8, says: SPILL.into() });
+            at += 8;
+            continue;
+        }
         let head = at + if offset.is_some() { 12 } else { 8 };
         let size = number(bytes, head - 4, 4) as usize;
         let end = head.saturating_add(size).next_multiple_of(4).min(bytes.len());
@@ -270,9 +278,11 @@ fn notes(out: &mut String, bytes: &[u8], base: usize, label: usize, place: &dyn 
             let name = place(n).map_or(format!("{n:#010x}"), |l| format!("{l}@srel"));
             let _ = writeln!(out, "        /*{:04x}*/ \t.word\t{name}", from + 4);
         }
-        let size = base + note.text.start - 4;
-        let value = number(bytes, note.text.start - 4, 4);
-        let _ = writeln!(out, "        /*{size:04x}*/ \t.word\t{value:#010x}");
+        if note.kind != 1 {
+            let size = base + note.text.start - 4;
+            let value = number(bytes, note.text.start - 4, 4);
+            let _ = writeln!(out, "        /*{size:04x}*/ \t.word\t{value:#010x}");
+        }
         end = note.text.end;
         rows_of_bytes(out, (base + note.text.start) as u64, &bytes[note.text]);
     }

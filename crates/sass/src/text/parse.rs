@@ -477,13 +477,14 @@ impl<'a> Matcher<'a> {
                 let (low, rest) = float(rest.strip_prefix(", ")?)?;
                 ((half_bits(high, bf16)? as i64) << 16 | half_bits(low, bf16)? as i64, rest)
             }
-            ImmPrint::SpecialReg | ImmPrint::SpecialReg100 => {
+            ImmPrint::SpecialReg | ImmPrint::SpecialRegOf(_) => {
+                let own = if let ImmPrint::SpecialRegOf(names) = print { names } else { &[] };
                 let end = text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_' || *b == b'.').count();
                 let (name, rest) = text.split_at(end);
-                let known = crate::enums::sr::VALUES.iter().position(|v| *v == Some(name));
-                let late = crate::enums::sr100::VALUES.iter().position(|v| *v == Some(name));
-                let known = known.or(late.filter(|_| print == ImmPrint::SpecialReg100));
-                let value = known.or_else(|| name.strip_prefix("SR")?.parse().ok())?;
+                let place = |names: &[Option<&'static str>]| names.iter().position(|v| *v == Some(name));
+                let value = place(own)
+                    .or_else(|| place(crate::enums::sr::VALUES))
+                    .or_else(|| name.strip_prefix("SR")?.parse().ok())?;
                 (value as i64, rest)
             }
             ImmPrint::Swizzle => {

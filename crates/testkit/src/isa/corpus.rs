@@ -51,7 +51,9 @@ pub fn statements(oracle: &Path, target: &str, levels: &[u8], every: usize, line
         let kinds = |s: &String| inputs.iter().map(|&i| entry(&snippet(s), i)).collect::<Vec<_>>();
         let entries: Vec<String> = lines.iter().flat_map(kinds).step_by(every).collect();
         for chunk in entries.chunks(100) {
-            batch(oracle, target, levels, &head(target), &named(chunk), &dir, &mut |_, cubin| found.extend(code(cubin)));
+            batch(oracle, target, levels, &head(target), &named(chunk), &dir, &mut |_, cubin| {
+                found.extend(code(cubin))
+            });
         }
     }
     found

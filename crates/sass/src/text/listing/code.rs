@@ -63,7 +63,7 @@ pub(super) struct Line {
 
 impl Line {
     /// Columns up to where a note may begin: the width that lines up notes and words.
-    fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         let digits = format!("{:04x}", self.offset).len();
         let guard = if self.guard.is_empty() { 0 } else { self.guard.len() + 1 };
         8 + digits + 4 + 19 + guard + self.control.len() + self.body.len() + 1
@@ -233,9 +233,11 @@ impl<'a> Listing<'a> {
             if options.latency {
                 line.latency = super::live::latency_note(inst, self.file.sm);
             }
-            line.note = branch.map(|targets| {
+            let noted = section.notes.iter().find(|n| n.0 == offset).map(|n| format!("(*\"{}\"*)", n.1));
+            line.note = noted.or_else(|| {
+                let targets = branch?;
                 let names: Vec<&str> = targets.iter().filter_map(|&t| self.label(n, t)).collect();
-                format!("(*\"BRANCH_TARGETS {}\"*)", names.join(","))
+                Some(format!("(*\"BRANCH_TARGETS {}\"*)", names.join(",")))
             });
             if relocations.get(&offset).is_some_and(|r| r.field == Field::Opcode) {
                 // 280 is the opcode of NOP.

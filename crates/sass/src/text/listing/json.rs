@@ -9,7 +9,7 @@ use crate::latency::Class;
 use crate::text::print_untrimmed;
 use std::fmt::Write as _;
 
-/// Chips for which JSON has `[R9]desc[UR6][R6.64]` and `R9desc,[UR6][R6.64]` (seen for 80, 86 and 89, not from 90 on).
+/// Chips for which JSON has `[R9]desc[UR6][R6.64]`, `R9desc,[UR6][R6.64]` and `[R9][R6.64]` (seen for 80, 86 and 89, not from 90 on).
 const WITHOUT_COMMA: std::ops::RangeInclusive<u16> = 80..=89;
 
 /// A string with what JSON wants escaped.
@@ -101,6 +101,9 @@ impl Listing<'_> {
         // The vendor's text for these chips misplaces a comma there; its assembly text does not.
         if WITHOUT_COMMA.contains(&self.file.sm) {
             operands = operands.replace("],desc[", "]desc[").replace(",desc[", "desc,[");
+            if inst.form().mnemonic == "LDGSTS" {
+                operands = operands.replace("],[", "][");
+            }
         }
         // The half of an immediate is an operand of its own there (seen: `F2FP.BF16.E5M2.UNPACK_B R7, R5, 1.5.H0`).
         if operands.contains(".H") {

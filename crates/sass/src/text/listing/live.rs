@@ -328,7 +328,7 @@ impl Listing<'_> {
     pub fn life_ranges(&self, ranges: Ranges, options: Options) -> Vec<String> {
         let lines: Vec<_> = (0..self.code.len()).map(|n| self.lines(n, options)).collect();
         let columns = columns(&lines);
-        let mut widest = columns.notes_at;
+        let mut widest = 0;
         for n in 0..lines.len() {
             let count = self.code_end(n);
             for row in self.rows(n, count) {
@@ -342,9 +342,12 @@ impl Listing<'_> {
                 }
             }
         }
-        // Notes widen all lines, also where those without one are the widest.
+        // Notes widen all lines, those of functions and labels too as far as they are longer than a line with its note.
+        let noted =
+            lines.iter().flatten().filter_map(|l| Some(l.width() + l.note.as_ref()?.len() + 9)).max().unwrap_or(0);
         let notes = columns.words_at - 2 - columns.notes_at;
-        let at = widest + notes + 6 + if options.hex { 48 } else { 0 };
+        let at = columns.notes_at + notes + widest.saturating_sub(noted.max(columns.notes_at)) + 6;
+        let at = at + if options.hex { 48 } else { 0 };
         let flows: Vec<Vec<Flow>> = (0..lines.len()).map(|n| self.flows(n)).collect();
         let live = self.live(&flows);
         let table = Table::new(live.iter().flat_map(|l| l.0.iter().zip(&l.1)), ranges);

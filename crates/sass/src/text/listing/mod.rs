@@ -163,6 +163,8 @@ pub struct Section {
     /// Comments before instructions, by offset: lines without a tab before them. Where one stands for several offsets, all
     /// are shown, in order.
     pub comments: Vec<(u64, String)>,
+    /// What is noted of instructions in assembly text, by offset.
+    pub notes: Vec<(u64, String)>,
     /// For JSON, what is noted of an instruction (its offset) or of the whole: objects, as text.
     pub annotations: Vec<(Option<u64>, String)>,
 }

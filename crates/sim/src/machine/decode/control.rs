@@ -64,7 +64,7 @@ impl Decoder<'_> {
 
     pub(super) fn special(&mut self, inst: &Seen<'_>, name: &str) -> Result<Exec> {
         let d = Self::dst(inst, S::Rd);
-        let wide = name == "CS2R" && inst.modifier(M::W) == 1;
+        let wide = matches!(name, "CS2R" | "CS2UR") && inst.modifier(M::W) == 1;
         let sr = Self::imm(inst, S::Sr).ok_or("no special register")? as u8;
         use sass::enums::sr;
         match sr {

@@ -552,7 +552,7 @@ impl Decoder<'_> {
                 mask: Self::imm(inst, S::Mask).unwrap_or(0) as u32,
                 uniform: name == "UR2UP",
             },
-            "S2R" | "S2UR" | "CS2R" => self.special(inst, name)?,
+            "S2R" | "S2UR" | "CS2R" | "CS2UR" => self.special(inst, name)?,
             _ => return self.lanewise(inst, name),
         })
     }
