@@ -411,7 +411,8 @@ impl Listing<'_> {
         let dead = self.unreached(n, flows);
         let dotted = |i: usize| {
             let ends = |i: usize| !flows[i].next || dead[i];
-            let single = leaders[i] && (i + 1 >= count || leaders[i + 1]);
+            let asks = self.code[n][i].known().is_some_and(|inst| inst.asks_lanes());
+            let single = leaders[i] && (i + 1 >= count || leaders[i + 1]) && !asks;
             if single { ends(i) } else { i > 0 && ends(i - 1) }
         };
         let mut next = 0;
