@@ -244,10 +244,13 @@ impl Listing<'_> {
                     Flow { next: !always, to: to.into_iter().filter(|&t| t < code.len()).collect(), ..Flow::default() }
                 }
                 "RET" => Flow { next: !always, returns: true, ends: true, ..Flow::default() },
-                "CALL" if self.jumps(n, at, inst) => Flow { next: true, call: true, jump: target, ..Flow::default() },
                 "CALL" => {
+                    // Where the next function begins behind it, who is called does not return.
+                    let next = !always || super::labels::function_at(self.file, n, 16 * (at as u64 + 1)).is_none();
                     let indirect = inst.operands.iter().any(|o| o.as_reg().is_some_and(|r| r.file() != File::Pred));
-                    Flow { next: true, call: true, callee: target.filter(|_| !indirect), ..Flow::default() }
+                    let jumps = self.jumps(n, at, inst);
+                    let callee = target.filter(|_| !indirect && !jumps);
+                    Flow { next, call: true, callee, jump: target.filter(|_| jumps), ..Flow::default() }
                 }
                 _ => Flow { next: true, ..Flow::default() },
             });
@@ -410,7 +413,7 @@ impl Listing<'_> {
         let leaders = leaders(flows, count, |i| self.label(n, i as u64 * 16).is_some());
         let dead = self.unreached(n, flows);
         let dotted = |i: usize| {
-            let ends = |i: usize| !flows[i].next || dead[i];
+            let ends = |i: usize| !flows[i].next && !flows[i].call || dead[i];
             let asks = self.code[n][i].known().is_some_and(|inst| inst.asks_lanes());
             let single = leaders[i] && (i + 1 >= count || leaders[i + 1]) && !asks;
             if single { ends(i) } else { i > 0 && ends(i - 1) }
@@ -692,8 +695,8 @@ impl Table {
                 for power in [100, 10, 1] {
                     out.push(self.join(|c| {
                         let mut s = format!("{:>1$} ", if power == 1 { "#" } else { "" }, c.digits);
-                        let shown = |n: usize| power == 1 || c.registers >= power && (n >= power || power == 10);
-                        (0..c.registers).for_each(|n| match shown(n) {
+                        let shown = power == 1 || c.registers >= power;
+                        (0..c.registers).for_each(|n| match shown {
                             true => s.push((b'0' + (n / power % 10) as u8) as char),
                             false => s.push(' '),
                         });
@@ -711,7 +714,6 @@ impl Table {
             let count = live.count(c.file);
             let mut s = match count {
                 0 => " ".repeat(c.digits),
-                n if self.ranges == Ranges::Count => n.to_string(),
                 n => format!("{n:>0$}", c.digits),
             };
             if self.ranges == Ranges::Narrow {
