@@ -1,0 +1,156 @@
+//! How far the next use of each value is, which values are constants, and what loops leave room for.
+
+use super::{FAR, LEAVE, NONE, Spiller};
+use crate::mir::{Op, Vreg};
+use sass::form::{ModName as M, SlotName as S};
+use sass::inst::{Inst as Sass, Operand, Value};
+use sass::latency::Class;
+use sass::reg::{File, Reg};
+use sass::{enums, forms as F};
+
+impl Spiller<'_> {
+    /// Values that are cheaper to compute again than to keep: constants, parameters, identifiers of the thread.
+    pub(super) fn find_constants(&mut self) {
+        if self.file != File::Gpr {
+            return;
+        }
+        for &b in &self.cfg.rpo {
+            for inst in &self.f.blocks[b as usize].insts {
+                let Op::Sass(s) = &inst.op else { continue };
+                if s.guard != Operand::reg(Reg::PT) {
+                    continue;
+                }
+                let zero = |name| s.get(name).and_then(Operand::as_reg).is_none_or(|r| r == Reg::RZ);
+                let constant = match s.form {
+                    F::MOV_I => true,
+                    F::MOV_R => zero(S::Rb),
+                    F::LDC => zero(S::Ra) && s.modifier(M::Mode) == 0,
+                    F::S2R => s.form().class == Class::SpecialReg && stable_register(s),
+                    _ => false,
+                };
+                let Some(rd) = s.get(S::Rd).and_then(Operand::as_reg).filter(|r| constant && r.is_virtual()) else {
+                    continue;
+                };
+                let width = s.slot(S::Rd).map_or(1, |i| s.slot_width(i));
+                if width == 1 {
+                    self.again[rd.index() as usize] = Some(Box::new(s.clone()));
+                } else if s.form == F::LDC && width == 2 {
+                    for (n, v) in self.f.vecs[rd.index() as usize].clone().into_iter().enumerate() {
+                        let mut word = s.clone().with_mod(M::Size, enums::constsize::B32);
+                        if let Some(i) = word.slot(S::Const)
+                            && let Value::Const { bank, offset } = word.operands[i].value
+                        {
+                            word.operands[i].value = Value::Const { bank, offset: offset + 4 * n as i32 };
+                        }
+                        self.again[v.index()] = Some(Box::new(word));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sets `next` of everything in the block to the distance from its end.
+    pub(super) fn reset(&mut self, b: usize) {
+        let f = &*self.f;
+        let next = &mut self.next;
+        let end = f.blocks[b].insts.len() as u32 + 1;
+        for inst in &f.blocks[b].insts {
+            f.defs(&inst.op, |v| next[v.index()] = FAR);
+        }
+        f.blocks[b].params.iter().for_each(|v| next[v.index()] = FAR);
+        if b == 0 {
+            f.live_in.iter().for_each(|v| next[v.0.index()] = FAR);
+        }
+        self.live.live_in[b].iter().chain(&self.live.live_out[b]).for_each(|v| next[v.index()] = FAR);
+        let edges = f.blocks[b].term.edges();
+        for (n, s) in f.blocks[b].term.successors().into_iter().enumerate() {
+            let s = s.0 as usize;
+            let leave = f.blocks[b].depth.saturating_sub(f.blocks[s].depth) * LEAVE;
+            let add = |d: u32| d.saturating_add(end).saturating_add(leave);
+            for (v, &d) in self.live.live_in[s].iter().zip(&self.dist_in[s]) {
+                next[v.index()] = next[v.index()].min(add(d));
+            }
+            if let Some(e) = edges.get(n) {
+                for (v, &d) in e.args.iter().zip(&self.dist_params[s]) {
+                    next[v.index()] = next[v.index()].min(add(d));
+                }
+            }
+        }
+        let next = &mut self.next;
+        self.f.term_uses(&self.f.blocks[b].term, |v| next[v.index()] = end - 1);
+    }
+
+    pub(super) fn distances(&mut self) {
+        for _ in 0..8 {
+            let mut changed = false;
+            for i in (0..self.cfg.rpo.len()).rev() {
+                let b = self.cfg.rpo[i] as usize;
+                self.reset(b);
+                let (f, next) = (&*self.f, &mut self.next);
+                for (i, inst) in f.blocks[b].insts.iter().enumerate().rev() {
+                    f.uses(&inst.op, |v| next[v.index()] = i as u32);
+                }
+                for (v, d) in self.live.live_in[b].iter().zip(&mut self.dist_in[b]) {
+                    changed |= *d != next[v.index()];
+                    *d = next[v.index()];
+                }
+                for (v, d) in f.blocks[b].params.iter().zip(&mut self.dist_params[b]) {
+                    changed |= *d != next[v.index()];
+                    *d = next[v.index()];
+                }
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    /// Largest pressure in each loop, by header block; `None` elsewhere.
+    pub(super) fn loop_pressure(&self) -> Vec<Option<usize>> {
+        let n = self.f.blocks.len();
+        let mut by_block = vec![0usize; n];
+        let mut alive = vec![NONE; self.f.vregs.len()];
+        for &b in &self.cfg.rpo {
+            let mut now = 0usize;
+            let mut max = 0usize;
+            let f = &*self.f;
+            let enter = |v: Vreg, now: &mut usize, alive: &mut Vec<u32>| {
+                if f.vregs[v.index()] == self.file && alive[v.index()] != b {
+                    alive[v.index()] = b;
+                    *now += 1;
+                }
+            };
+            let block = &f.blocks[b as usize];
+            self.live.live_out[b as usize].iter().for_each(|&v| enter(v, &mut now, &mut alive));
+            f.term_uses(&block.term, |v| enter(v, &mut now, &mut alive));
+            for e in block.term.edges() {
+                e.args.iter().for_each(|&v| enter(v, &mut now, &mut alive));
+            }
+            max = max.max(now);
+            for inst in block.insts.iter().rev() {
+                f.defs(&inst.op, |v| {
+                    if f.vregs[v.index()] == self.file && alive[v.index()] == b {
+                        alive[v.index()] = NONE;
+                        now -= 1;
+                    }
+                });
+                f.uses(&inst.op, |v| enter(v, &mut now, &mut alive));
+                max = max.max(now);
+            }
+            by_block[b as usize] = max;
+        }
+        let mut out = vec![None; n];
+        for (header, members) in self.cfg.loops(&self.cfg.dominators()).members {
+            out[header as usize] = members.iter().map(|&m| by_block[m as usize]).max();
+        }
+        out
+    }
+}
+
+/// Special registers that never change while a thread runs.
+fn stable_register(s: &Sass) -> bool {
+    use enums::sr;
+    let Some(Value::Imm(n)) = s.get(S::Sr).map(|o| o.value) else { return false };
+    [sr::LANEID, sr::TID_X, sr::TID_Y, sr::TID_Z, sr::CTAID_X, sr::CTAID_Y, sr::CTAID_Z].contains(&(n as u8))
+        || (sr::EQMASK as i64..=sr::GEMASK as i64).contains(&n)
+}
