@@ -8,6 +8,7 @@
 
 mod chip;
 mod class;
+pub mod queue;
 
 pub use class::Class;
 

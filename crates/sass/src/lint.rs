@@ -15,15 +15,24 @@
 //! instructions with opposite sense.
 
 mod arrive;
+mod facts;
+mod stated;
+
+pub use stated::{Stated, check_stated};
 
 use crate::codec::{Decoded, decode};
 use crate::control::Control;
-use crate::form::{Form, Piece, Role, SlotKind, SlotName};
+use crate::form::{Form, Role, SlotKind, SlotName};
 use crate::forms;
 use crate::inst::{Inst, Value};
+use crate::latency::queue::{in_order, queue, read_in_order};
 use crate::latency::{self, Class, Latency};
 use crate::reg::{File, Reg};
 use crate::text::{NoLabels, print};
+use facts::{
+    ALWAYS, Fact, MANY_GROUPS, MANY_LATER, NO_GROUP, NO_SB, OLD, ends_group, groups_left, oldest, unit, unit_name,
+    unite,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What the words alone do not say about the flow.
@@ -62,71 +71,6 @@ pub enum Kind {
     Barriers,
 }
 
-/// What a file states about the code of a function, in its attributes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stated {
-    /// Registers a thread (`REGCOUNT`): two more than the code may name.
-    pub registers: Option<u32>,
-    /// Named barriers (`NUM_BARRIERS`; none of them where the attribute is missing).
-    pub barriers: Option<u32>,
-}
-
-/// Registers of those stated that the machine keeps for itself. (The vendor states the highest one that the code names,
-/// plus 3, for all of the corpus.)
-const KEPT_BY_MACHINE: u32 = 2;
-
-/// Compares the code of a function with what its file states: registers and barriers within what is stated; reuse flags
-/// only where the vendor sets them, on operands in registers of an instruction with bit 109 set and a stall of 1 to 11, and on fetches
-/// that go together.
-///
-/// # Returns
-/// Every contradiction, by offset.
-pub fn check_stated(words: &[u128], sm: u16, stated: &Stated) -> Vec<Hazard> {
-    let mut found = Vec::new();
-    for (n, &word) in words.iter().enumerate() {
-        let Decoded::Known(inst) = decode(word, sm) else { continue };
-        let offset = n as u64 * 16;
-        let mut say = |kind: Kind, what: String| {
-            let message = format!("`{}` {what}", print(&inst, offset, &NoLabels));
-            found.push(Hazard { offset, first: offset, kind, message });
-        };
-        let named = inst.regs().iter().filter(|r| r.reg.file() == File::Gpr && !r.reg.is_const()).fold(0, |most, r| {
-            // The last of the registers that it names.
-            most.max(r.reg.index() + r.width as u32)
-        });
-        if let Some(count) = stated.registers.filter(|c| named + KEPT_BY_MACHINE > *c) {
-            let most = count.saturating_sub(KEPT_BY_MACHINE);
-            say(
-                Kind::Registers,
-                format!("names R{}; the file states {count} registers, which leave {most}", named - 1),
-            );
-        }
-        if let Some(count) = stated.barriers
-            && inst.form().class == Class::Barrier
-            && let Some(barrier) = latency::immediate(&inst, SlotName::Bar)
-            && barrier >= count as i64
-        {
-            say(Kind::Barriers, format!("uses barrier {barrier}; the file states {count}"));
-        }
-        let ctrl = inst.ctrl;
-        // Fetches have the bits where several go together (ptxas 13.5 -c: one TXQ behind the other, bit 109 clear).
-        let together = inst.form().class == Class::Texture && !ctrl.bit109;
-        if ctrl.reuse & 7 != 0 && !together {
-            let registers = inst.form().slots.iter().zip(&inst.operands).fold(0u8, |mask, (slot, op)| {
-                let register = op.as_reg().is_some_and(|r| r.file() == File::Gpr);
-                mask | slot.reuse.filter(|_| register).map_or(0, |n| 1 << n)
-            });
-            if !ctrl.bit109 || !(1..=11).contains(&ctrl.stall) {
-                let clear = if ctrl.bit109 { "set" } else { "clear" };
-                say(Kind::Reuse, format!("keeps an operand with a stall of {} and bit 109 {clear}", ctrl.stall));
-            } else if ctrl.reuse & 7 & !registers != 0 {
-                say(Kind::Reuse, "keeps an operand that is no register".into());
-            }
-        }
-    }
-    found
-}
-
 /// A hazard that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hazard {
@@ -144,115 +88,6 @@ impl std::fmt::Display for Hazard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:#06x}: {}", self.offset, self.message)
     }
-}
-
-const NO_SB: u8 = 7;
-/// Ages beyond this are all the same: no fixed latency is longer.
-const OLD: u8 = 32;
-
-/// The age at which every reader may come for a result of fixed latency.
-fn oldest(class: Class) -> u8 {
-    match class {
-        Class::Hmma | Class::Imma => OLD,
-        _ => 16,
-    }
-}
-
-/// Something that is under way at a point of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Fact {
-    /// The register: file in the high byte, index in the low one.
-    unit: u16,
-    /// Index of the instruction.
-    by: u32,
-    /// Its slot (255: the guard) and which word of it.
-    slot: u8,
-    word: u8,
-    /// A pending write, or a pending read.
-    write: bool,
-    /// Scoreboards that tell of its end, a bit each: its own, and those of later instructions of the same queue.
-    scoreboards: u8,
-    /// Its own scoreboard, for the message.
-    own: u8,
-    /// The guard under which it happens: predicate unit, inverted; `u16::MAX` for none or unknown.
-    guard: (u16, bool),
-    /// Of a product of a warpgroup: how many groups have ended since, its own among them; [`NO_GROUP`] of others.
-    groups: u8,
-    /// How many instructions of the same queue have set its scoreboard since, at least; at most [`MANY_LATER`].
-    later: u8,
-    /// Cycles since issue, on the shortest path; at most [`OLD`].
-    age: u8,
-}
-
-const NO_GROUP: u8 = u8::MAX;
-/// More groups than this are not told apart: a wait leaves at most 7 under way.
-const MANY_GROUPS: u8 = 16;
-/// More than `DEPBAR.LE` can leave.
-const MANY_LATER: u8 = 64;
-
-/// True if the instruction ends a group of products, as its text says by `gsb0`.
-fn ends_group(inst: &Inst) -> bool {
-    let form = inst.form();
-    form.class == Class::Gmma && form.syntax.iter().any(|p| matches!(p, Piece::Text(text) if text.contains("gsb0")))
-}
-
-/// How many groups of products may still be under way after the instruction, if it waits for them.
-fn groups_left(inst: &Inst) -> Option<u8> {
-    let waits = inst.form == forms::WARPGROUP_I;
-    let count =
-        || inst.operands.iter().find_map(|o| if let Value::Imm(n) = o.value { u8::try_from(n).ok() } else { None });
-    if waits { count() } else { None }
-}
-
-const ALWAYS: (u16, bool) = (u16::MAX, false);
-
-impl Fact {
-    fn key(&self) -> Fact {
-        Fact { age: 0, later: 0, groups: if self.groups == NO_GROUP { NO_GROUP } else { 0 }, ..*self }
-    }
-}
-
-fn unit(reg: Reg) -> u16 {
-    (reg.file() as u16) << 8 | (reg.index() & 255) as u16
-}
-
-fn unit_name(unit: u16) -> String {
-    let file = [File::Gpr, File::Ugpr, File::Pred, File::Upred, File::Bar][(unit >> 8) as usize % 5];
-    Reg::phys(file, (unit & 255) as u8).to_string()
-}
-
-/// Units whose results come back in the order of issue.
-fn queue(inst: &Inst, sm: u16) -> u8 {
-    match inst.form().class {
-        Class::Xu => 1,
-        Class::Global => 2,
-        Class::Shared | Class::Shuffle => 3,
-        Class::Local => 4,
-        Class::Const => 5,
-        Class::Match => 6,
-        Class::SpecialReg if inst.form().mnemonic == "S2UR" => 15,
-        Class::SpecialReg => 7,
-        class @ Class::Double if !class.is_fixed(sm) => 8,
-        Class::Movm => 9,
-        class @ (Class::Hmma | Class::Imma) if !class.is_fixed(sm) => 10,
-        Class::Dmma => 12,
-        Class::Mbarrier if inst.form().mnemonic == "LDTM" => 11,
-        Class::Texture if inst.form().mnemonic == "TXQ" => 13,
-        Class::Texture if inst.form().mnemonic == "SULD" => 14,
-        _ => 0,
-    }
-}
-
-/// True if `later`, once done, proves that `earlier` is done. The vendor leaves scoreboards out by this rule for the
-/// decoupled arithmetic, for shared memory with shuffles, for REDUX and MATCH, for TXQ and for S2UR (releases 13.0 and 13.5 at `-O1`, of
-/// `tests/kernels/features/tensor_im2col.ptx`), and it counts loads from surfaces by it; never global or local loads.
-fn in_order(earlier: u8, later: u8) -> bool {
-    earlier == later && matches!(earlier, 1 | 3 | 6 | 8..=15)
-}
-
-/// True if the sources of `earlier` have been read when those of `later` have.
-fn read_in_order(earlier: u8, later: u8) -> bool {
-    earlier != 0 && (earlier == later || (2..=4).contains(&earlier) && (2..=4).contains(&later))
 }
 
 struct Checker<'a> {
@@ -576,28 +411,6 @@ impl Checker<'_> {
         facts.retain(|f| f.groups != NO_GROUP || !done(f));
         self.code[at] = Some(inst);
     }
-}
-
-/// Unites `new` into `old`; true if `old` changed. Ages take the shorter path, groups and what came later that with fewer.
-fn unite(old: &mut Vec<Fact>, new: &[Fact]) -> bool {
-    let mut changed = false;
-    for fact in new {
-        match old.binary_search_by_key(&fact.key(), Fact::key) {
-            Ok(i) => {
-                if fact.age < old[i].age || fact.groups < old[i].groups || fact.later < old[i].later {
-                    old[i].age = fact.age.min(old[i].age);
-                    old[i].groups = fact.groups.min(old[i].groups);
-                    old[i].later = fact.later.min(old[i].later);
-                    changed = true;
-                }
-            }
-            Err(i) => {
-                old.insert(i, *fact);
-                changed = true;
-            }
-        }
-    }
-    changed
 }
 
 /// Checks the code of one function (one `.text` section): `words` from its first instruction on.

@@ -11,6 +11,7 @@ use sass::codec::{Decoded, decode, decode_control, encode_control};
 use sass::control::Control;
 use sass::form::SlotName;
 use sass::inst::Inst;
+use sass::latency::queue::{in_order, queue, read_in_order};
 use sass::latency::{self, Class, Latency};
 use sass::lint::{Kind, Stated, check, check_stated};
 use sass::reg::{File, Reg};
@@ -39,27 +40,6 @@ struct Access {
 struct Register {
     writes: Vec<Access>,
     reads: Vec<Access>,
-}
-
-/// Queues in which a later end proves an earlier one, as the checker states them.
-fn queue(inst: &Inst, sm: u16) -> u8 {
-    match inst.form().class {
-        Class::Xu => 1,
-        Class::Global => 2,
-        Class::Shared | Class::Shuffle => 3,
-        Class::Local => 4,
-        Class::Const => 5,
-        Class::Match => 6,
-        Class::SpecialReg => 7,
-        class @ Class::Double if !class.is_fixed(sm) => 8,
-        Class::Movm => 9,
-        class @ (Class::Hmma | Class::Imma) if !class.is_fixed(sm) => 10,
-        Class::Dmma => 12,
-        Class::Mbarrier if inst.form().mnemonic == "LDTM" => 11,
-        Class::Texture if inst.form().mnemonic == "TXQ" => 13,
-        Class::Texture if inst.form().mnemonic == "SULD" => 14,
-        _ => 0,
-    }
 }
 
 /// How many groups of products `WARPGROUP.DEPBAR.LE gsb0, n` leaves.
@@ -142,9 +122,7 @@ fn violations(code: &[Option<Inst>], sm: u16) -> Vec<(usize, usize)> {
             let slot = slot.expect("a result has a slot");
             let ordered = |a: &Access, all: bool| {
                 let (x, y) = (queue(first(a), sm), queue(inst, sm));
-                x != 0
-                    && (x == y && (all || matches!(x, 1 | 3 | 6 | 8..=14))
-                        || all && (2..=4).contains(&x) && (2..=4).contains(&y))
+                if all { read_in_order(x, y) } else { in_order(x, y) }
             };
             for a in r.writes.iter().filter(|a| !apart(a, Some(slot)) && !ordered(a, false)) {
                 bad(a, latency::waw(first(a), a.slot.expect("a slot"), inst, slot, sm), Some(slot));
