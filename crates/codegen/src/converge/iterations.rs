@@ -13,17 +13,20 @@ use crate::ir::{Block, Edge, Func, Term};
 
 /// Most of these regions in a function, as each takes an analysis of the graph of its own.
 const MOST: usize = 32;
+/// Most places that are looked at for them, as each takes a walk over its loop.
+const TRIES: usize = 4 * MOST;
 
 /// Puts join blocks for those of the divergent `branches` that meet behind a loop around them.
 pub(super) fn place(f: &mut Func, uniform: &[bool], mut branches: Vec<u32>) -> Vec<Region> {
     let mut out = Vec::new();
+    let mut tries = TRIES;
     while !branches.is_empty() && out.len() < MOST {
         let cfg = living_graph(f);
         let dom = cfg.dominators();
         let loops = cfg.loops(&dom);
         branches.retain(|&d| divergent_branch(f, &cfg, uniform, d));
         let nest = Nest::new(&cfg, &dom);
-        match next(&cfg, &loops, &nest, &dom.idom, &mut branches) {
+        match next(&cfg, &loops, &nest, &dom.idom, &mut branches, &mut tries) {
             Some(meeting) => out.push(cut(f, &meeting)),
             None => break,
         }
@@ -39,14 +42,26 @@ struct Meeting {
 }
 
 /// The innermost loop in which some of `branches` meet, and where; what is found, or has no place, is taken out of `branches`.
-fn next(cfg: &Cfg, loops: &Loops, nest: &Nest, idom: &[u32], branches: &mut Vec<u32>) -> Option<Meeting> {
+/// `tries`: how many places may still be looked at.
+fn next(
+    cfg: &Cfg,
+    loops: &Loops,
+    nest: &Nest,
+    idom: &[u32],
+    branches: &mut Vec<u32>,
+    tries: &mut usize,
+) -> Option<Meeting> {
+    let mut left = vec![false; cfg.len()];
+    branches.iter().for_each(|&d| left[d as usize] = true);
     for (header, members) in loops.members.iter().rev() {
-        if !branches.iter().any(|d| members.contains(d)) {
+        if !members.iter().any(|&b| left[b as usize]) {
             continue;
         }
         let iteration = Iteration::new(cfg, *header, members);
         while let Some((join, group)) = iteration.group(branches) {
-            branches.retain(|d| !group.contains(d));
+            *tries = tries.checked_sub(1)?;
+            group.iter().for_each(|&d| left[d as usize] = false);
+            branches.retain(|&d| left[d as usize]);
             if let Some(found) = iteration.enclose(nest, idom, &group, join) {
                 return Some(found);
             }
