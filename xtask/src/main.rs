@@ -51,7 +51,8 @@ usage: cargo xtask <command>
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   probe-latency [--arch sm_75,..] [--quick] [--from FOLDER] [--write] [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
   corpus DIR                  every PTX file below a folder beside the vendor's ptxas: accepted, time, memory, code; the worst ten
-  timing [FOLDER ..]          what our code takes beside the vendor's by the timing model: every launch of tests/kernels, the worst ten
+  timing [--worst N] [FOLDER ..]
+                              what our code takes beside the vendor's by the timing model: every launch of tests/kernels, the worst ten
   bench [PART ..]             (compiling, reading, listing, simulating, linking) time, memory and code size beside the vendor's tools
 ";
 

@@ -12,11 +12,15 @@ use std::path::Path;
 /// Launches that are listed for each folder.
 const WORST: usize = 10;
 
-/// Measures the folders of `tests/kernels` named in `args`, or all three.
+/// Measures the folders of `tests/kernels` named in `args`, or all three; `--worst N` lists so many launches.
 ///
 /// # Errors
 /// Where a tool, a file or a launch fails.
 pub fn run(args: &[String]) -> Result<(), String> {
+    let (worst, args) = match args {
+        [option, n, rest @ ..] if option == "--worst" => (n.parse().map_err(|_| format!("{n} is no number"))?, rest),
+        _ => (WORST, args),
+    };
     let vendor = oracle::tool("ptxas")?;
     let ours = conformance::built()?.join("ptxas");
     let work = std::env::temp_dir().join(format!("sassafras-timing-{}", std::process::id()));
@@ -24,13 +28,13 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let all = ["cuda", "triton", "features"].map(String::from);
     let mut result = Ok(());
     for folder in if args.is_empty() { &all[..] } else { args } {
-        result = result.and(measure(folder, [&vendor, &ours], &work));
+        result = result.and(measure(folder, [&vendor, &ours], &work, worst));
     }
     let _ = std::fs::remove_dir_all(&work);
     result
 }
 
-fn measure(folder: &str, tools: [&Path; 2], work: &Path) -> Result<(), String> {
+fn measure(folder: &str, tools: [&Path; 2], work: &Path, worst: usize) -> Result<(), String> {
     let files = testkit::files(&format!("tests/kernels/{folder}"), "toml");
     if files.is_empty() {
         return Err(format!("{} has no launches", root().join("tests/kernels").join(folder).display()));
@@ -62,7 +66,7 @@ fn measure(folder: &str, tools: [&Path; 2], work: &Path) -> Result<(), String> {
     let mean = (rows.iter().map(|r| r.0.ln()).sum::<f64>() / rows.len() as f64).exp();
     println!("{folder}: {} launches, cycles ours / vendor, geometric mean {mean:.3}; worst:", rows.len());
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    for (ratio, name, [vendor, ours]) in rows.iter().take(WORST) {
+    for (ratio, name, [vendor, ours]) in rows.iter().take(worst) {
         println!("  {ratio:>8.3}  vendor {vendor:>9}  ours {ours:>9}  {name}");
     }
     Ok(())

@@ -3,23 +3,73 @@
 use testkit::Scratch;
 use testkit::tool::must;
 
+/// Runs `launch` of `text` with the PTX interpreter and with our code for `arch`: what both leave in the output `out`.
+fn both(text: &str, arch: &str, launch: &str) -> [Vec<u8>; 2] {
+    let dir = Scratch::new("ptxas-faults");
+    std::fs::write(dir.join("k.ptx"), text).expect("written");
+    let target = format!("-arch={arch}");
+    must(env!("CARGO_BIN_EXE_ptxas"), &dir, &[&target, "k.ptx", "-o", "k.cubin", "--verify"]);
+    ["k.ptx", "k.cubin"].map(|file| {
+        let out = format!("{file}.out");
+        must(env!("CARGO_BIN_EXE_sassafras"), &dir, &["run", file, "--launch", launch, "--arch", arch, "--out", &out]);
+        std::fs::read(dir.join(format!("{out}/out"))).expect("an output")
+    })
+}
+
+/// A kernel of `tests/kernels/features`, without its ending.
+fn feature(name: &str) -> String {
+    format!("{}/../../tests/kernels/features/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
 /// Sums of products by a warpgroup that are converted in every round of a loop that may be unrolled.
 #[test]
 fn sums_that_change_in_a_loop() {
-    let kernel = format!("{}/../../tests/kernels/features/wrong_state_backward", env!("CARGO_MANIFEST_DIR"));
+    let kernel = feature("wrong_state_backward");
     let text = std::fs::read_to_string(format!("{kernel}.ptx")).expect("the kernel");
     let pragma = ".pragma \"nounroll\";\n";
     assert!(text.contains(pragma));
-    let dir = Scratch::new("ptxas-faults");
-    std::fs::write(dir.join("k.ptx"), text.replace(pragma, "")).expect("written");
-    must(env!("CARGO_BIN_EXE_ptxas"), &dir, &["-arch=sm_90a", "k.ptx", "-o", "k.cubin", "--verify"]);
-    let launch = format!("{kernel}.basic.toml");
-    for file in ["k.ptx", "k.cubin"] {
-        let out = format!("{file}.out");
-        let args = ["run", file, "--launch", &launch, "--arch", "sm_90a", "--out", &out];
-        must(env!("CARGO_BIN_EXE_sassafras"), &dir, &args);
-    }
-    let [expected, ours] = ["k.ptx.out/out", "k.cubin.out/out"].map(|f| std::fs::read(dir.join(f)).expect("an output"));
+    let [expected, ours] = both(&text.replace(pragma, ""), "sm_90a", &format!("{kernel}.basic.toml"));
     assert_eq!(expected.len(), 4096);
     assert_eq!(ours, expected);
+}
+
+/// Counters of loops that wrap, and bounds that did: each start with the numbers of steps with which all loops end soon.
+#[test]
+fn counters_that_wrap() {
+    const STARTS: [(u32, [u32; 5]); 12] = [
+        (0x0, [1, 2, 3, 4, 5]),
+        (0x1, [2, 3, 4, 5, 6]),
+        (0x2, [1, 3, 4, 5, 6]),
+        (0x7fffffff, [1, 2, 3, 4, 5]),
+        (0x7ffffffe, [1, 2, 3, 4, 5]),
+        (0x7ffffffd, [2, 3, 4, 5, 6]),
+        (0x80000000, [1, 2, 3, 4, 5]),
+        (0x80000001, [1, 2, 3, 4, 5]),
+        (0x80000003, [1, 2, 3, 4, 5]),
+        (0xffffffff, [1, 2, 3, 4, 5]),
+        (0xfffffffe, [1, 2, 3, 4, 5]),
+        (0xfffffffb, [1, 2, 3, 4, 5]),
+    ];
+    let input: String = STARTS
+        .into_iter()
+        .flat_map(|(start, steps)| steps.map(|n| [start, n]))
+        .flatten()
+        .flat_map(u32::to_le_bytes)
+        .map(|b| format!("{b:02x}"))
+        .collect();
+    let text = std::fs::read_to_string(feature("loops_counted.ptx")).expect("the kernel");
+    let dir = Scratch::new("ptxas-faults-wrap");
+    let launch = dir.join("k.toml");
+    let threads = STARTS.len() * 5;
+    let words = format!(
+        "kernel = \"loops_counted\"\ngrid = [1]\nblock = [{threads}]\n[[arg]]\nbuffer = {{ hex = \"{input}\" }}\n\
+         [[arg]]\nbuffer = {{ bytes = {}, fill = 0 }}\nout = \"out\"\n",
+        threads * 48
+    );
+    std::fs::write(&launch, words).expect("written");
+    for arch in ["sm_80", "sm_90"] {
+        let [expected, ours] = both(&text, arch, &launch.to_string_lossy());
+        assert_eq!(expected.len(), threads * 48);
+        assert_eq!(ours, expected, "{arch}");
+    }
 }

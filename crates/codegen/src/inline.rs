@@ -22,7 +22,7 @@ pub fn inline(f: &mut Func, block: Block, at: usize, callee: &Func, own_places: 
     let base = f.blocks.len() as u32;
     let mut values: Vec<Option<Value>> = vec![None; callee.values.len()];
     for (b, data) in callee.blocks.iter().enumerate() {
-        f.blocks.push(BlockData { params: vec![], insts: vec![], term: Term::Unreachable, loc: u32::MAX });
+        f.blocks.push(BlockData { rolled: data.rolled, ..BlockData::empty() });
         for &p in &data.params {
             values[p.index()] = Some(f.add_param(Block(base + b as u32), callee.ty(p)));
         }
@@ -44,7 +44,6 @@ pub fn inline(f: &mut Func, block: Block, at: usize, callee: &Func, own_places: 
         }
     }
     let map = |v: Value| values[v.index()].unwrap_or(v);
-    let edge = |e: &Edge| Edge { block: Block(base + e.block.0), args: e.args.iter().map(|&a| map(a)).collect() };
     for (b, data) in callee.blocks.iter().enumerate() {
         for n in 0..data.insts.len() {
             let new = f.blocks[base as usize + b].insts[n];
@@ -52,19 +51,12 @@ pub fn inline(f: &mut Func, block: Block, at: usize, callee: &Func, own_places: 
                 *a = map(*a);
             }
         }
-        f.blocks[base as usize + b].term = match &data.term {
-            Term::Br(e) => Term::Br(edge(e)),
-            Term::CondBr { cond, uniform, then, els } => {
-                Term::CondBr { cond: map(*cond), uniform: *uniform, then: edge(then), els: edge(els) }
-            }
-            Term::Switch { index, uniform, targets } => Term::Switch {
-                index: map(*index),
-                uniform: *uniform,
-                targets: targets.iter().map(|t| Block(base + t.0)).collect(),
-            },
-            Term::Ret(v) => Term::Br(Edge { block: rest, args: v.iter().map(|&v| map(v)).collect() }),
-            Term::Exit => Term::Exit,
-            Term::Unreachable => Term::Unreachable,
+        let mut term = data.term.clone();
+        term.map(map);
+        term.retarget(|t| Block(base + t.0));
+        f.blocks[base as usize + b].term = match term {
+            Term::Ret(args) => Term::Br(Edge { block: rest, args }),
+            other => other,
         };
     }
     f.blocks[block.index()].term = Term::Br(Edge { block: Block(base), args: call.args.to_vec() });

@@ -173,6 +173,15 @@ pub struct BlockData {
     pub term: Term,
     /// Byte offset of the PTX statement that it ends with; `u32::MAX` where there is none.
     pub loc: u32,
+    /// The loop that begins here stays a loop (`.pragma "nounroll"`).
+    pub rolled: bool,
+}
+
+impl BlockData {
+    /// A block of nothing, never left.
+    pub fn empty() -> BlockData {
+        BlockData { params: Vec::new(), insts: Vec::new(), term: Term::Unreachable, loc: u32::MAX, rolled: false }
+    }
 }
 
 /// Which registers a call passes.
@@ -258,7 +267,7 @@ impl Func {
 
     /// Adds an empty block that ends in [`Term::Unreachable`].
     pub fn new_block(&mut self) -> Block {
-        self.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), term: Term::Unreachable, loc: u32::MAX });
+        self.blocks.push(BlockData::empty());
         Block(self.blocks.len() as u32 - 1)
     }
 
@@ -330,6 +339,16 @@ impl Term {
         match self {
             Term::Switch { targets, .. } => targets.clone(),
             _ => self.edges().iter().map(|e| e.block).collect(),
+        }
+    }
+
+    /// Gives every successor another name.
+    pub fn retarget(&mut self, mut f: impl FnMut(Block) -> Block) {
+        if let Term::Switch { targets, .. } = self {
+            targets.iter_mut().for_each(|t| *t = f(*t));
+        }
+        for e in self.edges_mut() {
+            e.block = f(e.block);
         }
     }
 

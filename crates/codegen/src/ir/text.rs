@@ -170,7 +170,8 @@ pub fn print(f: &Func) -> String {
     );
     for (b, block) in f.blocks.iter().enumerate() {
         let params: Vec<_> = block.params.iter().map(|&p| format!("v{}:{}", p.0, ty_name(f.ty(p)))).collect();
-        let _ = writeln!(out, "blk{b}({}):", params.join(", "));
+        let rolled = if block.rolled { " rolled" } else { "" };
+        let _ = writeln!(out, "blk{b}({}){rolled}:", params.join(", "));
         for &id in &block.insts {
             let _ = writeln!(out, "    {}", print_inst(f, f.inst(id)));
         }
@@ -291,12 +292,15 @@ impl Parser {
 
     fn line(&mut self, line: &str) -> Result<(), String> {
         if let Some(head) = line.strip_prefix("blk").filter(|_| line.ends_with(':')) {
-            let (n, params) = head.trim_end_matches("):").split_once('(').ok_or("a block is blkN(params):")?;
+            let rolled = head.ends_with(" rolled:");
+            let head = head.trim_end_matches(" rolled:");
+            let (n, params) =
+                head.trim_end_matches(':').trim_end_matches(')').split_once('(').ok_or("a block is blkN(params):")?;
             let b = self.func.blocks.len();
             if n.parse() != Ok(b) {
                 return Err(format!("blocks are numbered in order; this is blk{b}"));
             }
-            self.func.blocks.push(BlockData { params: vec![], insts: vec![], term: Term::Unreachable, loc: u32::MAX });
+            self.func.blocks.push(BlockData { rolled, ..BlockData::empty() });
             for (i, p) in params.split(',').map(str::trim).filter(|t| !t.is_empty()).enumerate() {
                 let v = self.define(p, Def::Param(Block(b as u32), i as u32))?;
                 self.func.blocks[b].params.push(v);
@@ -409,7 +413,7 @@ blk0():
     v0:b32 = const {imm=0}
     v1:b64 = param {bytes=8 imm=8}
     br blk1(v0)
-blk1(v2:b32):
+blk1(v2:b32) rolled:
     v3:b32 = load v1 {space=global bytes=4 nc imm=-4}
     v4:b32 = fadd v3, v2 {fmt=f32 rnd=rz ftz loc=17}
     v5:b32, v6:p = shfl v4, v0, v0, v0 {sub=2}

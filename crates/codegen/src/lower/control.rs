@@ -7,11 +7,16 @@ use ptx::isa::{Mod, Op as P};
 use ptx::module::{Body, Directive, FuncKind, Guard, Inst, InstId, Operand, Stmt, Table};
 use std::ops::Range;
 
+/// True if a `.pragma` asks that loops are not unrolled.
+fn stays_rolled(words: &[String]) -> bool {
+    words.iter().any(|w| w == "nounroll")
+}
+
 impl Lower<'_, '_> {
     /// Lowers the statements of the function, blocks in an order in which a block comes after its only predecessor.
     pub(super) fn body(&mut self) -> Res {
         let Some(body) = &self.pf.body else { return Ok(()) };
-        let (starts, leaders) = self.split(body);
+        let (starts, leaders, rolled) = self.split(body);
         let n = starts.len();
         // Successors of each PTX block, to know predecessors before anything is lowered.
         let mut succs: Vec<Vec<u32>> = vec![Vec::new(); n];
@@ -33,6 +38,10 @@ impl Lower<'_, '_> {
             return Ok(());
         };
         self.f.blocks[0].term = Term::Br(self.edge(first));
+        let all = self.pf.directives.iter().any(|d| matches!(d, Directive::Pragma(words) if stays_rolled(words)));
+        for b in if all { (0..n).collect() } else { rolled } {
+            self.f.blocks[blocks[b].index()].rolled = true;
+        }
         for &b in &cfg.rpo {
             let block = blocks[b as usize];
             let preds = &cfg.preds[b as usize];
@@ -53,8 +62,10 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// The first instruction of each PTX block and for each label its block number (`u32::MAX` where undefined).
-    fn split(&self, body: &Body) -> (Vec<usize>, Vec<u32>) {
+    /// The first instruction of each PTX block, for each label its block number (`u32::MAX` where undefined), and the blocks
+    /// whose loops stay loops.
+    fn split(&self, body: &Body) -> (Vec<usize>, Vec<u32>, Vec<usize>) {
+        let mut rolled = Vec::new();
         let mut starts = Vec::new();
         let mut leaders = vec![u32::MAX; self.pf.labels.len()];
         let mut fresh = true; // the next instruction starts a block
@@ -79,10 +90,11 @@ impl Lower<'_, '_> {
                     fresh = matches!(x.op, P::Bra | P::Brx | P::Ret | P::Exit) || self.never_returns(&x);
                     i += 1;
                 }
+                Stmt::Pragma(id) if !fresh && stays_rolled(body.pragma(id)) => rolled.push(starts.len() - 1),
                 _ => {}
             }
         }
-        (starts, leaders)
+        (starts, leaders, rolled)
     }
 
     /// Label targets of an instruction, and whether control can go on after it.

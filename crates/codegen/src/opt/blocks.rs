@@ -1,7 +1,7 @@
 //! Tidies the graph: branches on constants, blocks that only go on, chains of blocks, what cannot be reached.
 
 use super::{identity, substitute};
-use crate::ir::{Block, Func, Term};
+use crate::ir::{Block, BlockData, Func, Term};
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
@@ -69,10 +69,7 @@ fn merge(f: &mut Func) {
                 break;
             }
             let args = e.args.clone();
-            let taken = std::mem::replace(
-                &mut f.blocks[t],
-                crate::ir::BlockData { params: vec![], insts: vec![], term: Term::Unreachable, loc: u32::MAX },
-            );
+            let taken = std::mem::replace(&mut f.blocks[t], BlockData::empty());
             preds[t] = 0;
             for (&p, &a) in taken.params.iter().zip(&args) {
                 replaced[p.index()] = a;
@@ -88,6 +85,7 @@ fn merge(f: &mut Func) {
 pub fn preheaders(f: &mut Func) {
     let cfg = f.cfg();
     let loops = cfg.loops(&cfg.dominators());
+    let before = f.blocks.len();
     for (header, members) in &loops.members {
         let outside: Vec<u32> = cfg.preds[*header as usize].iter().copied().filter(|p| !members.contains(p)).collect();
         let alone = matches!(outside.as_slice(), [p] if f.blocks[*p as usize].term.successors().len() == 1);
@@ -99,15 +97,12 @@ pub fn preheaders(f: &mut Func) {
         let args = params.iter().map(|&p| f.add_param(new, f.ty(p))).collect();
         f.blocks[new.index()].term = Term::Br(crate::ir::Edge { block: Block(*header), args });
         for p in outside {
-            if let Term::Switch { targets, .. } = &mut f.blocks[p as usize].term {
-                targets.iter_mut().filter(|t| t.0 == *header).for_each(|t| *t = new);
-            }
-            for e in f.blocks[p as usize].term.edges_mut() {
-                if e.block.0 == *header {
-                    e.block = new;
-                }
-            }
+            f.blocks[p as usize].term.retarget(|t| if t.0 == *header { new } else { t });
         }
+    }
+    // Most of their parameters carry one value.
+    if f.blocks.len() > before {
+        super::params::run(f);
     }
 }
 
@@ -124,13 +119,7 @@ fn sweep(f: &mut Func) {
     }
     f.blocks = blocks;
     for b in 0..f.blocks.len() {
-        let rename = |t: &mut Block| t.0 = number[t.index()];
-        if let Term::Switch { targets, .. } = &mut f.blocks[b].term {
-            targets.iter_mut().for_each(rename);
-        }
-        for e in f.blocks[b].term.edges_mut() {
-            rename(&mut e.block);
-        }
+        f.blocks[b].term.retarget(|t| Block(number[t.index()]));
         for (n, p) in f.blocks[b].params.clone().into_iter().enumerate() {
             f.values[p.index()].def = crate::ir::Def::Param(Block(b as u32), n as u32);
         }

@@ -13,6 +13,7 @@ pub mod lop3;
 pub mod params;
 pub mod simplify;
 pub mod sums;
+pub mod unroll;
 
 use crate::ir::{Func, Value};
 
@@ -24,7 +25,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 15] = [
+const PASSES: [Pass; 16] = [
     ("params", 0, params::run),
     ("blocks", 1, blocks::run),
     ("gvn", 1, gvn::run),
@@ -36,6 +37,7 @@ const PASSES: [Pass; 15] = [
     ("params", 1, params::run),
     ("preheaders", 3, blocks::preheaders),
     ("licm", 3, licm::run),
+    ("unroll", 3, unroll::run),
     ("gvn", 2, gvn::run),
     ("dce", 1, dce::run),
     ("lop3", 1, lop3::run),

@@ -1,0 +1,341 @@
+//! Unrolling: a loop that runs a known number of times becomes its iterations in a row; another one that counts goes four
+//! or two iterations at once as long as there are so many, and the loop as it was does the rest.
+//!
+//! What it needs: innermost loops that are left by the branch back alone, whose condition compares a counter with a value from
+//! outside ([`count`]). Values that change by the same amount in every iteration are computed from those of the first one
+//! ([`strides`]), so that addresses become offsets. Loops that the PTX wants rolled (`.pragma "nounroll"`) stay.
+
+mod copy;
+mod count;
+mod strides;
+
+use super::{blocks, dce, gvn, params, sums};
+use crate::cfg::{Cfg, DomTree, NONE};
+use crate::ir::{Block, Builder, Def, Edge, Effect, Func, InstId, Op, Term, Value};
+use copy::Copier;
+use count::Counter;
+use rustc_hash::FxHashMap;
+use strides::Strides;
+
+/// Instructions that a loop may have when all its iterations stand in a row.
+const WHOLE: usize = 768;
+
+/// Iterations that stand in a row where their number is not known.
+const MANY: u64 = 4;
+
+/// The same, where there is much to do in each.
+const FEW: u64 = 2;
+
+/// Instructions of an iteration that is repeated so.
+const SMALL: usize = 20;
+
+/// The same, where it reads memory: the loads of the iterations are under way together.
+const SMALL_WITH_LOADS: usize = 40;
+
+/// Loads of an iteration from which on [`FEW`] of them are enough.
+const LOADS: usize = 4;
+
+/// Times that the pass looks again: what was inside another loop is gone then.
+const ROUNDS: usize = 3;
+
+/// Runs the pass.
+pub fn run(f: &mut Func) {
+    for _ in 0..ROUNDS {
+        if !round(f) {
+            return;
+        }
+        params::run(f);
+        gvn::run(f);
+        blocks::run(f);
+        params::run(f);
+        sums::run(f);
+        dce::run(f);
+        blocks::preheaders(f);
+    }
+}
+
+/// A loop to be unrolled.
+struct Loop {
+    /// Its blocks in reverse postorder, the header first.
+    members: Vec<u32>,
+    latch: u32,
+    /// Values that blocks behind the loop read.
+    outside: Vec<Value>,
+    counter: Counter,
+    /// The comparison that its branch back asks for, if nothing else does.
+    test: Option<InstId>,
+    /// What its values change by in every iteration.
+    strides: Strides,
+    /// Iterations, where they are known.
+    trips: Option<u64>,
+    /// Where they are not, how many of them shall stand in a row.
+    by: u64,
+}
+
+impl Loop {
+    fn header(&self) -> u32 {
+        self.members[0]
+    }
+
+    /// The edges of the branch back: to the header, and out of the loop.
+    fn edges(&self, f: &Func) -> (Edge, Edge) {
+        match &f.blocks[self.latch as usize].term {
+            Term::CondBr { then, els, .. } if then.block.0 == self.header() => (then.clone(), els.clone()),
+            Term::CondBr { then, els, .. } => (els.clone(), then.clone()),
+            _ => unreachable!("a loop that counts ends in a branch"),
+        }
+    }
+}
+
+/// Unrolls what it can; true if there was anything.
+fn round(f: &mut Func) -> bool {
+    let cfg = f.cfg();
+    let back = |b: u32| cfg.succs[b as usize].iter().any(|&s| cfg.rpo_index[s as usize] <= cfg.rpo_index[b as usize]);
+    if !cfg.rpo.iter().any(|&b| back(b)) {
+        return false;
+    }
+    let loops = candidates(f, &cfg, &cfg.dominators());
+    if loops.is_empty() {
+        return false;
+    }
+    // The loop of each block, and of each value that is read behind its loop.
+    let mut home = vec![NONE; f.blocks.len()];
+    let mut owner = vec![NONE; f.values.len()];
+    for (n, l) in loops.iter().enumerate() {
+        l.members.iter().for_each(|&b| home[b as usize] = n as u32);
+        l.outside.iter().for_each(|v| owner[v.index()] = n as u32);
+    }
+    // Exits that have got a block of their own, by the block that they leave: there the next loop is entered.
+    let mut exits: FxHashMap<u32, Block> = FxHashMap::default();
+    let mut replaced = super::identity(f);
+    for (n, l) in loops.iter().enumerate() {
+        let entry = cfg.preds[l.header() as usize].iter().find(|p| !l.members.contains(p)).copied().unwrap_or(0);
+        let entry = exits.get(&entry).map_or(Block(entry), |&b| b);
+        exits.insert(l.latch, close(f, l, &mut replaced));
+        home.push(NONE);
+        match l.trips {
+            Some(trips) => whole(f, l, trips),
+            None => some(f, l, entry),
+        }
+        home.resize(f.blocks.len(), n as u32);
+    }
+    // Behind the loops their values are the parameters of the exits.
+    for (b, &home) in home.iter().enumerate() {
+        let new = |v: Value| match owner.get(v.index()) {
+            Some(&l) if l != NONE && l != home => replaced[v.index()],
+            _ => v,
+        };
+        for i in 0..f.blocks[b].insts.len() {
+            let id = f.blocks[b].insts[i];
+            f.insts[id.0 as usize].args.iter_mut().for_each(|a| *a = new(*a));
+        }
+        f.blocks[b].term.map(new);
+    }
+    true
+}
+
+/// The loops to be unrolled, in no order that matters: none lies in another.
+fn candidates(f: &Func, cfg: &Cfg, dom: &DomTree) -> Vec<Loop> {
+    let loops = cfg.loops(dom);
+    let mut place = vec![NONE; f.values.len()];
+    for &b in &cfg.rpo {
+        f.blocks[b as usize].params.iter().for_each(|p| place[p.index()] = b);
+        for &i in &f.blocks[b as usize].insts {
+            f.inst(i).results.iter().for_each(|r| place[r.index()] = b);
+        }
+    }
+    let mut out = Vec::new();
+    // The loop in `out` of each block.
+    let mut of = vec![NONE; f.blocks.len()];
+    for (header, members) in &loops.members {
+        let innermost = members.iter().all(|&m| loops.header[m as usize] == *header);
+        if innermost
+            && !f.blocks[*header as usize].rolled
+            && let Some(l) = candidate(f, cfg, dom, members, &place)
+        {
+            members.iter().for_each(|&m| of[m as usize] = out.len() as u32);
+            out.push(l);
+        }
+    }
+    // What is read behind a loop must be known wherever its exit leads.
+    let mut bad = vec![false; out.len()];
+    let mut listed = vec![false; f.values.len()];
+    if out.is_empty() {
+        return out;
+    }
+    for &b in &cfg.rpo {
+        let mut read = |v: Value| {
+            let l = of.get(place[v.index()] as usize).copied().unwrap_or(NONE);
+            if l == NONE || l == of[b as usize] {
+                return;
+            }
+            let after = out[l as usize].edges(f).1.block.0;
+            if cfg.preds[after as usize].len() > 1 || !dom.dominates(after, b) {
+                bad[l as usize] = true;
+            }
+            if !std::mem::replace(&mut listed[v.index()], true) {
+                out[l as usize].outside.push(v);
+            }
+        };
+        for &i in &f.blocks[b as usize].insts {
+            f.inst(i).args.iter().copied().for_each(&mut read);
+        }
+        f.blocks[b as usize].term.visit(read);
+    }
+    let mut bad = bad.into_iter();
+    out.retain(|_| !bad.next().unwrap_or(false));
+    out.iter_mut().for_each(|l| l.test = lone_test(f, l));
+    out
+}
+
+/// A loop that can be unrolled, as far as its own blocks say, and is worth it. `place` is the block of each value.
+fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32]) -> Option<Loop> {
+    let header = members[0];
+    let inside = |b: u32| members.contains(&b);
+    let (back, outer): (Vec<u32>, Vec<u32>) = cfg.preds[header as usize].iter().partition(|&&p| inside(p));
+    let (&[latch], &[entry]) = (back.as_slice(), outer.as_slice()) else { return None };
+    let leaves = |b: u32| cfg.succs[b as usize].iter().filter(|&&s| !inside(s)).count();
+    let (mut size, mut loads, mut together) = (0, 0, false);
+    for &m in members {
+        if leaves(m) != (m == latch) as usize {
+            return None;
+        }
+        for &i in &f.blocks[m as usize].insts {
+            let inst = f.inst(i);
+            if matches!(inst.op, Op::Call | Op::CallIndirect | Op::SetMaxReg | Op::Leader) {
+                return None;
+            }
+            size += (inst.op != Op::Const) as usize;
+            loads += (inst.op.effect() == Effect::Read) as usize;
+            together |= inst.op.effect() == Effect::Warp;
+        }
+    }
+    // What threads do together they do in one place: those of another iteration must not be able to join them.
+    if size > WHOLE || together && members.len() > 1 || cfg.rpo_index[entry as usize] > cfg.rpo_index[header as usize] {
+        return None;
+    }
+    let known = |v: Value| !inside(place[v.index()]);
+    let counter = count::find(f, header, latch, &known)?;
+    let start = f.blocks[entry as usize].term.edges().iter().find(|e| e.block.0 == header)?.args[counter.param];
+    let by = if loads < LOADS { MANY } else { FEW };
+    let trips = counter.trips(f, start, (WHOLE / size.max(1)) as u64);
+    if trips.is_none() {
+        let small = if loads > 0 { SMALL_WITH_LOADS } else { SMALL };
+        // Threads that part after numbers of iterations of their own go through few, and wait for each other in more places.
+        let apart =
+            (together || by == FEW) && !(count::same_for_all(f, start) && count::same_for_all(f, counter.bound));
+        if size > small || apart || !counter.can_run_ahead(f, by) {
+            return None;
+        }
+    }
+    let strides = strides::find(f, members, latch, dom, &known);
+    Some(Loop { members: members.to_vec(), latch, outside: Vec::new(), counter, test: None, strides, trips, by })
+}
+
+/// The comparison at the end of a loop, if only the branch reads it.
+fn lone_test(f: &Func, l: &Loop) -> Option<InstId> {
+    let Term::CondBr { cond, .. } = &f.blocks[l.latch as usize].term else { return None };
+    let Def::Inst(id, _) = f.def(*cond) else { return None };
+    let mut reads = l.outside.contains(cond) as usize;
+    let mut read = |v: Value| reads += (v == *cond) as usize;
+    for &m in &l.members {
+        f.blocks[m as usize].insts.iter().flat_map(|&i| &f.inst(i).args).for_each(|&v| read(v));
+        f.blocks[m as usize].term.visit(&mut read);
+    }
+    (reads == 1).then_some(id)
+}
+
+/// Puts a block on the way out, whose parameters are what is read behind the loop.
+fn close(f: &mut Func, l: &Loop, replaced: &mut [Value]) -> Block {
+    let (_, mut out) = l.edges(f);
+    let exit = f.new_block();
+    let after = out.block;
+    let args = out.args.clone().iter().map(|&a| f.add_param(exit, f.ty(a))).collect();
+    f.blocks[exit.index()].term = Term::Br(Edge { block: after, args });
+    for &v in &l.outside {
+        replaced[v.index()] = f.add_param(exit, f.ty(v));
+        out.args.push(v);
+    }
+    out.block = exit;
+    let header = l.header();
+    for e in f.blocks[l.latch as usize].term.edges_mut() {
+        if e.block.0 != header {
+            *e = out.clone();
+        }
+    }
+    exit
+}
+
+/// All iterations in a row.
+fn whole(f: &mut Func, l: &Loop, trips: u64) {
+    let (back, out) = l.edges(f);
+    let mut copier = Copier::after();
+    let mut latch = Block(l.latch);
+    let mut args = back.args.clone();
+    for k in 1..trips {
+        let blocks = copier.copy(f, l, k);
+        f.blocks[latch.index()].term = Term::Br(Edge { block: blocks[0], args });
+        latch = blocks[l.members.iter().position(|&m| m == l.latch).unwrap_or(0)];
+        args = copier.all(&back.args);
+    }
+    f.blocks[latch.index()].term = Term::Br(Edge { block: out.block, args: copier.all(&out.args) });
+}
+
+/// Several iterations at once before the loop, as long as there are so many.
+fn some(f: &mut Func, l: &Loop, entry: Block) {
+    let (back, out) = l.edges(f);
+    let header = Block(l.header());
+    let Term::CondBr { uniform, .. } = f.blocks[l.latch as usize].term else { return };
+    // On the way in: are there enough?
+    let guard = f.new_block();
+    let mut start = Vec::new();
+    for e in f.blocks[entry.index()].term.edges_mut() {
+        if e.block == header {
+            start = std::mem::take(&mut e.args);
+            e.block = guard;
+        }
+    }
+    let limit = l.counter.limit(&mut Builder::new(f, guard), l.by);
+    let enough = limit.first(&mut Builder::new(f, guard), start[l.counter.param]);
+    let mut copier = Copier::beside();
+    let mut first = header;
+    let mut latch = guard;
+    for k in 0..l.by {
+        let args = copier.all(&back.args);
+        let blocks = copier.copy(f, l, k);
+        if k == 0 {
+            first = blocks[0];
+            let then = Edge { block: first, args: start.clone() };
+            let els = Edge { block: header, args: start.clone() };
+            f.blocks[guard.index()].term = Term::CondBr { cond: enough, uniform, then, els };
+        } else {
+            f.blocks[latch.index()].term = Term::Br(Edge { block: blocks[0], args });
+        }
+        latch = blocks[l.members.iter().position(|&m| m == l.latch).unwrap_or(0)];
+    }
+    // Once is enough, for both.
+    f.blocks[header.index()].rolled = true;
+    f.blocks[first.index()].rolled = true;
+    // Behind them: are there as many again, or some, or none?
+    let args = copier.all(&back.args);
+    let some_left = f.new_block();
+    let param = l.counter.param;
+    let counted = if l.counter.before { copier.value(f.blocks[header.index()].params[param]) } else { args[param] };
+    let again = limit.again(&mut Builder::new(f, latch), counted);
+    f.blocks[latch.index()].term = Term::CondBr {
+        cond: again,
+        uniform,
+        then: Edge { block: first, args: args.clone() },
+        els: Edge { block: some_left, args: Vec::new() },
+    };
+    let cond = l.counter.goes_on(&mut Builder::new(f, some_left), counted);
+    f.blocks[some_left.index()].term = Term::CondBr {
+        cond,
+        uniform,
+        then: Edge { block: header, args },
+        els: Edge { block: out.block, args: copier.all(&out.args) },
+    };
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Counters of loops: how often a loop runs, and whether it will run a few times more.
+
+use crate::ir::{Attr, Builder, Cmp, Effect, Func, Op, Term, Ty, Value, mask};
+use crate::opt::eval::eval;
+
+/// What a loop counts.
+pub struct Counter {
+    /// Which parameter of the header.
+    pub param: usize,
+    /// What is added in every iteration, in the low bits of its type.
+    step: u64,
+    /// The loop goes on while the counter compares so with the bound.
+    cmp: Cmp,
+    signed: bool,
+    /// A value from outside the loop.
+    pub bound: Value,
+    /// The counter is compared as the iteration found it, not as it leaves it.
+    pub before: bool,
+    ty: Ty,
+}
+
+/// The condition that as many iterations as asked for are left, spelled for values that do not change in the loop.
+pub struct Limit<'a> {
+    counter: &'a Counter,
+    /// Compared with the counter.
+    value: Value,
+    /// Must hold, too; it does not change.
+    holds: Option<Value>,
+    /// For `ne`: how far the counter must be from the bound.
+    apart: Value,
+}
+
+/// The counter of a loop: its header, the block that branches back, and which values are known outside.
+pub fn find(f: &Func, header: u32, latch: u32, known: &dyn Fn(Value) -> bool) -> Option<Counter> {
+    let Term::CondBr { cond, then, els, .. } = &f.blocks[latch as usize].term else { return None };
+    let mut holds = then.block.0 == header;
+    let back = if holds { then } else { els };
+    let mut test = f.def_inst(*cond)?;
+    while test.op == Op::Not {
+        test = f.def_inst(test.args[0])?;
+        holds = !holds;
+    }
+    if test.op != Op::ICmp {
+        return None;
+    }
+    let (counted, bound, mut cmp) = match (known(test.args[0]), known(test.args[1])) {
+        (false, true) => (test.args[0], test.args[1], test.attr.cmp),
+        (true, false) => (test.args[1], test.args[0], crate::ir::ops::swap_cmp(test.attr.cmp)),
+        _ => return None,
+    };
+    if !holds {
+        cmp = inverse(cmp)?;
+    }
+    let ty = f.ty(counted);
+    if !matches!(ty, Ty::B32 | Ty::B64) {
+        return None;
+    }
+    for (n, &p) in f.blocks[header as usize].params.iter().enumerate() {
+        let next = back.args[n];
+        if counted != p && counted != next {
+            continue;
+        }
+        if let Some(step) = step(f, p, next) {
+            return Some(Counter { param: n, step, cmp, signed: test.attr.signed, bound, before: counted == p, ty });
+        }
+    }
+    None
+}
+
+/// The constant that `next` is more than `v`, not zero.
+pub fn step(f: &Func, v: Value, next: Value) -> Option<u64> {
+    let d = f.def_inst(next)?;
+    let by = match (d.op, d.args.as_slice()) {
+        (Op::IAdd, &[a, b]) if a == v => f.constant(b)?,
+        (Op::IAdd, &[a, b]) if b == v => f.constant(a)?,
+        (Op::ISub, &[a, b]) if a == v => f.constant(b)?.wrapping_neg() & mask(f.ty(v)),
+        _ => return None,
+    };
+    (by != 0).then_some(by)
+}
+
+/// True for a value that every thread of the launch computes alike.
+pub fn same_for_all(f: &Func, v: Value) -> bool {
+    fn look(f: &Func, v: Value, depth: u32) -> bool {
+        f.def_inst(v).is_some_and(|d| match d.op {
+            Op::Const | Op::Param => true,
+            Op::Sreg | Op::Undef | Op::LocalAddr => false,
+            op => depth > 0 && op.effect() == Effect::Pure && d.args.iter().all(|&a| look(f, a, depth - 1)),
+        })
+    }
+    look(f, v, 6)
+}
+
+/// What holds when a comparison of integers does not.
+fn inverse(c: Cmp) -> Option<Cmp> {
+    Some(match c {
+        Cmp::Eq => Cmp::Ne,
+        Cmp::Ne => Cmp::Eq,
+        Cmp::Lt => Cmp::Ge,
+        Cmp::Le => Cmp::Gt,
+        Cmp::Gt => Cmp::Le,
+        Cmp::Ge => Cmp::Lt,
+        _ => return None,
+    })
+}
+
+impl Counter {
+    /// How often the loop runs if its counter begins with `start`, if that is known and at most `most`.
+    pub fn trips(&self, f: &Func, start: Value, most: u64) -> Option<u64> {
+        let (mut at, bound) = (f.constant(start)?, f.constant(self.bound)?);
+        if !self.before {
+            at = at.wrapping_add(self.step);
+        }
+        for n in 1..=most {
+            at &= mask(self.ty);
+            if eval(Op::ICmp, self.attr(self.cmp), &[self.ty; 2], &[at, bound], Ty::P)? == 0 {
+                return Some(n);
+            }
+            at = at.wrapping_add(self.step);
+        }
+        None
+    }
+
+    fn attr(&self, cmp: Cmp) -> Attr {
+        Attr { cmp, signed: self.signed, ..Attr::default() }
+    }
+
+    /// True if the counter goes up.
+    fn up(&self) -> bool {
+        self.step >> (self.ty.bits() - 1) == 0
+    }
+
+    /// How far the counter goes in one iteration less than `by`: so far it may not come to the bound.
+    fn ahead(&self, by: u64) -> Option<u64> {
+        let step = if self.up() { self.step } else { self.step.wrapping_neg() & mask(self.ty) };
+        let far = step.checked_mul(by - 1)?;
+        (far < 1 << (self.ty.bits() - 2)).then_some(far)
+    }
+
+    /// True if [`limit`](Self::limit) knows how to ask for so many iterations.
+    pub fn can_run_ahead(&self, f: &Func, by: u64) -> bool {
+        // A bound that is known and nearby: the loop is left soon.
+        let near = |c: u64| c < by.wrapping_mul(self.step) && self.up();
+        let leads = match self.cmp {
+            Cmp::Ne => true,
+            Cmp::Lt | Cmp::Le => self.up(),
+            Cmp::Gt | Cmp::Ge => !self.up(),
+            _ => false,
+        };
+        leads && self.ahead(by).is_some() && !f.constant(self.bound).is_some_and(near)
+    }
+
+    /// What to compare the counter with to know that `by` iterations are left, computed once.
+    pub fn limit<'a>(&'a self, b: &mut Builder, by: u64) -> Limit<'a> {
+        let apart = b.constant(self.ty, self.ahead(by).unwrap_or(0));
+        if self.cmp == Cmp::Ne {
+            return Limit { counter: self, value: self.bound, holds: None, apart };
+        }
+        // The bound, less what the counter is ahead; if that wraps, it is never reached.
+        let (op, cmp) = if self.up() { (Op::ISub, Cmp::Lt) } else { (Op::IAdd, Cmp::Gt) };
+        let value = b.same(op, &[self.bound, apart]);
+        let holds = Some(b.icmp(cmp, self.signed, value, self.bound));
+        Limit { counter: self, value, holds, apart }
+    }
+
+    /// True if another iteration follows one that left (or found) the counter so.
+    pub fn goes_on(&self, b: &mut Builder, counted: Value) -> Value {
+        b.icmp(self.cmp, self.signed, counted, self.bound)
+    }
+}
+
+impl Limit<'_> {
+    /// True if there are enough iterations for a counter that begins so (at least one more than enough, where the counter is
+    /// compared as iterations find it).
+    pub fn first(&self, b: &mut Builder, start: Value) -> Value {
+        let enough = self.again(b, start);
+        match self.holds {
+            Some(holds) => b.op(Op::And, &[enough, holds], Ty::P),
+            None => enough,
+        }
+    }
+
+    /// The same where it was true before, for the counter that the branch back compares: then that goes back, too.
+    pub fn again(&self, b: &mut Builder, counter: Value) -> Value {
+        let c = self.counter;
+        if c.cmp == Cmp::Ne {
+            let (from, to) = if c.up() { (counter, self.value) } else { (self.value, counter) };
+            let left = b.same(Op::ISub, &[to, from]);
+            return b.icmp(Cmp::Gt, false, left, self.apart);
+        }
+        b.icmp(c.cmp, c.signed, counter, self.value)
+    }
+}

@@ -1,0 +1,54 @@
+use super::*;
+use crate::ir::{text, verify};
+
+fn after(body: &str) -> String {
+    let mut f = text::parse(&format!("func k returns(b32) {{\n{body}\n}}")).unwrap().remove(0);
+    run(&mut f);
+    verify::verify(&f).unwrap();
+    text::print(&f)
+}
+
+/// A loop that adds what a pointer leads to, over a counter that is compared so; `bound` is v3.
+fn sum(start: i64, bound: &str, step: i64, cmp: &str) -> String {
+    format!(
+        "blk0():\nv0:b64 = param {{bytes=8}}\nv1:b32 = const {{imm=0}}\nv2:b32 = const {{imm={start}}}\nv3:b32 = {bound}\nv4:b32 = const {{imm={step}}}\n\
+         v5:b64 = const {{imm=4}}\nbr blk1(v0, v1, v2)\nblk1(v6:b64, v7:b32, v8:b32):\nv9:b32 = load v6 {{space=global bytes=4}}\nv10:b32 = iadd v7, v9\n\
+         v11:b64 = iadd v6, v5\nv12:b32 = iadd v8, v4\nv13:p = icmp v12, v3 {{cmp={cmp} signed}}\nbrif v13, blk1(v11, v10, v12), blk2()\n\
+         blk2():\nv14:b32 = iadd v10, v12\nret v14"
+    )
+}
+
+#[test]
+fn a_known_number_of_iterations_stands_in_a_row() {
+    let t = after(&sum(0, "const {imm=3}", 1, "lt"));
+    assert_eq!(t.matches("load v0").count(), 1, "{t}");
+    assert_eq!((t.matches("load").count(), t.matches("blk").count()), (3, 1), "{t}");
+    // What is read behind the loop: the sum of the last iteration, and the counter.
+    assert!(t.contains("const {imm=3}") && t.contains("const {imm=8}"), "{t}");
+    // It runs once whatever the counter begins with.
+    assert_eq!(after(&sum(9, "const {imm=3}", 1, "lt")).matches("load").count(), 1);
+    assert_eq!(after(&sum(6, "const {imm=0}", -2, "gt")).matches("load").count(), 3);
+}
+
+#[test]
+fn four_iterations_at_once_and_the_rest() {
+    for (cmp, step) in [("lt", 1), ("ne", 2), ("ge", -1)] {
+        let t = after(&sum(0, "param {bytes=4 imm=8}", step, cmp));
+        assert_eq!(t.matches("load").count(), 5, "{t}");
+        assert_eq!(t.matches("brif").count(), 4, "{t}");
+    }
+}
+
+#[test]
+fn what_cannot_be_counted_or_shall_not_stays() {
+    let known = sum(0, "const {imm=3}", 1, "lt");
+    let rolled = known.replace("v8:b32):", "v8:b32) rolled:");
+    assert_eq!(after(&rolled).matches("load").count(), 1);
+    // It never comes to its bound in time, or goes away from it.
+    assert_eq!(after(&sum(0, "const {imm=100000000}", 1, "eq")).matches("load").count(), 1);
+    assert_eq!(after(&sum(0, "param {bytes=4 imm=8}", -1, "lt")).matches("load").count(), 1);
+    // Threads with other numbers of iterations may not part where they do something together.
+    let vote = known.replace("const {imm=3}", "sreg").replace("v10:b32 = iadd v7, v9", "v10:b32 = shfl.x v7, v9");
+    let vote = vote.replace("v10:b32 = shfl.x v7, v9", "v15:b32 = activemask\nv10:b32 = iadd v15, v9");
+    assert_eq!(after(&vote).matches("load").count(), 1);
+}
