@@ -72,6 +72,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
     let descriptor = if descriptor { bank0.descriptor } else { None };
     let mut ready = Vec::with_capacity(input.functions.len());
     let mut moving = None;
+    let mut losses = Vec::new();
     for mut f in input.functions {
         let mut after = |pass: &str, f: &Func, ssa: bool| -> Result<(), Diagnostic> {
             if options.print_after.as_deref() == Some(pass) {
@@ -130,7 +131,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
             zeros::run(&mut f);
         }
         after("ifconvert", &f, false)?;
-        warpgroup::run(&mut f);
+        losses.extend(warpgroup::run(&mut f));
         if f.linkable
             && let Some(at) = descriptor
         {
@@ -173,6 +174,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         code.misfit = registers::misfit(&f, n, others);
     }
     code.dumps = dumps;
+    code.losses = losses;
     code.spill_bytes = spills;
     Ok(code)
 }

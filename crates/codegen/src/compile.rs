@@ -11,6 +11,7 @@ use crate::lower::{Program, call};
 use crate::object;
 use crate::parallel;
 use crate::pipeline::{self, Kind, Options, Watch};
+use crate::sched::warpgroup::losses;
 use arch::Target;
 use cubin::attr::Attr;
 use cubin::image::{self, Image, Kernel, Tool};
@@ -285,6 +286,7 @@ pub(crate) fn function(
         stack: code.stack,
         time: start.elapsed(),
     };
+    notes.extend(losses::notes(&code.losses, &f.name));
     if code.stack.is_none() {
         notes.push(Diagnostic::new(
             Severity::Warning,

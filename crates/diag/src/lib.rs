@@ -46,7 +46,7 @@ pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
     /// What is wrong, one sentence without a full stop, worded as the vendor's tool words it where it has such a message.
-    /// `{file}` in it stands for the name of the source.
+    /// `{file}` in it stands for the name of the source, `{line}` for the line of the first label.
     pub message: String,
     /// Where, if the message has a place.
     pub span: Option<Span>,

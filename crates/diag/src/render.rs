@@ -57,9 +57,13 @@ fn word(severity: Severity) -> &'static str {
     }
 }
 
-/// The message with the name of the source in the place of `{file}`.
+/// The message with the name of the source in the place of `{file}`, and in that of `{line}` the line of its first label.
 fn message(d: &Diagnostic, source: &Source) -> String {
-    d.message.replace("{file}", source.name())
+    let text = d.message.replace("{file}", source.name());
+    match d.labels.first() {
+        Some((span, _)) => text.replace("{line}", &source.position(span.start).0.to_string()),
+        None => text,
+    }
 }
 
 /// One line as the vendor's tools print it: `ptxas a.ptx, line 7; error   : Unknown symbol 'x'`, or

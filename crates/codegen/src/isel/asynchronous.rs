@@ -240,6 +240,7 @@ impl Sel<'_> {
         let form = match (b.kind, plain) {
             (Bulk::LOAD | Bulk::STORE | Bulk::SEND, true) => F::UBLKCP_AAU,
             (Bulk::LOAD | Bulk::STORE | Bulk::SEND, false) => F::UBLKCP_AAUU,
+            (Bulk::REDUCE, true) if b.multimem => F::UBLKRED_XUUU,
             (Bulk::REDUCE | Bulk::REDUCE_SEND, true) => F::UBLKRED_AAU,
             (Bulk::REDUCE | Bulk::REDUCE_SEND, false) => F::UBLKRED_AAUU,
             (Bulk::PREFETCH, true) => F::UBLKPF_AU,
@@ -269,6 +270,9 @@ impl Sel<'_> {
             Bulk::REDUCE | Bulk::REDUCE_SEND => {
                 let to = shared[(b.kind == Bulk::REDUCE_SEND) as usize];
                 m = m.with_mod(M::M73, to).with_mod(M::M81, b.ty).with_mod(M::M87, b.reduce);
+                if b.multimem {
+                    m = m.with_mod(M::M78, enums::ublkred_v78::STRONG_SYS);
+                }
             }
             Bulk::TENSOR_LOAD => {
                 m = m.with_mod(M::M79, b.dims);

@@ -86,6 +86,8 @@ pub struct Bulk {
     pub multicast: bool,
     /// Addresses of the im2col mode.
     pub im2col: bool,
+    /// The address stands for places of several devices (`multimem`).
+    pub multimem: bool,
     /// Number of the reduction.
     pub reduce: u8,
     /// Number of the type of the reduction.
@@ -120,8 +122,8 @@ impl Bulk {
 
     /// As the `imm` of an operation.
     pub fn pack(self) -> i64 {
-        let flags =
-            self.third as i64 | (self.policy as i64) << 1 | (self.multicast as i64) << 2 | (self.im2col as i64) << 3;
+        let flags = [self.third, self.policy, self.multicast, self.im2col, self.multimem];
+        let flags = flags.into_iter().enumerate().fold(0, |all, (n, flag)| all | (flag as i64) << n);
         self.kind as i64
             | (self.first as i64) << 8
             | (self.second as i64) << 16
@@ -146,6 +148,7 @@ impl Bulk {
             policy: flag(1),
             multicast: flag(2),
             im2col: flag(3),
+            multimem: flag(4),
         }
     }
 }
@@ -489,8 +492,9 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn bulk(&mut self, x: &Inst) -> Res {
-        if x.op != P::Cp {
+    pub(super) fn bulk(&mut self, x: &Inst) -> Res {
+        let multimem = x.op == P::Multimem;
+        if x.op != P::Cp && !multimem {
             return self.unsupported(x);
         }
         if has(x, "commit_group") {
@@ -515,7 +519,7 @@ impl Lower<'_, '_> {
         let prefetch = has(x, "prefetch");
         let im2col = has(x, "im2col") || has(x, "im2col_no_offs");
         let spaces: Vec<Space> = x.mods.iter().filter_map(|&m| Space::from_mod(m)).collect();
-        let mut b = Bulk { multicast, policy, im2col, ..Bulk::default() };
+        let mut b = Bulk { multicast, policy, im2col, multimem, ..Bulk::default() };
         if reduce {
             let names = ["add", "min", "max", "inc", "dec", "and", "or", "xor"];
             let Some(n) = names.iter().position(|n| has(x, n)) else { return self.unsupported(x) };
@@ -746,7 +750,7 @@ mod tests {
     fn bits_come_back() {
         let b = Bulk { kind: 9, first: 7, second: 2, third: true, dims: 4, im2col: true, ty: 8, ..Bulk::default() };
         assert_eq!(Bulk::unpack(b.pack()), b);
-        let b = Bulk { policy: true, multicast: true, reduce: 7, ..Bulk::default() };
+        let b = Bulk { policy: true, multicast: true, multimem: true, reduce: 7, ..Bulk::default() };
         assert_eq!(Bulk::unpack(b.pack()), b);
     }
 }

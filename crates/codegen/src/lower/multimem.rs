@@ -1,7 +1,7 @@
 //! Addresses that stand for the same place in the memory of several devices.
 //!
 //! A load combines what lies at all of them, which the memory system does; a store goes to all; a reduction is done at each. The
-//! last two are the instructions that other addresses have.
+//! last two are the instructions that other addresses have, and so is a bulk copy; a bulk reduction says that it is for the system.
 
 use super::arith::fmt;
 use super::{Lower, Res};
@@ -14,7 +14,7 @@ use ptx::types::{ScalarType as T, Space};
 impl Lower<'_, '_> {
     pub(super) fn multimem(&mut self, x: &Inst) -> Res {
         if x.has(Mod::Bulk) {
-            return self.unsupported(x);
+            return self.bulk(x);
         }
         if x.has(Mod::LdReduce) {
             return self.load_reduce(x);

@@ -10,10 +10,15 @@
 //! is put.
 //!
 //! It is also here that the last product of a group ends it, where selection left a product of nothing.
+//!
+//! Where the program asked for no wait, the user is told why there is one ([`losses`]).
 
+pub mod losses;
+
+use self::losses::{Awaited, Cause, Loss};
 use super::{reads, writes};
 use crate::isel::warpgroup::{arrive, end_of_group, wait};
-use crate::mir::{Func, Inst, Op};
+use crate::mir::{CallTarget, Func, Inst, Op, Term};
 use sass::form::{FormId, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Value};
@@ -72,11 +77,13 @@ struct Flight {
     left: [u8; 256],
     /// Written by something else since the last `WARPGROUP.ARRIVE`, which lets products see what registers hold.
     fresh: [bool; 256],
+    /// The program waits behind some of these products, on some path.
+    awaited: bool,
 }
 
 impl Flight {
     fn new() -> Flight {
-        Flight { sums: [DONE; 256], first: [0; 256], left: [DONE; 256], fresh: [false; 256] }
+        Flight { sums: [DONE; 256], first: [0; 256], left: [DONE; 256], fresh: [false; 256], awaited: false }
     }
 
     fn any(&self) -> bool {
@@ -99,25 +106,43 @@ impl Flight {
             self.left[r] = self.left[r].min(o.left[r]);
             self.fresh[r] |= o.fresh[r];
         }
+        self.awaited |= o.awaited;
     }
 
     fn ages(&mut self) -> impl Iterator<Item = &mut u8> {
         self.sums.iter_mut().chain(&mut self.left).filter(|a| **a != DONE)
     }
 
-    /// True if the instruction must wait first.
-    fn conflict(&self, op: &Op) -> bool {
-        let Op::Sass(s) = op else { return self.any() };
+    /// Why the instruction must wait first, if it must.
+    fn conflict(&self, inst: &Inst, linked: bool) -> Option<Cause> {
+        if !self.any() {
+            return None;
+        }
+        let s = match &inst.op {
+            Op::Sass(s) => s,
+            Op::Call(c) => return Some(Cause::Call { linked: linked && matches!(c.target, CallTarget::Symbol(_)) }),
+            _ => return Some(Cause::Registers),
+        };
+        if s.form().mnemonic == "EXIT" {
+            return Some(Cause::Unawaited);
+        }
         let (d, c) = (register(s, S::Rd), register(s, S::Rc));
         let same = product(s) && (c.is_none() || c == d);
-        let mut hit = false;
+        let (mut read, mut written) = (false, false);
         // Its own sums, if they are exactly those of products before.
         let own = |u: usize| {
             same && d.is_some_and(|(base, n)| (base..base + n).contains(&u) && self.first[u] == key(base, n))
         };
-        reads(s, |u, _| hit |= u < 256 && self.sums[u] != DONE && !own(u));
-        writes(s, |u, _| hit |= u < 256 && (self.sums[u] != DONE && !own(u) || self.left[u] != DONE));
-        hit
+        reads(s, |u, _| read |= u < 256 && self.sums[u] != DONE && !own(u));
+        writes(s, |u, _| written |= u < 256 && (self.sums[u] != DONE && !own(u) || self.left[u] != DONE));
+        match (read, written) {
+            (false, false) => None,
+            // A product whose registers lie across those of another, and what register assignment has put there.
+            _ if product(s) || matches!(s.form().mnemonic, "MOV" | "STL" | "LDL") => Some(Cause::Registers),
+            (false, true) => Some(Cause::Registers),
+            _ if !self.awaited => Some(Cause::Unawaited),
+            (true, _) => Some(Cause::Read),
+        }
     }
 
     /// True for a product that needs `WARPGROUP.ARRIVE` before it.
@@ -127,8 +152,8 @@ impl Flight {
         product(s) && [S::Ra, S::Rc, S::Rd, S::RegAt40].into_iter().any(any)
     }
 
-    /// After the instruction.
-    fn step(&mut self, op: &Op) {
+    /// After the instruction; a product behind which the program waits is `awaited`.
+    fn step(&mut self, op: &Op, awaited: bool) {
         let Op::Sass(s) = op else {
             self.fresh = [true; 256];
             return;
@@ -151,6 +176,7 @@ impl Flight {
         if !product(s) {
             return;
         }
+        self.awaited |= awaited;
         if let Some((base, n)) = register(s, S::Rd) {
             self.sums[base..base + n].fill(0);
             self.first[base..base + n].fill(key(base, n));
@@ -163,6 +189,15 @@ impl Flight {
         }
     }
 
+    /// Puts a wait for everything.
+    fn wait(&mut self, loc: u32, out: &mut Vec<Inst>) {
+        if self.open() {
+            out.push(Inst::new(Op::Sass(end_of_group()), loc));
+        }
+        out.push(Inst::new(Op::Sass(wait(0)), loc));
+        self.clear();
+    }
+
     /// After a wait for everything.
     fn clear(&mut self) {
         *self = Flight { fresh: self.fresh, ..Flight::new() };
@@ -173,27 +208,29 @@ fn key(base: usize, n: usize) -> u16 {
     (base * 256 + n) as u16
 }
 
-/// Ends groups and puts waits where they are missing.
-pub fn run(f: &mut Func) {
+/// Ends groups and puts waits where they are missing; gives why, in the order of the blocks.
+pub fn run(f: &mut Func) -> Vec<Loss> {
     let any = f.blocks.iter().flat_map(|b| &b.insts).any(|i| matches!(&i.op, Op::Sass(s) if product(s)));
     if !any {
-        return;
+        return Vec::new();
     }
     f.blocks.iter_mut().for_each(|b| end_groups(&mut b.insts));
     let cfg = f.cfg();
+    let awaited = Awaited::new(f, &cfg);
+    let mut losses = Vec::new();
     let mut entry: Vec<Option<Flight>> = vec![None; f.blocks.len()];
     entry[0] = Some(Flight::new());
     let mut work = vec![0u32];
     while let Some(b) = work.pop() {
         let Some(mut now) = entry[b as usize].clone() else { continue };
-        for inst in &f.blocks[b as usize].insts {
-            if now.any() && now.conflict(&inst.op) {
+        for (at, inst) in f.blocks[b as usize].insts.iter().enumerate() {
+            if now.conflict(inst, f.linkable).is_some() {
                 now.clear();
             }
             if now.unseen(&inst.op) {
                 now.fresh = [false; 256];
             }
-            now.step(&inst.op);
+            now.step(&inst.op, awaited.behind(b as usize, at));
         }
         for &s in &cfg.succs[b as usize] {
             let joined = match &entry[s as usize] {
@@ -214,25 +251,29 @@ pub fn run(f: &mut Func) {
         let Some(mut now) = start else { continue };
         let insts = std::mem::take(&mut f.blocks[b].insts);
         let mut out = Vec::with_capacity(insts.len());
-        for inst in insts {
-            if now.any() && now.conflict(&inst.op) {
+        for (at, inst) in insts.into_iter().enumerate() {
+            if let Some(cause) = now.conflict(&inst, f.linkable) {
                 let loc = inst.loc;
-                if now.open() {
-                    out.push(Inst::new(Op::Sass(end_of_group()), loc));
-                }
-                out.push(Inst::new(Op::Sass(wait(0)), loc));
-                now.clear();
+                losses.push(Loss { cause, loc });
+                now.wait(loc, &mut out);
             }
             if now.unseen(&inst.op) {
                 out.push(Inst::new(Op::Sass(arrive()), inst.loc));
                 now.fresh = [false; 256];
             }
-            now.step(&inst.op);
+            now.step(&inst.op, awaited.behind(b, at));
             out.push(inst);
+        }
+        // What products write to may be another's when the thread or the function has ended.
+        if now.any() && matches!(f.blocks[b].term, Term::Exit | Term::Ret(_)) {
+            let loc = out.iter().rev().map(|i| i.loc).find(|&l| l != u32::MAX).unwrap_or(u32::MAX);
+            losses.push(Loss { cause: Cause::Unawaited, loc });
+            now.wait(loc, &mut out);
         }
         end_groups(&mut out);
         f.blocks[b].insts = out;
     }
+    losses
 }
 
 /// Lets the last product of a group end it, instead of one of nothing.

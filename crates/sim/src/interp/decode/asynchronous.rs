@@ -102,7 +102,9 @@ impl Decoder<'_> {
                 false => None,
                 true => {
                     let op = inst.mods.iter().find_map(|&m| AtomOp::from_mod(m)).ok_or("no operation")?;
-                    Some((atom_fn(op, inst.ty())?.0, element(inst.ty())?))
+                    let (flushing, other) = atom_fn(op, inst.ty())?;
+                    let f = other.filter(|_| inst.has(Mod::Noftz)).unwrap_or(flushing);
+                    Some((f, element(inst.ty())?))
                 }
             },
             done,
