@@ -320,10 +320,53 @@ fn worst(s: &Sass, def: u8, u: usize, sm: u16) -> u32 {
 struct Clock {
     /// Last writer in this block: instruction, slot.
     writer: Vec<(u32, u8)>,
+    /// The one before it, where the last one writes under a guard: other lanes still read what this one gives.
+    under: Vec<(u32, u8)>,
     /// Last readers in this block: instruction, slot.
     reader: Vec<(u32, Option<u8>)>,
-    /// When the units written in earlier blocks are done, counted from the start of the block.
-    carried: Vec<u8>,
+    /// When the units written in earlier blocks, or before `under`, are done, counted from the start of the block.
+    carried: Vec<u32>,
+}
+
+impl Clock {
+    fn new() -> Clock {
+        let none = || vec![(NONE, 0); UNITS];
+        Clock { writer: none(), under: none(), reader: vec![(NONE, None); UNITS], carried: vec![0; UNITS] }
+    }
+
+    /// Forgets what this block has done.
+    fn clear(&mut self) {
+        self.writer.fill((NONE, 0));
+        self.under.fill((NONE, 0));
+        self.reader.fill((NONE, None));
+        self.carried.fill(0);
+    }
+
+    /// The writers in this block that a later instruction may meet, as instruction and slot.
+    fn writers(&self, u: usize) -> impl Iterator<Item = (u32, u8)> + use<> {
+        [self.writer[u], self.under[u]].into_iter().filter(|w| w.0 != NONE)
+    }
+
+    /// When everything that was written to a unit is done, for any reader or later writer.
+    fn done(&self, u: usize, code: &[Sass], issue: &[u32], sm: u16) -> u32 {
+        let own = self.writers(u).map(|(w, def)| issue[w as usize] + worst(&code[w as usize], def, u, sm));
+        own.fold(self.carried[u], u32::max)
+    }
+
+    /// Instruction `i` writes the unit by its slot.
+    fn write(&mut self, u: usize, (i, slot): (u32, u8), code: &[Sass], issue: &[u32], sm: u16) {
+        if code[i as usize].guard.as_reg().is_none_or(|g| g.is_const()) {
+            (self.under[u], self.carried[u]) = ((NONE, 0), 0);
+        } else {
+            let (w, def) = self.under[u];
+            if w != NONE {
+                let done = issue[w as usize] + worst(&code[w as usize], def, u, sm);
+                self.carried[u] = self.carried[u].max(done);
+            }
+            self.under[u] = self.writer[u];
+        }
+        self.writer[u] = (i, slot);
+    }
 }
 
 /// Sets the stall counts. Gives the instructions before which they do not suffice, with the cycles that are missing.
@@ -332,17 +375,13 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) -
     let mut long = Vec::new();
     let mut entry: Vec<Option<(Vec<u8>, [u8; 6])>> = vec![None; n];
     let mut issue = vec![0u32; code.len()];
-    let mut c = Clock { writer: vec![(NONE, 0); UNITS], reader: vec![(NONE, None); UNITS], carried: vec![0; UNITS] };
+    let mut c = Clock::new();
     for b in 0..n {
-        c.writer.fill((NONE, 0));
-        c.reader.fill((NONE, None));
+        c.clear();
         let mut sb_set: [u32; 6] = [0; 6];
-        match entry[b].take() {
-            Some((carried, sb)) => {
-                c.carried = carried;
-                sb_set = sb.map(|x| x as u32);
-            }
-            None => c.carried.fill(0),
+        if let Some((carried, sb)) = entry[b].take() {
+            c.carried.iter_mut().zip(carried).for_each(|(to, from)| *to = from.into());
+            sb_set = sb.map(|x| x as u32);
         }
         let range = start[b]..start[b + 1];
         for i in range.clone() {
@@ -355,17 +394,15 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) -
             };
             let s = &code[i];
             reads(s, |u, slot| {
-                at = at.max(c.carried[u] as u32);
-                let (w, def) = c.writer[u];
-                if w != NONE {
+                at = at.max(c.carried[u]);
+                for (w, def) in c.writers(u) {
                     at = at.max(need(issue[w as usize], latency::raw(&code[w as usize], def, s, slot, sm)));
                 }
             });
             writes(s, |u, slot| {
-                at = at.max(c.carried[u] as u32);
+                at = at.max(c.carried[u]);
                 let slot = slot.unwrap_or(0);
-                let (w, def) = c.writer[u];
-                if w != NONE {
+                for (w, def) in c.writers(u) {
                     at = at.max(need(issue[w as usize], latency::waw(&code[w as usize], def, s, slot, sm)));
                 }
                 let (r, used) = c.reader[u];
@@ -394,25 +431,20 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) -
                 }
                 issue[i] = before + stall;
                 if drains(&code[i - 1]) {
-                    c.writer.fill((NONE, 0));
-                    c.reader.fill((NONE, None));
-                    c.carried.fill(0);
+                    c.clear();
                 }
             }
             let s = &code[i];
             let t = issue[i];
             reads(s, |u, slot| c.reader[u] = (i as u32, slot));
-            writes(s, |u, slot| {
-                c.writer[u] = (i as u32, slot.unwrap_or(0));
-                c.carried[u] = 0;
-            });
+            writes(s, |u, slot| c.write(u, (i as u32, slot.unwrap_or(0)), code, &issue, sm));
             for sb in [s.ctrl.read_sb, s.ctrl.write_sb].into_iter().flatten() {
                 sb_set[sb as usize] = t + latency::SCOREBOARD_SET as u32;
             }
         }
         // The end of the block.
         let Some(last) = range.clone().last() else {
-            let state = (c.carried.clone(), sb_set.map(|x| x.min(15) as u8));
+            let state = (c.carried.iter().map(|&x| x as u8).collect(), sb_set.map(|x| x.min(15) as u8));
             pass_on(&mut entry, blocks, b, &state, false);
             continue;
         };
@@ -429,11 +461,7 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) -
         // The first instruction of the next block may need more than the blocks know: see below.
         let mut carried = vec![0u8; UNITS];
         for (u, carried) in carried.iter_mut().enumerate() {
-            let done = match c.writer[u] {
-                (NONE, _) => c.carried[u] as u32,
-                (w, def) => issue[w as usize] + worst(&code[w as usize], def, u, sm),
-            };
-            *carried = done.saturating_sub(before + stall) as u8;
+            *carried = c.done(u, code, &issue, sm).saturating_sub(before + stall) as u8;
         }
         // A block that begins with a user of what this one ends with: the wait must be here.
         let mut more = 0;
@@ -494,11 +522,7 @@ fn pass_on(
 fn latest(code: &[Sass], c: &Clock, issue: &[u32], before: u32, sm: u16) -> u32 {
     let mut out = 0;
     for u in 0..UNITS {
-        let done = match c.writer[u] {
-            (NONE, _) => c.carried[u] as u32,
-            (w, def) => issue[w as usize] + worst(&code[w as usize], def, u, sm),
-        };
-        out = out.max(done.saturating_sub(before));
+        out = out.max(c.done(u, code, issue, sm).saturating_sub(before));
     }
     out
 }
@@ -543,5 +567,41 @@ fn reuse(code: &mut [Sass]) {
             }
         }
         a.ctrl.reuse = flags;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::Inst;
+    use crate::sched::branches::LinearBlock;
+    use sass::control::Control;
+
+    /// Cycles from the first instruction to the last one.
+    fn cycles(lines: &[&str]) -> u32 {
+        let insts: Vec<Inst> = lines
+            .iter()
+            .map(|l| Inst::new(Op::Sass(sass::text::parse_on(l, 0, &sass::text::NoLabels, Some(90)).unwrap()), 0))
+            .collect();
+        let mut blocks = [LinearBlock { id: 0, insts, succs: Vec::new(), table: Vec::new() }];
+        run(&mut blocks, 90);
+        let stall = |i: &Inst| match &i.op {
+            Op::Sass(Sass { ctrl: Control { stall, .. }, .. }) => u32::from(*stall),
+            _ => 0,
+        };
+        blocks[0].insts[..lines.len() - 1].iter().map(stall).sum()
+    }
+
+    #[test]
+    fn what_a_guarded_instruction_leaves_is_waited_for() {
+        let product = "IMMA.8816.S8.S8 R4, R37.ROW, R52.COL, R64";
+        let alone = cycles(&[product, "IADD3 R6, R4, R47, RZ"]);
+        let over =
+            |guard: &str| cycles(&[product, &format!("{guard}PRMT R4, R0, 0x7770, RZ"), "IADD3 R6, R4, R47, RZ"]);
+        // Lanes in which the guard is false read the product.
+        assert_eq!(over("@!P1 "), alone);
+        assert!(over("") < alone);
+        let twice = [product, "@!P1 PRMT R4, R0, 0x7770, RZ", "@!P2 PRMT R4, R1, 0x7770, RZ", "IADD3 R6, R4, R47, RZ"];
+        assert!(cycles(&twice) >= alone);
     }
 }

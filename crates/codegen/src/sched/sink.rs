@@ -100,8 +100,15 @@ pub fn run(f: &mut Func) {
         if code.is_empty() {
             continue;
         }
-        // Behind what must stand at the start of a block.
-        let at = f.blocks[b].insts.iter().take_while(|i| stays_first(i)).count();
+        // Behind what must stand at the start of a block and reads none of it.
+        let mut new: SmallVec<[Vreg; 4]> = SmallVec::new();
+        code.iter().for_each(|i| f.defs(&i.op, |v| new.push(v)));
+        let reads = |i: &Inst| {
+            let mut any = false;
+            f.uses(&i.op, |v| any |= new.contains(&v));
+            any
+        };
+        let at = f.blocks[b].insts.iter().take_while(|i| stays_first(i) && !reads(i)).count();
         f.blocks[b].insts.splice(at..at, code);
     }
     drop_unread(f, &of, old);
@@ -224,6 +231,14 @@ mod tests {
         let loads =
             |b: usize| f.blocks[b].insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if s.form == F::LDC)).count();
         assert_eq!([loads(0), loads(1), loads(2)], [0, 1, 0]);
+    }
+
+    #[test]
+    fn what_a_block_begins_with_may_read_them() {
+        let f = after(&format!(
+            "{FIRST}blk1(): depth=0\n    WARPSYNC Ra=%r0\n    STG.Size=4 Ra=RZ Rb=%r1 URc=UR4\n    exit\nblk2(): depth=0\n    exit\n"
+        ));
+        assert!(matches!(&f.blocks[1].insts[0].op, Op::Sass(s) if s.form == F::LDC));
     }
 
     #[test]
