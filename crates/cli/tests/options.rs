@@ -157,6 +157,44 @@ fn messages_and_exit_codes_are_those_of_the_vendor() {
 }
 
 #[test]
+fn advice_on_what_later_chips_do_slowly() {
+    let Some(both) = Both::new("options-advice") else { return };
+    let text = |target: &str| {
+        format!(
+            ".version 8.5\n.target {target}\n.address_size 64\n.visible .entry k(.param .u64 p)\n{{\n\
+             .reg .b64 %p; .reg .b32 %s, %a<4>, %c<2>; .reg .b16 %m;\n\
+             .shared .align 128 .b8 tile[1024]; .shared .align 8 .b64 bar;\n\
+             ld.param.u64 %p, [p]; mov.u32 %s, tile; mov.u16 %m, 3;\n\
+             cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%s], [%p], 64, [bar], %m;\n\
+             ld.global.v4.u32 {{%a0, %a1, %a2, %a3}}, [%p];\nld.global.v2.u32 {{%c0, %c1}}, [%p+32];\n\
+             mma.sp.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16 {{%c0, %c1}}, {{%a0, %a1, %a2, %a3}}, {{%a0, %a1, %a2, %a3}}, \
+             {{%c0, %c1}}, %a0, 0x0;\n\
+             mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16 {{%c0, %c1}}, {{%a0, %a1, %a2, %a3}}, \
+             {{%a0, %a1, %a2, %a3}}, {{%c0, %c1}}, %a0, 0x0;\nst.global.v2.u32 [%p], {{%c0, %c1}};\nret;\n}}\n"
+        )
+    };
+    for target in ["sm_90", "sm_90a"] {
+        std::fs::write(both.dir.join("k.ptx"), text(target)).expect("written");
+        let arch = format!("-arch={target}");
+        for args in [
+            &[][..],
+            &["-w"],
+            &["-Werror"],
+            &["-suppress-async-bulk-multicast-advisory-warning"],
+            &["-suppress-sparse-mma-advisory-info"],
+        ] {
+            let args = [&[arch.as_str()], args].concat();
+            let [ours, theirs] = both.compile(&args).map(|(done, file)| {
+                (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned(), file.is_some())
+            });
+            assert_eq!(ours, theirs, "{args:?}");
+            let advised = target == "sm_90" && !args.iter().any(|a| *a == "-w" || a.contains("multicast"));
+            assert_eq!(ours.1.contains("multicast"), advised, "{args:?}");
+        }
+    }
+}
+
+#[test]
 fn entries_and_bounds() {
     let Some(both) = Both::new("options-bounds") else { return };
     for args in [

@@ -82,7 +82,8 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     let strict = parsed.has("warning-as-error") && !quiet;
     let verbose = parsed.has("verbose") || parsed.has("verbose2");
     let style = parsed.get("diagnostics").and_then(Style::parse).unwrap_or_default();
-    for w in parsed.warnings.iter().filter(|_| !quiet) {
+    // The vendor's tool gives these with `-w`, too.
+    for w in &parsed.warnings {
         report::plain(TOOL, Severity::Warning, w);
     }
     let gpu = parsed.get("gpu-name").unwrap_or("sm_75");
@@ -127,6 +128,9 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     }
     if parsed.has("warn-on-double-precision-use") && !diagnostics.iter().any(Diagnostic::is_error) {
         diagnostics.extend(more::double_precision(&module, strict));
+    }
+    if !diagnostics.iter().any(Diagnostic::is_error) {
+        diagnostics.extend(more::advice(&module, parsed));
     }
     if !diagnostics.iter().any(Diagnostic::is_error) && !failed {
         diagnostics.extend(conflicts::after(parsed, name.target, &sections(&module)));

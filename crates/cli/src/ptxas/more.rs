@@ -4,7 +4,7 @@ use crate::compile::Bounds;
 use crate::options::Parsed;
 use diag::{Diagnostic, Severity};
 use ptx::access::{CacheDefault, CacheOp};
-use ptx::isa::Mod;
+use ptx::isa::{Mod, Op};
 use ptx::module::{Body, Module};
 use ptx::types::ScalarType;
 
@@ -81,6 +81,37 @@ pub fn double_precision(m: &Module, strict: bool) -> Vec<Diagnostic> {
                 let message = "Program is doing double precision computations.";
                 out.push(Diagnostic::new(Severity::Warning, message).at(inst.span));
             }
+        }
+    }
+    out
+}
+
+/// Targets on which copies to several CTAs are meant to be used, as the vendor's tool lists them.
+const MULTICAST: &str = "sm_90a/sm_100a/sm_100f/sm_103a/sm_103f/sm_107a/sm_107f/sm_110a/sm_110f";
+
+/// Advice on instructions that later chips may do slowly, as of ptxas 13.5: a warning for each copy to several CTAs in a module for another
+/// target than those above, and a remark on each sparse `mma` without ordered metadata; unless options suppress them.
+pub fn advice(m: &Module, parsed: &Parsed) -> Vec<Diagnostic> {
+    let target = m.target.first().map_or("", String::as_str);
+    let copies =
+        !parsed.has("suppress-async-bulk-multicast-advisory-warning") && !MULTICAST.split('/').any(|t| t == target);
+    let sparse = !parsed.has("suppress-sparse-mma-advisory-info");
+    let slow = "as this feature is expected to have substantially reduced performance on some future architectures";
+    let mut out = Vec::new();
+    for inst in m.funcs.iter().filter_map(|f| f.body.as_ref()).flat_map(Body::insts) {
+        if copies && inst.op == Op::Cp && inst.has(Mod::MulticastCluster) {
+            let message = format!(
+                "Advisory: '.multicast::cluster' modifier on instruction 'cp.async.bulk{{.tensor}}' should be used on .target \
+                 '{MULTICAST}' instead of .target '{target}' {slow}"
+            );
+            out.push(Diagnostic::new(Severity::Warning, message).at(inst.span));
+        }
+        if sparse && inst.op == Op::Mma && inst.has(Mod::Sp) {
+            let message = format!(
+                "Advisory: Modifier '.sp::ordered_metadata' should be used on instruction 'mma' instead of modifier '.sp' {}",
+                slow.replace("this feature", "it")
+            );
+            out.push(Diagnostic::new(Severity::Info, message).at(inst.span));
         }
     }
     out
