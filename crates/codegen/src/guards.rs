@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 /// Most instructions on one side, as in [`crate::ifconvert`].
 const MOST: usize = 10;
 /// Most selections that one meeting place may need.
-const SELECTIONS: usize = 2;
+const SELECTIONS: usize = 4;
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {

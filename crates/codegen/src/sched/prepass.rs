@@ -27,8 +27,9 @@ const FREELY: u32 = 30;
 const UNIT: u32 = 8;
 /// ... of which so many are not for values.
 const RESERVED: u32 = 3;
-/// How many more values may be alive than in the order of selection.
-const MORE: u32 = 8;
+/// How many more values may be alive than in the order of selection: with 12 rather than 8 launches of `tests/kernels/cuda` take 0.5 % less, for 1.7 %
+/// more registers (`docs/quality.md`).
+const MORE: u32 = 12;
 
 /// How many more values may be alive than must be.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +88,7 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
         left: vec![0; f.vregs.len()],
         def: vec![(NONE, 0); f.vregs.len()],
         live: [0; 4],
-        limit: [gprs, 40, 5, 5],
+        limit: [gprs, 40, 6, 6],
         step_from: vec![NONE; f.vregs.len()],
         step_to: vec![NONE; f.vregs.len()],
         step_reads: Vec::new(),
