@@ -262,12 +262,14 @@ fn form_source(isa: &Isa, form: &FormDef) -> String {
         form.slots.iter().enumerate().filter(|(_, s)| slot(s)).fold(0, |mask, (n, _)| mask | 1 << n)
     };
     let (reads, writes) = (registers(&["use", "usedef"]), registers(&["def", "usedef"]));
+    let single = form.slots.iter().enumerate().filter(|(_, s)| s.width == "1");
+    let single = single.fold(0u16, |mask, (n, _)| mask | 1 << n);
     let effects: Vec<String> = form.effects.iter().map(|e| format!("{e}: true")).collect();
     let rest = if effects.len() == 5 { "" } else { "..NO_EFFECTS" };
     let need = OPCODE | 1 << 91 | form.explicit;
     let variants: Vec<String> = form.variants.iter().map(|v| form_source(isa, v)).collect();
     format!(
-        "Form {{ name: {:?}, mnemonic: {:?}, sms: &{:?}, fixed: {:#x}, need: {need:#x}, free: {:#x}, wide: {:#x}, uniform_guard: {}, reads: {reads:#x}, writes: {writes:#x}, slots: &[{}], mods: &[{}], syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }}, variants: &[{}] }}",
+        "Form {{ name: {:?}, mnemonic: {:?}, sms: &{:?}, fixed: {:#x}, need: {need:#x}, free: {:#x}, wide: {:#x}, uniform_guard: {}, reads: {reads:#x}, writes: {writes:#x}, single: {single:#x}, slots: &[{}], mods: &[{}], syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }}, variants: &[{}] }}",
         form.name,
         form.mnemonic,
         form.sms,

@@ -44,6 +44,8 @@ pub struct Form {
     pub reads: u16,
     /// The same for registers that are written.
     pub writes: u16,
+    /// The same for slots that are one register wide, whatever the modifiers say.
+    pub single: u16,
     /// Operand slots, in the order of the assembly text.
     pub slots: &'static [Slot],
     /// Modifier fields.

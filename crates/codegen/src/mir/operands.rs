@@ -1,7 +1,7 @@
 //! What machine operations read and write, scalar by scalar.
 
 use super::{Func, Op, Term, Vreg};
-use sass::form::{Form, Width};
+use sass::form::Form;
 use sass::inst::{Inst, Operand, Value};
 use sass::reg::Reg;
 
@@ -31,12 +31,12 @@ pub fn sass_defs(inst: &Inst, mut f: impl FnMut(Place)) {
     places(inst, form, form.writes, &mut f);
 }
 
-/// The width of a slot, which most often is fixed.
+/// The width of a slot, which most often is one register: then the table of slots is not looked at.
 #[inline(always)]
 fn width(inst: &Inst, form: &Form, slot: usize) -> u8 {
-    match &form.slots[slot].width {
-        Width::Fixed(n) => *n,
-        _ => inst.slot_width(slot),
+    match form.single >> slot & 1 {
+        1 => 1,
+        _ => form.slots[slot].width.of(inst),
     }
 }
 
