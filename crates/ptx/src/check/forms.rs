@@ -53,10 +53,12 @@ impl Miss {
     }
 }
 
-fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
+/// Fits the modifiers to a form. How far they are from it is said only if `thorough`: few instructions fit no form of their
+/// operation, and most forms are not the one.
+fn fit(form: &'static Form, all: &[Mod], thorough: bool) -> Result<Fit, Option<Miss>> {
     let named = all.iter().zip(form.name).take_while(|(a, b)| a == b).count();
     if named < form.name.len() {
-        return Err(Miss {
+        return Err(thorough.then(|| Miss {
             form,
             found: [None; 6],
             extra: Vec::new(),
@@ -64,7 +66,7 @@ fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
             types: false,
             operation: false,
             unnamed: form.name.len() - named,
-        });
+        }));
     }
     let mods = &all[named..];
     let mut used: u32 = 0;
@@ -79,8 +81,8 @@ fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
                 Some(Slot::Order) => h.slot == Some(Slot::Order) && class(h.words[0].word) == class(g.words[0].word),
                 Some(_) => h.slot.is_some_and(|s| s != Slot::Order),
             };
-            let in_order = (0..i).all(|j| !before(&form.groups[j]) || used & 1 << j != 0);
-            used & 1 << i == 0 && in_order && g.words.iter().any(|w| w.word == m)
+            let in_order = || (0..i).all(|j| !before(&form.groups[j]) || used & 1 << j != 0);
+            used & 1 << i == 0 && g.words.iter().any(|w| w.word == m) && in_order()
         });
         match found {
             Some((i, g)) => {
@@ -93,6 +95,7 @@ fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
             None if super::repeat::MAY_REPEAT.contains(&m)
                 && all.iter().filter(|&&o| o == m).count() > 1
                 && (form.name.contains(&m) || form.groups.iter().any(|g| g.words.iter().any(|w| w.word == m))) => {}
+            None if !thorough => return Err(None),
             None => {
                 wrong_type |= ScalarType::from_mod(m).is_some();
                 extra.push(m);
@@ -100,16 +103,19 @@ fn fit(form: &'static Form, all: &[Mod]) -> Result<Fit, Miss> {
         }
     }
     let missing = form.groups.iter().enumerate().find(|(i, g)| !g.optional && used & 1 << i == 0).map(|(_, g)| g);
-    let missing_type = form.groups.iter().enumerate().any(|(i, g)| {
-        !g.optional && used & 1 << i == 0 && g.words.iter().all(|w| ScalarType::from_mod(w.word).is_some())
-    });
     if extra.is_empty() && missing.is_none() {
         let called = |o: &&OperandForm| o.when.is_none_or(|w| all.contains(&w));
         return Ok(Fit { form, types, operands: form.operands.iter().filter(called).collect() });
     }
+    if !thorough {
+        return Err(None);
+    }
+    let missing_type = form.groups.iter().enumerate().any(|(i, g)| {
+        !g.optional && used & 1 << i == 0 && g.words.iter().all(|w| ScalarType::from_mod(w.word).is_some())
+    });
     let operation =
         matches!(form.op, Op::Atom | Op::Red) && extra.iter().any(|&m| crate::access::AtomOp::from_mod(m).is_some());
-    Err(Miss { form, found: types, extra, missing, types: wrong_type || missing_type, operation, unnamed: 0 })
+    Err(Some(Miss { form, found: types, extra, missing, types: wrong_type || missing_type, operation, unnamed: 0 }))
 }
 
 /// A form as the reference spells it: `add{.rn|.rz|.rm|.rp}{.ftz}{.sat}.f32`; long lists are cut.
@@ -360,19 +366,12 @@ impl Checker<'_> {
             self.error(inst.span, format!("instruction '{}' is not supported yet", name(inst)));
             return Rc::new([]);
         }
-        let mut fits = Vec::new();
-        let mut nearest: Option<Miss> = None;
-        // The more of the name is there, the nearer.
-        let far = |m: &Miss| m.distance() + 500 * (name_length(inst) - m.form.name.len().min(name_length(inst)));
-        for form in forms {
-            match fit(form, inst.mods) {
-                Ok(f) => fits.push(f),
-                Err(miss) if nearest.as_ref().is_none_or(|n| far(&miss) < far(n)) => nearest = Some(miss),
-                Err(_) => {}
-            }
-        }
+        let fits: Vec<Fit> = forms.iter().filter_map(|form| fit(form, inst.mods, false).ok()).collect();
         if fits.is_empty() {
-            if let Some(miss) = nearest {
+            // The more of the name is there, the nearer.
+            let far = |m: &Miss| m.distance() + 500 * (name_length(inst) - m.form.name.len().min(name_length(inst)));
+            let misses = forms.iter().filter_map(|form| fit(form, inst.mods, true).err().flatten());
+            if let Some(miss) = misses.min_by_key(far) {
                 self.report(inst, &miss);
             }
             return Rc::new([]);
