@@ -46,14 +46,34 @@ const ROUNDINGS: [&str; 4] = ["rn", "rz", "rm", "rp"];
 
 /// The text of a file for one rounding.
 pub fn text(file: usize, rnd: Rnd) -> String {
-    let r = rnd as usize;
-    SOURCES[file].text.replace("@RND", ROUNDINGS[r]).replace("@ROUND", ROUND[r].0).replace("@OVERFLOW", ROUND[r].1)
+    rounding(SOURCES[file].text, rnd)
 }
 
-/// The IR of a routine: parameters and results are 32-bit words.
+fn rounding(text: &str, rnd: Rnd) -> String {
+    let r = rnd as usize;
+    text.replace("@RND", ROUNDINGS[r]).replace("@ROUND", ROUND[r].0).replace("@OVERFLOW", ROUND[r].1)
+}
+
+/// The head of a file and one function of it: reading the others takes as long as compiling a small kernel. All of it, where
+/// the function does not stand in it as it should.
+fn part(file: usize, name: &str) -> String {
+    let text = SOURCES[file].text;
+    let found = || {
+        let head = text.find(".func")?;
+        let start = text[..text.find(&format!(") {name}("))?].rfind(".func")?;
+        let end = start + text[start..].find("\n}")? + 2;
+        Some(text[..head].to_string() + &text[start..end])
+    };
+    found().unwrap_or_else(|| text.to_string())
+}
+
+/// The IR of a routine: parameters and results are 32-bit words. It is made when it is first asked for.
 pub fn body(routine: Routine) -> &'static Func {
-    type Cell = OnceLock<Vec<Func>>;
-    static LOWERED: [[Cell; 4]; SOURCES.len()] = [const { [const { OnceLock::new() }; 4] }; SOURCES.len()];
+    /// Most routines of a file.
+    const MOST: usize = 3;
+    type Cells = [[OnceLock<Func>; MOST]; ROUNDINGS.len()];
+    static LOWERED: [Cells; SOURCES.len()] =
+        [const { [const { [const { OnceLock::new() }; MOST] }; ROUNDINGS.len()] }; SOURCES.len()];
     let (file, index, rnd) = match routine {
         Routine::UDiv32 => (0, 0, Rnd::Rn),
         Routine::URem32 => (0, 1, Rnd::Rn),
@@ -65,27 +85,21 @@ pub fn body(routine: Routine) -> &'static Func {
         Routine::DSqrt(r) => (3, 1, r),
         Routine::Fns => (4, 0, Rnd::Rn),
     };
-    &LOWERED[file][rnd as usize].get_or_init(|| lower(file, rnd))[index]
+    LOWERED[file][rnd as usize][index].get_or_init(|| lower(file, SOURCES[file].names[index], rnd))
 }
 
-/// Parses and lowers the functions of a file. The files are part of this crate: what is wrong with them is a bug that the
-/// test below finds.
-fn lower(file: usize, rnd: Rnd) -> Vec<Func> {
-    let (m, diagnostics) = ptx::parse(&text(file, rnd));
+/// Parses and lowers a function of a file. The files are part of this crate: what is wrong with them is a bug that
+/// the test below finds.
+fn lower(file: usize, name: &str, rnd: Rnd) -> Func {
+    let (m, diagnostics) = ptx::parse(&rounding(&part(file, name), rnd));
     assert!(!diagnostics.iter().any(diag::Diagnostic::is_error), "{diagnostics:?}");
     let layout = Layout::new(&m, 90);
-    SOURCES[file]
-        .names
-        .iter()
-        .map(|name| {
-            let id = m.funcs.iter().position(|f| &f.name == name).expect("a routine of the list");
-            let mut program = crate::lower::lower(&m, ptx::module::FuncId(id as u32), &layout).expect("it lowers");
-            let mut f = program.funcs.swap_remove(0);
-            super::run(&mut f);
-            crate::opt::run(&mut f, crate::opt::MOST_EFFORT, false, &mut |_, _| true);
-            f
-        })
-        .collect()
+    let id = m.funcs.iter().position(|f| f.name == name).expect("a routine of the list");
+    let mut program = crate::lower::lower(&m, ptx::module::FuncId(id as u32), &layout).expect("it lowers");
+    let mut f = program.funcs.swap_remove(0);
+    super::run(&mut f);
+    crate::opt::run(&mut f, crate::opt::MOST_EFFORT, false, &mut |_, _| true);
+    f
 }
 
 #[cfg(test)]
@@ -107,6 +121,17 @@ mod tests {
                 Routine::Fns,
             ] {
                 crate::ir::verify::verify(body(routine)).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_routine_is_read_alone() {
+        for (file, source) in SOURCES.iter().enumerate() {
+            for name in source.names {
+                let text = part(file, name);
+                assert_eq!(text.matches(".func").count(), 1, "{name}");
+                assert!(text.starts_with(".version") && text.contains(&format!(") {name}(")), "{name}: {text}");
             }
         }
     }
