@@ -30,6 +30,7 @@ impl Lower<'_, '_> {
             }
         }
         let cfg = crate::cfg::Cfg::new(succs);
+        let dominators = cfg.dominators();
         // IR block 0 holds the entry; PTX block 0 may be a loop header, so it gets a block of its own.
         let blocks: Vec<Block> = (0..n).map(|_| self.f.new_block()).collect();
         self.label_block = leaders.iter().map(|&l| if l == u32::MAX { Block(0) } else { blocks[l as usize] }).collect();
@@ -51,7 +52,12 @@ impl Lower<'_, '_> {
                 // The predecessor's last IR block is where this one hangs; it is known once it is lowered.
                 let from = self.block_end(blocks[preds[0] as usize]);
                 self.ssa.set_through(block, from);
+            } else if dominators.idom[b as usize] != crate::cfg::NONE {
+                let dominator = dominators.idom[b as usize];
+                let from = self.block_end(blocks[dominator as usize]);
+                self.ssa.join(&cfg, b, dominator, block, from);
             }
+            self.ssa.begin(b, n);
             self.cur = block;
             let i = b as usize;
             let end = starts.get(i + 1).copied().unwrap_or(body.count());

@@ -2,11 +2,14 @@
 //!
 //! A read in a block that does not write the variable looks up the chain of single predecessors; at a block with several
 //! (or not yet known) predecessors it makes a block parameter, whose arguments are filled in when the whole function is
-//! lowered. Parameters that turn out to be one value are removed by [`crate::opt::params`].
+//! lowered. Parameters that turn out to be one value are removed by [`crate::opt::params`]. Most reads make none: a variable
+//! that nothing writes between a join and the block that dominates it is what it was there ([`Ssa::join`]).
 
 use super::Lower;
+use crate::cfg::Cfg;
 use crate::ir::{Block, Mem, Op, Ty, Value};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// State of the construction.
 #[derive(Default)]
@@ -21,7 +24,17 @@ pub struct Ssa {
     undef: FxHashMap<Ty, Value>,
     /// Last IR block of each PTX block, by its first IR block.
     ends: FxHashMap<u32, Block>,
+    /// The PTX block at hand, and the variables that each writes.
+    at: usize,
+    written: Vec<Vec<u32>>,
+    /// By PTX block, where that is known of a join: its immediate dominator, and the variables written between them, sorted.
+    between: Vec<Option<(u32, Vec<u32>)>>,
+    /// The joins of `between` by their first IR block, with the last IR block of the dominator.
+    joins: FxHashMap<u32, (u32, Block)>,
 }
+
+/// PTX blocks that are looked at, at most, to know what is written in front of a join.
+const REGION: usize = 64;
 
 impl Ssa {
     /// Says that `block` gets what it does not define from `from`.
@@ -32,8 +45,57 @@ impl Ssa {
         self.through[block.index()] = Some(from);
     }
 
-    fn through(&self, block: Block) -> Option<Block> {
+    /// Where a block gets a variable that it does not define, if that is one place.
+    fn through(&self, block: Block, var: u32) -> Option<Block> {
+        if let Some(&(join, from)) = self.joins.get(&block.0) {
+            let (_, written) = self.between[join as usize].as_ref()?;
+            return written.binary_search(&var).is_err().then_some(from);
+        }
         self.through.get(block.index()).copied().flatten()
+    }
+
+    /// Says that PTX block `at` is lowered next, of `blocks`.
+    pub fn begin(&mut self, at: u32, blocks: usize) {
+        self.at = at as usize;
+        self.written.resize(blocks, Vec::new());
+        self.between.resize(blocks, None);
+    }
+
+    /// Finds out what is written between a PTX block with several predecessors and `dominator`, if all of it is lowered and
+    /// it is not much. `block` is the first IR block of the join, `from` the last one of its dominator.
+    pub fn join(&mut self, cfg: &Cfg, join: u32, dominator: u32, block: Block, from: Block) {
+        let before = |b: u32| cfg.rpo_index[b as usize] < cfg.rpo_index[join as usize];
+        let mut region: SmallVec<[u32; REGION]> = SmallVec::new();
+        let mut written = Vec::new();
+        let add = |b: u32, region: &mut SmallVec<[u32; REGION]>| {
+            let known = b == dominator || region.contains(&b);
+            if !known {
+                region.push(b);
+            }
+            before(b) && region.len() <= REGION
+        };
+        if !cfg.preds[join as usize].iter().all(|&p| add(p, &mut region)) {
+            return;
+        }
+        let mut next = 0;
+        while let Some(&b) = region.get(next) {
+            next += 1;
+            written.extend_from_slice(&self.written[b as usize]);
+            let go_on = match &self.between[b as usize] {
+                Some((up, list)) => {
+                    written.extend_from_slice(list);
+                    add(*up, &mut region)
+                }
+                None => cfg.preds[b as usize].iter().all(|&p| add(p, &mut region)),
+            };
+            if !go_on {
+                return;
+            }
+        }
+        written.sort_unstable();
+        written.dedup();
+        self.between[join as usize] = Some((dominator, written));
+        self.joins.insert(block.0, (join, from));
     }
 }
 
@@ -51,6 +113,9 @@ impl Lower<'_, '_> {
     pub(super) fn write_var(&mut self, var: u32, value: Value) {
         debug_assert_eq!(self.f.ty(value), self.var_ty[var as usize]);
         self.ssa.defs.insert((self.cur.0, var), value);
+        if let Some(list) = self.ssa.written.get_mut(self.ssa.at) {
+            list.push(var);
+        }
     }
 
     pub(super) fn read_var(&mut self, var: u32) -> Value {
@@ -66,7 +131,7 @@ impl Lower<'_, '_> {
                 break v;
             }
             path.push(b);
-            if let Some(p) = self.ssa.through(b) {
+            if let Some(p) = self.ssa.through(b, var) {
                 b = p;
             } else if b == self.undef_block {
                 break self.undef(self.var_ty[var as usize]);
