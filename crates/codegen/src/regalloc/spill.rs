@@ -62,6 +62,17 @@ struct Spiller<'a> {
     loc: u32,
     /// Values reloaded on the edge at hand, with their names.
     edge_names: Vec<(Vreg, Vreg)>,
+    /// By value.
+    tally: Vec<Tally>,
+}
+
+/// At how many ends of the blocks before `block` a value is in a register, and whether under one name.
+#[derive(Clone, Copy)]
+struct Tally {
+    block: u32,
+    count: u32,
+    name: Vreg,
+    same: bool,
 }
 
 /// Makes `file` fit.
@@ -109,6 +120,7 @@ pub fn run(
         loads: 0,
         loc: u32::MAX,
         edge_names: Vec::new(),
+        tally: vec![Tally { block: NONE, count: 0, name: Vreg(NONE), same: false }; n],
         f,
     };
     s.find_constants();
@@ -294,12 +306,15 @@ impl Spiller<'_> {
             }
             _ => {}
         }
-        let wanted = |v: &Vreg, a: &Self| {
-            a.live.live_out[bi].binary_search(v).is_ok() || term.edges().iter().any(|e| e.args.contains(v))
-        };
-        let mut exit: Vec<(Vreg, Vreg)> =
-            self.w.iter().filter(|v| wanted(v, self)).map(|&v| (v, self.name[v.index()])).collect();
-        exit.sort_unstable();
+        let held = |v: &Vreg| self.in_w[v.index()] != 0;
+        let named = |v: Vreg| (v, self.name[v.index()]);
+        let mut exit: Vec<(Vreg, Vreg)> = self.live.live_out[bi].iter().copied().filter(held).map(named).collect();
+        let lasting = exit.len();
+        exit.extend(term.edges().iter().flat_map(|e| &e.args).copied().filter(held).map(named));
+        if exit.len() > lasting {
+            exit.sort_unstable();
+            exit.dedup();
+        }
         self.exit[bi] = exit;
         self.f.blocks[bi].term = term;
         self.f.blocks[bi].insts = std::mem::take(&mut self.out);
@@ -319,10 +334,19 @@ impl Spiller<'_> {
         let index = |p: u32| self.cfg.rpo_index[p as usize];
         let done: Vec<usize> = preds.iter().filter(|&&p| index(p) < index(b)).map(|&p| p as usize).collect();
         let has = |p: usize, v: Vreg, a: &Self| a.exit[p].binary_search_by_key(&v, |x| x.0).is_ok();
+        for &p in &done {
+            for &(v, name) in &self.exit[p] {
+                let tally = &mut self.tally[v.index()];
+                *tally = match tally.block == b {
+                    true => Tally { count: tally.count + 1, same: tally.same && tally.name == name, ..*tally },
+                    false => Tally { block: b, count: 1, name, same: true },
+                };
+            }
+        }
         // (class, next use, value, parameter)
         let mut list: Vec<(u8, u32, Vreg, bool)> = Vec::new();
         for &v in self.live.live_in[bi].iter().filter(|v| self.mine(**v)) {
-            let count = done.iter().filter(|&&p| has(p, v, self)).count();
+            let count = self.tally_in(b, v).map_or(0, |t| t.count as usize);
             let class = if back { 0 } else { 2 - (count > 0) as u8 - (count == done.len()) as u8 };
             list.push((class, self.next[v.index()], v, false));
         }
@@ -336,7 +360,6 @@ impl Spiller<'_> {
             let class = if back { 0 } else { 2 - (count > 0) as u8 - (count == done.len()) as u8 };
             list.push((class, self.next[p.index()], p, true));
         }
-        list.sort_unstable();
         list.retain(|x| x.0 < 2);
         let mut room = self.k;
         if back {
@@ -347,7 +370,10 @@ impl Spiller<'_> {
             let inside = pressure.saturating_sub(through);
             room = room.min(used + self.k.saturating_sub(inside.max(used)));
         }
-        list.truncate(room);
+        if list.len() > room {
+            list.select_nth_unstable(room);
+            list.truncate(room);
+        }
         let mut chosen: Vec<Vreg> = list.iter().filter(|x| !x.3).map(|x| x.2).collect();
         chosen.sort_unstable();
         for (_, _, p, _) in list.iter().filter(|x| x.3) {
@@ -362,9 +388,8 @@ impl Spiller<'_> {
         }
         let mut entry = Vec::with_capacity(chosen.len());
         for v in chosen {
-            let find = |p: usize, a: &Self| a.exit[p].binary_search_by_key(&v, |x| x.0).ok().map(|i| a.exit[p][i].1);
-            let first = done.first().and_then(|&p| find(p, self));
-            let same = first.filter(|&n| !back && done.iter().all(|&p| find(p, self) == Some(n)));
+            let everywhere = |t: &Tally| !back && t.same && t.count as usize == done.len();
+            let same = self.tally_in(b, v).filter(everywhere).map(|t| t.name);
             let join = match same {
                 Some(n) => {
                     self.name[v.index()] = n;
@@ -381,6 +406,11 @@ impl Spiller<'_> {
             self.insert(v);
         }
         self.entry[bi] = entry;
+    }
+
+    /// What the ends of the blocks before `b` say of a value, if it is in a register at one of them.
+    fn tally_in(&self, b: u32, v: Vreg) -> Option<Tally> {
+        Some(self.tally[v.index()]).filter(|t| t.block == b)
     }
 
     /// Brings values into registers.
