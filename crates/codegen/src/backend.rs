@@ -51,18 +51,59 @@ impl Default for BackendOptions {
     }
 }
 
+/// Why there is no code.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// Registers could not be assigned with so many values in uniform registers; with fewer there they may.
+    Uniform,
+    /// What was said.
+    Said(Vec<Diagnostic>),
+}
+
+impl From<Diagnostic> for Failure {
+    fn from(d: Diagnostic) -> Failure {
+        Failure::Said(vec![d])
+    }
+}
+
+impl From<Vec<Diagnostic>> for Failure {
+    fn from(list: Vec<Diagnostic>) -> Failure {
+        Failure::Said(list)
+    }
+}
+
 /// Compiles a kernel.
 ///
 /// # Errors
 /// Where something does not fit into the registers there may be; with `verify`, where a pass has made a mistake.
-pub fn compile(input: BackendInput, target: Target, options: &BackendOptions) -> Result<Code, Vec<Diagnostic>> {
-    one(input, target, options).map_err(|d| vec![d])
+pub fn compile(input: &BackendInput, target: Target, options: &BackendOptions) -> Result<Code, Vec<Diagnostic>> {
+    attempts(|most| attempt(input.clone(), target, options, most))
 }
 
-fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<Code, Diagnostic> {
+/// Calls `attempt` with fewer and fewer uniform registers until they can be assigned. It makes its input each time: nearly always
+/// the first time is the last, and keeping a copy of a function would cost as much as a pass.
+///
+/// # Errors
+/// What `attempt` says.
+pub fn attempts<T>(mut attempt: impl FnMut(u32) -> Result<T, Failure>) -> Result<T, Vec<Diagnostic>> {
+    for most in [uniform::MOST, uniform::FEW, 0] {
+        match attempt(most) {
+            Ok(made) => return Ok(made),
+            Err(Failure::Said(list)) => return Err(list),
+            Err(Failure::Uniform) => {}
+        }
+    }
+    Err(vec![Diagnostic::error("internal error: uniform registers could not be assigned")])
+}
+
+/// As [`compile`], with at most `most` values in uniform registers at once that need not be there.
+///
+/// # Errors
+/// As [`compile`], and where fewer uniform registers may do.
+pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, most: u32) -> Result<Code, Failure> {
     let sm = target.sm;
     let Some(bank0) = arch::bank0(sm) else {
-        return Err(Diagnostic::error(format!("no code can be made for sm_{sm} yet")));
+        return Err(Diagnostic::error(format!("no code can be made for sm_{sm} yet")).into());
     };
     let mut dumps = Vec::new();
     let mut spills = (0, 0);
@@ -85,7 +126,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
             Ok(())
         };
         if options.cancel.as_ref().is_some_and(|c| c.load(std::sync::atomic::Ordering::Relaxed)) {
-            return Err(Diagnostic::new(diag::Severity::Fatal, "the compilation was cancelled"));
+            return Err(Diagnostic::new(diag::Severity::Fatal, "the compilation was cancelled").into());
         }
         if f.entry {
             f.at_entry = input.registers.unwrap_or(0);
@@ -96,26 +137,20 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
             guards::run(&mut f);
         }
         after("guards", &f, true)?;
-        let mut before = if options.plain { None } else { uniform::run(&mut f, sm, uniform::MOST) };
-        let mut fewer = [uniform::FEW].into_iter();
+        // Uniform registers cannot be moved everywhere: where they do not fit, there shall be less of them.
+        let moved = !options.plain && most > 0 && uniform::run(&mut f, sm, most);
         after("uniform", &f, true)?;
-        let stats = loop {
-            if !options.plain {
-                sink::run(&mut f);
-            }
-            after("sink", &f, true)?;
-            if !options.plain {
-                prepass::run(&mut f, sm, prepass::Freedom::of(options.register_level));
-            }
-            after("prepass", &f, true)?;
-            match (regalloc::run(&mut f, options.verify), before.take()) {
-                // Uniform registers cannot be moved everywhere: where they do not fit, with less of them, or no more than there were.
-                (Err(_), Some(old)) => {
-                    f = old;
-                    before = fewer.next().and_then(|most| uniform::run(&mut f, sm, most));
-                }
-                (result, _) => break result?,
-            }
+        if !options.plain {
+            sink::run(&mut f);
+        }
+        after("sink", &f, true)?;
+        if !options.plain {
+            prepass::run(&mut f, sm, prepass::Freedom::of(options.register_level));
+        }
+        after("prepass", &f, true)?;
+        let stats = match regalloc::run(&mut f, options.verify) {
+            Err(_) if moved => return Err(Failure::Uniform),
+            result => result?,
         };
         spills.0 += stats.spill_loads;
         spills.1 += stats.spill_stores;
@@ -166,7 +201,7 @@ fn one(input: BackendInput, target: Target, options: &BackendOptions) -> Result<
         };
         if let Some(h) = lint::check(&code.words, sm, &hints).first() {
             let name = &code.functions[0].name;
-            return Err(Diagnostic::error(format!("internal error: hazard in the code of '{name}': {h}")));
+            return Err(Diagnostic::error(format!("internal error: hazard in the code of '{name}': {h}")).into());
         }
     }
     if let (Some(f), Some(n)) = (moving, input.registers) {

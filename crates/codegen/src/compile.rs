@@ -225,19 +225,22 @@ pub(crate) fn function(
     let plans = plans(m, entry, &bounds, &mut notes);
     let (mut done, mut why) = (None, None);
     for (n, plan) in plans.iter().enumerate() {
-        let mut watch = Watch::new(options);
         let limit = plan.limit.min(255) - 2;
-        let selected = pipeline::select(m, entry, layout, options, limit, plan.moving, &mut watch)?;
-        check_shared(m, entry, &selected.program, options)?;
-        let (program, funcs) = (selected.program, selected.funcs);
-        let registers = plan.moving.then_some(bounds.max_registers);
-        let input = BackendInput { functions: funcs, table: program.table.clone(), registers };
-        match backend::compile(input, options.target, &back) {
-            Ok(Code { misfit: Some(m), .. }) if plan.moving => {
+        let made = backend::attempts(|most| {
+            let mut watch = Watch::new(options);
+            let selected = pipeline::select(m, entry, layout, options, limit, plan.moving, &mut watch)?;
+            let (program, functions) = (selected.program, selected.funcs);
+            check_shared(m, entry, &program, options)?;
+            let registers = plan.moving.then_some(bounds.max_registers);
+            let input = BackendInput { functions, table: program.table.clone(), registers };
+            Ok((program, backend::attempt(input, options.target, &back, most)?, watch.printed))
+        });
+        match made {
+            Ok((_, Code { misfit: Some(m), .. }, _)) if plan.moving => {
                 why = Some(format!("R{} is needed where there are {} registers", m.register, m.have));
             }
-            Ok(code) => {
-                done = Some((program, code, watch.printed, plan.moving));
+            Ok((program, code, printed)) => {
+                done = Some((program, code, printed, plan.moving));
                 break;
             }
             // With more registers here and fewer there it may not fit; without it does.

@@ -182,7 +182,8 @@ pub fn select(
         program.ids = kept.into_iter().map(|n| program.ids[n]).collect();
         list.iter().for_each(|f| watch.ir("inline", f));
     }
-    for f in &mut list {
+    for mut f in list {
+        let f = &mut f;
         options.go_on().map_err(|e| vec![e])?;
         watch.ir("lower", f);
         registers::expand(f, moving);
@@ -209,7 +210,6 @@ pub fn select(
         }
         funcs.push(isel::select(f, layout, &convergence, max_gprs, checks).map_err(|e| vec![e])?);
     }
-    program.funcs = list;
     Ok(Selected { funcs, program })
 }
 

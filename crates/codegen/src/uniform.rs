@@ -37,16 +37,15 @@ const MOST_PREDICATES: u32 = 5;
 /// So often values are taken out again where there are too many.
 const TRIES: u32 = 6;
 
-/// Runs the pass for chip `sm`, with at most `most` uniform registers alive at once. Gives the function as it was, if anything changed: what to go back to where registers
-/// cannot be assigned.
-pub fn run(f: &mut Func, sm: u16, most: u32) -> Option<Func> {
+/// Runs the pass for chip `sm`, with at most `most` uniform registers alive at once. True if anything changed.
+pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
     // Who is called does not keep uniform registers, and may come back in parts.
     let calls = f.blocks.iter().any(|b| b.insts.iter().any(|i| matches!(i.op, Op::Call(_))));
     if !f.entry || f.linkable || calls {
-        return None;
+        return false;
     }
     let cfg = f.cfg();
-    let mut pass = Pass::new(f, &cfg, sm)?;
+    let Some(mut pass) = Pass::new(f, &cfg, sm) else { return false };
     pass.spread();
     for _ in 0..TRIES {
         pass.close();
@@ -56,17 +55,16 @@ pub fn run(f: &mut Func, sm: u16, most: u32) -> Option<Func> {
         match pass.too_many(most) {
             Some(block) => pass.relieve(block),
             None => {
-                let before = pass.original.take().unwrap_or_else(|| pass.f.clone());
                 pass.rewrite();
                 fold_addresses(f);
-                return Some(before);
+                return true;
             }
         }
     }
     if let Some(original) = pass.original.take() {
         *f = original;
     }
-    None
+    false
 }
 
 struct Pass<'a> {

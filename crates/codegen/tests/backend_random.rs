@@ -18,7 +18,7 @@ fn try_one(functions: Vec<Func>, table: Vec<u32>) -> Result<codegen::emit::Code,
         }
     }
     let how = BackendOptions { verify: true, ..BackendOptions::default() };
-    compile(BackendInput { functions, table, registers: None }, sm_90, &how).map_err(|e| e[0].message.clone())
+    compile(&BackendInput { functions, table, registers: None }, sm_90, &how).map_err(|e| e[0].message.clone())
 }
 
 /// One function per line of work for `cargo test --release -- --ignored --nocapture growth`: prints sizes and seconds.
@@ -34,7 +34,7 @@ fn growth() {
                 let n: usize = f.blocks.iter().map(|b| b.insts.len()).sum();
                 let start = std::time::Instant::now();
                 let input = BackendInput { functions: vec![f], table: Vec::new(), registers: None };
-                let code = compile(input, sm_90, &BackendOptions::default()).expect("code");
+                let code = compile(&input, sm_90, &BackendOptions::default()).expect("code");
                 let t = start.elapsed().as_secs_f64();
                 let (w, r, s) = (code.words.len(), code.gprs_used, code.spill_bytes);
                 println!(

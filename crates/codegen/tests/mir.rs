@@ -11,7 +11,7 @@ use std::path::Path;
 fn listing(functions: Vec<Func>) -> String {
     let sm_90 = arch::Target::parse("sm_90").expect("a target");
     let how = BackendOptions { verify: true, ..BackendOptions::default() };
-    let code = match compile(BackendInput { functions, table: vec![1], registers: None }, sm_90, &how) {
+    let code = match compile(&BackendInput { functions, table: vec![1], registers: None }, sm_90, &how) {
         Ok(code) => code,
         Err(e) => return format!("error: {}\n", e[0].message),
     };
