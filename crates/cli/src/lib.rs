@@ -85,6 +85,7 @@ pub fn start(tool: Tool) -> ! {
     // What reads our output may end before: that is an error of writing, no signal.
     // SAFETY: no other thread runs yet.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    memory::keep();
     /// As Rust's own start says it.
     const PANIC: i32 = 101;
     let code = std::panic::catch_unwind(|| main(tool, std::env::args().skip(1).collect()));

@@ -15,6 +15,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 #[global_allocator]
 static HEAP: Heap = Heap;
 
+/// Bytes of a block that has pages of its own, which go back to the system with it.
+const APART: usize = 1 << 20;
+
 /// Lists of small blocks; the system's allocator for the others, which is told of those from [`ENOUGH`] bytes on.
 struct Heap;
 
@@ -265,6 +268,17 @@ mod small {
             }
             panic!("no block grew in place");
         }
+    }
+}
+
+/// Tells the system's allocator to keep what it gets: a list that grows beyond 128 KiB would have pages of its own, fresh ones
+/// each time it moves, and what is given back at the end of the heap would go to the system and come again.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub fn keep() {
+    // SAFETY: these are parameters of the allocator, which may change at any time.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, APART as i32);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
     }
 }
 

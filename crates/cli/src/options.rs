@@ -2,7 +2,7 @@
 //!
 //! A tool's options are a table; names, messages and the rules of spelling are those that the vendor's tools show.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// What follows an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub const fn no(
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
     /// Options by long name, with their values; flags have none.
-    pub values: HashMap<&'static str, Vec<String>>,
+    pub values: BTreeMap<&'static str, Vec<String>>,
     /// Options in the order given.
     pub given: Vec<&'static str>,
     /// What is no option.

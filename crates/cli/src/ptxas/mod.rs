@@ -13,6 +13,7 @@ use codegen::pipeline::REGISTER_LEVEL;
 use diag::render::Source;
 use diag::{Diagnostic, Severity};
 use ptx::module::{Item, Module};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 
 /// What the vendor's tool exits with after any error.
@@ -122,7 +123,9 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         Err(message) => return aborted(&message),
     };
     let source = Source::new(file, &text);
-    let (mut module, mut diagnostics) = ptx::parse_bytes(&text);
+    let (module, mut diagnostics) = ptx::parse_bytes(&text);
+    // The process ends with this module: what it holds is not given back piece by piece.
+    let mut module = ManuallyDrop::new(module);
     if !diagnostics.iter().any(Diagnostic::is_error) {
         diagnostics.extend(ptx::check(&module, Some(&name.target)));
     }
