@@ -36,10 +36,16 @@ fn audit(what: &str) -> Result<(), String> {
     test::cargo_with(&args, &[("SASSAFRAS_AUDIT", what)])
 }
 
-/// Runs all launches, or those whose name contains the word behind `--filter`.
+/// Runs all launches, or those whose name contains the word behind `--filter`; with `--level` our code is made with that level of
+/// `--Ofast-compile`.
 pub fn run(args: &[String]) -> Result<(), String> {
+    let mut level = None;
     let filter = match args {
         [] => None,
+        [flag, word] if flag == "--level" => {
+            level = Some(format!("--Ofast-compile={word}"));
+            None
+        }
         [flag] if flag == "--ptx-semantics" => return crate::semantics::run(),
         [flag, word] if flag == "--filter" => Some(word.as_str()),
         [flag] if flag == "--audit" => return audit("full"),
@@ -47,7 +53,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         [flag] if flag == "--ptx" => return ptx("full"),
         [flag, opcodes] if flag == "--ptx" => return ptx(opcodes),
         _ => return Err(
-            "usage: cargo xtask conformance [--filter NAME | --audit [OPCODE] | --ptx [OPCODE,...] | --ptx-semantics]"
+            "usage: cargo xtask conformance [--filter NAME | --level LEVEL | --audit [OPCODE] | --ptx [OPCODE,...] | --ptx-semantics]"
                 .into(),
         ),
     };
@@ -63,7 +69,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     files.sort();
     let work = Mutex::new(files.into_iter());
     let rows = Mutex::new(Vec::new());
-    let tools = Tools { vendor, disassembler, ours };
+    let tools = Tools { vendor, disassembler, ours, level };
     std::thread::scope(|scope| {
         for n in 0..THREADS {
             let (work, rows, tools, bounds) = (&work, &rows, &tools, &bounds);
@@ -120,6 +126,8 @@ struct Tools {
     vendor: PathBuf,
     disassembler: PathBuf,
     ours: PathBuf,
+    /// A further option for our ptxas.
+    level: Option<String>,
 }
 
 fn stem(path: &Path) -> String {
@@ -175,7 +183,13 @@ fn feature(file: &Path, tools: &Tools, thread: usize) -> Result<String, String> 
         }
         if OUR_CHIPS.contains(chip) {
             let mut command = Command::new(tools.ours.join("ptxas"));
-            command.arg(format!("-arch={chip}")).args(["-fmad=false", "--verify"]).arg(&source).arg("-o").arg(&cubin);
+            command
+                .arg(format!("-arch={chip}"))
+                .args(["-fmad=false", "--verify"])
+                .args(&tools.level)
+                .arg(&source)
+                .arg("-o")
+                .arg(&cubin);
             let done = command.output().map_err(|e| e.to_string())?;
             if !done.status.success() {
                 let said = String::from_utf8_lossy(&done.stderr).lines().next().unwrap_or("failed").to_string();
@@ -243,7 +257,8 @@ fn launch(file: &Path, tools: &Tools, bounds: Bounds, thread: usize) -> Result<S
     for (ptx, option, bound) in [(&ptx, "-fmad=false", bounds.exact)].into_iter().chain(second) {
         let theirs = compile(&tools.vendor, ptx, &[option]).map_err(|m| format!("vendor's ptxas {option}: {m}"))?;
         check(&format!("vendor's code {option}"), &theirs, bound)?;
-        let ours = compile(&tools.ours.join("ptxas"), ptx, &[option, "--verify"]);
+        let options: Vec<&str> = [option, "--verify"].into_iter().chain(tools.level.as_deref()).collect();
+        let ours = compile(&tools.ours.join("ptxas"), ptx, &options);
         check(&format!("our code {option}"), &ours.map_err(|m| format!("our ptxas {option}: {m}"))?, bound)?;
         same_listings(tools, &out)?;
     }

@@ -26,7 +26,9 @@ usage: cargo xtask <command>
 
   oracle                      install the vendor's tools from PyPI into target/oracle, as black boxes to compare with
   test                        formatting, lints, oracle, all tests, conformance
-  conformance [--filter NAME] run every launch of tests/kernels on three engines and compare
+  conformance [--filter NAME | --level LEVEL]
+                              run every launch of tests/kernels on three engines and compare; with a level, our code at
+                              that level of --Ofast-compile
   conformance --chips sm_75,.. [--filter NAME] [--every N]
                               every launch of tests/kernels by two witnesses on each of these chips
   conformance --sass [--arch sm_XX,..] [--words N] [--quick]

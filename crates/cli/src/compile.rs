@@ -49,7 +49,7 @@ pub struct Request {
     pub line_info: Option<Arc<[u8]>>,
     /// The debugging sections of the PTX are carried over.
     pub debug: bool,
-    /// Work that goes into the code, 0 to 3.
+    /// Work that goes into the code, 0 to [`codegen::opt::MOST_EFFORT`].
     pub effort: u8,
     /// Limit of registers of a device function, with [`Kind::Relocatable`].
     pub max_function_registers: Option<u32>,

@@ -3,6 +3,7 @@
 use crate::emit::{self, Code, Ready};
 use crate::isel::chip;
 use crate::mir::{Func, Op, text, verify};
+use crate::opt::{self, LEAST_EFFORT, SOME_EFFORT};
 use crate::regalloc::{self, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
@@ -31,8 +32,8 @@ pub struct BackendOptions {
     pub verify: bool,
     /// Keep the text form after this pass (`isel`, `uniform`, `prepass`, `regalloc`, `postpass`) in [`Code::dumps`].
     pub print_after: Option<String>,
-    /// Leave out what only makes better code.
-    pub plain: bool,
+    /// How much work goes into the code, as [`crate::Options::effort`].
+    pub effort: u8,
     /// As [`crate::Options::register_level`].
     pub register_level: u8,
     /// As [`crate::Options::cancel`].
@@ -44,7 +45,7 @@ impl Default for BackendOptions {
         BackendOptions {
             verify: false,
             print_after: None,
-            plain: false,
+            effort: opt::MOST_EFFORT,
             register_level: crate::pipeline::REGISTER_LEVEL,
             cancel: None,
         }
@@ -114,6 +115,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, mo
     let mut ready = Vec::with_capacity(input.functions.len());
     let mut moving = None;
     let mut losses = Vec::new();
+    let wants = |least: u8| options.effort >= least;
     for mut f in input.functions {
         let mut after = |pass: &str, f: &Func, ssa: bool| -> Result<(), Diagnostic> {
             if options.print_after.as_deref() == Some(pass) {
@@ -132,20 +134,25 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, mo
             f.at_entry = input.registers.unwrap_or(0);
         }
         after("isel", &f, true)?;
-        if !options.plain {
+        if wants(LEAST_EFFORT) {
             dead::run(&mut f);
+        }
+        if wants(SOME_EFFORT) {
             guards::run(&mut f);
         }
         after("guards", &f, true)?;
         // Uniform registers cannot be moved everywhere: where they do not fit, there shall be less of them.
-        let moved = !options.plain && most > 0 && uniform::run(&mut f, sm, most);
+        let moved = wants(SOME_EFFORT) && most > 0 && uniform::run(&mut f, sm, most);
         after("uniform", &f, true)?;
-        if !options.plain {
+        if wants(SOME_EFFORT) {
             sink::run(&mut f);
         }
         after("sink", &f, true)?;
-        if !options.plain {
+        if wants(SOME_EFFORT) {
             prepass::run(&mut f, sm, prepass::Freedom::of(options.register_level));
+        } else if wants(LEAST_EFFORT) {
+            let cfg = f.cfg();
+            prepass::order(&mut f, &cfg);
         }
         after("prepass", &f, true)?;
         let stats = match regalloc::run(&mut f, options.verify) {
@@ -160,7 +167,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, mo
         }
         after("regalloc", &f, false)?;
         guards::clear(&mut f);
-        if !options.plain {
+        if wants(SOME_EFFORT) {
             ifconvert::run(&mut f);
             select::run(&mut f);
             zeros::run(&mut f);

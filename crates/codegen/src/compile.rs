@@ -217,7 +217,7 @@ pub(crate) fn function(
     let back = BackendOptions {
         verify: options.verify,
         print_after: options.print_after.clone(),
-        plain: options.effort == 0,
+        effort: options.effort,
         register_level: options.register_level,
         cancel: options.cancel.clone(),
     };

@@ -2,6 +2,7 @@
 
 use crate::compile::Bounds;
 use crate::options::Parsed;
+use codegen::opt::{LEAST_EFFORT, MORE_EFFORT, MOST_EFFORT, NO_EFFORT, SOME_EFFORT};
 use diag::{Diagnostic, Severity};
 use ptx::access::{CacheDefault, CacheOp};
 use ptx::isa::{Mod, Op};
@@ -37,15 +38,17 @@ pub fn caches(parsed: &Parsed) -> Result<(Caches, Vec<String>), String> {
 /// `--allow-expensive-optimizations=false` want. From level 2 on the vendor's levels make the same code, and so do ours.
 pub fn effort(parsed: &Parsed) -> u8 {
     let level = match parsed.get("opt-level").and_then(|n| n.parse::<u32>().ok()) {
-        Some(n @ (0 | 1)) => n as u8,
-        _ => codegen::opt::MOST_EFFORT,
+        Some(0) => NO_EFFORT,
+        Some(1) => SOME_EFFORT,
+        _ => MOST_EFFORT,
     };
     let fast = match parsed.get("Ofast-compile") {
-        Some("max") => 1,
-        Some("min" | "mid") => 2,
-        _ => codegen::opt::MOST_EFFORT,
+        Some("max") => LEAST_EFFORT,
+        Some("mid") => SOME_EFFORT,
+        Some("min") => MORE_EFFORT,
+        _ => MOST_EFFORT,
     };
-    let cheap = if parsed.is("allow-expensive-optimizations", true) { codegen::opt::MOST_EFFORT } else { 2 };
+    let cheap = if parsed.is("allow-expensive-optimizations", true) { MOST_EFFORT } else { MORE_EFFORT };
     level.min(fast).min(cheap)
 }
 

@@ -17,8 +17,16 @@ pub mod unroll;
 
 use crate::ir::{Func, Value};
 
+/// Next to nothing is optimized.
+pub const NO_EFFORT: u8 = 0;
+/// What makes code short, and nothing that takes long: `--Ofast-compile max`.
+pub const LEAST_EFFORT: u8 = 1;
+/// One round of value numbering: `-O1`, `--Ofast-compile mid`.
+pub const SOME_EFFORT: u8 = 2;
+/// No motion of loop invariants: `--Ofast-compile min`.
+pub const MORE_EFFORT: u8 = 3;
 /// All passes.
-pub const MOST_EFFORT: u8 = 3;
+pub const MOST_EFFORT: u8 = 4;
 
 /// A pass: its name, the least effort that runs it, itself.
 type Pass = (&'static str, u8, fn(&mut Func));
@@ -26,22 +34,22 @@ type Pass = (&'static str, u8, fn(&mut Func));
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
 const PASSES: [Pass; 16] = [
-    ("params", 0, params::run),
-    ("blocks", 1, blocks::run),
-    ("gvn", 1, gvn::run),
-    ("sums", 1, sums::run),
-    ("dce", 0, dce::run),
-    (CONTRACT, 0, contract::run),
-    ("lone", 1, lone::run),
-    ("blocks", 1, blocks::run),
-    ("params", 1, params::run),
-    ("preheaders", 3, blocks::preheaders),
-    ("licm", 3, licm::run),
-    ("unroll", 3, unroll::run),
-    ("gvn", 2, gvn::run),
-    ("dce", 1, dce::run),
-    ("lop3", 1, lop3::run),
-    ("dce", 1, dce::run),
+    ("params", NO_EFFORT, params::run),
+    ("blocks", LEAST_EFFORT, blocks::run),
+    ("gvn", LEAST_EFFORT, gvn::run),
+    ("sums", LEAST_EFFORT, sums::run),
+    ("dce", NO_EFFORT, dce::run),
+    (CONTRACT, NO_EFFORT, contract::run),
+    ("lone", LEAST_EFFORT, lone::run),
+    ("blocks", SOME_EFFORT, blocks::run),
+    ("params", SOME_EFFORT, params::run),
+    ("preheaders", MOST_EFFORT, blocks::preheaders),
+    ("licm", MOST_EFFORT, licm::run),
+    ("unroll", MOST_EFFORT, unroll::run),
+    ("gvn", MORE_EFFORT, gvn::run),
+    ("dce", SOME_EFFORT, dce::run),
+    ("lop3", LEAST_EFFORT, lop3::run),
+    ("dce", LEAST_EFFORT, dce::run),
 ];
 
 const CONTRACT: &str = "contract";

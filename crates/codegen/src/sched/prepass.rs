@@ -8,6 +8,7 @@
 use super::cluster::Cluster;
 use super::order::{Orderer, Steps};
 use super::postpass::{Graph, MemoryOrder, memory, planned};
+use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Vreg};
@@ -64,13 +65,13 @@ struct Values {
     step_reads: Vec<Vec<u32>>,
 }
 
-/// Schedules every block of `f`.
-pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
-    let cfg = f.cfg();
+/// Puts the instructions of every block of `f` into an order that keeps few values alive. Gives what is alive between blocks,
+/// and the steps of each block.
+pub fn order(f: &mut Func, cfg: &Cfg) -> (Liveness, Vec<Steps>) {
     let mut cluster = Cluster::new(f.vregs.len());
     let mut crowded = vec![false; f.blocks.len()];
     cfg.rpo.iter().for_each(|&b| crowded[b as usize] = cluster.run(f, b as usize));
-    let live = Liveness::new(f, &cfg);
+    let live = Liveness::new(f, cfg);
     let mut orderer = Orderer::new(f.vregs.len());
     let mut steps: Vec<Steps> = vec![Steps::new(); f.blocks.len()];
     for &b in &cfg.rpo {
@@ -78,6 +79,13 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
         steps[b as usize] = orderer.run(f, b as usize, &live, &mut insts, crowded[b as usize]);
         f.blocks[b as usize].insts = insts;
     }
+    (live, steps)
+}
+
+/// Schedules every block of `f`.
+pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
+    let cfg = f.cfg();
+    let (live, steps) = order(f, &cfg);
     let need = regalloc::pressure(f, &cfg, &live);
     let banks = Banks { gprs: f.max_gprs, uniform: 61 };
     let least = need.max[0];
