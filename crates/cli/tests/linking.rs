@@ -112,6 +112,22 @@ impl Tools<'_> {
         must(&mut link);
     }
 
+    /// Links with capsules: theirs is ours, but of functions whose plain code the vendor made another of.
+    fn compare_capsules(&self, name: &str, arch: &str, objects: &[PathBuf], out: &Path) {
+        let [mine, theirs] = ["ours", "vendor"].map(|who| out.join(format!("{who}.{arch}.capsule.cubin")));
+        self.link(Path::new(NVLINK), arch, objects, &mine);
+        self.link(&self.oracle.join("bin/nvlink"), arch, objects, &theirs);
+        let diff = Command::new(SASSAFRAS).arg("link-diff").args([&mine, &theirs]).output().expect("it runs");
+        let text = String::from_utf8_lossy(&diff.stdout).into_owned();
+        let remade = |line: &str| {
+            let function = line.strip_prefix(".nv.capmerc").and_then(|l| l.split(": ").next());
+            function.is_some_and(|f| text.lines().any(|l| l.starts_with(&format!("{f}: ")) && l.contains("bytes")))
+        };
+        let of = |l: &&str| [".nv.merc", ".nv.capmerc", "capsule"].iter().any(|p| l.contains(p));
+        let left: Vec<&str> = text.lines().filter(of).filter(|l| !remade(l)).collect();
+        assert!(left.is_empty(), "{name} for sm_{arch}: {}", left.join("\n"));
+    }
+
     fn program(&self, program: &Path, out: &Path) {
         let name = program.file_name().expect("a name").to_string_lossy().into_owned();
         let mut sources: Vec<PathBuf> =
@@ -131,6 +147,9 @@ impl Tools<'_> {
             let text = String::from_utf8_lossy(&diff.stdout).into_owned();
             let left: Vec<&str> = text.lines().filter(|l| !explained(l)).collect();
             assert!(left.is_empty(), "{name} for sm_{arch}: {}", left.join("\n"));
+            if capsules(arch) {
+                self.compare_capsules(&name, arch, &objects, out);
+            }
             let ours = run(out, &mine);
             assert!(ours == run(out, &theirs), "{name} for sm_{arch} computes something else: {ours:?}");
             assert!(ours.0.iter().any(|&b| b != 0));

@@ -195,3 +195,40 @@ fn optimization_while_linking_is_one_clear_error() {
         assert!(!dir.join("lto.cubin").exists());
     }
 }
+
+/// Code that copies and fills memory by the system's library, which asks for the size of an entry's parameters and, where nothing is
+/// removed, calls what only the driver has.
+#[test]
+fn the_systems_library() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let (bin, library) = (oracle.join("bin"), oracle.join("lib/libcudadevrt.a"));
+    let library = library.to_str().expect("a name");
+    let dir = Scratch::new("nvlink-library");
+    let text = ".extern .func (.param .b32 r) __cudaCDP2MemcpyAsync(.param .b64 a, .param .b64 b, .param .b64 c, .param .b32 d, .param .b64 e);
+.visible .entry copy(.param .u64 p) {
+.reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [p];
+{ .param .b64 a; .param .b64 b; .param .b64 c; .param .b32 d; .param .b64 e; .param .b32 r;
+st.param.b64 [a], %d; st.param.b64 [b], %d; st.param.b64 [c], 64; st.param.b32 [d], 3; st.param.b64 [e], 0;
+call (r), __cudaCDP2MemcpyAsync, (a, b, c, d, e); ld.param.b32 %r, [r]; }
+st.global.b32 [%d], %r; ret; }
+";
+    for arch in ["sm_75", "sm_80", "sm_90"] {
+        let text = format!(".version 8.0\n.target {arch}\n.address_size 64\n{text}");
+        std::fs::write(dir.join("t.ptx"), text).expect("writable");
+        let arch = format!("-arch={arch}");
+        must(bin.join("ptxas"), &dir, &["-c", &arch, "t.ptx", "-o", "t.cubin"]);
+        let ours = Path::new(NVLINK);
+        for more in [None, Some("-g")] {
+            let mut options: Vec<&str> = vec![&arch, "t.cubin", library, "-o"];
+            options.extend(more.iter().copied());
+            options.sort_by_key(|o| *o == "-o");
+            must(ours, &dir, &[&options[..], &["ours.cubin"]].concat());
+            must(bin.join("nvlink"), &dir, &[&options[..], &["vendor.cubin"]].concat());
+            must(Path::new(SASSAFRAS), &dir, &["link-diff", "ours.cubin", "vendor.cubin"]);
+        }
+        must(ours, &dir, &[&arch, "-r", "t.cubin", library, "-o", "again.cubin"]);
+        must(bin.join("nvlink"), &dir, &[&arch, "again.cubin", "-o", "of_ours.cubin"]);
+        must(ours, &dir, &[&arch, "again.cubin", "-o", "ours.cubin"]);
+        must(Path::new(SASSAFRAS), &dir, &["link-diff", "ours.cubin", "of_ours.cubin"]);
+    }
+}

@@ -20,6 +20,12 @@ pub const SHT_NOBITS: u32 = 8;
 pub const SHT_REL: u32 = 9;
 /// `sh_type` of `.nv.info`; the vendor's other types count up from here.
 pub const SHT_LOPROC: u32 = 0x7000_0000;
+/// `sh_type`: relocations of a capsule.
+pub const SHT_CAPSULE_RELA: u32 = SHT_LOPROC + 0x82;
+/// `sh_type`: resolved relocations of a capsule that are kept.
+pub const SHT_CAPSULE_RESOLVED: u32 = SHT_LOPROC + 0x88;
+/// `sh_type`: symbols of a capsule.
+pub const SHT_CAPSULE_SYMTAB: u32 = SHT_LOPROC + 0x85;
 /// Relocations that the linker has resolved, in the form of [`SHT_RELA`] (`.nv.resolvedrela.*`).
 pub const SHT_RESOLVED: u32 = SHT_LOPROC + 3;
 /// `e_machine` of CUDA.
@@ -435,7 +441,7 @@ impl Section {
     pub fn relocs(&self) -> Vec<Reloc> {
         let size = match self.kind {
             // Those that were resolved and are kept all the same.
-            SHT_RELA | SHT_RESOLVED => 24,
+            SHT_RELA | SHT_RESOLVED | SHT_CAPSULE_RELA | SHT_CAPSULE_RESOLVED => 24,
             SHT_REL => 16,
             _ => return Vec::new(),
         };

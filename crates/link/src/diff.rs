@@ -3,7 +3,8 @@
 
 use cubin::attr::{self, Attr};
 use cubin::elf::{
-    Elf, SHT_LOPROC, SHT_NOBITS, SHT_REL, SHT_RELA, SHT_RESOLVED, SHT_STRTAB, SHT_SYMTAB, Section, Symbol,
+    Elf, SHT_CAPSULE_RELA, SHT_CAPSULE_RESOLVED, SHT_CAPSULE_SYMTAB, SHT_LOPROC, SHT_NOBITS, SHT_REL, SHT_RELA,
+    SHT_RESOLVED, SHT_STRTAB, SHT_SYMTAB, Section, Symbol,
 };
 use diag::Diagnostic;
 use rustc_hash::FxHashMap;
@@ -24,7 +25,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares two cubins. Capsules are not looked at, and neither are notes, for they say who linked.
+/// Compares two cubins. Capsules are compared if both have one. Notes are not looked at, for they say who linked.
 ///
 /// # Errors
 /// Where one of them is no cubin.
@@ -36,7 +37,6 @@ pub fn diff(a: &[u8], b: &[u8]) -> Result<Vec<Difference>, Diagnostic> {
     if (h.kind, h.machine, &h.ident) != (g.kind, g.machine, &g.ident) {
         say("header", "identification or type differ".into());
     }
-    // The low byte tells files with a capsule from others.
     if h.flags >> 8 & 0xffff != g.flags >> 8 & 0xffff {
         say("header", format!("made for sm_{} and sm_{}", a.elf.sm(), b.elf.sm()));
     }
@@ -44,9 +44,17 @@ pub fn diff(a: &[u8], b: &[u8]) -> Result<Vec<Difference>, Diagnostic> {
     if h.flags & 0xff == g.flags & 0xff {
         lists("segments", segments(&a.elf), segments(&b.elf), &mut say);
     }
-    lists("sections", a.names(), b.names(), &mut say);
-    lists("symbols", a.symbol_lines(), b.symbol_lines(), &mut say);
-    for (key, &i) in &a.by_key {
+    let capsules = a.has_capsule() && b.has_capsule();
+    let names = |f: &File| if capsules { f.names() } else { f.plain_names() };
+    lists("sections", names(&a), names(&b), &mut say);
+    lists("symbols", a.symbol_lines(&a.symbols), b.symbol_lines(&b.symbols), &mut say);
+    if a.has_capsule() != b.has_capsule() {
+        say("header", format!("only the {} has a capsule", if a.has_capsule() { "first" } else { "second" }));
+    }
+    if capsules {
+        lists("symbols of the capsule", a.symbol_lines(&a.capsule), b.symbol_lines(&b.capsule), &mut say);
+    }
+    for (key, &i) in a.by_key.iter().filter(|(key, _)| capsules || !of_capsule(&key.0)) {
         if let Some(&j) = b.by_key.get(key) {
             sections(&a, &a.elf.sections[i], &b, &b.elf.sections[j], &key.0, &mut say);
         }
@@ -55,12 +63,22 @@ pub fn diff(a: &[u8], b: &[u8]) -> Result<Vec<Difference>, Diagnostic> {
     Ok(out)
 }
 
+/// Types of sections of a capsule: attributes.
+const CAPSULE_INFO: u32 = SHT_LOPROC + 0x83;
+
+/// True for call graphs and prototypes, of a capsule, too.
+fn is_pairs(kind: u32) -> bool {
+    matches!(kind.wrapping_sub(SHT_LOPROC), 1 | 2 | 0x8a | 0x8b)
+}
+
 /// A section by name, and the how many-th of that name.
 type Key = (String, u32);
 
 struct File {
     elf: Elf,
     symbols: Vec<Symbol>,
+    /// Those of the capsule.
+    capsule: Vec<Symbol>,
     by_key: FxHashMap<Key, usize>,
 }
 
@@ -68,6 +86,8 @@ impl File {
     fn read(bytes: &[u8]) -> Result<File, Diagnostic> {
         let elf = Elf::read(bytes)?;
         let symbols = elf.symbols()?;
+        let capsule = elf.sections.iter().find(|s| s.kind == SHT_CAPSULE_SYMTAB).map(|t| elf.symbols_of(t));
+        let capsule = capsule.transpose()?.unwrap_or_default();
         let mut by_key: FxHashMap<Key, usize> = FxHashMap::default();
         let mut count: FxHashMap<&str, u32> = FxHashMap::default();
         for (i, s) in elf.sections.iter().enumerate().skip(1) {
@@ -77,11 +97,25 @@ impl File {
                 *n += 1;
             }
         }
-        Ok(File { elf, symbols, by_key })
+        Ok(File { elf, symbols, capsule, by_key })
     }
 
     fn names(&self) -> Vec<String> {
         self.elf.sections.iter().skip(1).filter(|s| compared(s)).map(|s| s.name.clone()).collect()
+    }
+
+    fn plain_names(&self) -> Vec<String> {
+        self.names().into_iter().filter(|n| !of_capsule(n)).collect()
+    }
+
+    /// True for a file whose header says so.
+    fn has_capsule(&self) -> bool {
+        self.elf.header.flags & 7 == 2
+    }
+
+    /// The symbols that a section names.
+    fn table(&self, section: &Section) -> &[Symbol] {
+        if of_capsule(&section.name) { &self.capsule } else { &self.symbols }
     }
 
     fn section_name(&self, index: u16) -> &str {
@@ -92,8 +126,8 @@ impl File {
         }
     }
 
-    fn symbol_lines(&self) -> Vec<String> {
-        let shown = self.symbols.iter().skip(1).filter(|s| s.kind != 3);
+    fn symbol_lines(&self, symbols: &[Symbol]) -> Vec<String> {
+        let shown = symbols.iter().skip(1).filter(|s| s.kind != 3);
         let line = |s: &Symbol| {
             let bind = ["local", "global", "weak"].get(s.bind as usize).unwrap_or(&"?");
             let section = self.section_name(s.shndx);
@@ -105,8 +139,8 @@ impl File {
         shown.map(line).collect()
     }
 
-    fn symbol(&self, index: u32) -> &str {
-        match self.symbols.get(index as usize) {
+    fn symbol<'s>(&'s self, table: &'s [Symbol], index: u32) -> &'s str {
+        match table.get(index as usize) {
             Some(s) if s.kind == 3 => self.section_name(s.shndx),
             Some(s) => &s.name,
             None => "?",
@@ -121,12 +155,16 @@ impl File {
 }
 
 fn compared(s: &Section) -> bool {
-    let table = matches!(s.kind, SHT_SYMTAB | SHT_STRTAB);
-    let empty = matches!(s.kind, SHT_REL | SHT_RELA | SHT_NOBITS) && s.size == 0;
+    let table = matches!(s.kind, SHT_SYMTAB | SHT_CAPSULE_SYMTAB | SHT_STRTAB);
+    let empty = matches!(s.kind, SHT_REL | SHT_RELA | SHT_CAPSULE_RELA | SHT_NOBITS) && s.size == 0;
     // Shared memory of the system alone, which an entry that uses none may have.
     let shared = s.name.starts_with(".nv.shared.") && matches!(s.size, 0 | 0x400);
-    let capsule = s.name.starts_with(".nv.merc.") || s.name.starts_with(".nv.capmerc.");
-    !(table || empty || shared || capsule) && s.name != ".nv_debug.shared" && !s.name.starts_with(".note.nv.tkinfo")
+    !(table || empty || shared) && s.name != ".nv_debug.shared" && !s.name.starts_with(".note.nv.tkinfo")
+}
+
+/// True for names of sections of a capsule.
+fn of_capsule(name: &str) -> bool {
+    name.starts_with(".nv.merc.") || name.starts_with(".nv.capmerc.")
 }
 
 /// Says what only one of two lists has.
@@ -167,14 +205,21 @@ fn sections(a: &File, s: &Section, b: &File, t: &Section, name: &str, say: &mut 
     if code && arch::files(a.elf.sm()).registers_in_header {
         field("registers", s.info as u64 >> 24, t.info as u64 >> 24);
     }
+    // The code of a capsule begins with the number of the plain section.
+    let skip = if name.starts_with(".nv.capmerc.") { 4 } else { 0 };
+    let (x, y) = (s.data.get(skip..).unwrap_or_default(), t.data.get(skip..).unwrap_or_default());
     match s.kind {
-        SHT_REL | SHT_RELA | SHT_RESOLVED => lists(name, relocs(a, s), relocs(b, t), say),
-        _ if s.kind == SHT_LOPROC || name == ".nv.compat" => lists(name, attributes(a, s), attributes(b, t), say),
-        k if k == SHT_LOPROC + 1 || k == SHT_LOPROC + 2 => lists(name, pairs(a, s), pairs(b, t), say),
-        _ if s.data != t.data => {
+        SHT_REL | SHT_RELA | SHT_RESOLVED | SHT_CAPSULE_RELA | SHT_CAPSULE_RESOLVED => {
+            lists(name, relocs(a, s), relocs(b, t), say)
+        }
+        k if k == SHT_LOPROC || k == CAPSULE_INFO || name == ".nv.compat" => {
+            lists(name, attributes(a, s), attributes(b, t), say)
+        }
+        k if is_pairs(k) => lists(name, pairs(a, s), pairs(b, t), say),
+        _ if x != y => {
             let words = |d: &[u8]| d.chunks(16).map(<[u8]>::to_vec).collect::<Vec<_>>();
-            let differing = words(&s.data).iter().zip(words(&t.data)).filter(|(x, y)| **x != *y).count();
-            let at = s.data.iter().zip(&t.data).position(|(x, y)| x != y).unwrap_or(s.data.len().min(t.data.len()));
+            let differing = words(x).iter().zip(words(y)).filter(|(x, y)| **x != *y).count();
+            let at = skip + x.iter().zip(y).position(|(x, y)| x != y).unwrap_or(x.len().min(y.len()));
             let sizes = (s.data.len(), t.data.len());
             let m = format!("0x{:x} and 0x{:x} bytes, {differing} words differ, first at 0x{at:x}", sizes.0, sizes.1);
             say(name, m);
@@ -184,8 +229,9 @@ fn sections(a: &File, s: &Section, b: &File, t: &Section, name: &str, say: &mut 
 }
 
 fn relocs(f: &File, s: &Section) -> Vec<String> {
-    let line =
-        |r: cubin::elf::Reloc| format!("0x{:x}: type 0x{:x} {}+0x{:x}", r.offset, r.kind, f.symbol(r.symbol), r.addend);
+    let line = |r: cubin::elf::Reloc| {
+        format!("0x{:x}: type 0x{:x} {}+0x{:x}", r.offset, r.kind, f.symbol(f.table(s), r.symbol), r.addend)
+    };
     s.relocs().into_iter().map(line).collect()
 }
 
@@ -193,9 +239,9 @@ fn attributes(f: &File, s: &Section) -> Vec<String> {
     let Ok(list) = attr::read(&s.data) else { return vec!["unreadable attributes".into()] };
     let line = |a: &Attr| {
         if a.code != attr::EXTERNS {
-            return cubin::diff::describe(a, &f.symbols);
+            return cubin::diff::describe(a, f.table(s));
         }
-        let mut names: Vec<&str> = a.to_words().into_iter().map(|w| f.symbol(w)).collect();
+        let mut names: Vec<&str> = a.to_words().into_iter().map(|w| f.symbol(f.table(s), w)).collect();
         names.sort_unstable();
         format!("EIATTR_EXTERNS {names:?}")
     };
@@ -206,7 +252,8 @@ fn attributes(f: &File, s: &Section) -> Vec<String> {
 }
 
 fn pairs(f: &File, s: &Section) -> Vec<String> {
-    let mut list = if s.kind == SHT_LOPROC + 2 { 2 } else { 0 };
+    let prototypes = matches!(s.kind.wrapping_sub(SHT_LOPROC), 2 | 0x8b);
+    let mut list = if prototypes { 2 } else { 0 };
     let mut out = Vec::new();
     for p in s.data.chunks_exact(8) {
         let word = |i: usize| u32::from_le_bytes([p[i], p[i + 1], p[i + 2], p[i + 3]]);
@@ -215,8 +262,8 @@ fn pairs(f: &File, s: &Section) -> Vec<String> {
             list = -(y as i32);
             continue;
         }
-        let second = if matches!(list, 2 | 3) { f.text(y) } else { f.symbol(y).to_string() };
-        out.push(format!("list {list}: {} -> {second}", f.symbol(x)));
+        let second = if matches!(list, 2 | 3) { f.text(y) } else { f.symbol(f.table(s), y).to_string() };
+        out.push(format!("list {list}: {} -> {second}", f.symbol(f.table(s), x)));
     }
     out
 }

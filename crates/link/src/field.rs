@@ -37,6 +37,20 @@ pub mod number {
     pub const UFT_OFFSET: u32 = 0x72;
     /// The last number that is known.
     pub const LAST: u32 = 0x73;
+    /// Numbers of capsules begin here. (Observed: ptxas 13.5 writes these.)
+    pub const CAPSULE: u32 = 0x1_0000;
+    /// 64 bits in a capsule that become 0 if the function is removed.
+    pub const CAPSULE_CLEAR64: u32 = CAPSULE + 0xe;
+    /// Addresses of functions that may be unified, in a capsule.
+    pub const CAPSULE_UNIFIED: [(u32, u32); 3] =
+        [(CAPSULE + 0x32, CAPSULE + 2), (CAPSULE + 0x3e, CAPSULE + 5), (CAPSULE + 0x3f, CAPSULE + 6)];
+    /// The numbers of capsules that are known.
+    pub const CAPSULES: [u32; 15] = [1, 2, 3, 4, 5, 6, 8, 0xe, 0xf, 0x28, 0x29, 0x32, 0x3d, 0x3e, 0x3f];
+
+    /// True for numbers that files may have.
+    pub fn is_known(kind: u32) -> bool {
+        kind <= LAST || kind.checked_sub(CAPSULE).is_some_and(|k| CAPSULES.contains(&k))
+    }
 }
 
 const fn plain(runs: &'static [Run]) -> Option<Field> {
@@ -78,6 +92,10 @@ impl Field {
             0x5c..=0x63 => plain(BYTES[kind as usize - 0x5c]),
             0x68..=0x6f => plain(BYTES[kind as usize - 0x68]),
             0x64 => plain(&[(0, 44, 20)]),
+            // In capsules what is resolved is constants, shared variables and places in debug information.
+            0x1_0002 | number::CAPSULE_CLEAR64 => plain(&[(0, 0, 64)]),
+            0x1_0003 => plain(&[(0, 0, 32)]),
+            0x1_0004 => plain(&[(0, 0, 16)]),
             _ => None,
         }
     }

@@ -7,6 +7,7 @@
 #![deny(missing_docs)]
 
 mod callgraph;
+mod capsule;
 mod diff;
 mod dump;
 mod field;
@@ -24,6 +25,7 @@ mod write;
 pub use diff::{Difference, diff};
 
 use arch::Target;
+use capsule::Capsule;
 use cubin::image::Tool;
 use diag::{Diagnostic, Severity};
 use std::time::{Duration, Instant};
@@ -163,6 +165,7 @@ pub fn link(inputs: &[Cubin<'_>], options: &Options) -> Result<Linked, Vec<Diagn
     if !options.keep_system {
         drop_unused_system(&mut objects);
     }
+    let capsules = capsule::objects(&objects)?;
     let mut world = World::new(objects, options);
     merge::merge(&mut world)?;
     clock.end("merge");
@@ -178,8 +181,9 @@ pub fn link(inputs: &[Cubin<'_>], options: &Options) -> Result<Linked, Vec<Diagn
         true => texture::Slots::default(),
         false => texture::Slots::lay_out(&mut world),
     };
+    let capsule = capsules.map(|list| Capsule::link(list, options, &slots)).transpose()?;
     clock.end("layout");
-    let mut linked = write::write(&mut world, &graph, &Addresses { places, slots }, &mut clock)?;
+    let mut linked = write::write(&mut world, &graph, &Addresses { places, slots }, capsule, &mut clock)?;
     linked.callgraph = dump::callgraph(&world, &graph);
     linked.propagated = graph.propagated;
     linked.warnings = world.warnings;

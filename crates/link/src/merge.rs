@@ -7,7 +7,7 @@ mod variables;
 
 use crate::fatal;
 use crate::object::{Role, role};
-use crate::world::{Function, Local, Map, NONE, Part, Place, SectionId, Symbol, SymbolId, World};
+use crate::world::{Function, Local, Map, NONE, Part, Place, SectionId, Symbol, SymbolId, World, class};
 use cubin::elf::SHT_NOBITS;
 use cubin::view::SymbolView;
 use diag::{Diagnostic, Severity};
@@ -190,12 +190,12 @@ fn alias(world: &mut World, object: u32, i: usize) {
 fn add_function(world: &mut World, object: u32, id: SymbolId, section: usize) {
     let s = world.objects[object as usize].view.sections[section];
     let number = world.functions.len() as u32;
-    let text = add_section(world, object, section, 15, 1);
+    let text = add_section(world, object, section, class::TEXT, 1);
     let entry = world.symbol(id).other & ENTRY != 0;
     world.section(text).function = number;
     let mut shared = NONE;
     if entry && !world.options.relocatable {
-        shared = new_section(world, format!(".nv.shared.{}", world.symbol(id).name), 17, SHT_NOBITS, 0x43);
+        shared = new_section(world, format!(".nv.shared.{}", world.symbol(id).name), class::ZERO, SHT_NOBITS, 0x43);
         world.section(shared).owner = text;
         world.section(shared).function = number;
     }
@@ -277,22 +277,22 @@ fn data_section(world: &mut World, object: u32, section: usize) -> (SectionId, u
     let (stored, zero) = if relocatable { (s.kind, s.kind) } else { (1, SHT_NOBITS) };
     match role(s.kind, s.name) {
         Role::Global => {
-            let id = joined(world, ".nv.global", 17, zero, s.flags);
+            let id = joined(world, ".nv.global", class::ZERO, zero, s.flags);
             append(world, object, section, id);
         }
         Role::GlobalInit => {
-            let id = joined(world, ".nv.global.init", 16, stored, s.flags);
+            let id = joined(world, ".nv.global.init", class::INIT, stored, s.flags);
             append(world, object, section, id);
         }
         // In an executable shared variables are laid out for each entry.
         Role::DebugShared if relocatable => {
-            let id = joined(world, s.name, 17, s.kind, s.flags);
+            let id = joined(world, s.name, class::ZERO, s.kind, s.flags);
             append(world, object, section, id);
         }
         // Banks and shared variables of one function; others are for all.
         Role::Constant(_) | Role::Shared if s.flags & 0x40 != 0 => {
-            let class = if role(s.kind, s.name) == Role::Shared { 17 } else { 13 };
-            if class == 17 && !relocatable {
+            let class = if role(s.kind, s.name) == Role::Shared { class::ZERO } else { class::CONSTANT };
+            if class == class::ZERO && !relocatable {
                 return (NONE, 0);
             }
             let lost = world.maps[object as usize].lost.get(s.info as usize) == Some(&true);
@@ -304,7 +304,7 @@ fn data_section(world: &mut World, object: u32, section: usize) -> (SectionId, u
             world.section(id).owner = owner;
         }
         Role::Constant(_) => {
-            let id = joined(world, s.name, 13, stored, s.flags);
+            let id = joined(world, s.name, class::CONSTANT, stored, s.flags);
             append(world, object, section, id);
         }
         _ => {}
@@ -314,7 +314,7 @@ fn data_section(world: &mut World, object: u32, section: usize) -> (SectionId, u
 
 fn debug_shared(world: &mut World) -> SectionId {
     if world.debug_shared == NONE {
-        world.debug_shared = new_section(world, ".nv_debug.shared", 17, SHT_NOBITS, 3);
+        world.debug_shared = new_section(world, ".nv_debug.shared", class::ZERO, SHT_NOBITS, 3);
         world.locals.pop();
     }
     world.debug_shared
@@ -338,7 +338,7 @@ fn merge_section(world: &mut World, object: u32, i: usize) -> Result<(), Vec<Dia
             }
         }
         Role::Frame => {
-            let id = joined(world, ".debug_frame", 2, 1, 0);
+            let id = joined(world, ".debug_frame", class::DEBUG, 1, 0);
             append(world, object, i, id);
         }
         Role::Note if s.name == ".note.nv.tkinfo" => world.notes.push(s.data),
@@ -355,7 +355,7 @@ fn merge_section(world: &mut World, object: u32, i: usize) -> Result<(), Vec<Dia
                     Some(&id) => id,
                     None => {
                         let name = format!("{prefix}{}", world.sections[place as usize].name);
-                        let id = new_section(world, name, 12, s.kind, 0x40);
+                        let id = new_section(world, name, class::RELOC, s.kind, 0x40);
                         world.locals.pop();
                         let out = world.section(id);
                         (out.owner, out.align, out.entsize) = (place, 8, if s.kind == 4 { 24 } else { 16 });
@@ -369,7 +369,7 @@ fn merge_section(world: &mut World, object: u32, i: usize) -> Result<(), Vec<Dia
         Role::Other => {
             let debug = s.name.starts_with(".debug_") || s.name.starts_with(".nv_debug_");
             if !(debug && world.options.strip_debug) {
-                let id = joined(world, s.name, if debug { 2 } else { 12 }, s.kind, s.flags);
+                let id = joined(world, s.name, if debug { class::DEBUG } else { class::RELOC }, s.kind, s.flags);
                 append(world, object, i, id);
             }
         }

@@ -135,7 +135,7 @@ impl<'a> Object<'a> {
     }
 
     /// Indices of sections and symbols that later phases rely on.
-    fn check_sections(&self) -> Result<(), Diagnostic> {
+    pub fn check_sections(&self) -> Result<(), Diagnostic> {
         let bad = |m: String| Err(Diagnostic::error(m));
         for s in &self.view.sections {
             if !s.align.is_power_of_two() && s.align != 0 || s.align > 0x1_0000 {
@@ -180,7 +180,7 @@ impl<'a> Object<'a> {
         Ok(())
     }
 
-    fn find_heads(&mut self) {
+    pub fn find_heads(&mut self) {
         self.heads = vec![0; self.view.sections.len()];
         for (i, s) in self.view.sections.iter().enumerate() {
             if role(s.kind, s.name) != Role::Text {

@@ -7,7 +7,7 @@ use crate::field::{Field, number};
 use crate::info::renumbered;
 use crate::shared::NOWHERE;
 use crate::texture::is_reference;
-use crate::world::{NONE, Place, SectionId, World};
+use crate::world::{NONE, PARAMETERS_SIZE, Place, SectionId, World, is_unified_table};
 use cubin::elf::{Reloc, SHT_RELA};
 use diag::Diagnostic;
 
@@ -79,7 +79,7 @@ fn section_relocs(
             let (file, name) = (o.name, o.symbols[r.symbol as usize].name);
             format!("relocation 0x{:x} at {}+0x{at:x} against '{name}' in '{file}' {why}", r.kind, owner.name)
         };
-        if r.kind > number::LAST {
+        if !number::is_known(r.kind) {
             return Err(wrong("is unknown"));
         }
         let fits = |field: Field| at + field.width() as u64 <= owner.size;
@@ -94,10 +94,13 @@ fn section_relocs(
             }
             out.patches.push(Patch { section: target, offset: at, field, value: sum, bank, add: !rela });
             let symbol = map.symbols[r.symbol as usize];
+            let size = symbol != NONE && world.symbol(symbol).name == PARAMETERS_SIZE.0;
             let dynamic = symbol != NONE
                 && !(value == NOWHERE && addresses.places.lists_dynamic)
                 && matches!(world.symbol(symbol).place, Place::Shared(v) if world.shared[v as usize].dynamic);
-            if world.options.preserve_relocs && !dynamic {
+            // Of a capsule only those of shared variables are kept. (Observed: nvlink 13.5.)
+            let kept = !world.capsule || symbol != NONE && matches!(world.symbol(symbol).place, Place::Shared(_));
+            if world.options.preserve_relocs && kept && !dynamic && !size {
                 let symbol = renumbered(world, object, r.symbol);
                 let section = if o.symbols[r.symbol as usize].kind == 3 { value } else { 0 };
                 let addend = r.addend.wrapping_add(section as i64);
@@ -134,7 +137,7 @@ fn section_relocs(
         let lost = s.shndx != 0 && map.lost.get(s.shndx as usize) == Some(&true);
         let removed = symbol.hidden && function.is_some();
         let gone = removed || lost && debug;
-        if matches!(r.kind, number::UNUSED_CLEAR32 | number::UNUSED_CLEAR64) {
+        if matches!(r.kind, number::UNUSED_CLEAR32 | number::UNUSED_CLEAR64 | number::CAPSULE_CLEAR64) {
             if removed && !lost {
                 let field = Field::of(r.kind).ok_or_else(|| wrong("cannot be resolved"))?;
                 if !fits(field) {
@@ -147,7 +150,8 @@ fn section_relocs(
         if number::YIELD.contains(&r.kind) || gone {
             continue;
         }
-        if r.kind == number::UFT_OFFSET && symbol.place == Place::Undefined {
+        let offset = r.kind == number::UFT_OFFSET || r.kind >= number::CAPSULE && is_unified_table(symbol.name);
+        if offset && symbol.place == Place::Undefined {
             continue;
         }
         match symbol.place {
@@ -177,6 +181,10 @@ fn section_relocs(
             let address = addresses.slots.address(symbol_id).ok_or_else(|| wrong("has no word in a constant bank"))?;
             // Before sm_90 addends count from where a function has its own parameters; the word is at one place for all.
             patch(out, address.wrapping_sub(r.addend as u64), 0)?;
+            continue;
+        }
+        if symbol.place == Place::Undefined && symbol.name == PARAMETERS_SIZE.0 {
+            patch(out, PARAMETERS_SIZE.1, 0)?;
             continue;
         }
         if symbol.index == 0 {
@@ -232,7 +240,7 @@ fn keep(world: &World, object: u32, section: u32, id: SectionId, out: &mut Resol
             }
             world.symbol(symbol).index
         };
-        if r.kind > number::LAST {
+        if !number::is_known(r.kind) {
             return Err(wrong("is unknown"));
         }
         if symbol == 0 {
@@ -253,7 +261,7 @@ fn not_unified(kind: u32, other: u8) -> u32 {
     if (from..from + 8).contains(&kind) {
         return kind - from + to;
     }
-    number::UNIFIED.iter().find(|u| u.0 == kind).map_or(kind, |u| u.1)
+    number::UNIFIED.iter().chain(&number::CAPSULE_UNIFIED).find(|u| u.0 == kind).map_or(kind, |u| u.1)
 }
 
 /// True for sections that say where code is: of code that is left out they may say nothing.

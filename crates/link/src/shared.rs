@@ -41,7 +41,8 @@ impl Places {
     /// Puts the addresses into the symbols' variables, for an output that lists them: those of one entry in its section, as local
     /// symbols, others in `.nv_debug.shared`. What no code names is left out.
     pub fn list(&self, world: &mut World, graph: &Graph) {
-        let reserved = arch::files(world.options.target.sm).reserved_shared as u64;
+        // A capsule says how far behind what the system has.
+        let reserved = if world.capsule { 0 } else { arch::files(world.options.target.sm).reserved_shared as u64 };
         let dynamic = if world.options.debug { self.last_dynamic().unwrap_or(0) } else { NOWHERE };
         let dynamic = dynamic.wrapping_add(if self.has_common { reserved } else { 0 });
         let mut end = 0;
@@ -55,7 +56,8 @@ impl Places {
                 NONE => world.debug_shared,
                 entry => world.functions[entry as usize].shared,
             };
-            let shown = if variable.dynamic { self.lists_dynamic } else { graph.named[v] };
+            let lists_dynamic = self.lists_dynamic && (world.options.debug || !world.capsule);
+            let shown = if variable.dynamic { lists_dynamic } else { graph.named[v] };
             if !shown || home == NONE || world.sections[home as usize].dead {
                 world.symbols[s].hidden = true;
                 continue;

@@ -1,6 +1,6 @@
 //! The output's symbol table and strings.
 
-use crate::world::{Local, NONE, Place, SectionId, World, is_system, is_unified_table};
+use crate::world::{Local, NONE, Place, SectionId, World, class, is_system, is_unified_table};
 use cubin::elf::{SHT_LOPROC, Symbol};
 use rustc_hash::FxHashMap;
 
@@ -63,7 +63,7 @@ impl Order {
                 Local::Section(s) => {
                     let section = &world.sections[s as usize];
                     let listed = world.options.relocatable || section.kind < SHT_LOPROC;
-                    listed && !section.dead && section.class != 12
+                    listed && !section.dead && section.class != class::RELOC
                 }
                 Local::Symbol(s) => !world.symbol(s).hidden,
             };
@@ -95,11 +95,7 @@ impl Order {
 
     /// Adds the names to a table of strings; gives their offsets.
     pub fn names(&self, world: &World, strings: &mut Strings) -> Vec<u32> {
-        let name = |l: &Local| match *l {
-            Local::Section(s) => strings.push(&world.sections[s as usize].name),
-            Local::Symbol(s) => strings.push(world.symbol(s).name),
-        };
-        self.list.iter().map(name).collect()
+        self.list.iter().map(|l| strings.push(l.name(world))).collect()
     }
 
     /// The bytes of the table. Sections have their indices.
@@ -117,6 +113,16 @@ impl Order {
             out.extend(symbol.bytes());
         }
         out
+    }
+}
+
+impl Local {
+    /// The name of a symbol of a section is that of the section.
+    pub fn name<'w>(&self, world: &'w World) -> &'w str {
+        match *self {
+            Local::Section(s) => &world.sections[s as usize].name,
+            Local::Symbol(s) => world.symbol(s).name,
+        }
     }
 }
 
@@ -160,7 +166,8 @@ fn output_symbol(world: &World, id: u32, name_offset: u32) -> Symbol {
     };
     // Names of the system's shared memory and of tables are the driver's from here on.
     let system = s.name.starts_with(".nv.reservedSmem.") || relocatable && is_unified_table(s.name);
-    let variable = matches!(s.kind, OBJECT | CUDA_OBJECT) && !relocatable;
+    let keeps = relocatable || world.capsule;
+    let variable = matches!(s.kind, OBJECT | CUDA_OBJECT) && !keeps;
     let mut other = if variable { s.other & !SPACE } else { s.other };
     if matches!(s.place, Place::Shared(_)) && !relocatable && !world.options.debug {
         other |= INTERNAL;
@@ -168,8 +175,12 @@ fn output_symbol(world: &World, id: u32, name_offset: u32) -> Symbol {
     Symbol {
         name: String::new(),
         name_offset,
-        bind: if system { 1 } else { s.bind },
-        kind: if s.kind == CUDA_OBJECT && !relocatable { OBJECT } else { s.kind },
+        bind: if system || world.capsule && s.name.starts_with(".nv.") { 1 } else { s.bind },
+        kind: match s.kind {
+            CUDA_OBJECT if !keeps => OBJECT,
+            OBJECT if system && world.capsule => CUDA_OBJECT,
+            kind => kind,
+        },
         other,
         shndx,
         value,

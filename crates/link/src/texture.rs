@@ -2,7 +2,7 @@
 //! handle. A function may serve several entries, so the words lie at the same places in all of them, behind the longest list of
 //! parameters. (Observed: nvlink 13.5 makes them like this, whether or not an entry uses them.)
 
-use crate::world::{NONE, Place, SectionId, SymbolId, World};
+use crate::world::{NONE, Place, SectionId, SymbolId, World, class};
 use cubin::elf::{Reloc, SHT_REL};
 
 /// `st_type` of a reference, and the relocation of its word.
@@ -10,7 +10,7 @@ const KINDS: [(u8, u32); 3] = [(10, 6), (11, 7), (12, 0x34)];
 const WORD: u64 = 4;
 
 /// The words of references.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Slots {
     /// References in the order of their words.
     references: Vec<SymbolId>,
@@ -49,12 +49,17 @@ impl Slots {
             let section = world.section(bank);
             section.size = base + references.len() as u64 * WORD;
             let name = format!(".rel{}", section.name);
-            let id = world.make_section(name, 12, SHT_REL, 0);
+            let id = world.make_section(name, class::RELOC, SHT_REL, 0);
             let out = world.section(id);
             (out.owner, out.align, out.entsize) = (bank, 8, 16);
             relocs.push(id);
         }
         Slots { references, numbers, base, relocs }
+    }
+
+    /// True if there are references.
+    pub fn any(&self) -> bool {
+        !self.references.is_empty()
     }
 
     /// The place of a reference's word in bank 0.

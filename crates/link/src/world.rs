@@ -29,6 +29,42 @@ pub(crate) enum Place {
     Alias(FunctionId),
 }
 
+/// Classes of sections, in the order of the output.
+pub(crate) mod class {
+    /// Names, strings, symbols.
+    pub const TABLE: u8 = 1;
+    /// For debuggers.
+    pub const DEBUG: u8 = 2;
+    /// `.note.nv.tkinfo`.
+    pub const TKINFO: u8 = 3;
+    /// `.note.nv.cuinfo`.
+    pub const CUINFO: u8 = 4;
+    /// `.nv.info`.
+    pub const INFO: u8 = 5;
+    /// `.nv.compat`.
+    pub const COMPAT: u8 = 6;
+    /// `.nv.info.<function>`.
+    pub const INFOS: u8 = 8;
+    /// `.nv.callgraph`.
+    pub const CALLGRAPH: u8 = 9;
+    /// `.nv.prototype`.
+    pub const PROTOTYPE: u8 = 10;
+    /// `.nv.rel.action`.
+    pub const ACTIONS: u8 = 11;
+    /// Relocations, and what is joined by name.
+    pub const RELOC: u8 = 12;
+    /// Constant banks.
+    pub const CONSTANT: u8 = 13;
+    /// Code.
+    pub const TEXT: u8 = 15;
+    /// Variables with values.
+    pub const INIT: u8 = 16;
+    /// Other variables, shared memory.
+    pub const ZERO: u8 = 17;
+    /// The capsule.
+    pub const CAPSULE: u8 = 18;
+}
+
 /// A symbol.
 #[derive(Clone, Debug)]
 pub(crate) struct Symbol<'a> {
@@ -67,8 +103,12 @@ pub(crate) struct Section<'a> {
     pub function: FunctionId,
     /// Left out of the output.
     pub dead: bool,
-    /// Index of its symbol in the output's table; 0 for none.
+    /// Index of its symbol in the output's table; 0 for none. Of a part of a capsule what `sh_info` says if that is no section.
     pub symbol: u32,
+    /// Of a part of a capsule: its table of symbols, or that table's strings.
+    pub link: SectionId,
+    /// The section whose bytes it shares.
+    pub shares: SectionId,
     /// Index in the output.
     pub index: u32,
     /// Offset in the output.
@@ -169,6 +209,8 @@ pub(crate) struct World<'a> {
     pub compat_missing: bool,
     /// Shared variables that belong to no entry are there.
     pub debug_shared: SectionId,
+    /// It is made of capsules: symbols keep the types of inputs.
+    pub capsule: bool,
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -195,6 +237,7 @@ impl<'a> World<'a> {
             compat: None,
             compat_missing: false,
             debug_shared: NONE,
+            capsule: false,
             warnings: Vec::new(),
         }
     }
@@ -223,10 +266,18 @@ impl<'a> World<'a> {
             function: NONE,
             dead: false,
             symbol: 0,
+            link: NONE,
+            shares: NONE,
             index: 0,
             offset: 0,
         });
         self.sections.len() as u32 - 1
+    }
+
+    /// The section of the output of that class that belongs to all functions and has that size; NONE if there is none.
+    pub fn section_of(&self, class: u8, size: u64) -> SectionId {
+        let fits = |s: &Section| s.class == class && s.owner == NONE && !s.dead && s.size == size;
+        self.sections.iter().position(fits).map_or(NONE, |i| i as u32)
     }
 
     pub fn section(&mut self, id: SectionId) -> &mut Section<'a> {
@@ -274,5 +325,34 @@ pub(crate) fn is_unified_table(name: &str) -> bool {
 
 /// True for names that the driver defines when it loads a module.
 pub(crate) fn is_system(name: &str) -> bool {
-    matches!(name, "vprintf" | "malloc" | "free" | "__assertfail") || name.starts_with("__cuda_syscall_")
+    matches!(name, "vprintf" | "malloc" | "free" | "__assertfail")
+        || name.starts_with("__cuda_syscall_")
+        || name.strip_prefix("cnp").is_some_and(|n| LAUNCH.contains(&n))
 }
+
+/// What the system's library of CUDA 13 calls by names that begin with `cnp`.
+const LAUNCH: [&str; 20] = [
+    "CtxSynchronize",
+    "EventCreate",
+    "EventDestroy",
+    "EventRecord",
+    "DeviceGetAttribute",
+    "FuncGetAttribute",
+    "GetCacheConfig",
+    "GetDevice",
+    "GetDeviceCount",
+    "GetLastError",
+    "GetLimit",
+    "GetParameterBuffer",
+    "GetParameterBufferV2",
+    "GetSharedMemConfig",
+    "LaunchDevice",
+    "LaunchDeviceV2",
+    "SetLastError",
+    "StreamCreate",
+    "StreamDestroy",
+    "StreamWaitEvent",
+];
+
+/// The size of an entry's parameters, which a file names without defining it. (Observed: nvlink 13.5 writes -1 for it.)
+pub(crate) const PARAMETERS_SIZE: (&str, u64) = (".nv.ptx.const0.size", u64::MAX);

@@ -1,12 +1,13 @@
 //! Lays the output out and writes it: numbers symbols and sections, places sections, copies the bytes of inputs, patches them.
 
 use crate::callgraph::Graph;
+use crate::capsule::{Capsule, WITH_CAPSULE};
 use crate::info;
-use crate::reloc::{self, Resolved};
+use crate::reloc;
 use crate::symbols::{Order, Strings};
-use crate::world::{NONE, Part, Section, SectionId, World};
+use crate::world::{NONE, Part, Section, SectionId, World, class};
 use crate::{Addresses, Clock, Linked, Usage};
-use cubin::elf::{EM_CUDA, ET_EXEC, ET_REL, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB};
+use cubin::elf::{EM_CUDA, ET_EXEC, ET_REL, Reloc, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB};
 use diag::Diagnostic;
 use std::borrow::Cow;
 
@@ -19,29 +20,54 @@ const SYMBOL: u64 = 0x18;
 const ACTIONS: [u8; 16] = [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x25, 0, 5, 0x36];
 
 /// Writes the output.
-pub(crate) fn write(
-    world: &mut World,
+pub(crate) fn write<'a>(
+    world: &mut World<'a>,
     graph: &Graph,
     addresses: &Addresses,
+    capsule: Option<Capsule<'a>>,
     clock: &mut Clock,
 ) -> Result<Linked, Vec<Diagnostic>> {
     let sm = world.options.target.sm;
-    let fixed = fixed_sections(world);
+    let fixed = Fixed::of(world);
     drop_empty(world);
     check_banks(world)?;
     world.section(fixed.prototype).dead = !info::has_prototypes(world, graph);
+    let mut capsule = capsule.and_then(|c| c.prepare(world));
+    // Files with a capsule have no such list. (Observed: nvlink 13.5 writes none.)
+    world.section(fixed.actions).dead |= capsule.is_some();
     let notes = [fixed.tkinfo, fixed.cuinfo];
     let order = Order::of(world, &notes, &[fixed.callgraph, fixed.prototype, fixed.actions]);
     let resolved = reloc::resolve(world, addresses)?;
     clock.end("relocate");
-    let (patches, name_offsets) = fill(world, graph, &fixed, resolved, &order);
+    let mut strings = Strings::new();
+    let name_offsets = order.names(world, &mut strings);
+    if let Some(capsule) = &mut capsule {
+        let known = order.list.iter().map(|l| l.name(world).to_string()).zip(name_offsets.iter().copied());
+        capsule.names(&mut strings, &known.collect());
+    }
+    let lists = info::lists(world, graph, &mut |text| strings.once(text));
+    fill(world, graph, &fixed, resolved.left, lists);
+    keep_resolved(world, resolved.done);
+    let mut patches = resolved.patches;
+    if let Some(capsule) = &mut capsule {
+        patches.extend(capsule.add(world, &mut strings));
+    }
+    set(world, fixed.strings, strings.bytes);
     let sections = number_sections(world, &fixed);
+    if let Some(capsule) = &mut capsule {
+        capsule.number(world, &fixed, &mut patches);
+    }
     let (names, offsets) = section_names(world, &sections);
     set(world, fixed.names, names);
     let table = order.table(world, &name_offsets);
     set(world, fixed.symbols, table);
     let mut at = HEADER;
     for &s in &sections {
+        let section = &world.sections[s as usize];
+        if section.shares != NONE {
+            world.section(s).offset = world.sections[section.shares as usize].offset;
+            continue;
+        }
         let section = world.section(s);
         at = at.next_multiple_of(section.align.max(1));
         section.offset = at;
@@ -69,7 +95,8 @@ pub(crate) fn write(
         p.field.set(place, value, p.bank);
     }
     let cuinfo = world.sections[fixed.cuinfo as usize].index;
-    let flags = cuinfo << 24 | (sm as u32) << 8 | PLAIN_CODE;
+    let form = if capsule.is_some() { WITH_CAPSULE } else { PLAIN_CODE };
+    let flags = cuinfo << 24 | (sm as u32) << 8 | form;
     let (kind, table) = if world.options.relocatable { (ET_REL, 0) } else { (ET_EXEC, phoff) };
     header(&mut out, kind, flags, (table, segments.len()), (shoff, sections.len() + 1));
     section_headers(world, &fixed, (&sections, &offsets), order.locals, &mut out[shoff as usize..phoff as usize]);
@@ -91,19 +118,19 @@ pub(crate) fn write(
 const PLAIN_CODE: u32 = 4;
 
 /// Sections that every output has.
-struct Fixed {
+pub(crate) struct Fixed {
     names: SectionId,
-    strings: SectionId,
-    symbols: SectionId,
-    tkinfo: SectionId,
-    cuinfo: SectionId,
+    pub strings: SectionId,
+    pub symbols: SectionId,
+    pub tkinfo: SectionId,
+    pub cuinfo: SectionId,
     info: SectionId,
     compat: SectionId,
     /// Function and the section of its attributes.
     infos: Vec<(u32, SectionId)>,
-    callgraph: SectionId,
-    prototype: SectionId,
-    actions: SectionId,
+    pub callgraph: SectionId,
+    pub prototype: SectionId,
+    pub actions: SectionId,
 }
 
 fn section(world: &mut World, name: impl Into<String>, class: u8, kind: u32, flags: u64, align: u64) -> SectionId {
@@ -118,66 +145,69 @@ fn set(world: &mut World, id: SectionId, data: Vec<u8>) {
     s.parts = vec![Part { offset: 0, data: Cow::Owned(data) }];
 }
 
-fn fixed_sections(world: &mut World) -> Fixed {
-    const INFO_LINK: u64 = 0x40;
-    let names = section(world, ".shstrtab", 1, SHT_STRTAB, 0, 1);
-    let strings = section(world, ".strtab", 1, SHT_STRTAB, 0, 1);
-    let symbols = section(world, ".symtab", 1, SHT_SYMTAB, 0, 8);
-    world.section(symbols).entsize = SYMBOL;
-    let tkinfo = section(world, ".note.nv.tkinfo", 3, SHT_NOTE, 0x200_0000, 4);
-    let cuinfo = section(world, ".note.nv.cuinfo", 4, SHT_NOTE, 0x100_0000, 4);
-    let (sm, toolkit) = (world.options.target.sm, world.options.tool.toolkit);
-    match world.cuinfo {
-        Some((data, flags)) => {
-            let s = world.section(cuinfo);
-            (s.size, s.flags) = (data.len() as u64, flags);
-            s.parts = vec![Part { offset: 0, data: Cow::Borrowed(data) }];
+impl Fixed {
+    /// Makes them.
+    pub fn of(world: &mut World) -> Fixed {
+        const INFO_LINK: u64 = 0x40;
+        let names = section(world, ".shstrtab", class::TABLE, SHT_STRTAB, 0, 1);
+        let strings = section(world, ".strtab", class::TABLE, SHT_STRTAB, 0, 1);
+        let symbols = section(world, ".symtab", class::TABLE, SHT_SYMTAB, 0, 8);
+        world.section(symbols).entsize = SYMBOL;
+        let tkinfo = section(world, ".note.nv.tkinfo", class::TKINFO, SHT_NOTE, 0x200_0000, 4);
+        let cuinfo = section(world, ".note.nv.cuinfo", class::CUINFO, SHT_NOTE, 0x100_0000, 4);
+        let (sm, toolkit) = (world.options.target.sm, world.options.tool.toolkit);
+        match world.cuinfo {
+            Some((data, flags)) => {
+                let s = world.section(cuinfo);
+                (s.size, s.flags) = (data.len() as u64, flags);
+                s.parts = vec![Part { offset: 0, data: Cow::Borrowed(data) }];
+            }
+            // Nothing was linked; the note says for what.
+            None => {
+                let mut data = [12u32, 8, 1000].iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>();
+                data.extend(b"NVIDIA Corp\0");
+                data.extend([2, sm, toolkit, 0].iter().flat_map(|w| w.to_le_bytes()));
+                set(world, cuinfo, data);
+            }
         }
-        // Nothing was linked; the note says for what.
-        None => {
-            let mut data = [12u32, 8, 1000].iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>();
-            data.extend(b"NVIDIA Corp\0");
-            data.extend([2, sm, toolkit, 0].iter().flat_map(|w| w.to_le_bytes()));
-            set(world, cuinfo, data);
+        let mut note = world.options.tool.note();
+        if !world.options.relocatable {
+            world.notes.iter().for_each(|n| note.extend(*n));
         }
-    }
-    let mut note = world.options.tool.note();
-    if !world.options.relocatable {
-        world.notes.iter().for_each(|n| note.extend(*n));
-    }
-    set(world, tkinfo, note);
-    let info = section(world, ".nv.info", 5, SHT_LOPROC, 0, 4);
-    let compat = section(world, ".nv.compat", 6, SHT_LOPROC + 0x86, 0, 4);
-    match world.compat.take() {
-        Some(data) => set(world, compat, data),
-        None => {
-            world.section(compat).dead = true;
-            world.compat_missing = true;
+        set(world, tkinfo, note);
+        let info = section(world, ".nv.info", class::INFO, SHT_LOPROC, 0, 4);
+        let compat = section(world, ".nv.compat", class::COMPAT, SHT_LOPROC + 0x86, 0, 4);
+        match world.compat.take() {
+            Some(data) => set(world, compat, data),
+            None => {
+                world.section(compat).dead = true;
+                world.compat_missing = true;
+            }
         }
-    }
-    let mut infos = Vec::new();
-    for f in world.info_order.clone() {
-        let function = world.function(f);
-        if function.alive && function.has_info {
-            let (name, text) = (format!(".nv.info.{}", world.name_of(f)), function.text);
-            let id = section(world, name, 8, SHT_LOPROC, INFO_LINK, 4);
-            world.section(id).owner = text;
-            infos.push((f, id));
+        let mut infos = Vec::new();
+        for f in world.info_order.clone() {
+            let function = world.function(f);
+            if function.alive && function.has_info {
+                let (name, text) = (format!(".nv.info.{}", world.name_of(f)), function.text);
+                let id = section(world, name, class::INFOS, SHT_LOPROC, INFO_LINK, 4);
+                world.section(id).owner = text;
+                infos.push((f, id));
+            }
         }
+        let callgraph = section(world, ".nv.callgraph", class::CALLGRAPH, SHT_LOPROC + 1, 0, 4);
+        let prototype = section(world, ".nv.prototype", class::PROTOTYPE, SHT_LOPROC + 2, 0, 4);
+        let actions = section(world, ".nv.rel.action", class::ACTIONS, SHT_LOPROC + 0xb, 0, 8);
+        for s in [callgraph, prototype, actions] {
+            world.section(s).entsize = 8;
+        }
+        set(world, actions, ACTIONS.to_vec());
+        world.section(actions).dead = world.options.relocatable;
+        Fixed { names, strings, symbols, tkinfo, cuinfo, info, compat, infos, callgraph, prototype, actions }
     }
-    let callgraph = section(world, ".nv.callgraph", 9, SHT_LOPROC + 1, 0, 4);
-    let prototype = section(world, ".nv.prototype", 10, SHT_LOPROC + 2, 0, 4);
-    let actions = section(world, ".nv.rel.action", 11, SHT_LOPROC + 0xb, 0, 8);
-    for s in [callgraph, prototype, actions] {
-        world.section(s).entsize = 8;
-    }
-    set(world, actions, ACTIONS.to_vec());
-    world.section(actions).dead = world.options.relocatable;
-    Fixed { names, strings, symbols, tkinfo, cuinfo, info, compat, infos, callgraph, prototype, actions }
 }
 
 /// What belongs to sections that are left out is left out too.
-fn drop_empty(world: &mut World) {
+pub(crate) fn drop_empty(world: &mut World) {
     for i in 0..world.sections.len() {
         let owner = world.sections[i].owner;
         if owner != NONE && world.sections[owner as usize].dead {
@@ -189,7 +219,8 @@ fn drop_empty(world: &mut World) {
 /// Constant banks have a limit.
 fn check_banks(world: &World) -> Result<(), Vec<Diagnostic>> {
     let limit = arch::limits(world.options.target.sm).map_or(0x1_0000, |l| l.const_bytes) as u64;
-    let too_large = |s: &&Section| !s.dead && s.name.starts_with(".nv.constant") && s.class == 13 && s.size > limit;
+    let too_large =
+        |s: &&Section| !s.dead && s.name.starts_with(".nv.constant") && s.class == class::CONSTANT && s.size > limit;
     let errors = world.sections.iter().filter(too_large).map(|s| {
         let m = format!("section '{}' has 0x{:x} bytes, a constant bank 0x{limit:x} max", s.name, s.size);
         Diagnostic::error(m)
@@ -206,18 +237,8 @@ fn section_names(world: &World, sections: &[SectionId]) -> (Vec<u8>, Vec<u32>) {
     (names.bytes, offsets)
 }
 
-/// Fills in what depends on numbers of symbols; gives the patches of the bytes and the offsets of symbols' names.
-fn fill(
-    world: &mut World,
-    graph: &Graph,
-    fixed: &Fixed,
-    resolved: Resolved,
-    order: &Order,
-) -> (Vec<reloc::Patch>, Vec<u32>) {
-    let mut strings = Strings::new();
-    let offsets = order.names(world, &mut strings);
-    let lists = info::lists(world, graph, &mut |text| strings.once(text));
-    set(world, fixed.strings, strings.bytes);
+/// Fills in what depends on numbers of symbols: the call graph, attributes, and the relocations that are left, by their sections.
+pub(crate) fn fill(world: &mut World, graph: &Graph, fixed: &Fixed, left: Vec<Vec<Reloc>>, lists: info::Lists) {
     set(world, fixed.callgraph, lists.callgraph);
     set(world, fixed.prototype, lists.prototypes);
     let module = info::module(world, graph);
@@ -227,8 +248,8 @@ fn fill(
         let data = info::of_function(world, graph, f);
         set(world, id, data);
     }
-    for (id, list) in resolved.left.into_iter().enumerate() {
-        if world.sections[id].class != 12 || world.sections[id].owner == NONE {
+    for (id, list) in left.into_iter().enumerate() {
+        if world.sections[id].class != class::RELOC || world.sections[id].owner == NONE {
             continue;
         }
         world.sections[id].dead |= list.is_empty();
@@ -239,9 +260,12 @@ fn fill(
         }
         set(world, id as u32, data);
     }
-    // Those of one section stand together, whatever form they had.
-    let mut done: Vec<(SectionId, Vec<cubin::elf::Reloc>)> = Vec::new();
-    for (id, list) in resolved.done.into_iter().enumerate().filter(|(_, l)| !l.is_empty()) {
+}
+
+/// Writes down what was resolved. That of one section stands together, whatever form it had.
+pub(crate) fn keep_resolved(world: &mut World, resolved: Vec<Vec<Reloc>>) {
+    let mut done: Vec<(SectionId, Vec<Reloc>)> = Vec::new();
+    for (id, list) in resolved.into_iter().enumerate().filter(|(_, l)| !l.is_empty()) {
         let owner = world.sections[id].owner;
         match done.iter_mut().find(|d| d.0 == owner) {
             Some(d) => d.1.extend(list),
@@ -250,14 +274,13 @@ fn fill(
     }
     for (owner, list) in done {
         let name = format!(".nv.resolvedrela{}", world.sections[owner as usize].name);
-        let new = section(world, name, 12, SHT_LOPROC + 3, 0x40, 8);
+        let new = section(world, name, class::RELOC, SHT_LOPROC + 3, 0x40, 8);
         set(world, new, list.iter().flat_map(|r| r.bytes()).collect());
         (world.section(new).owner, world.section(new).entsize) = (owner, 24);
     }
-    (resolved.patches, offsets)
 }
 
-fn number_sections(world: &mut World, fixed: &Fixed) -> Vec<SectionId> {
+pub(crate) fn number_sections(world: &mut World, fixed: &Fixed) -> Vec<SectionId> {
     let mut list: Vec<SectionId> = (0..world.sections.len() as u32).collect();
     list.retain(|&s| !world.sections[s as usize].dead);
     list.sort_by_key(|&s| world.sections[s as usize].class);
@@ -284,12 +307,12 @@ fn segments(world: &World, sections: &[SectionId], phoff: u64) -> Vec<[u8; SEGME
         all.filter(move |s| classes.contains(&s.class)).collect::<Vec<_>>()
     };
     let mut list = Vec::new();
-    let code = of(13..=15);
+    let code = of(class::CONSTANT..=class::TEXT);
     if let (Some(first), Some(last)) = (code.first(), code.last()) {
         let size = last.offset + last.size - first.offset;
         list.push(Segment { kind: 1, flags: 5, offset: first.offset, file: size, memory: size });
     }
-    let data = of(16..=17);
+    let data = of(class::INIT..=class::ZERO);
     if let Some(first) = data.first() {
         let (stored, zero): (Vec<&Section>, Vec<&Section>) = data.iter().partition(|s| s.kind != SHT_NOBITS);
         let end = stored.last().map_or(first.offset, |s| s.offset + s.size);
@@ -345,15 +368,19 @@ fn section_headers(
         let symbols = world.sections[fixed.symbols as usize].index;
         let (mut link, mut info) = (0, owner);
         match s.class {
-            1 if id == fixed.symbols => {
+            class::TABLE if id == fixed.symbols => {
                 (link, info) = (world.sections[fixed.strings as usize].index, locals as u32 + 1)
             }
-            4 => {
+            class::CUINFO => {
                 link = world.sections[fixed.tkinfo as usize].index;
                 info = if old || s.flags & INFO_LINK == 0 { 0 } else { world.sections[fixed.compat as usize].index };
             }
-            5 | 8 | 9 | 10 | 12 => link = symbols,
-            15 => {
+            class::INFO | class::INFOS | class::CALLGRAPH | class::PROTOTYPE | class::RELOC => link = symbols,
+            class::CAPSULE => {
+                link = world.sections.get(s.link as usize).map_or(0, |l| l.index);
+                info = if s.symbol != 0 { s.symbol } else { owner };
+            }
+            class::TEXT => {
                 link = symbols;
                 let symbol = world.symbol(world.function(s.function).symbol).index;
                 // Before sm_90 the number of the function's own registers stands here too.
@@ -380,7 +407,7 @@ fn size_of(world: &World, name: &str) -> u64 {
 fn usage(world: &World, graph: &Graph) -> Vec<Usage> {
     let mut out = Vec::new();
     let mut banks = vec![Vec::new(); world.functions.len()];
-    for s in world.sections.iter().filter(|s| !s.dead && s.class == 13 && s.owner != NONE) {
+    for s in world.sections.iter().filter(|s| !s.dead && s.class == class::CONSTANT && s.owner != NONE) {
         let function = world.sections[s.owner as usize].function;
         let number = s.name.strip_prefix(".nv.constant").and_then(|n| n.split('.').next()).and_then(|n| n.parse().ok());
         if let (Some(number), Some(list)) = (number, banks.get_mut(function as usize)) {

@@ -500,6 +500,25 @@ fn attributes_name_symbols() {
     assert!(seen > 1, "{seen}");
 }
 
+/// An object with a capsule that names shared and constant variables in its code.
+fn with_capsule(oracle: &Path) -> Vec<u8> {
+    let text = ".version 8.8
+.target sm_100a
+.address_size 64
+.shared .align 4 .b32 s[8];
+.const .align 4 .b32 c[4] = {1, 2, 3, 4};
+.visible .func (.param .b32 r) f(.param .b32 a) {
+.reg .b32 %r<4>; ld.param.b32 %r1, [a]; st.shared.b32 [s + 4], %r1; ld.const.b32 %r2, [c + 8]; mad.lo.s32 %r1, %r1, %r2, %r1;
+st.param.b32 [r], %r1; ret; }
+.global .align 8 .u64 table[1] = {f};
+.visible .entry k(.param .u64 p) {
+.reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [p]; ld.const.b32 %r, [c];
+{ .param .b32 a; .param .b32 r; st.param.b32 [a], %r; call (r), f, (a); ld.param.b32 %r, [r]; }
+st.global.b32 [%d], %r; ret; }
+";
+    testkit::oracle::compile(&oracle.join("bin/ptxas"), text, &["-c", "-arch=sm_100a"]).expect("it compiles")
+}
+
 #[test]
 fn damage_does_no_harm() {
     let Some(oracle) = testkit::oracle::latest() else { return };
@@ -508,17 +527,25 @@ fn damage_does_no_harm() {
     let other = cubin::fatbin::write(&[fatbin(&cubin, cubin::fatbin::Kind::Elf, 80).compress_lz4()]);
     let members = archive(&[("a.o", &cubin), ("b.o", &packed)]);
     let host = host_object("__nv_relfatbin", &packed);
-    let named = [("cubin", &cubin), ("zstd", &packed), ("lz4", &other), ("archive", &members), ("host", &host)];
+    let capsule = with_capsule(&oracle);
+    let named = [
+        ("cubin", &cubin),
+        ("zstd", &packed),
+        ("lz4", &other),
+        ("archive", &members),
+        ("host", &host),
+        ("capsule", &capsule),
+    ];
     let wanted = std::env::var("SASSAFRAS_FUZZ_KIND").ok();
     let chosen = named.iter().filter(|k| wanted.as_deref().is_none_or(|w| w == k.0));
-    let kinds: Vec<&Vec<u8>> = chosen.map(|k| k.1).collect();
+    let kinds: Vec<(&Vec<u8>, bool)> = chosen.map(|k| (k.1, k.0 == "capsule")).collect();
     assert!(!kinds.is_empty(), "no such kind: {wanted:?}");
     let seconds = std::env::var("SASSAFRAS_FUZZ").ok().and_then(|s| s.parse().ok()).unwrap_or(5);
     let end = Instant::now() + Duration::from_secs(seconds);
     let (mut random, mut rounds) = (Random(4), 0u64);
     while Instant::now() < end {
         rounds += kinds.len() as u64;
-        for &whole in &kinds {
+        for &(whole, capsule) in &kinds {
             let mut bytes = whole.clone();
             for _ in 0..1 + random.index(6) {
                 let at = random.index(bytes.len());
@@ -527,9 +554,9 @@ fn damage_does_no_harm() {
             if random.index(4) == 0 {
                 bytes.truncate(random.index(bytes.len()));
             }
-            let second = cubin.clone();
-            let files = [("x", bytes), ("y", second)];
-            let mut options = program::options("sm_80");
+            let mut files = vec![("x", bytes)];
+            files.extend((!capsule).then(|| ("y", cubin.clone())));
+            let mut options = program::options(if capsule { "sm_100a" } else { "sm_80" });
             (options.relocatable, options.debug) = (random.index(4) == 0, random.index(4) == 0);
             options.preserve_relocs = random.index(4) == 0;
             let _ = link_with(&files, &options);

@@ -34,31 +34,57 @@ enum Way {
     Debug,
 }
 
-/// The vendor's own plain machine code of sm_100 and later: its linker takes it if the file says that it has no capsule.
+/// The vendor's own plain machine code of sm_100 and later: its linker takes it if the file says that it has no capsule. What we link
+/// of the plain code is the same.
 fn without_capsules(files: &[PathBuf], arch: &str) {
     const FLAGS: usize = 48;
     for f in files {
         let mut bytes = std::fs::read(f).expect("a file");
-        let options = program::options(arch);
-        let before = ours(std::slice::from_ref(f), &link::Options { relocatable: true, ..options.clone() });
+        let options = link::Options { relocatable: true, ..program::options(arch) };
+        let before = ours(std::slice::from_ref(f), &options);
         bytes[FLAGS] = 4;
         std::fs::write(f, bytes).expect("writable");
-        let after = ours(std::slice::from_ref(f), &link::Options { relocatable: true, ..options });
-        assert!(before.map(|l| l.bytes).ok() == after.map(|l| l.bytes).ok(), "the capsule changes what we link");
+        let after = ours(std::slice::from_ref(f), &options);
+        if let (Ok(before), Ok(after)) = (before, after) {
+            let list = link::diff(&before.bytes, &after.bytes).expect("cubins");
+            let text: Vec<String> = list.iter().map(|d| d.to_string()).collect();
+            assert_eq!(text, ["header: only the first has a capsule"], "the capsule changes what we link");
+        }
     }
 }
 
 /// Compiles the modules and links them with both; what is said where they differ.
 fn compare(bin: &Path, dir: &Path, modules: &[String], arch: &str, way: Way) -> Vec<String> {
-    let mut files = program::compile(bin, dir, modules, arch);
+    let files = program::compile(bin, dir, modules, arch);
+    let mut found = Vec::new();
     if arch.starts_with("sm_1") {
+        found = compare_files(bin, dir, files.clone(), arch, way, true);
         without_capsules(&files, arch);
     }
+    found.extend(compare_files(bin, dir, files, arch, way, false));
+    found
+}
+
+/// Differences in capsules. The vendor makes the plain code again, and a capsule says what has to be added to that; where its plain code
+/// is not that of the input, so is not its capsule.
+fn in_capsules(list: &[link::Difference]) -> Vec<String> {
+    let remade = |d: &link::Difference| {
+        let function = d.part.strip_prefix(".nv.capmerc");
+        function.is_some_and(|f| list.iter().any(|o| o.part == f && o.what.contains("bytes")))
+    };
+    let of = |d: &&link::Difference| {
+        d.to_string().contains("capsule") || d.to_string().contains(".nv.merc") || d.part.starts_with(".nv.capmerc")
+    };
+    list.iter().filter(of).filter(|d| !remade(d)).map(|d| d.to_string()).collect()
+}
+
+/// Compares what both make of files: of capsules alone, or everything.
+fn compare_files(bin: &Path, dir: &Path, mut files: Vec<PathBuf>, arch: &str, way: Way, capsules: bool) -> Vec<String> {
     let mut options = program::options(arch);
     options.preserve_relocs = way == Way::Preserve;
     if way == Way::Twice {
         let again = link::Options { relocatable: true, ..options.clone() };
-        let half: Vec<PathBuf> = files.drain(..modules.len().div_ceil(2)).collect();
+        let half: Vec<PathBuf> = files.drain(..files.len().div_ceil(2)).collect();
         let linked = match ours(&half, &again) {
             Ok(linked) => linked,
             // What cannot be linked again cannot be linked at once either.
@@ -102,6 +128,9 @@ fn compare(bin: &Path, dir: &Path, modules: &[String], arch: &str, way: Way) -> 
             let vendor = std::fs::read(&theirs).expect("a cubin");
             std::fs::write(dir.join("ours.cubin"), &linked.bytes).expect("writable");
             let list = link::diff(&linked.bytes, &vendor).expect("cubins");
+            if capsules {
+                return in_capsules(&list);
+            }
             list.iter().filter(|d| !program::explained(d)).map(|d| d.to_string()).collect()
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{FUNC, add_symbol, data_section, debug_shared, duplicate, global, joined};
 use crate::object::{Role, role};
-use crate::world::{Local, NONE, Place, SharedVariable, SymbolId, World};
+use crate::world::{Local, NONE, Place, SharedVariable, SymbolId, World, class};
 use cubin::elf::SHT_NOBITS;
 use cubin::view::SymbolView;
 use diag::Diagnostic;
@@ -45,7 +45,7 @@ pub(super) fn merge_variable<'a>(
         if shared {
             add_shared(world, object, id, s);
         }
-        if definition == Place::Undefined && !shared
+        if definition == Place::Undefined && !shared && !relocatable
             || s.other & VISIBILITY == INTERNAL && !relocatable && !world.options.preserve_relocs
         {
             world.symbols[id as usize].hidden = true;
@@ -201,7 +201,7 @@ impl World<'_> {
 pub(super) fn place_common(world: &mut World) {
     let common: Vec<u32> = world.globals.iter().copied().filter(|&g| world.symbol(g).place == Place::Common).collect();
     for id in common {
-        let section = joined(world, ".nv.global", 17, SHT_NOBITS, 3);
+        let section = joined(world, ".nv.global", class::ZERO, SHT_NOBITS, 3);
         let (align, size) = (world.symbol(id).value.max(1), world.symbol(id).size);
         let align = if align.is_power_of_two() { align } else { 1 };
         let out = world.section(section);
