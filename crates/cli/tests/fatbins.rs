@@ -23,7 +23,7 @@ const SHARED: &str = ".version 8.8\n.target sm_80\n.address_size 64\n.const .ali
 fn files(bin: &Path) -> Scratch {
     let dir = Scratch::new("fatbins");
     std::fs::write(dir.join("k.ptx"), PTX).expect("writable");
-    for sm in ["80", "90"] {
+    for sm in ["80", "90", "100"] {
         let text = PTX.replace("sm_80", &format!("sm_{sm}"));
         std::fs::write(dir.join("t.ptx"), text).expect("writable");
         must(bin.join("ptxas"), &dir, &[&format!("-arch=sm_{sm}"), "t.ptx", "-o", &format!("k{sm}.cubin")]);
@@ -38,8 +38,25 @@ const IMAGES: [&str; 3] = [
     "--image3=kind=elf,sm=90,file=k90.cubin",
 ];
 
+const MORE: &str = "--image3=kind=ptx,sm=90,file=k.ptx";
+const CAPSULES: [&str; 2] = ["--image3=kind=elf,sm=100,file=k100.cubin", "--image3=kind=elf,sm=100,file=r100.cubin"];
+
+/// The headers of a fatbin without the sizes of compressed bodies.
+fn headers(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
+    let (mut at, mut out) = (16, Vec::new());
+    while at < bytes.len() {
+        let mut head = bytes[at..at + word(at + 4)].to_vec();
+        head[8..20].fill(0);
+        out.push(head);
+        at += word(at + 4) + word(at + 8);
+    }
+    out
+}
+
 /// Ways to make a fatbin, and whether its bytes are the vendor's: those of another zstd encoder are not.
-const WAYS: [(&[&str], bool); 8] = [
+const WAYS: [(&[&str], bool); 13] = [
+    (&["--compress=false", CAPSULES[0], "-ident=k.cu"], true),
     (&["--compress=false"], true),
     (&["--compress-mode=none"], true),
     (&["--compress=false", "-ident", "k.cu", "-cmdline", "-v  "], true),
@@ -48,6 +65,10 @@ const WAYS: [(&[&str], bool); 8] = [
     (&["--compress-mode=speed"], false),
     (&["--compress-all"], false),
     (&["--compress-mode=size", "-ident=k.cu"], false),
+    (&["--concat"], false),
+    (&["--concat", "-ident=name.cu", "-cmdline", "-v", "-g", MORE], false),
+    (&["--concat", "--compress-mode=speed", MORE], false),
+    (&["--concat", "-c", CAPSULES[0], CAPSULES[1]], false),
 ];
 
 #[test]
@@ -83,6 +104,13 @@ fn fatbins_hold_what_the_vendors_hold() {
             entries.iter().map(parts).collect()
         };
         assert!(list(&ours) == list(&theirs), "{options:?}");
+        if options.contains(&"--concat") {
+            assert!(headers(&ours) == headers(&theirs), "{options:?}");
+        }
+        for what in ["-lelf", "-lptx", "-sass", "-ptx"] {
+            let dump = |tool: &Path| said(&run(tool, &dir, &[what, "theirs.fatbin"]));
+            assert_eq!(dump(Path::new(CUOBJDUMP)), dump(&bin.join("cuobjdump")), "{what} {options:?}");
+        }
         // The vendor's tool reads ours.
         must(bin.join("cuobjdump"), &dir, &["-sass", "ours.fatbin"]);
     }

@@ -75,8 +75,6 @@ const FATBIN_SECTIONS: [&str; 2] = ["__nv_relfatbin", ".nv_fatbin"];
 const REFERENCES: [&str; 2] = [".nvHRKI", ".nvHRKE"];
 /// The name of a host object among those that are linked.
 const MODULE_ID: &str = "__nv_module_id";
-/// An entry that holds several, compressed together.
-const JOINED: Kind = Kind::Other(0x100);
 /// Archives in archives, deeper than this, are taken for a mistake.
 const MAX_DEPTH: u32 = 8;
 
@@ -280,12 +278,6 @@ impl<'h, 'a> Collector<'h, 'a> {
     ) -> Result<Option<Chosen<'b>>, Vec<Diagnostic>> {
         let wrong = |d: Diagnostic| fatal(format!("Input file '{name}' is damaged: {}", d.message));
         let target = self.target;
-        if entries.iter().any(|e| e.kind == JOINED) {
-            let m = format!(
-                "Input file '{name}' has entries that were compressed together (fatbinary --concat), which are not read yet"
-            );
-            return Err(fatal(m));
-        }
         let best = entries.iter().filter(|e| serves(e, target)).max_by_key(|e| rank(e, target));
         if let Some(e) = best {
             let body = e.unpack().map_err(wrong)?;

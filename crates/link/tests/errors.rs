@@ -388,7 +388,7 @@ fn files_that_cannot_be_linked() {
         (packed(0), "the LZ4 body of the entry for sm_80 does not unpack"),
         (packed(1), "the zstd body of the entry for sm_80 does not unpack"),
         (write(&[fatbin(b"xx", Kind::Lto, 80)]), "LTO objects found, use -dlto: 'x'"),
-        (write(&[fatbin(b"xx", Kind::Other(0x100), 80)]), "Input file 'x' has entries that were compressed together"),
+        (write(&[fatbin(b"xx", Kind::Other(0x100), 80)]), "Input file 'x' is damaged: not a valid fatbin: the headers of entries that were compressed together are damaged"),
         (write(&[fatbin(b"junk", Kind::Elf, 80)]), "Input file 'x' is damaged"),
     ];
     let newer = newer(&oracle);

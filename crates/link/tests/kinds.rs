@@ -36,7 +36,7 @@ enum Kind {
     Nested,
 }
 
-const KINDS: [Kind; 16] = [
+const KINDS: [Kind; 17] = [
     Kind::Object,
     Kind::Fatbin("none"),
     Kind::Archive,
@@ -47,6 +47,7 @@ const KINDS: [Kind; 16] = [
     Kind::CubinInArchive,
     Kind::Joined,
     Kind::Fatbin("size"),
+    Kind::Fatbin("concat"),
     Kind::Nested,
     Kind::Cubin,
     Kind::NoIndex,
@@ -82,11 +83,12 @@ impl Tools<'_> {
         let sm = self.arch.trim_start_matches("sm_");
         let image = format!("--image3=kind={kind},sm={sm},file={}", file.display());
         let mut tool = Command::new(self.bin.join("fatbinary"));
-        must(tool.arg(format!("--create={}", out.display())).args([
-            &image,
-            "-link",
-            &format!("--compress-mode={mode}"),
-        ]));
+        tool.arg(format!("--create={}", out.display())).args([&image, "-link"]);
+        // Entries that are compressed together are two at least.
+        must(match mode {
+            "concat" => tool.args([&image, "--concat"]),
+            _ => tool.arg(format!("--compress-mode={mode}")),
+        });
         out
     }
 

@@ -12,6 +12,8 @@ pub struct Item {
     pub member: Option<String>,
     /// What it is; none of an entry for a cubin that is a file of its own.
     pub entry: Option<Entry<'static>>,
+    /// It was compressed together with others: what is said of all of them, at the first.
+    pub group: Option<Option<String>>,
     /// Its kind.
     pub kind: Kind,
     /// What it is made for.
@@ -22,9 +24,6 @@ pub struct Item {
 
 /// A section with finished code, and one with code for the linker.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
-
-/// An entry that holds several, compressed together.
-const JOINED: Kind = Kind::Other(0x100);
 
 /// The device code in the bytes of a file. `all` asks for code for the linker also where there is finished code.
 ///
@@ -54,7 +53,7 @@ fn file(bytes: &[u8], all: bool, member: Option<String>, out: &mut Vec<Item>) ->
     let view = View::read(bytes).map_err(|d| d.message)?;
     if view.machine == EM_CUDA {
         let target = target(&view);
-        out.push(Item { member, entry: None, kind: Kind::Elf, target, body: bytes.to_vec() });
+        out.push(Item { member, entry: None, group: None, kind: Kind::Elf, target, body: bytes.to_vec() });
         return Ok(());
     }
     for name in SECTIONS {
@@ -78,10 +77,13 @@ fn containers(bytes: &[u8], member: &Option<String>, out: &mut Vec<Item>) -> Res
             continue;
         }
         let size = fatbin::size(&bytes[at..]).map_err(|d| d.message)?;
-        for e in fatbin::read(&bytes[at..at + size]).map_err(|d| d.message)? {
-            if e.kind == JOINED {
-                return Err("entries that were compressed together (fatbinary --concat) are not read yet".into());
-            }
+        let groups = fatbin::groups(&bytes[at..at + size]).map_err(|d| d.message)?;
+        let entries = groups.into_iter().flat_map(|g| {
+            let heading = g.whole.as_ref().map(group_heading);
+            // The first of a group says what is said of all.
+            g.entries.into_iter().enumerate().map(move |(i, e)| (e, heading.clone().map(|h| (i == 0).then_some(h))))
+        });
+        for (e, group) in entries {
             let body = match e.kind {
                 Kind::Elf => {
                     let mut body = e.unpack().map_err(|d| d.message)?.into_owned();
@@ -102,7 +104,7 @@ fn containers(bytes: &[u8], member: &Option<String>, out: &mut Vec<Item>) -> Res
                 uncompressed: e.uncompressed,
             };
             let (kind, target) = (e.kind, e.target());
-            out.push(Item { member: member.clone(), entry: Some(entry), kind, target, body });
+            out.push(Item { member: member.clone(), entry: Some(entry), group, kind, target, body });
         }
         at += size;
     }
@@ -127,6 +129,28 @@ fn target(view: &View) -> String {
     format!("sm_{}{}", view.flags >> 8 & 0xffff, if accelerated { "a" } else { "" })
 }
 
+/// What is said of every entry.
+fn about(e: &Entry) -> Vec<String> {
+    let mut out = vec![
+        format!("code version = [{},{}]", e.version.0, e.version.1),
+        format!("host = {}", if e.flags & flags::LINUX != 0 { "linux" } else { "unknown" }),
+        format!("compile_size = {}bit", if e.flags & flags::BITS64 != 0 { 64 } else { 32 }),
+    ];
+    if e.flags & flags::DEBUG != 0 {
+        out.push("has debug info".into());
+    }
+    if e.flags & (flags::LZ4 | flags::ZSTD) != 0 {
+        out.push("compressed".into());
+    }
+    out
+}
+
+/// What the tool says above entries that were compressed together.
+fn group_heading(whole: &Entry) -> String {
+    let title = "Fatbin concatenated entry code:";
+    format!("\n{title}\n{}\n{}\n", "=".repeat(title.len()), about(whole).join("\n"))
+}
+
 impl Item {
     /// What the tool says above it.
     pub fn heading(&self) -> String {
@@ -137,22 +161,17 @@ impl Item {
             Kind::Lto => ("nvvm", Some("nvvmOptions")),
             Kind::Other(_) => ("unknown", None),
         };
+        let mut out = self.group.clone().flatten().unwrap_or_default();
+        let indent = if self.group.is_some() { "\t" } else { "" };
         let title = format!("Fatbin {what} code:");
-        let mut out = format!("\n{title}\n{}\n", "=".repeat(title.len()));
+        out.push_str(&format!("\n{indent}{title}\n{indent}{}\n", "=".repeat(title.len())));
         let mut line = |text: &str| {
+            out.push_str(indent);
             out.push_str(text);
             out.push('\n');
         };
         line(&format!("arch = {}", self.target));
-        line(&format!("code version = [{},{}]", e.version.0, e.version.1));
-        line(if e.flags & flags::LINUX != 0 { "host = linux" } else { "host = unknown" });
-        line(if e.flags & flags::BITS64 != 0 { "compile_size = 64bit" } else { "compile_size = 32bit" });
-        if e.flags & flags::DEBUG != 0 {
-            line("has debug info");
-        }
-        if e.flags & (flags::LZ4 | flags::ZSTD) != 0 {
-            line("compressed");
-        }
+        about(e).iter().for_each(|l| line(l));
         if !e.identifier.is_empty() {
             line(&format!("identifier = {}", String::from_utf8_lossy(&e.identifier)));
         }

@@ -158,7 +158,10 @@ fn text(body: &[u8]) -> &[u8] {
 fn dump(parsed: &Parsed, item: &Item) -> Result<(), String> {
     report::out(&item.heading());
     match item.kind {
-        Kind::Ptx if parsed.has("dump-ptx") => report::out(&format!("{}\n", String::from_utf8_lossy(text(&item.body)))),
+        Kind::Ptx if parsed.has("dump-ptx") => {
+            let indent = if item.group.is_some() { "\t" } else { "" };
+            report::out(&format!("{indent}{}\n", String::from_utf8_lossy(text(&item.body))));
+        }
         Kind::Elf => {
             let asked = |o: &str| parsed.has(o);
             if !["dump-resource-usage", "dump-sass", "dump-elf", "dump-elf-symbols"].into_iter().any(asked) {

@@ -39,11 +39,16 @@ pub fn main(args: &[String]) -> u8 {
 }
 
 fn run(parsed: &Parsed) -> Result<(), String> {
-    let images = images(parsed.values.get("image3").map_or(&[][..], Vec::as_slice))?;
+    let list = |option: &str| parsed.values.get(option).map_or(&[][..], Vec::as_slice);
+    let images = images(&[list("image2"), list("image3")].concat())?;
     let mut entries = Vec::with_capacity(images.len());
     for image in &images {
-        entries.push(compress(parsed, entry(parsed, image)?));
+        entries.push(entry(parsed, image)?);
     }
+    let entries = match parsed.has("concat") {
+        true => concat(parsed, entries)?,
+        false => entries.into_iter().map(|e| compress(parsed, e)).collect(),
+    };
     let bytes = cubin::fatbin::write(&entries);
     let write = |path: &str, bytes: &[u8]| {
         let written = crate::files::write(Path::new(path), bytes);
@@ -84,6 +89,7 @@ fn images(words: &[String]) -> Result<Vec<Image>, String> {
             Some("elf") => Kind::Elf,
             Some("ptx") => Kind::Ptx,
             Some("nvvm") => return Err("Code for link-time optimization (kind=nvvm) is not supported yet".to_string()),
+            Some("tileir") => return Err("Code of TileIR (kind=tileir) is not supported yet".to_string()),
             _ => return Err("Missing or unknown kind in image3".to_string()),
         };
         let sm = get("sm").ok_or("Missing sm in image3")?.to_string();
@@ -155,6 +161,37 @@ fn compress<'a>(parsed: &Parsed, entry: Entry<'a>) -> Entry<'a> {
         _ if mode == "speed" => entry.compress_lz4(),
         _ => entry.compress_zstd(),
     }
+}
+
+/// Entries that are alike are compressed together: texts, cubins, cubins with capsules. Those that are alone come first.
+fn concat<'a>(parsed: &Parsed, entries: Vec<Entry<'a>>) -> Result<Vec<Entry<'a>>, String> {
+    let mode = parsed.get("compress-mode").unwrap_or("default");
+    if !parsed.is("compress", true) || mode == "none" {
+        return Err(
+            "Option '--concat' requires compression to be enabled; it is incompatible with '--compress=false' and \
+                    '--compress-mode=none'"
+                .into(),
+        );
+    }
+    let class = |e: &Entry| match e.kind {
+        Kind::Ptx => 0,
+        _ if e.flags & flags::CAPSULE == 0 => 1,
+        _ => 2,
+    };
+    let mut groups: [Vec<Entry>; 3] = Default::default();
+    let counts = [0, 1, 2].map(|c| entries.iter().filter(|e| class(e) == c).count());
+    let mut out = Vec::new();
+    for e in entries {
+        match class(&e) {
+            c if counts[c] > 1 => groups[c].push(e),
+            _ => out.push(compress(parsed, e)),
+        }
+    }
+    for group in groups.iter().filter(|g| !g.is_empty()) {
+        let joined = cubin::fatbin::join(group);
+        out.push(if mode == "speed" { joined.compress_lz4() } else { joined.compress_zstd() });
+    }
+    Ok(out)
 }
 
 /// The two numbers behind `.version`.
