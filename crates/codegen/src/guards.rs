@@ -140,18 +140,17 @@ impl Pass {
         let join = edges[0].block;
         let insts = |n: usize| sides[n].map_or(&[][..], |b: BlockId| &f.blocks[b.0 as usize].insts);
         let accesses = |n: usize| insts(n).iter().filter(|i| matches!(&i.op, Op::Sass(s) if access(s)));
-        // Where a warp may be apart is said of whole blocks.
-        if f.blocks[join.0 as usize].divergent != f.blocks[a].divergent {
-            return None;
-        }
         if join.0 as usize == a || join.0 == 0 || accesses(0).chain(accesses(1)).next().is_none() {
             return None;
         }
-        // A meeting place that waits must wait for these threads alone.
+        // Where a warp may be apart is said of whole blocks.
+        let alike = f.blocks[join.0 as usize].divergent == f.blocks[a].divergent;
+        // A meeting place that waits must wait for these threads alone, or stays as it is: for those of an outer branch, too.
         let ok = match (barrier_at(f, join), opened(f, a)) {
-            (Some(b), Some((o, _))) => b == o && self.preds[join.0 as usize] == 2,
-            (None, None) => true,
-            _ => false,
+            (Some(b), Some((o, _))) => alike && b == o && self.preds[join.0 as usize] == 2,
+            (Some(_), None) => true,
+            (None, None) => alike,
+            (None, Some(_)) => false,
         };
         if !ok {
             return None;
@@ -246,7 +245,8 @@ impl Pass {
     fn absorb(&mut self, f: &mut Func, a: usize) -> bool {
         let Term::Br(e) = &f.blocks[a].term else { return false };
         let next = e.block.0 as usize;
-        if next == a || self.preds[next] != 1 || f.blocks[next].divergent != f.blocks[a].divergent {
+        let apart = f.blocks[next].divergent != f.blocks[a].divergent || barrier_at(f, e.block).is_some();
+        if next == a || self.preds[next] != 1 || apart {
             return false;
         }
         let args = e.args.clone();

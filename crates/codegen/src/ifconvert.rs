@@ -13,6 +13,10 @@ use sass::reg::{File, Reg};
 /// Most instructions on one side; the vendor's compiler stops between 7 and 12, depending on what they are.
 const MOST: usize = 10;
 
+/// Most instructions of a side that saves little: one on the way back to the start of a loop, where the other way out of the block
+/// passes them, or one that leaves the barrier as it is.
+const FEW: usize = 4;
+
 /// Runs the pass.
 pub fn run(f: &mut Func) {
     let mut preds = predecessors(f);
@@ -22,6 +26,37 @@ pub fn run(f: &mut Func) {
         while let Some(found) = candidate(f, a, &preds) {
             apply(f, a, &found);
             preds = recount(f, preds, &found);
+        }
+    }
+    back(f, &preds);
+}
+
+/// What a way back to the start of a loop does on its own becomes guarded, so that the branch itself goes back.
+fn back(f: &mut Func, preds: &[u32]) {
+    let cfg = f.cfg();
+    for a in 0..f.blocks.len() {
+        let Term::CondBr { cond, then, els } = &f.blocks[a].term else { continue };
+        if cond.as_reg().is_none_or(|r| r.file() != File::Pred || r.is_const()) {
+            continue;
+        }
+        for (k, (way, guard)) in [(then.block, *cond), (els.block, cond.inverted())].into_iter().enumerate() {
+            let Some(start) = side(f, way, preds, &guard) else { continue };
+            let goes_back = cfg.rpo_index[start.0 as usize] <= cfg.rpo_index[a];
+            if !goes_back || f.blocks[way.0 as usize].insts.len() > FEW {
+                continue;
+            }
+            let mut insts = std::mem::take(&mut f.blocks[way.0 as usize].insts);
+            for i in &mut insts {
+                if let Op::Sass(s) = &mut i.op {
+                    s.guard = guard;
+                }
+            }
+            f.blocks[way.0 as usize].term = Term::Unreachable;
+            f.blocks[a].insts.extend(insts);
+            if let Term::CondBr { then, els, .. } = &mut f.blocks[a].term {
+                *[then, els][k] = Edge { block: start, args: Vec::new() };
+            }
+            break;
         }
     }
 }
@@ -98,13 +133,12 @@ fn candidate(f: &Func, a: usize, preds: &[u32]) -> Option<Found> {
         (_, Some(y)) if y == then.block => Found { then: None, els: Some(els.block), join: y, cond: *cond },
         _ => return None,
     };
-    // A meeting place that waits must wait for these threads alone.
-    let waits = barrier_at(f, found.join);
-    let opened = opened(f, a);
-    let ok = match (waits, opened) {
+    // A meeting place that waits must wait for these threads alone, or stays as it is: for those of an outer branch, too.
+    let ok = match (barrier_at(f, found.join), opened(f, a)) {
         (Some(b), Some((o, _))) => b == o && preds[found.join.0 as usize] == 2,
+        (Some(_), None) => [found.then, found.els].iter().flatten().all(|b| f.blocks[b.0 as usize].insts.len() <= FEW),
         (None, None) => true,
-        _ => false,
+        (None, Some(_)) => false,
     };
     (ok && found.join.0 as usize != a).then_some(found)
 }

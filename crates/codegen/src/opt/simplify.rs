@@ -3,7 +3,7 @@
 //! A rule gives an older value that is the same, a constant, or a cheaper instruction in its place; it never adds one.
 
 use super::eval::eval;
-use crate::ir::{Attr, Cmp, Func, Inst, Op, Ty, Value, mask};
+use crate::ir::{Attr, Cmp, Effect, Func, Inst, Op, Ty, Value, mask};
 
 /// What an instruction may be replaced by.
 #[derive(Debug, PartialEq)]
@@ -46,6 +46,13 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
     );
     if commutes && k(0).is_some() && k(1).is_none() {
         return with(inst.op, inst.attr, &[args[1], args[0]]);
+    }
+    // Selection makes one instruction of a comparison and what it is combined with: of two, the one that is known last.
+    if ty == Ty::P && matches!(inst.op, Op::And | Op::Or | Op::Xor) && args[0] != args[1] {
+        let compares = |i: usize| def(i).is_some_and(|d| matches!(d.op, Op::ICmp | Op::FCmp));
+        if compares(0) && compares(1) && loaded(f, args[1], LOADED_DEPTH) && !loaded(f, args[0], LOADED_DEPTH) {
+            return with(inst.op, inst.attr, &[args[1], args[0]]);
+        }
     }
     match inst.op {
         Op::IAdd | Op::ISub | Op::Or | Op::Xor | Op::Shl | Op::Shr if k(1) == Some(0) => same(0),
@@ -149,6 +156,15 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
     }
 }
 
+/// How many operations are looked through for a load.
+const LOADED_DEPTH: u32 = 3;
+
+/// True if a value is known to be computed from what a load gives, within `depth` operations.
+fn loaded(f: &Func, v: Value, depth: u32) -> bool {
+    f.def_inst(v)
+        .is_some_and(|d| d.op.effect() == Effect::Read || depth > 0 && d.args.iter().any(|&a| loaded(f, a, depth - 1)))
+}
+
 /// Width and signedness of a narrow load that gives this value.
 fn narrow_load(f: &Func, v: Value) -> Option<(u32, bool)> {
     let d = f.def_inst(v)?;
@@ -237,6 +253,15 @@ mod tests {
         assert_eq!(last(&format!("{select}v6:b32 = and v5, v1")), None);
         let k = "v0:b32 = sreg\nv1:b32 = const {imm=3}\nv2:b32 = const {imm=-8}\nv3:b32 = shl v0, v1\n";
         assert_eq!(last(&format!("{k}v4:b32 = and v3, v2")), Some(Simpler::Value(Value(3))));
+    }
+
+    #[test]
+    fn the_comparison_that_is_known_last_stands_first() {
+        let k = "v0:b64 = param {bytes=8}\nv1:b32 = sreg\nv2:b32 = load v0 {space=global bytes=4}\nv3:p = icmp v1, v1 {cmp=lt}\n\
+                 v4:p = icmp v2, v1 {cmp=lt}\n";
+        let Some(Simpler::Inst(new)) = last(&format!("{k}v5:p = xor v3, v4")) else { panic!("it stays") };
+        assert_eq!(new.args.as_slice(), [Value(4), Value(3)]);
+        assert_eq!(last(&format!("{k}v5:p = xor v4, v3")), None);
     }
 
     #[test]
