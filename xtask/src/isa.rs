@@ -28,7 +28,8 @@ struct Options {
     every: usize,
     /// Opcodes of PTX: only their examples, and no corpus.
     only: Vec<String>,
-    /// A folder with `sm_XX.words`: words of 16 bytes, instead of compiling the corpus.
+    /// A folder with `sm_XX.words` (words of 16 bytes) or folders `XX` of cubins, as `--nvdisasm --save` keeps them, instead of
+    /// compiling the corpus.
     from: Option<PathBuf>,
     /// A folder to write such words to.
     save: Option<PathBuf>,
@@ -123,10 +124,7 @@ pub fn run(args: &[String], mine: bool) -> Result<(), String> {
 
 fn one(target: &str, options: &Options, oracle: &Path) -> Result<usize, String> {
     let mut words: Vec<u128> = match &options.from {
-        Some(folder) => {
-            let bytes = std::fs::read(folder.join(format!("sm_{target}.words"))).map_err(|e| e.to_string())?;
-            bytes.chunks_exact(16).map(|c| c.try_into().map(u128::from_le_bytes).unwrap_or(0)).collect()
-        }
+        Some(folder) => kept(folder, target)?,
         None if options.only.is_empty() => isa::words(oracle, target, &options.levels, options.every, &statements()),
         None => {
             let opcode = |s: &String| s.split(['.', ' ']).next().is_some_and(|o| options.only.iter().any(|w| w == o));
@@ -197,6 +195,22 @@ fn one(target: &str, options: &Options, oracle: &Path) -> Result<usize, String> 
         println!("    {} mutated words differ that tests/isa/known.list does not name", second.unlisted);
     }
     Ok(bad + second.unlisted)
+}
+
+/// The words of a target that a folder keeps: `sm_90a.words`, and the cubins of its folder `90a`.
+fn kept(folder: &Path, target: &str) -> Result<Vec<u128>, String> {
+    let mut found = BTreeSet::new();
+    let words = folder.join(format!("sm_{target}.words"));
+    if let Ok(bytes) = std::fs::read(&words) {
+        found.extend(bytes.chunks_exact(16).map(|c| c.try_into().map(u128::from_le_bytes).unwrap_or(0)));
+    }
+    for entry in std::fs::read_dir(folder.join(target)).into_iter().flatten().flatten() {
+        found.extend(isa::code(&std::fs::read(entry.path()).map_err(|e| e.to_string())?));
+    }
+    match found.is_empty() {
+        true => Err(format!("neither {} nor cubins beside it", words.display())),
+        false => Ok(found.into_iter().collect()),
+    }
 }
 
 /// Of the forms with the opcode of a word that no form has, the one that wants the fewest bits otherwise, and which.

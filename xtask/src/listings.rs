@@ -22,6 +22,8 @@ const WAYS: [&str; 8] = ["-c", "-hex -c", "-raw", "-json", "-plr", "-bbcfg", "as
 struct Options {
     targets: Vec<String>,
     sample: usize,
+    /// So many of the order are left out: those that a run before has done.
+    skip: usize,
     seed: u64,
     apart: bool,
     from: Option<PathBuf>,
@@ -39,6 +41,7 @@ fn options(args: &[String], version: u128) -> Result<Options, String> {
     let mut out = Options {
         targets: isa::TARGETS.iter().map(|t| t.to_string()).collect(),
         sample: 0,
+        skip: 0,
         seed: 1,
         apart: false,
         from: None,
@@ -56,6 +59,7 @@ fn options(args: &[String], version: u128) -> Result<Options, String> {
         match arg.as_str() {
             "--arch" => out.targets = value()?.split(',').map(|t| t.trim_start_matches("sm_").into()).collect(),
             "--sample" => out.sample = number(value()?)?,
+            "--skip" => out.skip = number(value()?)?,
             "--seed" => out.seed = number(value()?)? as u64,
             "--apart" => out.apart = true,
             "--from" => out.from = Some(PathBuf::from(value()?)),
@@ -147,9 +151,9 @@ struct Run {
     found: Mutex<Found>,
 }
 
-/// `[--arch sm_XX,..] [--apart] [--sample N] [--seed N] [--from FOLDER] [--save FOLDER] [--ways "-c,-hex -c"] [--jobs N] [--minutes N]
+/// `[--arch sm_XX,..] [--apart] [--sample N] [--seed N] [--skip N] [--from FOLDER] [--save FOLDER] [--ways "-c,-hex -c"] [--jobs N] [--minutes N]
 /// [--cache FILE [--cached]]`; `--from` takes the cubins of `FOLDER/75` and so on, `--save` keeps them so; `--minutes` stops
-/// then; `--cached` compares only what the cache has.
+/// then, and `--skip` begins where such a run ended; `--cached` compares only what the cache has.
 ///
 /// # Errors
 /// If more than one file in a hundred is printed otherwise.
@@ -163,7 +167,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let sources = if options.apart { isa::sources(&[1, 3]) } else { isa::modules(&[1, 3]) };
     let items = items(&options, sources.len())?;
     let run = Run { options, theirs, ours: target.join("release/nvdisasm"), found: Mutex::default() };
-    let next = AtomicUsize::new(0);
+    let next = AtomicUsize::new(run.options.skip);
     let done: Vec<AtomicUsize> = run.options.targets.iter().map(|_| AtomicUsize::new(0)).collect();
     let work = || {
         let dir = Scratch::new("listings");

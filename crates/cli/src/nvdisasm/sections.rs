@@ -267,7 +267,13 @@ impl<'a> Items<'a> {
                         4 => ".word",
                         _ => ".dword",
                     };
-                    let _ = writeln!(out, "        /*{at:04x}*/ \t{what}\t{}", self.relocated(r));
+                    // A texture and its sampler share a word.
+                    let of = |kind| relocs.iter().find(|r| r.offset == at && r.kind == kind);
+                    let said = match (of(0x06), of(0x07)) {
+                        (Some(texture), Some(sampler)) => self.relocated(sampler, &self.relocated(texture, "0x0")),
+                        _ => self.relocated(r, "0x0"),
+                    };
+                    let _ = writeln!(out, "        /*{at:04x}*/ \t{what}\t{said}");
                 }
                 None if table.is_some() => {
                     let bytes = s.data.get(at as usize..next as usize).unwrap_or_default();
@@ -296,7 +302,8 @@ impl<'a> Items<'a> {
         }
     }
 
-    fn relocated(&self, r: &Reloc) -> String {
+    /// What a relocation puts into its place, which holds `held` otherwise.
+    fn relocated(&self, r: &Reloc, held: &str) -> String {
         let name = self.symbol(r.symbol as usize).unwrap_or("?");
         let function = self.input.numbers.get(r.symbol as usize).copied().flatten();
         let function = function.and_then(|f| self.input.code.functions.get(f));
@@ -310,10 +317,11 @@ impl<'a> Items<'a> {
         match r.kind {
             1 | 2 => place,
             0x66 => format!("fun@unified({place})"),
-            // Indices of textures, samplers and surfaces fill a part of their word, which holds 0.
-            0x06 => format!("[20@lo(0x0)={place}]"),
-            0x65 => format!("[12@lo(0x0)={place}]"),
-            0x34 => format!("[20@lo(0x0)=fun@{}({place})]", relocation_name(r.kind)),
+            // Indices of textures, samplers and surfaces fill a part of their word.
+            0x06 => format!("[20@lo({held})={place}]"),
+            0x07 => format!("[0xfff00000@field({held})={place}]"),
+            0x65 => format!("[12@lo({held})={place}]"),
+            0x34 => format!("[20@lo({held})=fun@{}({place})]", relocation_name(r.kind)),
             kind => format!("fun@{}({place})", relocation_name(kind)),
         }
     }
