@@ -58,6 +58,7 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
     }
     let cfg = f.cfg();
     let order = order(&f, &cfg);
+    drop_needless_barriers(&mut f, &order);
     let exits: Vec<bool> = f.blocks.iter().map(|b| b.insts.is_empty() && matches!(b.term, Term::Exit)).collect();
     let mut out = Vec::with_capacity(order.len());
     let mut extra = 0;
@@ -151,6 +152,19 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
         b.succs.iter_mut().for_each(|s| *s = position[*s as usize]);
     }
     out
+}
+
+/// Takes out the setting of barriers that nobody comes to: where passes behind `converge` have found that no way leads to a join.
+fn drop_needless_barriers(f: &mut Func, order: &[u32]) {
+    let mut placed = vec![false; f.blocks.len()];
+    order.iter().for_each(|&b| placed[b as usize] = true);
+    let needless = |i: &Inst| match &i.op {
+        Op::Sass(s) if s.form == F::BSSY => {
+            matches!(s.get(S::TargetFar).map(|o| o.value), Some(Value::Target(t)) if !placed.get(t as usize).is_some_and(|&p| p))
+        }
+        _ => false,
+    };
+    f.blocks.iter_mut().for_each(|b| b.insts.retain(|i| !needless(i)));
 }
 
 /// A target that is a block number.
