@@ -118,6 +118,15 @@ fn engine(s: &Sass) -> bool {
     s.form != F::UTMACMDFLUSH && (name.starts_with("UTMA") || name.starts_with("UBLK") || s.form == F::SYNCS_EXCH)
 }
 
+/// Where a branch backward may come to, as numbers of instructions.
+#[derive(Clone, Copy)]
+struct Back {
+    /// The first one that may run before the reads of this round are done.
+    from: usize,
+    /// The first one of the loops around this one that end behind it.
+    around: Option<usize>,
+}
+
 struct Boards<'a> {
     sm: u16,
     blocks: &'a [LinearBlock],
@@ -132,6 +141,8 @@ struct Boards<'a> {
     waited: [u32; 6],
     clock: u32,
     block_start: u32,
+    /// Scoreboards of reads at the ends of inner loops, whose registers are written in loops around those.
+    carried: u8,
     read_sb: Vec<u8>,
     write_sb: Vec<u8>,
 }
@@ -157,6 +168,7 @@ impl<'a> Boards<'a> {
             waited: [0; 6],
             clock: 0,
             block_start: 0,
+            carried: 0,
             read_sb: vec![7; n],
             write_sb: vec![7; n],
         }
@@ -169,12 +181,15 @@ impl<'a> Boards<'a> {
         for (p, b) in self.blocks.iter().enumerate() {
             b.succs.iter().filter(|&&s| s as usize > p).for_each(|&s| preds_left[s as usize] += 1);
         }
+        let backward = |(b, block): (usize, &'a LinearBlock)| {
+            block.succs.iter().map(move |&s| (b, s as usize)).filter(|(b, s)| s <= b)
+        };
+        let edges: Vec<(usize, usize)> = self.blocks.iter().enumerate().flat_map(backward).collect();
         for b in 0..n {
             let mut st = entry[b].take().unwrap_or_else(State::new);
             self.waited = [0; 6];
             self.block_start = self.start[b] as u32;
-            // The first instruction that a branch backward may come to.
-            let back = self.blocks[b].succs.iter().filter(|&&s| s as usize <= b).map(|&s| self.start[s as usize]).min();
+            let back = self.back(b, &edges);
             let range = self.start[b]..self.start[b + 1];
             for i in range.clone() {
                 let last = i + 1 == range.end;
@@ -193,6 +208,15 @@ impl<'a> Boards<'a> {
             s.ctrl.read_sb = (self.read_sb[i] < 6).then_some(self.read_sb[i]);
             s.ctrl.write_sb = (self.write_sb[i] < 6).then_some(self.write_sb[i]);
         }
+    }
+
+    /// Where the end of block `b` may branch backward to; `edges` are all such branches, from block to block.
+    fn back(&self, b: usize, edges: &[(usize, usize)]) -> Option<Back> {
+        let own = edges.iter().filter(|e| e.0 == b).map(|e| e.1).min()?;
+        // A branch from within this loop to the start of one around it was passed before.
+        let inside = edges.iter().filter(|e| (own..=b).contains(&e.0)).map(|e| e.1).min().unwrap_or(own);
+        let around = edges.iter().filter(|e| e.0 > b && e.1 <= b).map(|e| self.start[e.1]).min();
+        Some(Back { from: self.start[inside.min(own)], around })
     }
 
     /// A scoreboard for an instruction of this class: an idle one, else that of the last of its kind, else the one set
@@ -243,7 +267,7 @@ impl<'a> Boards<'a> {
         }
     }
 
-    fn inst(&mut self, i: usize, code: &mut [Sass], st: &mut State, back: Option<usize>) {
+    fn inst(&mut self, i: usize, code: &mut [Sass], st: &mut State, back: Option<Back>) {
         let s = &code[i];
         let class = s.form().class;
         let mut mask = 0u8;
@@ -259,9 +283,9 @@ impl<'a> Boards<'a> {
         });
         let everything = drains(s) || back.is_some();
         if everything {
-            mask |= st.busy();
+            mask |= st.busy() | self.carried;
             // Reads of registers that are written before the loop only cannot be overwritten.
-            let from = back.filter(|_| !drains(s)).unwrap_or(0) as u32;
+            let from = back.filter(|_| !drains(s)).map_or(0, |b| b.from) as u32;
             let may = |u: u16| self.written[u as usize].max(self.left) > from;
             overwritten.extend(st.lazy.iter().filter(|l| may(l.0)).map(|l| l.1));
         }
@@ -273,6 +297,22 @@ impl<'a> Boards<'a> {
         }
         if mask != 0 {
             self.wait(i, mask, st);
+        }
+        if let Some(b) = back {
+            // What a loop around this one writes need only be waited for at its end.
+            if b.around.is_none() {
+                self.carried = 0;
+            }
+            if let Some(around) = b.around {
+                let may = |u: u16| self.written[u as usize].max(self.left) > around as u32;
+                let mut reads: Vec<u32> = st.lazy.iter().filter(|l| may(l.0)).map(|l| l.1).collect();
+                reads.sort_unstable();
+                reads.dedup();
+                for o in reads {
+                    let kind = code[o as usize].form().class;
+                    self.carried |= self.attach(o, kind, st);
+                }
+            }
         }
         let s = &mut code[i];
         s.ctrl.wait = mask;
@@ -590,6 +630,47 @@ mod tests {
             _ => 0,
         };
         blocks[0].insts[..lines.len() - 1].iter().map(stall).sum()
+    }
+
+    /// The control fields of blocks of these lines, each with the blocks that follow it.
+    fn controls(blocks: &[(&[&str], &[u32])]) -> Vec<Vec<Control>> {
+        let mut blocks: Vec<LinearBlock> = blocks
+            .iter()
+            .enumerate()
+            .map(|(id, (lines, succs))| {
+                let inst = |l: &&str| sass::text::parse_on(l, 0, &sass::text::NoLabels, Some(90)).unwrap();
+                let insts = lines.iter().map(|l| Inst::new(Op::Sass(inst(l)), 0)).collect();
+                LinearBlock { id: id as u32, insts, succs: succs.to_vec(), table: Vec::new() }
+            })
+            .collect();
+        run(&mut blocks, 90);
+        let control = |i: &Inst| match &i.op {
+            Op::Sass(s) => s.ctrl,
+            _ => Control::default(),
+        };
+        blocks.iter().map(|b| b.insts.iter().map(control).collect()).collect()
+    }
+
+    #[test]
+    fn loops_wait_for_reads_at_the_ends_of_loops_within() {
+        // The inner loop is left before its store, which reads what the outer loop writes again.
+        let c = controls(&[
+            (&["IADD3 R13, R2, R3, RZ"], &[1]),
+            (&["ISETP.NE.U32.AND P1, PT, R2, RZ, PT", "@P1 BRA 0x50"], &[2, 3]),
+            (&["STG.E desc[UR4][R8.64], R13", "BRA 0x10"], &[1]),
+            (&["BRA 0x0"], &[0]),
+        ]);
+        let board = c[2][0].read_sb.expect("the read is told of");
+        assert_eq!((c[2][1].wait >> board & 1, c[3][0].wait >> board & 1), (0, 1));
+        // Written in the inner loop, it is waited for there.
+        let c = controls(&[
+            (&["IADD3 R2, R2, R3, RZ"], &[1]),
+            (&["IADD3 R13, R2, R3, RZ", "ISETP.NE.U32.AND P1, PT, R2, RZ, PT", "@P1 BRA 0x60"], &[2, 3]),
+            (&["STG.E desc[UR4][R8.64], R13", "BRA 0x10"], &[1]),
+            (&["BRA 0x0"], &[0]),
+        ]);
+        let board = c[2][0].read_sb.expect("the read is told of");
+        assert_eq!(c[2][1].wait >> board & 1, 1);
     }
 
     #[test]
