@@ -237,9 +237,16 @@ impl Sel<'_> {
         self.push(m.with(S::Rc, high));
     }
 
-    /// Two floats, or a pair of halves, to two bytes. Of the formats of sm_89 e5m2 and e4m3 are the fifth and the sixth.
+    /// Two floats, or a pair of halves, to two bytes. Chips number the formats differently; their names are the same.
     fn pack_bytes(&mut self, inst: &Sass) {
-        self.same_fields(inst, inst.form, inst.modifier(M::Dst) + 4);
+        let format =
+            |f: &'static sass::form::Form| f.mods.iter().find(|m| matches!(m.name, M::Dst | M::M76)).map(|m| m.values);
+        let name = format(inst.form()).and_then(|v| v.get(inst.modifier(M::Dst) as usize).copied().flatten());
+        let on = Sass::new_on(inst.form, self.layout.sm).and_then(|m| format(m.form()));
+        match on.and_then(|v| v.iter().position(|&v| v.is_some() && v == name)) {
+            Some(dst) => self.same_fields(inst, inst.form, dst as u8),
+            None => self.lacks(inst.form),
+        }
     }
 
     /// The packing `form` as the target has it, of the operands of `inst`, to format `dst`.
