@@ -200,7 +200,9 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
         {
             // Without a register it is an address; some forms still show it signed.
             let signed = SIGNED_WITHOUT_REGISTER.contains(&inst.form().mnemonic) && !unsigned;
-            let bits: u8 = inst.form().slots[last as usize].bits.iter().map(|b| b.1).sum();
+            let slot = &inst.form().slots[last as usize];
+            let shift = if let SlotKind::Imm { shift, .. } = slot.kind { shift } else { 0 };
+            let bits = slot.bits.iter().map(|b| b.1).sum::<u8>() + shift;
             return hex(out, if signed { distance } else { distance & ((1i64 << bits) - 1) });
         }
         None => {
