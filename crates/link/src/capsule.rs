@@ -141,13 +141,7 @@ impl<'a> Capsule<'a> {
         world.capsule = true;
         merge::merge(&mut world)?;
         let graph = callgraph::resolve(&mut world)?;
-        let places = match options.relocatable {
-            true => shared::Places::default(),
-            false => shared::lay_out(&mut world, &graph)?,
-        };
-        if options.lists_shared() && !options.relocatable {
-            places.list(&mut world, &graph);
-        }
+        let places = shared::place(&mut world, &graph)?;
         let slots = slots.clone();
         Ok(Capsule { world, graph, addresses: Addresses { places, slots } })
     }

@@ -170,13 +170,7 @@ pub fn link(inputs: &[Cubin<'_>], options: &Options) -> Result<Linked, Vec<Diagn
     merge::merge(&mut world)?;
     clock.end("merge");
     let graph = callgraph::resolve(&mut world)?;
-    let places = match options.relocatable {
-        true => shared::Places::default(),
-        false => shared::lay_out(&mut world, &graph)?,
-    };
-    if options.lists_shared() && !options.relocatable {
-        places.list(&mut world, &graph);
-    }
+    let places = shared::place(&mut world, &graph)?;
     let slots = match options.relocatable {
         true => texture::Slots::default(),
         false => texture::Slots::lay_out(&mut world),

@@ -40,7 +40,7 @@ impl Places {
 
     /// Puts the addresses into the symbols' variables, for an output that lists them: those of one entry in its section, as local
     /// symbols, others in `.nv_debug.shared`. What no code names is left out.
-    pub fn list(&self, world: &mut World, graph: &Graph) {
+    fn list(&self, world: &mut World, graph: &Graph) {
         // A capsule says how far behind what the system has.
         let reserved = if world.capsule { 0 } else { arch::files(world.options.target.sm).reserved_shared as u64 };
         let dynamic = if world.options.debug { self.last_dynamic().unwrap_or(0) } else { NOWHERE };
@@ -79,8 +79,20 @@ impl Places {
 /// Alignment of dynamic shared memory.
 const DYNAMIC_ALIGN: u64 = 16;
 
+/// Gives addresses where the output is an executable, and lists them where it lists shared variables.
+pub(crate) fn place(world: &mut World, graph: &Graph) -> Result<Places, Vec<Diagnostic>> {
+    if world.options.relocatable {
+        return Ok(Places::default());
+    }
+    let places = lay_out(world, graph)?;
+    if world.options.lists_shared() {
+        places.list(world, graph);
+    }
+    Ok(places)
+}
+
 /// Gives addresses; sets size and alignment of the entries' sections.
-pub(crate) fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Diagnostic>> {
+fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Diagnostic>> {
     let count = world.shared.len();
     let sizes = vec![0; world.functions.len()];
     let mut places = Places { addresses: vec![0; count], sizes, only: vec![NONE; count], ..Places::default() };
