@@ -191,6 +191,10 @@ fn candidates(f: &Func, cfg: &Cfg, dom: &DomTree) -> Vec<Loop> {
 /// A loop that can be unrolled, as far as its own blocks say, and is worth it. `place` is the block of each value.
 fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32]) -> Option<Loop> {
     let header = members[0];
+    // What follows looks through the members again and again.
+    if members.len() > WHOLE {
+        return None;
+    }
     let inside = |b: u32| members.contains(&b);
     let (back, outer): (Vec<u32>, Vec<u32>) = cfg.preds[header as usize].iter().partition(|&&p| inside(p));
     let (&[latch], &[entry]) = (back.as_slice(), outer.as_slice()) else { return None };
