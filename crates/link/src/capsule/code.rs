@@ -18,7 +18,6 @@ use crate::object::{Object, Role, role};
 use crate::reloc::Patch;
 use crate::world::{NONE, World};
 use cubin::elf::Reloc;
-use cubin::view::SectionView;
 use rustc_hash::FxHashMap;
 
 /// Where the record of a plain instruction is.
@@ -77,21 +76,27 @@ fn records(bytes: &[u8], instructions: usize) -> Option<Vec<Record>> {
     (at == bytes.len() && out.len() == instructions).then_some(out)
 }
 
-/// The relocations of a section, by offset.
-fn relocs_of<'a>(o: &Object<'a>, section: u32) -> Vec<Reloc> {
-    let of = |s: &&SectionView<'a>| role(s.kind, s.name) == Role::Reloc && s.info == section;
-    let mut list: Vec<Reloc> = o.view.sections.iter().filter(of).flat_map(|s| s.relocs()).collect();
-    list.sort_by_key(|r| r.offset);
-    list
+/// The relocations of each section of an object, by offset.
+fn relocs_of(o: &Object) -> FxHashMap<u32, Vec<Reloc>> {
+    let mut out: FxHashMap<u32, Vec<Reloc>> = FxHashMap::default();
+    for s in o.view.sections.iter().filter(|s| role(s.kind, s.name) == Role::Reloc) {
+        out.entry(s.info).or_default().extend(s.relocs());
+    }
+    out.values_mut().for_each(|list| list.sort_by_key(|r| r.offset));
+    out
 }
 
+/// The relocations of one section of an object.
+type Code<'o, 'a> = (&'o Object<'a>, &'o [Reloc]);
+
 /// The plain instruction of each relocation of a function: pairs of the offset in the second form and the number of the
-/// instruction. Relocations that have no counterpart are left out; none where those of a symbol are not as many in both forms.
-fn instructions(plain: (&Object, u32), second: (&Object, u32), offsets: &[u64]) -> Option<FxHashMap<u64, usize>> {
+/// instruction, for those at `offsets` (sorted). Relocations that have no counterpart are left out; none where those of a symbol are
+/// not as many in both forms.
+fn instructions(plain: Code, second: Code, offsets: &[u64]) -> Option<FxHashMap<u64, usize>> {
     type Places<'s> = FxHashMap<(&'s str, i64), Vec<u64>>;
-    fn by_symbol<'s>((o, section): (&Object<'s>, u32)) -> Places<'s> {
+    fn by_symbol<'s>((o, relocs): Code<'_, 's>) -> Places<'s> {
         let mut out = Places::default();
-        for r in relocs_of(o, section) {
+        for r in relocs {
             let name = o.symbols.get(r.symbol as usize).map_or("", |s| s.name);
             out.entry((name, r.addend)).or_default().push(r.offset);
         }
@@ -100,7 +105,7 @@ fn instructions(plain: (&Object, u32), second: (&Object, u32), offsets: &[u64]) 
     let (plain, second) = (by_symbol(plain), by_symbol(second));
     let mut out = FxHashMap::default();
     for (key, places) in second {
-        if !places.iter().any(|p| offsets.contains(p)) {
+        if !places.iter().any(|p| offsets.binary_search(p).is_ok()) {
             continue;
         }
         let counterparts = plain.get(&key).filter(|c| c.len() == places.len())?;
@@ -120,13 +125,19 @@ pub(super) fn places(plain: &World, second: &World, patches: Vec<Patch>) -> Opti
             _ => out.push(p),
         }
     }
+    // By object: the relocations of both forms.
+    let mut relocs: FxHashMap<u32, [FxHashMap<u32, Vec<Reloc>>; 2]> = FxHashMap::default();
     for (f, list) in of_code {
         let (function, twin) = (&second.functions[f as usize], &plain.functions[f as usize]);
         let (o, p) = (&second.objects[function.object as usize], &plain.objects[twin.object as usize]);
         let (code, text) = (o.view.sections[function.input as usize], p.view.sections[twin.input as usize]);
         let records = records(code.data, text.data.len() / WORD)?;
-        let offsets: Vec<u64> = list.iter().map(|p| p.offset).collect();
-        let instructions = instructions((p, twin.input), (o, function.input), &offsets)?;
+        let mut offsets: Vec<u64> = list.iter().map(|p| p.offset).collect();
+        offsets.sort_unstable();
+        let [first, then] = relocs.entry(function.object).or_insert_with(|| [relocs_of(p), relocs_of(o)]);
+        let first = first.get(&twin.input).map_or(&[][..], Vec::as_slice);
+        let then = then.get(&function.input).map_or(&[][..], Vec::as_slice);
+        let instructions = instructions((p, first), (o, then), &offsets)?;
         for patch in list {
             // The field is the last word of a whole record. (Observed: of all that are resolved.)
             const LAST: u64 = WORD as u64 - 4;
