@@ -9,7 +9,7 @@
 #[allow(dead_code)]
 mod generate;
 
-use crate::draft;
+use crate::{draft, space};
 use sass::codec::{Decoded, decode, encode};
 use sass::text::{NoLabels, parse_on, print};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +34,8 @@ struct Options {
     /// A folder to write such words to.
     save: Option<PathBuf>,
     mine: bool,
+    /// So many words of every opcode there could be, instead of words of ptxas; 0 for those.
+    space: usize,
     /// So many forms that are missing are read off, bit by bit.
     drafts: usize,
     known: isa::Known,
@@ -86,6 +88,7 @@ pub fn run(args: &[String], mine: bool) -> Result<(), String> {
         from: None,
         save: None,
         mine,
+        space: 0,
         drafts: 0,
         known: isa::Known::read(),
     };
@@ -100,6 +103,7 @@ pub fn run(args: &[String], mine: bool) -> Result<(), String> {
             "--from" => options.from = Some(PathBuf::from(value()?)),
             "--save" => options.save = Some(PathBuf::from(value()?)),
             "--only" => options.only = value()?.split(',').map(String::from).collect(),
+            "--space" => options.space = number(value()?)?,
             "--draft" => options.drafts = number(value()?)?,
             "--every" => options.every = number(value()?)?.max(1),
             "--quick" => (options.levels, options.every, options.words) = (vec![3], 20, 2000),
@@ -123,7 +127,17 @@ pub fn run(args: &[String], mine: bool) -> Result<(), String> {
 }
 
 fn one(target: &str, options: &Options, oracle: &Path) -> Result<usize, String> {
+    let scratch = Scratch::new("isa");
     let mut words: Vec<u128> = match &options.from {
+        _ if options.space > 0 => {
+            let all = space::words(isa::number(target), options.space, &mut Random(1));
+            let legal = |part: &[u128]| {
+                let texts = isa::disassemble(oracle, &scratch, &format!("SM{target}"), part);
+                let meant = |t: &Option<String>| t.as_deref().is_some_and(isa::meant);
+                part.iter().zip(texts).filter(|(_, t)| meant(t)).map(|(w, _)| *w).collect::<Vec<_>>()
+            };
+            all.chunks(20_000).flat_map(legal).collect()
+        }
         Some(folder) => kept(folder, target)?,
         None if options.only.is_empty() => isa::words(oracle, target, &options.levels, options.every, &statements()),
         None => {
@@ -145,11 +159,14 @@ fn one(target: &str, options: &Options, oracle: &Path) -> Result<usize, String> 
             words.swap_remove(n);
         }
     }
-    let scratch = Scratch::new("isa");
     let mut gaps = BTreeMap::new();
-    let emitted = compare(target, &words, options, oracle, &scratch, &mut gaps, true);
+    let compiled: &[u128] = if options.space > 0 { &[] } else { &words };
+    let emitted = compare(target, compiled, options, oracle, &scratch, &mut gaps, true);
     // Of the changed words nvdisasm accepts four in five.
     let mut mutated = isa::mutate(&words, options.words * 4 / 3, &mut random);
+    if options.space > 0 {
+        mutated.append(&mut words);
+    }
     shuffle(&mut mutated, &mut random);
     let second = compare(target, &mutated, options, oracle, &scratch, &mut gaps, false);
     println!(

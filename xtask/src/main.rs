@@ -15,6 +15,7 @@ mod oracle;
 mod probe;
 mod reading;
 mod semantics;
+mod space;
 mod test;
 mod timing;
 
@@ -39,9 +40,10 @@ usage: cargo xtask <command>
                               same files through our assembler (the same bytes again) and hazard checker (silent); --cache
                               keeps hashes of what the vendor prints, --cached compares that alone; --save FOLDER, --ways
                               \"-c,asm,..\", --jobs N, --minutes N
-  mine-isa [--arch sm_XX,..] [--draft N] [--only OPCODE,..]
+  mine-isa [--arch sm_XX,..] [--draft N] [--only OPCODE,..] [--space N]
                               the same, with everything that the description lacks or says otherwise; --draft reads off the
-                              N most frequent forms that are missing, bit by bit; --only takes examples of these PTX opcodes alone
+                              N most frequent forms that are missing, bit by bit; --only takes examples of these PTX opcodes alone,
+                              --space N words of each of the 8,192 opcodes there could be, and their neighbours
   conformance --ptx [OPCODES] judge every form of the PTX table, legal and nearly so, beside the vendor's ptxas
   conformance --instructions [OPCODE,..] [--given threads|constants|parameters|mixed] [--chip sm_90a]
                               every instruction that computes of registers by three witnesses

@@ -405,6 +405,8 @@ pub enum Alias {
     Twin,
     /// The register after that of the slot.
     Next,
+    /// The register behind the pair that begins with that of the slot.
+    NextPair,
     /// Operand Rb, with the half of it where its type has 16 bits.
     HalfPart,
     /// Operand Rb with the part of it that an integer type takes: `.B1`, `.H1`.

@@ -467,6 +467,11 @@ fn print_alias(out: &mut String, inst: &Inst, alias: Alias, slots: &[u8], labels
             };
             operand(out, inst, n as u8, suffix, 0, &NoLabels);
         }
+        Alias::NextPair => {
+            if let Some(reg) = inst.operands[slots[0] as usize].as_reg() {
+                let _ = write!(out, "{}", reg.offset(2));
+            }
+        }
         Alias::Next => {
             if let Some(reg) = next(inst, slots[0] as usize) {
                 let _ = write!(out, "{reg}");

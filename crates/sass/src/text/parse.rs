@@ -555,6 +555,10 @@ impl<'a> Matcher<'a> {
                 Some((reg, after)) if super::next(&self.inst, slots[0] as usize) == Some(reg) => self.run(rest, after),
                 _ => false,
             },
+            Alias::NextPair => {
+                let pair = self.inst.operands[slots[0] as usize].as_reg().map(|r| r.offset(2));
+                register(text).is_some_and(|(reg, after)| Some(reg) == pair && self.run(rest, after))
+            }
             Alias::Twin => match register(text) {
                 Some((reg, after)) if self.inst.get(SlotName::Rb).and_then(|o| o.as_reg()) == Some(reg) => {
                     self.run(rest, after)
