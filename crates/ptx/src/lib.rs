@@ -16,5 +16,5 @@ mod special;
 pub mod types;
 
 pub use check::{SYSTEM, check, unresolved};
-pub use parse::{parse, parse_bytes};
+pub use parse::{parse, parse_bytes, parse_packed};
 pub use print::{print, print_inst};

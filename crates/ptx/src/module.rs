@@ -8,6 +8,8 @@
 //! Instructions keep what was written: an [`Op`](crate::isa::Op) and its modifiers in the order of the text. The
 //! accessors of [`Inst`] (`types`, `space`, `rounding`, ...) answer what consumers ask.
 
+mod pack;
+
 use crate::isa::{Mod, Op};
 use crate::types::{ScalarType, Space, SpecialReg};
 use diag::Span;
@@ -342,13 +344,15 @@ pub enum Table {
         params: Vec<VarId>,
         /// `.noreturn` written.
         noreturn: bool,
+        /// What it says of the registers that are kept.
+        directives: Vec<Directive>,
     },
 }
 
 /// The statements of a function and its instructions.
 ///
 /// Texts have millions of instructions, but few different ones: what stands before the operands (the *head*) is kept once
-/// for a module, the operands of all instructions are one list.
+/// for a module, the operands of all instructions are one list. Those of a large text can be packed ([`crate::parse_packed`]).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
     insts: Vec<Packed>,
@@ -360,6 +364,8 @@ pub struct Body {
     regs: Vec<Regs>,
     locs: Vec<Loc>,
     pragmas: Vec<Vec<String>>,
+    /// Everything but the heads is in here: [`Body::unpacked`] gives it.
+    packed: Option<Box<pack::Pack>>,
 }
 
 /// An opcode with its modifiers.
@@ -411,18 +417,33 @@ impl Body {
     }
 
     /// All instructions, in the order of the text.
+    ///
+    /// # Panics
+    /// If the body is packed.
     pub fn insts(&self) -> impl Iterator<Item = Inst<'_>> {
+        self.is_there();
         (0..self.insts.len()).map(|i| self.inst(InstId(i as u32)))
     }
 
     /// The number of the head and the operands of all instructions, in the order of the text.
     pub(crate) fn shapes(&self) -> impl Iterator<Item = (u32, &[Operand])> {
+        self.is_there();
         let mut from = 0;
         self.insts.iter().map(move |p| {
             let operands = &self.operands[from..p.operands as usize];
             from = p.operands as usize;
             (p.head, operands)
         })
+    }
+
+    /// A body that is packed must not pass for an empty one.
+    fn is_there(&self) {
+        assert!(self.packed.is_none(), "a packed body");
+    }
+
+    /// True if an instruction of the module, of any function, has an opcode of which `test` holds.
+    pub fn module_has(&self, test: impl Fn(Op) -> bool) -> bool {
+        self.heads.iter().any(|h| test(h.op))
     }
 
     /// The opcode of a head.
@@ -459,11 +480,15 @@ impl Body {
 
     /// How many instructions there are: they are numbered in the order of the text.
     pub fn count(&self) -> usize {
-        self.insts.len()
+        self.packed_count()
     }
 
     /// All statements, in the order of the text.
+    ///
+    /// # Panics
+    /// If the body is packed.
     pub fn stmts(&self) -> Stmts<'_> {
+        self.is_there();
         Stmts { next: 0, count: self.insts.len() as u32, others: self.others.iter() }
     }
 
@@ -495,12 +520,13 @@ impl Body {
             regs: exact(&mut self.regs),
             locs: exact(&mut self.locs),
             pragmas: exact(&mut self.pragmas),
+            packed: None,
         }
     }
 
     /// Forgets everything but the room.
     pub(crate) fn clear(&mut self) {
-        let Body { insts, others, heads: _, operands, regs, locs, pragmas } = self;
+        let Body { insts, others, heads: _, operands, regs, locs, pragmas, packed: _ } = self;
         insts.clear();
         others.clear();
         operands.clear();

@@ -3,6 +3,7 @@
 use crate::module::*;
 use crate::types::ScalarType;
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The PTX text of a module. `parse(print(m))` is `m` but for spans, for every module that [`parse`](crate::parse) gives
@@ -220,8 +221,11 @@ impl Printer<'_> {
             return;
         }
         self.out.push_str("{\n");
-        for s in f.body.iter().flatten() {
-            self.stmt(f, s);
+        if let Some(Cow::Owned(body)) = f.body.as_ref().map(Body::unpacked) {
+            let whole = Function { body: Some(body), ..f.clone() };
+            whole.body.iter().flatten().for_each(|s| self.stmt(&whole, s));
+        } else {
+            f.body.iter().flatten().for_each(|s| self.stmt(f, s));
         }
         self.out.push_str("}\n");
         self.f = None;
@@ -242,12 +246,17 @@ impl Printer<'_> {
             Directive::BlocksAreClusters => self.out.push_str(".blocksareclusters\n"),
             Directive::Pragma(words) => self.pragma(words),
             Directive::Other(word, args) => {
-                put!(self, ".{word}");
-                for a in args {
-                    put!(self, " {a}");
-                }
+                self.other(word, args);
                 self.out.push('\n');
             }
+        }
+    }
+
+    /// A directive that has no form of its own.
+    fn other(&mut self, word: &str, args: &[u64]) {
+        put!(self, ".{word}");
+        for a in args {
+            put!(self, " {a}");
         }
     }
 
@@ -319,7 +328,7 @@ impl Printer<'_> {
                 let names: Vec<&str> = targets.iter().map(|l| self.m.funcs[l.index()].name.as_str()).collect();
                 put!(self, "\t{name}: .calltargets {};\n", names.join(", "));
             }
-            Table::Prototype { name, returns, params, noreturn } => {
+            Table::Prototype { name, returns, params, noreturn, directives } => {
                 put!(self, "\t{name}: .callprototype ");
                 if !returns.is_empty() {
                     self.params(returns);
@@ -329,6 +338,12 @@ impl Printer<'_> {
                 self.params(params);
                 if *noreturn {
                     self.out.push_str(" .noreturn");
+                }
+                for d in directives {
+                    if let Directive::Other(word, args) = d {
+                        self.out.push(' ');
+                        self.other(word, args);
+                    }
                 }
                 self.out.push_str(";\n");
             }

@@ -29,7 +29,10 @@ impl Checker<'_> {
                     _ => None,
                 };
                 match table {
-                    Some(Table::Prototype { returns, params, .. }) => (returns, params),
+                    Some(Table::Prototype { returns, params, directives, .. }) => {
+                        self.prototype_directives(inst.span, directives);
+                        (returns, params)
+                    }
                     Some(Table::Call { targets, .. }) if !targets.is_empty() => {
                         // They are called the same way.
                         let shape = |f: &FuncId| {

@@ -4,6 +4,7 @@ use super::Checker;
 use crate::isa::Since;
 use crate::module::*;
 use crate::types::{ScalarType, Space};
+use diag::Span;
 
 /// Directives of a function that came later: name, first version, first SM.
 fn since(d: &Directive) -> Option<(&'static str, Since)> {
@@ -25,15 +26,38 @@ fn since(d: &Directive) -> Option<(&'static str, Since)> {
 const INNER: [&str; 3] = ["used_bytes_mask", "enable_smem_spilling", "frequency"];
 
 impl Checker<'_> {
+    /// The directives of a call's prototype.
+    pub(super) fn prototype_directives(&mut self, span: Span, directives: &[Directive]) {
+        for d in directives {
+            self.directive_since(span, d);
+            self.keeps(span, d);
+        }
+    }
+
+    fn directive_since(&mut self, span: Span, d: &Directive) {
+        if let Some((name, since)) = since(d) {
+            self.since(span, name, since);
+        }
+    }
+
+    /// Registers and barriers that the ABI lets a function keep.
+    fn keeps(&mut self, span: Span, d: &Directive) {
+        let Directive::Other(name, values) = d else { return };
+        let most = if name == "abi_preserve" { 238 } else { 11 };
+        if let (Some(&n), "abi_preserve" | "abi_preserve_control") = (values.first(), name.as_str())
+            && n > most
+        {
+            self.error(span, format!(".{name} {n} is invalid for {}", self.target));
+        }
+    }
+
     /// The directives of a function.
     pub(super) fn directives(&mut self, f: &Function) {
         let span = f.span;
         let entry = f.kind == FuncKind::Entry;
         let has = |t: fn(&Directive) -> bool| f.directives.iter().any(t);
         for d in &f.directives {
-            if let Some((name, since)) = since(d) {
-                self.since(span, name, since);
-            }
+            self.directive_since(span, d);
             match d {
                 Directive::MaxNctaPerSm(_) if self.version >= (2, 1) => {
                     let message = "Deprecated feature: '.maxnctapersm directive' not supported as of PTX version 2.1";
@@ -44,15 +68,7 @@ impl Checker<'_> {
                 Directive::NoReturn if !entry && !f.returns.is_empty() => {
                     self.error(span, format!("Invalid directive '.noreturn' for function '{}'", f.name));
                 }
-                Directive::Other(name, values) if !entry => {
-                    // Registers that the ABI lets a function keep.
-                    let most = if name == "abi_preserve" { 238 } else { 12 };
-                    if let (Some(&n), "abi_preserve" | "abi_preserve_control") = (values.first(), name.as_str())
-                        && n > most
-                    {
-                        self.error(span, format!(".{name} {n} is invalid for {}", self.target));
-                    }
-                }
+                Directive::Other(..) if !entry => self.keeps(span, d),
                 Directive::NoReturn if entry => self.error(span, "Parsing error near '.noreturn': syntax error"),
                 Directive::Other(name, _) if entry && name.starts_with("abi_preserve") => {
                     self.error(span, format!("Parsing error near '.{name}': syntax error"));

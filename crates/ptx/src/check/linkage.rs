@@ -27,7 +27,8 @@ pub fn unresolved(m: &Module) -> Vec<Diagnostic> {
     let mut used: FxHashSet<FuncId> = FxHashSet::default();
     let mut out = Vec::new();
     for f in &m.funcs {
-        for inst in f.body.iter().flat_map(Body::insts) {
+        let body = f.body.as_ref().filter(|b| b.may_name_functions()).map(Body::unpacked);
+        for inst in body.iter().flat_map(|b| b.insts()) {
             used.extend(inst.operands.iter().filter_map(|o| match o {
                 Operand::Func(id) => Some(*id),
                 _ => None,

@@ -190,7 +190,7 @@ impl Checker<'_> {
             }
         }
         self.func = Some(id);
-        let Some(body) = &f.body else { return };
+        let Some(body) = f.body.as_ref().map(Body::unpacked) else { return };
         for (i, (head, operands)) in body.shapes().enumerate() {
             let shape = self.shape(f, || body.op(head), operands);
             if shape.is_some_and(|s| self.has_passed(head, s)) {

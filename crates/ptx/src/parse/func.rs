@@ -185,7 +185,7 @@ impl Parser<'_> {
         f.reg_names = exact(&mut body.reg_names);
         f.labels = exact(&mut body.labels);
         f.tables = exact(&mut body.tables);
-        f.body = Some(body.code.take());
+        f.body = Some(if self.pack { body.code.take_packed() } else { body.code.take() });
         done
     }
 
@@ -476,14 +476,19 @@ impl Parser<'_> {
                 self.bump();
                 let params = if self.at_p(b'(') { self.params()? } else { Vec::new() };
                 let mut noreturn = false;
-                while self.at(Kind::Dot) {
+                let mut directives = Vec::new();
+                'directives: while self.at(Kind::Dot) {
                     if self.eat_dot("noreturn") {
                         noreturn = true;
-                    } else if self.eat_dot("abi_preserve") || self.eat_dot("abi_preserve_control") {
-                        self.number()?;
-                    } else {
-                        return Err(self.syntax());
+                        continue;
                     }
+                    for name in ["abi_preserve", "abi_preserve_control"] {
+                        if self.eat_dot(name) {
+                            directives.push(Directive::Other(name.to_string(), vec![u64::from(self.number()?)]));
+                            continue 'directives;
+                        }
+                    }
+                    return Err(self.syntax());
                 }
                 if noreturn && !returns.is_empty() {
                     let message = "Invalid directive '.noreturn' for function 'protoype with return parameters'";
@@ -494,7 +499,7 @@ impl Parser<'_> {
                 };
                 let returns = make(returns);
                 let params = make(params);
-                Table::Prototype { name, returns, params, noreturn }
+                Table::Prototype { name, returns, params, noreturn, directives }
             }
         };
         self.expect_p(b';')?;

@@ -102,6 +102,7 @@ pub(crate) struct Parser<'a> {
     names: Names,
     heads: heads::Heads,
     quickly: bool,
+    pack: bool,
     body: Body,
     func: Option<FuncId>,
     /// How many names there were before those that only the function at hand has.
@@ -122,11 +123,16 @@ pub fn parse(text: &str) -> (Module, Vec<Diagnostic>) {
 
 /// Parses PTX that may hold any bytes; only comments and strings may hold other than ASCII.
 pub fn parse_bytes(text: &[u8]) -> (Module, Vec<Diagnostic>) {
-    parse_with(text, true)
+    parse_with(text, true, false)
+}
+
+/// As [`parse_bytes`], with bodies that are packed until somebody asks for them ([`crate::module::Body::unpacked`]): for large texts.
+pub fn parse_packed(text: &[u8]) -> (Module, Vec<Diagnostic>) {
+    parse_with(text, true, true)
 }
 
 /// The same; where `quickly` is false without the short way for plain instructions.
-fn parse_with(text: &[u8], quickly: bool) -> (Module, Vec<Diagnostic>) {
+fn parse_with(text: &[u8], quickly: bool, pack: bool) -> (Module, Vec<Diagnostic>) {
     if text.len() >= u32::MAX as usize {
         let module = Module { address_size: 64, ..Module::default() };
         return (module, vec![Diagnostic::new(Severity::Fatal, "PTX text of 4 GB or more is not supported")]);
@@ -143,6 +149,7 @@ fn parse_with(text: &[u8], quickly: bool) -> (Module, Vec<Diagnostic>) {
         names: Names::new(),
         heads: heads::Heads::new(),
         quickly,
+        pack,
         body: Body::default(),
         func: None,
         local_names: None,

@@ -429,8 +429,15 @@ mod tests {
         for file in testkit::corpus() {
             let text = std::fs::read_to_string(&file).unwrap();
             let same = |text: &str| {
-                let (quick, rules) = (parse_with(text.as_bytes(), true), parse_with(text.as_bytes(), false));
+                let (quick, rules) =
+                    (parse_with(text.as_bytes(), true, false), parse_with(text.as_bytes(), false, false));
                 assert!(quick == rules, "{}:\n{text}", file.display());
+                let packed = parse_with(text.as_bytes(), true, true);
+                assert!(packed.1 == quick.1, "{}:\n{text}", file.display());
+                for (f, plain) in packed.0.funcs.iter().zip(&quick.0.funcs) {
+                    let body = f.body.as_ref().map(|b| b.unpacked().into_owned());
+                    assert!(body == plain.body, "{}:\n{text}", file.display());
+                }
                 quick.0.funcs.iter().filter_map(|f| f.body.as_ref()).map(|b| b.insts().count()).sum::<usize>()
             };
             plain += same(&text);
