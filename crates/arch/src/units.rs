@@ -8,13 +8,23 @@ pub struct Units {
     pub copies_to_clusters: bool,
     /// The copying engine alone holds tensor maps that a fence must make it forget; else the uniform loads of constants hold them, too.
     pub maps_in_engine_alone: bool,
+    /// All threads that read a texture together have the same handle, in uniform registers; else each has its own, in a register. (The
+    /// words for that decode on later chips, too; the vendor's compiler emits none there.)
+    pub one_handle: bool,
+    /// A product of bits counts those that differ; sm_90 counts only those that both have. (Later chips have no such products.)
+    pub counts_differences: bool,
 }
 
+/// What holds for the first of them.
+const FIRST: Units =
+    Units { copies_to_clusters: true, maps_in_engine_alone: true, one_handle: false, counts_differences: true };
+
 /// Read off the code of the vendor's 13.5: from which SM on, and what holds from there.
-static LINES: [(u16, Units); 3] = [
-    (0, Units { copies_to_clusters: true, maps_in_engine_alone: true }),
-    (100, Units { copies_to_clusters: true, maps_in_engine_alone: false }),
-    (120, Units { copies_to_clusters: false, maps_in_engine_alone: false }),
+static LINES: [(u16, Units); 4] = [
+    (0, FIRST),
+    (90, Units { one_handle: true, counts_differences: false, ..FIRST }),
+    (100, Units { one_handle: true, maps_in_engine_alone: false, ..FIRST }),
+    (120, Units { copies_to_clusters: false, one_handle: true, maps_in_engine_alone: false, ..FIRST }),
 ];
 
 /// The abilities of an SM.
@@ -28,8 +38,12 @@ mod tests {
 
     #[test]
     fn ranges_of_sms() {
-        for (sm, clusters, alone) in [(90, true, true), (100, true, false), (103, true, false), (120, false, false)] {
-            assert_eq!(units(sm), Units { copies_to_clusters: clusters, maps_in_engine_alone: alone }, "sm_{sm}");
+        for (sm, clusters, alone, one) in
+            [(89, true, true, false), (90, true, true, true), (100, true, false, true), (120, false, false, true)]
+        {
+            let u = units(sm);
+            assert_eq!((u.copies_to_clusters, u.maps_in_engine_alone, u.one_handle), (clusters, alone, one), "sm_{sm}");
+            assert_eq!(u.counts_differences, sm != 90, "sm_{sm}");
         }
     }
 }

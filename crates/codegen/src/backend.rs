@@ -7,7 +7,7 @@ use crate::opt::{self, LEAST_EFFORT, SOME_EFFORT};
 use crate::regalloc::{self, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
-use crate::sched::{control, copies, dead, postpass, prepass, select, sink, warpgroup, zeros};
+use crate::sched::{control, copies, dead, forward, postpass, prepass, select, sink, warpgroup, zeros};
 use crate::uniform;
 use crate::{guards, ifconvert};
 use arch::Target;
@@ -135,6 +135,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, mo
         }
         after("isel", &f, true)?;
         if wants(LEAST_EFFORT) {
+            forward::run(&mut f);
             dead::run(&mut f);
         }
         if wants(SOME_EFFORT) {

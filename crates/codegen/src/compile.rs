@@ -1,5 +1,6 @@
 //! A whole module: kernels in parallel, then one image.
 
+use crate::abi::{Convention, Keeps};
 use crate::backend::{self, BackendInput, BackendOptions};
 use crate::chips;
 use crate::debug::{self, Places};
@@ -7,14 +8,15 @@ use crate::emit::Code;
 use crate::layout::{Layout, image_variables, independent_textures};
 use crate::lines::Lines;
 use crate::link;
-use crate::lower::{Program, call};
+use crate::lower::Program;
 use crate::object;
 use crate::parallel;
 use crate::pipeline::{self, Kind, Options, Watch};
 use crate::sched::warpgroup::losses;
 use arch::Target;
 use cubin::attr::Attr;
-use cubin::image::{self, Image, Kernel, Tool};
+use cubin::elf::Elf;
+use cubin::image::{self, Image, Kernel, Object, Tool};
 use diag::{Diagnostic, Severity};
 use ptx::isa::Op;
 use ptx::module::{Body, Directive, FuncId, FuncKind, Linkage, Module, Operand, VarId};
@@ -76,6 +78,38 @@ pub struct Log {
 /// What is not supported, with its place; what does not fit the machine (registers, shared memory); with
 /// `options.verify`, a broken rule of the compiler itself.
 pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
+    let (file, output) = in_parts(m, options)?;
+    Ok(Output { cubin: file.into_elf().map_err(|e| vec![e])?.write(), ..output })
+}
+
+/// What a compilation puts into its file, in parts.
+#[derive(Debug)]
+pub enum File {
+    /// An executable.
+    Image(Box<Image>),
+    /// A relocatable file.
+    Object(Box<Object>),
+}
+
+impl File {
+    /// The file.
+    ///
+    /// # Errors
+    /// What does not fit into it.
+    pub fn into_elf(self) -> Result<Elf, Diagnostic> {
+        match self {
+            File::Image(image) => image.into_elf(),
+            File::Object(object) => object.emit(),
+        }
+    }
+}
+
+/// As [`compile`], with the file in parts: [`Output::cubin`] is empty. Whoever compiles a large module may give it back before
+/// the file is made.
+///
+/// # Errors
+/// As [`compile`].
+pub fn in_parts(m: &Module, options: &Options) -> Result<(File, Output), Vec<Diagnostic>> {
     if !chips::supported(options.target.sm) {
         return Err(vec![Diagnostic::new(
             Severity::Fatal,
@@ -97,8 +131,8 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
     if !errors.is_empty() {
         return Err(errors);
     }
-    let variables = image_variables(m, &call::address_taken(m)).map_err(|e| vec![e])?;
     let layout = Layout::new(m, options.target.sm);
+    let variables = image_variables(m, &layout).map_err(|e| vec![e])?;
     let entries: Vec<FuncId> = (0..m.funcs.len() as u32)
         .map(FuncId)
         .filter(|f| m.funcs[f.index()].kind == FuncKind::Entry && m.funcs[f.index()].body.is_some())
@@ -117,7 +151,9 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
         match one {
             Ok(c) => {
                 kernels.push(c.kernel);
-                places.push(c.places);
+                if options.debug {
+                    places.push(c.places);
+                }
                 isa_class = isa_class.max(c.isa_class);
                 tensor_copies |= c.tensor_copies;
                 out.push(c.log);
@@ -151,8 +187,8 @@ pub fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>>
         let symbol = |name: &str| image.variables.iter().find(|v| v.name == name).map(|v| (v.name.clone(), 0));
         debug.sections = debug::of_executable(m, &places, &symbol);
     }
-    let cubin = image.emit().map_err(|e| vec![e])?.write();
-    Ok(Output { cubin, log: out, dumps, notes, global_bytes, constant_bytes })
+    let output = Output { cubin: Vec::new(), log: out, dumps, notes, global_bytes, constant_bytes };
+    Ok((File::Image(Box::new(image)), output))
 }
 
 /// The SM number of the module's `.target`.
@@ -320,10 +356,10 @@ struct Plan {
 /// as where nobody knows how many there are at first.
 fn plans(m: &Module, entry: FuncId, bounds: &Bounds, notes: &mut Vec<Diagnostic>) -> Vec<Plan> {
     let f = &m.funcs[entry.index()];
-    let numbers: Vec<u32> = f
-        .body
+    let body = f.body.as_ref().filter(|b| b.module_has(|op| op == Op::Setmaxnreg)).map(Body::unpacked);
+    let numbers: Vec<u32> = body
         .iter()
-        .flat_map(Body::insts)
+        .flat_map(|b| b.insts())
         .filter(|x| x.op == Op::Setmaxnreg)
         .filter_map(|x| match x.operands.first() {
             Some(Operand::Int(n)) => Some(*n as u32),
@@ -443,6 +479,11 @@ fn image_kernel(
     let by_name = |r: &crate::link::Reloc| matches!(r.to.kind, link::CALL | link::CALL_REGISTER);
     let called = f.kind == FuncKind::Func || code.relocs.iter().any(by_name);
     let calls = called || code.functions.len() > 1 || !code.syscall_offsets.is_empty();
+    // Functions that call or are called may use every register up to the return address.
+    let keeps = match called && f.kind == FuncKind::Func {
+        true => Convention::of(&f.directives).keeps,
+        false => Keeps::Usual,
+    };
     let last = code.functions.len() - 1;
     let functions = code
         .functions
@@ -462,21 +503,19 @@ fn image_kernel(
             return_register: 20,
         })
         .collect();
-    let dynamic = m.vars.iter().any(|v| v.space == Space::Shared && v.size() == 0);
     let used = program.shared.size > 0 || program.shared.dynamic;
     Kernel {
         name: f.name.clone(),
         weak: f.linkage == Linkage::Weak,
         code: bytes,
         functions,
-        // Functions that call or are called may use every register up to the return address.
-        regs: (code.gprs_used + 2).max(if calls { 24 } else { 0 }),
+        regs: (code.gprs_used + 2).max(if calls { u32::from(keeps.return_pair()) + 4 } else { 0 }),
         frame: code.frame,
         frame_offset: if code.frame > 0 { frame_offset(code, options.target.sm) } else { 0 },
         min_stack: code.stack,
         params: params(m, &f.params, &program.params),
         param_bytes: program.param_bytes,
-        shared: (used || dynamic).then_some(image::Shared {
+        shared: (used || layout.dynamic).then_some(image::Shared {
             size: program.shared.size,
             align: program.shared.align,
             used,

@@ -9,15 +9,16 @@
 //! there by themselves. What stands in the other blocks rests on it, the uniform registers among it: they are
 //! written in blocks that are not marked, and nowhere else. Selection lets the warp meet there behind calls.
 //!
-//! Of the barrier registers a function may change those below [`KEPT`]; it saves the others where it uses them
+//! Of the barrier registers a function may change those below [`KEPT`], or what it says of itself ([`Convention`]); it saves the others where it uses them
 //! (observed of the vendor's functions, which save B6 with `BMOV.32.CLEAR`), so that a barrier around a call is one of these.
 
 mod iterations;
 mod shape;
 
+use crate::abi::Convention;
 use crate::bitset::BitSet;
 use crate::cfg::{Cfg, DomTree, NONE};
-use crate::ir::{Block, BlockData, Def, Edge, Effect, Func, MemSpace, Op, Sreg, Term, Value};
+use crate::ir::{Block, BlockData, Def, Edge, Effect, Func, InstId, MemSpace, Op, Sreg, Term, Value};
 use shape::{EXCLUSIVE, one_return, split_edges, take_turns};
 
 /// Convergence barriers that regions may use: B0 to B10 (the vendor's compiler uses up to B11).
@@ -25,6 +26,12 @@ const BARRIERS: usize = 11;
 
 /// Barriers that functions keep, of those that regions may use.
 pub const KEPT: std::ops::Range<usize> = 6..BARRIERS;
+
+/// What the callee keeps, where an instruction is a call.
+pub fn called(f: &Func, id: InstId) -> Option<Convention> {
+    let inst = f.inst(id);
+    is_call(inst.op).then(|| f.calls.get(inst.imm as usize).map(|s| s.convention).unwrap_or_default())
+}
 
 /// True for a call, of whatever function.
 fn is_call(op: Op) -> bool {
@@ -476,9 +483,10 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
             }
         }
         // A barrier around a call must be one that the callee keeps.
-        let calls = |b: usize| f.blocks[b].insts.iter().any(|&i| is_call(f.inst(i).op));
-        let around = (0..n).any(|b| (b == r.start as usize || sets[k].1.contains(b)) && calls(b));
-        let first = if around { KEPT.start } else { 0 };
+        let kept =
+            |b: usize| f.blocks[b].insts.iter().filter_map(|&i| called(f, i)).map(Convention::kept_barrier).max();
+        let inside = (0..n).filter(|&b| b == r.start as usize || sets[k].1.contains(b));
+        let first = inside.filter_map(kept).max().unwrap_or(0);
         let free = (first..BARRIERS).find(|&b| !used[b] && (f.entry || b != EXCLUSIVE.1 as usize)).map(|b| b as u8);
         sets[k].2 = free;
         if let Some(b) = free {

@@ -5,10 +5,9 @@
 //! parameters the words hold their place in constant bank 0, as the vendor's files do.
 
 use crate::emit::Code;
-use crate::layout;
 use crate::lower::Program;
 use cubin::image::{DebugRef, DebugSection, DebugTarget};
-use ptx::module::{FuncId, FuncKind, Item, Module, Stmt};
+use ptx::module::{Body, FuncId, FuncKind, Item, Module, Stmt};
 use rustc_hash::FxHashMap;
 
 /// What a word refers to, with a number that is added.
@@ -62,7 +61,7 @@ impl Sections {
             return out;
         }
         for (n, f) in m.funcs.iter().enumerate() {
-            let Some(body) = &f.body else { continue };
+            let Some(body) = f.body.as_ref().map(Body::unpacked) else { continue };
             let mut waiting: Vec<String> = Vec::new();
             let mut first = true;
             let mut add = |waiting: &mut Vec<String>, from, first| {
@@ -70,7 +69,7 @@ impl Sections {
                     out.code.insert(name, CodeLabel { function: n as u32, from, first });
                 }
             };
-            for s in body {
+            for s in body.stmts() {
                 match s {
                     Stmt::Label(id) => waiting.push(f.labels[id.index()].name.clone()),
                     Stmt::Inst(id) => {
@@ -230,8 +229,8 @@ impl Places {
             let places = own.params.iter().zip(&program.params);
             memory.extend(places.map(|(v, at)| (m.vars[v.index()].name.clone(), (params + at).into())));
         }
-        let shared = program.shared.offset.iter().enumerate().filter(|(_, at)| **at != layout::NONE);
-        memory.extend(shared.map(|(v, &at)| (m.vars[v].name.clone(), (shared_base + at).into())));
+        let shared = program.shared.offset.iter();
+        memory.extend(shared.map(|&(v, at)| (m.vars[v.index()].name.clone(), (shared_base + at).into())));
         Places { functions, lines: code.lines.clone(), memory }
     }
 }

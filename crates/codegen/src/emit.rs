@@ -163,7 +163,8 @@ pub fn expand_calls(
                 continue;
             }
             if let CallTarget::Symbol(_) | CallTarget::Address(..) = call.target {
-                for (r, n) in [20, 21].into_iter().zip(link::RETURN) {
+                let pair = call.keeps.return_pair();
+                for (r, n) in [pair, pair + 1].into_iter().zip(link::RETURN) {
                     push(Sass::new(F::MOV_I).with(S::Rd, Reg::r(r)).with(S::Rb, Operand::imm(n)));
                 }
                 push(match call.target {

@@ -38,6 +38,8 @@ pub fn run(f: &mut Func) {
     }
     if changed {
         pass.rename(f);
+        // Zeros that only the sides without a load gave.
+        crate::sched::dead::run(f);
     }
 }
 

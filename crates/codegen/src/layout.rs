@@ -2,6 +2,7 @@
 //!
 //! Where constants and globals lie is the image's to say ([`cubin::image::Layout`]); shared memory is each kernel's own.
 
+use crate::lower::call;
 use cubin::image;
 use diag::Diagnostic;
 use ptx::isa::Op;
@@ -24,6 +25,10 @@ pub struct Layout {
     pub externs: Vec<FuncId>,
     /// Functions of the system that do fetches of textures: the slots behind those.
     pub fetches: Vec<String>,
+    /// Functions whose address is taken, sorted: a pointer to the one at place `i` is `8 * (i + 1)`.
+    pub taken: Vec<FuncId>,
+    /// The module has an array of shared memory whose size the launch says.
+    pub dynamic: bool,
     /// Nothing is placed: code refers to variables and functions by name, and a linker places them.
     pub relocatable: bool,
     /// The chip that code is made for, as `90`.
@@ -36,14 +41,16 @@ const MOST_CONSTANTS: u32 = 1 << 16;
 /// The functions of the system that a module calls, in the order of the calls.
 fn system_calls(m: &Module) -> Vec<FuncId> {
     let mut out = Vec::new();
-    for x in m.funcs.iter().flat_map(|f| &f.body).flat_map(Body::insts) {
-        if x.op == Op::Call
-            && let Some(Operand::Func(f)) = x.operands.get(1)
-            && m.funcs[f.index()].body.is_none()
-            && ptx::SYSTEM.contains(&m.funcs[f.index()].name.as_str())
-            && !out.contains(f)
-        {
-            out.push(*f);
+    for body in m.funcs.iter().filter_map(|f| f.body.as_ref()).filter(|b| b.may_name_functions()) {
+        for x in body.unpacked().insts() {
+            if x.op == Op::Call
+                && let Some(Operand::Func(f)) = x.operands.get(1)
+                && m.funcs[f.index()].body.is_none()
+                && ptx::SYSTEM.contains(&m.funcs[f.index()].name.as_str())
+                && !out.contains(f)
+            {
+                out.push(*f);
+            }
         }
     }
     out
@@ -59,7 +66,8 @@ fn system_fetches(m: &Module) -> Vec<String> {
     let mut out = Vec::new();
     let independent = crate::layout::independent_textures(m);
     for f in &m.funcs {
-        for x in f.body.iter().flat_map(Body::insts) {
+        let body = f.body.as_ref().filter(|b| b.module_has(|op| op == Op::Tex)).map(Body::unpacked);
+        for x in body.iter().flat_map(|b| b.insts()) {
             if let Some(name) = crate::lower::texture::system_function(&x, f, independent)
                 && !out.contains(&name)
             {
@@ -80,7 +88,7 @@ impl Layout {
         let n = m.vars.len();
         let constant_size = m.vars.iter().any(|v| v.space == Space::Const) as u32 * MOST_CONSTANTS;
         let (constant, slot) = (vec![NONE; n], vec![NONE; n]);
-        Layout { constant, constant_size, slot, externs: Vec::new(), fetches: Vec::new(), relocatable: true, sm }
+        Layout { constant, constant_size, slot, dynamic: dynamic(m), relocatable: true, sm, ..Layout::default() }
     }
 
     /// Places the variables of constant and global memory, of any scope: where the image puts them.
@@ -88,9 +96,8 @@ impl Layout {
         let n = m.vars.len();
         let externs = system_calls(m);
         let fetches = system_fetches(m);
-        let constant = vec![NONE; n];
-        let mut out =
-            Layout { constant, constant_size: 0, slot: vec![NONE; n], externs, fetches, relocatable: false, sm };
+        let (constant, slot, taken) = (vec![NONE; n], vec![NONE; n], call::address_taken(m));
+        let mut out = Layout { constant, slot, externs, fetches, taken, dynamic: dynamic(m), sm, ..Layout::default() };
         let listed = listed(m);
         let variables: Vec<image::Variable> = listed.iter().map(|&v| plain_variable(m, v)).collect();
         let placed = image::Layout::of(&variables);
@@ -106,6 +113,16 @@ impl Layout {
         }
         out
     }
+
+    /// The value that a pointer to a function has in this module.
+    pub fn pointer(&self, f: FuncId) -> Option<u64> {
+        self.taken.binary_search(&f).ok().map(|i| 8 * (i as u64 + 1))
+    }
+}
+
+/// True for a module with an array of shared memory without a size.
+fn dynamic(m: &Module) -> bool {
+    m.vars.iter().any(|v| v.space == Space::Shared && v.size() == 0)
 }
 
 /// The variables that the image names, in the order of the PTX.
@@ -135,14 +152,12 @@ fn plain_variable(m: &Module, v: VarId) -> image::Variable {
     }
 }
 
-/// The variables of a module with their content, for the image. `taken` are the functions whose address is taken: a
-/// pointer to the one at place `i` is `8 * (i + 1)`.
+/// The variables of a module with their content, for the image.
 ///
 /// # Errors
 /// An initialiser that the image cannot hold, with its place.
-pub fn image_variables(m: &Module, taken: &[FuncId]) -> Result<Vec<image::Variable>, Diagnostic> {
-    let number =
-        |f: FuncId| taken.iter().position(|&g| g == crate::lower::call::target(m, f)).map_or(0, |i| 8 * (i as u64 + 1));
+pub fn image_variables(m: &Module, layout: &Layout) -> Result<Vec<image::Variable>, Diagnostic> {
+    let number = |f: FuncId| layout.pointer(call::target(m, f)).unwrap_or(0);
     let name = |v: VarId| m.vars[v.index()].name.clone();
     listed(m).into_iter().map(|v| content(m, v, Some(&number), &name)).collect()
 }
@@ -217,8 +232,8 @@ fn initialiser(var: &Variable, what: &str) -> Diagnostic {
 /// Shared memory of one kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Shared {
-    /// Offset of each variable in the CTA's shared memory, [`NONE`] for others; indexed by [`VarId`].
-    pub offset: Vec<u32>,
+    /// Offset of each variable that is used in the CTA's shared memory, in the order of their numbers.
+    pub offset: Vec<(VarId, u32)>,
     /// Bytes of static shared memory; dynamic shared memory begins here.
     pub size: u32,
     /// Largest alignment.
@@ -231,7 +246,7 @@ impl Shared {
     /// Places the given shared variables: function scope first, then module scope, each in declaration order; unsized
     /// (dynamic) ones at the aligned end.
     pub fn new(m: &Module, used: &[VarId]) -> Shared {
-        let mut out = Shared { offset: vec![NONE; m.vars.len()], size: 0, align: 1, dynamic: false };
+        let mut out = Shared { offset: Vec::new(), size: 0, align: 1, dynamic: false };
         let mut used: Vec<VarId> = used.to_vec();
         used.sort_unstable();
         used.dedup();
@@ -241,7 +256,7 @@ impl Shared {
         for local in [true, false] {
             for &v in used.iter().filter(|&&v| var(v).scope.is_some() == local && !unsized_(v)) {
                 end = align_to(end, var(v).align as u64);
-                out.offset[v.index()] = end as u32;
+                out.offset.push((v, end as u32));
                 out.align = out.align.max(var(v).align);
                 end += var(v).size();
             }
@@ -253,10 +268,16 @@ impl Shared {
             out.dynamic = true;
         }
         for v in dynamic {
-            out.offset[v.index()] = end as u32;
+            out.offset.push((v, end as u32));
         }
+        out.offset.sort_unstable();
         out.size = end.min(u32::MAX as u64) as u32;
         out
+    }
+
+    /// The offset of a variable; none where the kernel does not use it.
+    pub fn at(&self, v: VarId) -> Option<u32> {
+        self.offset.binary_search_by_key(&v, |o| o.0).ok().map(|i| self.offset[i].1)
     }
 }
 
@@ -303,6 +324,7 @@ mod tests {
             var(Space::Shared, Linkage::Internal, 8, &[Some(40)], Some(FuncId(0))),
         ];
         let s = Shared::new(&Module { vars, ..Module::default() }, &[VarId(0), VarId(1), VarId(2)]);
-        assert_eq!((s.offset[2], s.offset[1], s.offset[0], s.size, s.dynamic), (0, 40, 64, 64, true));
+        assert_eq!([2, 1, 0, 3].map(|v| s.at(VarId(v))), [Some(0), Some(40), Some(64), None]);
+        assert_eq!((s.size, s.dynamic), (64, true));
     }
 }

@@ -4,6 +4,7 @@
 //! ptx::Module -> lower -> ir (SSA) -> expand -> opt -> isel -> mir -> sched::prepass -> regalloc -> sched::postpass -> emit -> Cubin
 //! ```
 
+pub mod abi;
 pub mod backend;
 pub mod bitset;
 pub mod cfg;

@@ -5,7 +5,7 @@
 
 use cubin::image::Debug;
 use cubin::lines::write::{File, Inlined, Place};
-use ptx::module::{Function, Item, Module, Stmt};
+use ptx::module::{Body, Function, Item, Module, Stmt};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -41,11 +41,11 @@ impl Lines {
     }
 
     fn function(&mut self, m: &Module, f: &Function, labels: &FxHashMap<String, u32>) {
-        let Some(body) = &f.body else { return };
+        let Some(body) = f.body.as_ref().map(Body::unpacked) else { return };
         // The last place of each file, line and column, with the calls it came through.
         let mut last: FxHashMap<(u32, u32, u32), (Place, usize)> = FxHashMap::default();
         let mut here = 0;
-        for s in body {
+        for s in body.stmts() {
             match s {
                 Stmt::Inst(id) => self.insts.push((body.inst(id).span.start, here)),
                 Stmt::Loc(id) => {

@@ -17,6 +17,7 @@ pub mod operands;
 pub mod text;
 pub mod verify;
 
+use crate::abi::Keeps;
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
@@ -51,12 +52,14 @@ pub struct Func {
     pub vregs: Vec<File>,
     /// Vector pool: the scalars of each vector operand. Entries may be shared by several operands.
     pub vecs: Vec<SmallVec<[Vreg; 4]>>,
-    /// Values that arrive in fixed registers (device functions: arguments, the return address in R20:R21).
+    /// Values that arrive in fixed registers (device functions: arguments, the return address).
     pub live_in: Vec<(Vreg, Reg)>,
     /// Stack frame.
     pub frame: Frame,
     /// It stands in a section of its own and is linked by name: callers and callees keep to the ABI.
     pub linkable: bool,
+    /// What it keeps for its callers.
+    pub keeps: Keeps,
     /// What its operands refer to ([`crate::link`]).
     pub refs: Vec<crate::link::Ref>,
     /// Largest number of GPRs that may be used (R0..R(n-1)); 253 at most, from `.maxnreg`, launch bounds, options.
@@ -138,28 +141,21 @@ pub enum Op {
     },
 }
 
-/// A call: arguments and results sit in fixed registers; return address in R20:R21 is set by emission.
+/// A call: arguments and results sit in fixed registers; the return address is set by emission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     /// The callee, by index in the kernel's list of functions ([`crate::pipeline`]), or a register pair.
     pub target: CallTarget,
     /// The value of an indirect target is the offset in constant bank 4 of the address of a function of the system.
     pub far: bool,
-    /// It keeps more registers than the ABI says: [`system_keeps`].
-    pub careful: bool,
+    /// What the callee keeps.
+    pub keeps: Keeps,
     /// The callee's stack begins where R3 says; so many bytes on stands the caller's R1.
     pub top: Option<u32>,
     /// Values that go into fixed registers.
     pub args: Vec<(Vreg, Reg)>,
     /// Values that come back in fixed registers.
     pub rets: Vec<(Vreg, Reg)>,
-}
-
-impl Call {
-    /// Does a general register, which is neither R20 nor R21, hold the same behind the call?
-    pub fn keeps(&self, gpr: u32) -> bool {
-        !matches!(gpr, 20 | 21) && if self.careful { system_keeps(gpr) } else { callee_saved(gpr) }
-    }
 }
 
 /// What is called.
@@ -230,22 +226,10 @@ pub enum Term {
     },
     /// The thread ends.
     Exit,
-    /// Return from a device function; values in fixed registers (results, and the return address R20:R21).
+    /// Return from a device function; values in fixed registers (results, and the return address).
     Ret(Vec<(Vreg, Reg)>),
     /// Control never comes here (after a trap or a call that does not return).
     Unreachable,
-}
-
-/// Registers that a device function must preserve (the vendor's ABI, observed): R2, R16..R31 and the upper four of each
-/// eight from R36 on. R20:R21 is the return address; R1 the stack pointer.
-pub fn callee_saved(gpr: u32) -> bool {
-    gpr == 2 || (16..32).contains(&gpr) || (gpr >= 36 && gpr % 8 >= 4)
-}
-
-/// Registers that functions of the system preserve (printing, the heap, failed assertions; seen in the vendor's code): all from
-/// R16 on, but for the return address.
-pub fn system_keeps(gpr: u32) -> bool {
-    gpr >= 16
 }
 
 /// What the first register of a vector of `width` registers is a multiple of. Up to 16 it is the width, rounded up to a

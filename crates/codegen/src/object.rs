@@ -1,6 +1,7 @@
 //! A relocatable module: every entry and function in a section of its own, with names for the linker.
 
-use crate::compile::{self, Compiled, Log, Output};
+use crate::abi::{Convention, Shape};
+use crate::compile::{self, Compiled, File, Log, Output};
 use crate::debug;
 use crate::layout::{self, Layout};
 use crate::lines::Lines;
@@ -20,13 +21,7 @@ use rustc_hash::FxHashSet;
 ///
 /// # Errors
 /// As [`crate::compile`]; what is declared and not defined is no error.
-pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagnostic>> {
-    let preserve =
-        |d: &Directive| matches!(d, Directive::Other(word, _) if word.trim_start_matches('.') == "abi_preserve");
-    if let Some(f) = m.funcs.iter().find(|f| f.directives.iter().any(preserve)) {
-        let message = format!("'.abi_preserve' of function '{}' in a relocatable module is not supported yet", f.name);
-        return Err(vec![Diagnostic::error(message).at(f.span)]);
-    }
+pub(crate) fn compile(m: &Module, options: &Options) -> Result<(File, Output), Vec<Diagnostic>> {
     let layout = Layout::relocatable(m, options.target.sm);
     let order = order(m, &options.entries, options.kind == Kind::Extensible);
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
@@ -113,8 +108,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<Output, Vec<Diagn
     let sum = |memory: fn(&Datum) -> bool| object.variables.iter().filter(|v| memory(v)).map(|v| v.variable.size).sum();
     out.global_bytes = sum(|v| v.memory == Memory::Module && v.variable.space == image::Space::Global);
     out.constant_bytes = sum(|v| v.memory == Memory::Module && v.variable.space == image::Space::Constant);
-    out.cubin = object.emit().map_err(|e| vec![e])?.write();
-    Ok(out)
+    Ok((File::Object(Box::new(object)), out))
 }
 
 /// What is compiled, callees before their callers, from the last entry to the first, then what nobody calls; with `reached` only
@@ -161,7 +155,8 @@ fn order(m: &Module, wanted: &[String], reached: bool) -> Vec<FuncId> {
 /// The functions that a function names, static ones first.
 fn callees(m: &Module, f: FuncId) -> Vec<FuncId> {
     let mut out: Vec<FuncId> = Vec::new();
-    for x in m.funcs[f.index()].body.iter().flat_map(Body::insts) {
+    let body = m.funcs[f.index()].body.as_ref().filter(|b| b.may_name_functions()).map(Body::unpacked);
+    for x in body.iter().flat_map(|b| b.insts()) {
         for o in x.operands {
             if let Operand::Func(g) = o
                 && !out.contains(g)
@@ -192,6 +187,7 @@ fn text(m: &Module, f: FuncId, c: Compiled, sm: u16, used: &mut Used, taken: &mu
             _ => image::Binding::Global,
         },
         prototype: prototype_of(m, f),
+        return_register: Some(Convention::of(&pf.directives).keeps.return_pair()).filter(|&r| r != 20),
         kernel: c.kernel,
         ..Text::default()
     };
@@ -233,10 +229,11 @@ fn text(m: &Module, f: FuncId, c: Compiled, sm: u16, used: &mut Used, taken: &mu
             }
         }
     }
-    for x in pf.body.iter().flat_map(Body::insts).filter(|x| x.op == Op::Call) {
+    let body = pf.body.as_ref().filter(|b| b.may_name_functions()).map(Body::unpacked);
+    for x in body.iter().flat_map(|b| b.insts()).filter(|x| x.op == Op::Call) {
         if let (Some(Operand::Reg { .. }), Some(Operand::Table(n))) = (x.operands.get(1), x.operands.get(3)) {
             let p = match &pf.tables[n.index()] {
-                Table::Prototype { returns, params, .. } => prototype(m, returns, params),
+                Table::Prototype { returns, params, directives, .. } => prototype(m, returns, params, directives),
                 Table::Call { targets, .. } => targets.first().map_or(String::new(), |&f| prototype_of(m, f)),
                 Table::Branch { .. } => continue,
             };
@@ -329,10 +326,10 @@ fn externs(m: &Module, used: &Used) -> Vec<Extern> {
 /// What a function takes and gives, as linkers compare it.
 fn prototype_of(m: &Module, f: FuncId) -> String {
     let f = &m.funcs[f.index()];
-    prototype(m, &f.returns, &f.params)
+    prototype(m, &f.returns, &f.params, &f.directives)
 }
 
-fn prototype(m: &Module, returns: &[VarId], params: &[VarId]) -> String {
+fn prototype(m: &Module, returns: &[VarId], params: &[VarId], directives: &[Directive]) -> String {
     let mut out = String::from("#");
     if returns.is_empty() {
         out.push('v');
@@ -354,6 +351,7 @@ fn prototype(m: &Module, returns: &[VarId], params: &[VarId]) -> String {
             out.push_str(&count.to_string());
         }
     }
+    out.push_str(&Convention::of(directives).suffix(&Shape::of(m, params), &Shape::of(m, returns)));
     out
 }
 

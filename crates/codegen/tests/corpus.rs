@@ -45,3 +45,38 @@ fn compile_all(options: &Options) {
     }
     assert!(failed.is_empty(), "{:?} registers\n{}", options.max_registers, failed.join("\n"));
 }
+
+/// Bodies that are packed give the same code and the same lines, linked and to be linked.
+#[test]
+fn packed_bodies_compile_to_the_same() {
+    use codegen::pipeline::Kind;
+    let features = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels/features");
+    let wanted = |text: &str| text.contains("call") || text.contains("tex.") || text.contains("setmaxnreg");
+    let more = std::fs::read_dir(features).expect("the corpus").map(|e| e.expect("an entry").path());
+    let mut files: Vec<_> =
+        kernels().into_iter().chain(more).filter(|p| p.extension().is_some_and(|e| e == "ptx")).collect();
+    files.sort();
+    let mut compared = 0;
+    for path in files {
+        let text = std::fs::read(&path).expect("readable");
+        if !wanted(&String::from_utf8_lossy(&text)) {
+            continue;
+        }
+        let plain = ptx::parse_bytes(&text);
+        let packed = ptx::parse_packed(&text);
+        let checked = ptx::check(&plain.0, None);
+        assert!(checked == ptx::check(&packed.0, None) && plain.1 == packed.1, "{}", path.display());
+        assert_eq!(ptx::print(&plain.0), ptx::print(&packed.0));
+        let target = arch::Target::parse("sm_90a").unwrap();
+        for kind in [Kind::Executable, Kind::Relocatable] {
+            let line_info = Some(text.as_slice().into());
+            let options = Options { kind, target, line_info, ..Options::default() };
+            let made = |m| codegen::compile(m, &options).map(|o| o.cubin);
+            let (one, other) = (made(&plain.0), made(&packed.0));
+            assert_eq!(one.is_ok(), other.is_ok());
+            assert!(one.ok() == other.ok(), "{}", path.display());
+            compared += 1;
+        }
+    }
+    assert!(compared > 20, "{compared}");
+}

@@ -103,3 +103,16 @@ fn a_thread_does_not_end_before_its_products() {
     let said = said("FENCE\nPRODUCT\nCOMMIT\n@%go exit;\nWAIT 0;");
     assert!(said.len() == 1 && said[0].contains("(C7517) wgmma.wait_group is injected"), "{said:?}");
 }
+
+#[test]
+fn a_product_keeps_its_registers_until_it_is_waited_for() {
+    // What the second product of an iteration reads lies neither where the next iteration's first product puts its sums, nor where
+    // addresses are computed meanwhile: nothing waits that the program does not wait for.
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kernels/triton/triton_attention.ptx");
+    let (m, d) = ptx::parse(&std::fs::read_to_string(path).unwrap());
+    assert!(d.is_empty(), "{d:?}");
+    let target = arch::Target::parse("sm_90a").unwrap();
+    let out = codegen::compile(&m, &Options { target, verify: true, ..Options::default() }).unwrap();
+    let said: Vec<_> = out.notes.iter().map(|n| &n.message).filter(|m| m.contains("wgmma")).collect();
+    assert!(said.is_empty(), "{said:?}");
+}

@@ -191,8 +191,8 @@ pub struct CallSite {
     pub callee: Option<u32>,
     /// Slot in constant bank 4 of the address of a function of the system, where that is the callee.
     pub far: Option<u32>,
-    /// It keeps more registers than the ABI says: [`crate::mir::system_keeps`].
-    pub careful: bool,
+    /// What the callee keeps.
+    pub convention: crate::abi::Convention,
     /// Where the caller's stack grows: the callee's begins where R3 says, and there the caller's R1 stands so many bytes on.
     pub top: Option<u32>,
     /// GPR of each argument word.

@@ -271,7 +271,7 @@ impl Sel<'_> {
                 let to = shared[(b.kind == Bulk::REDUCE_SEND) as usize];
                 m = m.with_mod(M::M73, to).with_mod(M::M81, b.ty).with_mod(M::M87, b.reduce);
                 if b.multimem {
-                    m = m.with_mod(M::M78, enums::ublkred_v78::STRONG_SYS);
+                    m = m.with_mod(M::M77, enums::ublkred_v77::STRONG_SYS);
                 }
             }
             Bulk::TENSOR_LOAD => {

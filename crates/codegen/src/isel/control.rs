@@ -1,7 +1,7 @@
 //! Block ends, convergence barriers, calls, multi-word arithmetic with carries.
 
 use super::{Regs, Sel};
-use crate::converge::KEPT;
+use crate::converge::called;
 use crate::ir::{self, InstId, Op, Term, Ty, Value};
 use crate::link::{self, Symbol};
 use crate::mir::{self, BlockId, Call, CallTarget, Vreg};
@@ -152,24 +152,30 @@ impl Sel<'_> {
             return;
         }
         let mut used: Vec<u8> = self.conv.open.iter().flatten().map(|o| o.0).collect();
-        used.retain(|&b| KEPT.contains(&(b as usize)));
+        // What functions that it calls do not keep, and it does.
+        let first = self.f.signature.convention.kept_barrier();
+        for b in self.f.blocks.iter().flat_map(|b| &b.insts).filter_map(|&i| called(self.f, i)) {
+            used.extend((first..b.kept_barrier()).map(|b| b as u8));
+        }
+        used.retain(|&b| usize::from(b) >= first);
         used.sort_unstable();
         used.dedup();
         self.saved = used.into_iter().map(|b| (b, self.m.new_vreg(File::Gpr))).collect();
     }
 
-    /// Device functions hold their return address in a value that arrives in R20:R21 and leaves there again.
+    /// Device functions hold their return address in a value that arrives in a pair of registers and leaves there again.
     pub(super) fn return_address(&mut self) {
         if self.f.entry {
             return;
         }
         let (lo, hi) = (self.m.new_vreg(File::Gpr), self.m.new_vreg(File::Gpr));
-        self.m.live_in.push((lo, Reg::r(20)));
-        self.m.live_in.push((hi, Reg::r(21)));
+        let pair = Reg::r(self.m.keeps.return_pair());
+        self.m.live_in.push((lo, pair));
+        self.m.live_in.push((hi, pair.offset(1)));
         for b in &mut self.m.blocks {
             if let mir::Term::Ret(values) = &mut b.term {
-                values.push((lo, Reg::r(20)));
-                values.push((hi, Reg::r(21)));
+                values.push((lo, pair));
+                values.push((hi, pair.offset(1)));
             }
         }
     }
@@ -216,7 +222,7 @@ impl Sel<'_> {
         self.push_op(mir::Op::Call(Box::new(Call {
             target,
             far: site.far.is_some(),
-            careful: site.careful,
+            keeps: site.convention.keeps,
             top: site.top,
             args,
             rets: out,

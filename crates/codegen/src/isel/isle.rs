@@ -287,9 +287,15 @@ impl generated::Context for Sel<'_> {
         Sel::prmt(self, mode, a, sel, b)
     }
     fn shl(&mut self, a: Opn, n: Opn) -> Opn {
+        if n == ZERO {
+            return self.move_to_new(a);
+        }
         Sel::shf(self, false, false, enums::shftype::U32, false, a, n, ZERO)
     }
     fn shr(&mut self, signed: bool, a: Opn, n: Opn) -> Opn {
+        if n == ZERO {
+            return self.move_to_new(a);
+        }
         let ty = if signed { enums::shftype::S32 } else { enums::shftype::U32 };
         Sel::shf(self, true, false, ty, true, ZERO, n, a)
     }

@@ -97,7 +97,10 @@ pub fn select(
     let Some(bank0) = arch::bank0(layout.sm) else {
         return Err(Diagnostic::error(format!("no constant bank layout for sm_{}", layout.sm)));
     };
-    let m = Func { name: f.name.clone(), entry: f.entry, linkable: f.linkable, frame, max_gprs, ..Func::default() };
+    let keeps = f.signature.convention.keeps;
+    let m =
+        Func { name: f.name.clone(), entry: f.entry, linkable: f.linkable, keeps, frame, max_gprs, ..Func::default() };
+    room(f, max_gprs)?;
     let mut sel = Sel {
         f,
         layout,
@@ -120,6 +123,24 @@ pub fn select(
         Some(e) => Err(e),
         None => Ok(sel.m),
     }
+}
+
+/// Fixed registers of a function and its callees, of which threads must have enough.
+fn room(f: &ir::Func, max_gprs: u32) -> Result<(), Diagnostic> {
+    let own = (!f.entry).then_some(&f.signature);
+    for site in f.calls.iter().chain(own) {
+        let pair = u32::from(site.convention.keeps.return_pair());
+        let highest = site.args.iter().chain(&site.rets).map(|&r| u32::from(r)).max().unwrap_or(0);
+        if highest.max(pair + 1) >= max_gprs {
+            let message = format!(
+                "function '{}' may use {max_gprs} registers, but its arguments and return addresses, or those of what it calls, lie in registers up to R{}",
+                f.name,
+                highest.max(pair + 1)
+            );
+            return Err(Diagnostic::error(message));
+        }
+    }
+    Ok(())
 }
 
 /// Most values that selection keeps in uniform registers; there are 55 to give away.

@@ -1,15 +1,14 @@
 //! Calls: which functions a kernel reaches, where arguments and results travel, `.param` variables of calls.
 //!
-//! Arguments and results are placed by the vendor's ABI as observed: the window R4..R15, in order, each parameter in the
-//! lowest free run of registers aligned to its alignment, whole on the stack if it does not fit; results from R4 on.
-//! A `.param` variable of a body is not memory: it is a row of 32-bit words, each an SSA variable.
+//! Arguments and results are placed by the vendor's ABI ([`crate::abi`]). A `.param` variable of a body is not memory: it is a row of 32-bit words, each an SSA variable.
 
 use super::{Lower, Res, unsupported};
+use crate::abi::{Convention, Keeps, Place, Placed, Shape};
 use crate::ir::{Attr, CallSite, Mem, MemSpace, Op, Term, Ty, Value};
 use diag::{Diagnostic, Span};
 use ptx::isa::Op as P;
 use ptx::module::{
-    AddressBase, Body, FuncId, FuncKind, InitValue, Inst, Item, Module, Operand, RegId, Stmt, Table, VarId,
+    AddressBase, Body, Directive, FuncId, FuncKind, InitValue, Inst, Item, Module, Operand, RegId, Stmt, Table, VarId,
 };
 use ptx::types::{ScalarType as T, Space};
 
@@ -26,12 +25,10 @@ pub struct Reach {
     pub handles: Vec<VarId>,
     /// Functions without a body.
     pub externs: Vec<FuncId>,
-    /// Every function of the module whose address is taken, sorted: the pointer values of the module.
-    taken: Vec<FuncId>,
 }
 
 impl Reach {
-    /// A function of a relocatable module, which reaches others by name.
+    /// A function and nothing else: one of a relocatable module reaches others by name.
     pub fn alone(f: FuncId) -> Reach {
         Reach { funcs: vec![f], ..Reach::default() }
     }
@@ -39,11 +36,6 @@ impl Reach {
     /// The number of a reached function in the kernel's list.
     pub fn number(&self, f: FuncId) -> u32 {
         self.funcs.iter().position(|&g| g == f).map_or(u32::MAX, |i| i as u32)
-    }
-
-    /// The value that a pointer to `f` has in this module.
-    pub fn pointer(&self, f: FuncId) -> Option<u64> {
-        self.taken.iter().position(|&g| g == f).map(|i| 8 * (i as u64 + 1))
     }
 }
 
@@ -70,7 +62,8 @@ pub fn address_taken(m: &Module) -> Vec<FuncId> {
         }
     }
     for f in &m.funcs {
-        for x in f.body.iter().flat_map(Body::insts) {
+        let body = f.body.as_ref().filter(|b| b.may_name_functions()).map(Body::unpacked);
+        for x in body.iter().flat_map(|b| b.insts()) {
             if x.op != P::Call {
                 taken.extend(x.operands.iter().filter_map(|o| if let Operand::Func(f) = o { Some(*f) } else { None }));
             }
@@ -83,14 +76,15 @@ pub fn address_taken(m: &Module) -> Vec<FuncId> {
     taken
 }
 
-/// Walks the call graph from a kernel.
-pub fn reachable(m: &Module, entry: FuncId) -> Reach {
-    let mut r = Reach { funcs: vec![entry], taken: address_taken(m), ..Reach::default() };
+/// Walks the call graph from a kernel; `taken`: the functions of the module whose address is taken.
+pub fn reachable(m: &Module, entry: FuncId, taken: &[FuncId]) -> Reach {
+    let mut r = Reach::alone(entry);
     let mut next = 0;
     while let Some(&f) = r.funcs.get(next) {
         next += 1;
         let mut callees = Vec::new();
-        for x in m.funcs[f.index()].body.iter().flat_map(Body::insts) {
+        let body = m.funcs[f.index()].body.as_ref().map(Body::unpacked);
+        for x in body.iter().flat_map(|b| b.insts()) {
             for o in x.operands {
                 visit_vars(o, &mut |v| {
                     if m.vars[v.index()].space == Space::Shared {
@@ -105,7 +99,7 @@ pub fn reachable(m: &Module, entry: FuncId) -> Reach {
                 match x.operands.get(1) {
                     Some(Operand::Func(g)) => callees.push(*g),
                     _ if r.table.is_empty() => {
-                        r.table = r.taken.clone();
+                        r.table = taken.to_vec();
                         callees.extend(&r.table);
                     }
                     _ => {}
@@ -143,73 +137,9 @@ fn visit_vars(o: &Operand, f: &mut impl FnMut(VarId)) {
     }
 }
 
-/// Where one parameter travels.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
-    /// From this register on.
-    Reg(u8),
-    /// At this byte offset of the stack arguments.
-    Stack(u32),
-}
-
-/// A parameter: how it is placed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Shape {
-    /// Words that it takes.
-    words: u32,
-    /// Alignment in bytes.
-    align: u32,
-    /// It has no size of its own: what is passed stands on the stack.
-    open: bool,
-}
-
-/// Words of results that registers take; a larger result is written to memory of the caller.
-const RESULT_WORDS: u32 = 12;
-
-/// Places parameters; with `buffer` the first register holds the address of the result.
-fn places(params: &[Shape], buffer: bool) -> (Vec<Place>, u32) {
-    let mut free = [true; 12];
-    free[0] = !buffer;
-    let mut stack = 0u32;
-    let mut out = Vec::new();
-    for &Shape { words, align, open } in params {
-        let step = (align.clamp(4, 16) / 4) as usize;
-        let n = words as usize;
-        let fit = (!open)
-            .then_some(0..12usize)
-            .into_iter()
-            .flatten()
-            .filter(|i| (i + 4).is_multiple_of(step))
-            .find(|&i| i + n <= 12 && free[i..i + n].iter().all(|&f| f));
-        match fit {
-            Some(i) => {
-                free[i..i + n].fill(false);
-                out.push(Place::Reg(4 + i as u8));
-            }
-            None => {
-                let a = align.max(4);
-                stack = stack.div_ceil(a) * a;
-                out.push(Place::Stack(stack));
-                stack += words * 4;
-            }
-        }
-    }
-    (out, stack)
-}
-
 impl Lower<'_, '_> {
     fn shape(&self, vars: &[VarId]) -> Vec<Shape> {
-        vars.iter()
-            .map(|v| {
-                let v = &self.m.vars[v.index()];
-                let size = if v.space == Space::Reg { v.ty.bytes().max(1) as u64 } else { v.size() };
-                Shape {
-                    words: size.div_ceil(4) as u32,
-                    align: v.align.max(if v.space == Space::Reg { v.ty.bytes() } else { 1 }),
-                    open: v.dims.contains(&None),
-                }
-            })
-            .collect()
+        Shape::of(self.m, vars)
     }
 
     /// SSA variables for a `.param` variable of this function: its first word and how many.
@@ -227,7 +157,7 @@ impl Lower<'_, '_> {
     /// Sets up parameters and results of a device function: block 0 has one parameter a register word.
     pub(super) fn signature(&mut self) -> Res {
         let pf = self.pf;
-        for s in pf.body.iter().flatten() {
+        for s in self.body.into_iter().flatten() {
             if let Stmt::Var(v) = s
                 && self.m.vars[v.index()].space == Space::Param
             {
@@ -242,9 +172,13 @@ impl Lower<'_, '_> {
                 self.words_of(*v);
             }
         }
-        let (rets, over) = self.result_registers(&pf.returns);
+        let convention = self.convention(&pf.directives);
+        let shape = self.shape(&pf.params);
+        let returns = self.shape(&pf.returns);
+        let placed = convention.place(&shape, &returns, &pf.name).map_err(|e| Diagnostic::error(e).at(pf.span))?;
+        let rets = result_registers(&returns, &placed);
         let mut args = Vec::new();
-        if over {
+        if placed.buffer {
             args.push(4);
             let pointer = self.f.add_param(self.cur, Ty::B32);
             let var = self.var_ty.len() as u32;
@@ -252,9 +186,7 @@ impl Lower<'_, '_> {
             self.write_var(var, pointer);
             self.result_pointer = Some(var);
         }
-        let shape = self.shape(&pf.params);
-        let (placed, stack) = places(&shape, over);
-        for ((&v, &Shape { words, open, .. }), place) in pf.params.iter().zip(&shape).zip(placed) {
+        for ((&v, &Shape { words, open, .. }), place) in pf.params.iter().zip(&shape).zip(placed.params) {
             if let (true, Place::Stack(at)) = (open, place) {
                 self.open_param = Some((v, at));
                 continue;
@@ -277,25 +209,13 @@ impl Lower<'_, '_> {
             }
         }
         self.f.returns = vec![Ty::B32; rets.len()];
-        self.f.signature = CallSite { args, rets, stack, ..CallSite::default() };
+        self.f.signature = CallSite { args, rets, stack: placed.stack, convention, ..CallSite::default() };
         Ok(())
     }
 
-    /// Registers of result words, and whether the result is too large for them.
-    fn result_registers(&self, returns: &[VarId]) -> (Vec<u8>, bool) {
-        let shape = self.shape(returns);
-        let words = shape.iter().fold(0u32, |n, s| n.saturating_add(s.words));
-        if words > RESULT_WORDS {
-            return (vec![], true);
-        }
-        let (placed, _) = places(&shape, false);
-        let mut out = Vec::new();
-        for (&Shape { words, .. }, place) in shape.iter().zip(placed) {
-            if let Place::Reg(r) = place {
-                out.extend((0..words as u8).map(|w| r + w));
-            }
-        }
-        (out, false)
+    /// What directives ask for. Where all code is in one section every function is called by those that know it: then they ask for nothing.
+    fn convention(&self, directives: &[Directive]) -> Convention {
+        if self.cx.layout.relocatable { Convention::of(directives) } else { Convention::default() }
     }
 
     /// Word `w` of parameter `v` gets a value: a `.param` word, or (old style) half of or a whole register.
@@ -455,25 +375,28 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Parameters and results of what a call names: the callee's own, or the prototype's.
-    fn callee(&self, x: &Inst) -> Res<(Option<FuncId>, Vec<VarId>, Vec<VarId>)> {
-        if let Some(Operand::Func(f)) = x.operands.get(1) {
-            let named = *f;
-            let f = &if self.cx.layout.relocatable { named } else { target(self.m, named) };
+    /// What a call names: the function, or a prototype.
+    fn callee(&self, x: &Inst) -> Res<Callee<'_>> {
+        let named = |f: FuncId, known: bool| {
             let g = &self.m.funcs[f.index()];
-            if g.body.is_none() && !self.cx.layout.externs.contains(f) && !self.cx.layout.relocatable {
+            let convention = self.convention(&g.directives);
+            Callee { id: known.then_some(f), name: &g.name, params: &g.params, returns: &g.returns, convention }
+        };
+        if let Some(Operand::Func(f)) = x.operands.get(1) {
+            let f = if self.cx.layout.relocatable { *f } else { target(self.m, *f) };
+            let g = &self.m.funcs[f.index()];
+            if g.body.is_none() && !self.cx.layout.externs.contains(&f) && !self.cx.layout.relocatable {
                 return Err(Diagnostic::new(diag::Severity::Fatal, format!("Unresolved extern function '{}'", g.name)));
             }
-            return Ok((Some(*f), g.params.clone(), g.returns.clone()));
+            return Ok(named(f, true));
         }
         match x.operands.get(3) {
             Some(Operand::Table(t)) => match &self.pf.tables[t.index()] {
-                Table::Prototype { params, returns, .. } => Ok((None, params.clone(), returns.clone())),
+                Table::Prototype { name, params, returns, directives, .. } => {
+                    Ok(Callee { id: None, name, params, returns, convention: self.convention(directives) })
+                }
                 Table::Call { targets, .. } => match targets.first() {
-                    Some(f) => {
-                        let g = &self.m.funcs[f.index()];
-                        Ok((None, g.params.clone(), g.returns.clone()))
-                    }
+                    Some(&f) => Ok(named(f, false)),
                     None => unsupported("an empty call target list", x.span),
                 },
                 Table::Branch { .. } => unsupported("a branch table as call targets", x.span),
@@ -483,7 +406,8 @@ impl Lower<'_, '_> {
     }
 
     pub(super) fn call(&mut self, x: &Inst) -> Res {
-        let (callee, params, returns) = self.callee(x)?;
+        let Callee { id: callee, name, params, returns, mut convention } = self.callee(x)?;
+        let (name, params, returns) = (name.to_string(), params.to_vec(), returns.to_vec());
         let (Some(Operand::List(rets)), Some(Operand::List(args))) = (x.operands.first(), x.operands.get(2)) else {
             return unsupported("this form of call", x.span);
         };
@@ -496,12 +420,13 @@ impl Lower<'_, '_> {
                 s.words = self.shape(&[*var])[0].words;
             }
         }
-        let (ret_regs, over) = self.result_registers(&returns);
-        let (placed, stack) = places(&shape, over);
+        let results = self.shape(&returns);
+        let placed = convention.place(&shape, &results, &name).map_err(|e| Diagnostic::error(e).at(x.span))?;
+        let (ret_regs, stack) = (result_registers(&results, &placed), placed.stack);
         let mut regs = Vec::new();
         let mut values = Vec::new();
         let mut buffer = None;
-        if over {
+        if placed.buffer {
             let at = self.result_buffer(&returns);
             let address = self.with_imm(Op::LocalAddr, at as i64, Ty::B32);
             regs.push(4);
@@ -509,7 +434,7 @@ impl Lower<'_, '_> {
             buffer = Some(address);
         }
         let top = self.f.grows.then(|| self.callee_stack(stack));
-        for ((arg, &Shape { words, .. }), place) in args.iter().zip(&shape).zip(placed) {
+        for ((arg, &Shape { words, .. }), place) in args.iter().zip(&shape).zip(placed.params) {
             let list = self.call_argument(arg, words, x)?;
             for (w, v) in list.into_iter().enumerate() {
                 match place {
@@ -543,13 +468,13 @@ impl Lower<'_, '_> {
             values.insert(0, target);
         }
         let types = vec![Ty::B32; ret_regs.len()];
-        let careful = callee
-            .map(|f| &self.m.funcs[f.index()])
-            .is_some_and(|g| g.body.is_none() && CAREFUL.contains(&g.name.as_str()));
+        if callee.is_some_and(|f| self.m.funcs[f.index()].body.is_none()) && CAREFUL.contains(&name.as_str()) {
+            convention.keeps = Keeps::System;
+        }
         let site = self.call_site(CallSite {
             callee: number,
             far,
-            careful,
+            convention,
             top: top.map(|_| stack.next_multiple_of(4)),
             args: regs,
             rets: ret_regs,
@@ -628,6 +553,28 @@ impl Lower<'_, '_> {
     }
 }
 
+/// What is called.
+struct Callee<'a> {
+    /// The function, if it is known.
+    id: Option<FuncId>,
+    /// Its name, or that of the prototype.
+    name: &'a str,
+    params: &'a [VarId],
+    returns: &'a [VarId],
+    convention: Convention,
+}
+
+/// The register of each word of results that travel in registers.
+fn result_registers(shape: &[Shape], placed: &Placed) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (&Shape { words, .. }, place) in shape.iter().zip(&placed.returns) {
+        if let Place::Reg(r) = place {
+            out.extend((0..words as u8).map(|w| r + w));
+        }
+    }
+    out
+}
+
 /// Functions of the system around which the vendor's code was seen to keep values in every register from R16 on (ptxas 13.5,
 /// sm_90a, with and without `-c`).
 const CAREFUL: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
@@ -637,26 +584,4 @@ const MOST_STACK: i64 = 1 << 19;
 
 fn out_of_param<T>(name: &str, span: Span) -> Res<T> {
     Err(Diagnostic::error(format!("access outside of parameter '{name}'")).at(span))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shape((words, align): (u32, u32)) -> Shape {
-        Shape { words, align, open: false }
-    }
-
-    #[test]
-    fn holes_are_filled_from_behind() {
-        // b32, b64, f32 -> R4, R6:7, R5
-        let (p, stack) = places(&[(1, 4), (2, 8), (1, 4)].map(shape), false);
-        assert_eq!((p, stack), (vec![Place::Reg(4), Place::Reg(6), Place::Reg(5)], 0));
-    }
-
-    #[test]
-    fn what_does_not_fit_goes_to_the_stack_whole() {
-        let (p, stack) = places(&[(10, 4), (4, 4), (2, 8)].map(shape), false);
-        assert_eq!((p, stack), (vec![Place::Reg(4), Place::Stack(0), Place::Reg(14)], 16));
-    }
 }

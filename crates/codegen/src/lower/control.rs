@@ -15,7 +15,7 @@ fn stays_rolled(words: &[String]) -> bool {
 impl Lower<'_, '_> {
     /// Lowers the statements of the function, blocks in an order in which a block comes after its only predecessor.
     pub(super) fn body(&mut self) -> Res {
-        let Some(body) = &self.pf.body else { return Ok(()) };
+        let Some(body) = self.body else { return Ok(()) };
         let (starts, leaders, rolled) = self.split(body);
         let n = starts.len();
         // Successors of each PTX block, to know predecessors before anything is lowered.

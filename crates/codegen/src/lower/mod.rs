@@ -30,7 +30,7 @@ pub mod warpgroup;
 use crate::ir::{self, Attr, Block, Builder, CallSite, Mem, Op, Ty, Value};
 use crate::layout::{Layout, Shared};
 use diag::{Diagnostic, Span};
-use ptx::module::{self, FuncId, Module, Operand, RegId, Stmt, VarId};
+use ptx::module::{self, Body, FuncId, Module, Operand, RegId, Stmt, VarId};
 use ptx::types::{ScalarType, Space};
 
 /// A kernel and what it calls, as IR.
@@ -61,7 +61,7 @@ pub struct Program {
 pub fn lower(m: &Module, entry: FuncId, layout: &Layout) -> Result<Program, Vec<Diagnostic>> {
     let reach = match layout.relocatable {
         true => call::Reach::alone(entry),
-        false => call::reachable(m, entry),
+        false => call::reachable(m, entry, &layout.taken),
     };
     let shared = Shared::new(m, &reach.shared);
     let (params, param_bytes) = kernel_params(m, entry, layout.sm);
@@ -79,7 +79,8 @@ pub fn lower(m: &Module, entry: FuncId, layout: &Layout) -> Result<Program, Vec<
             handles: &handles,
             independent: crate::layout::independent_textures(m),
         };
-        match Lower::function(&cx, id) {
+        let body = m.funcs[id.index()].body.as_ref().map(Body::unpacked);
+        match Lower::function(&cx, id, body.as_deref()) {
             Ok(f) => funcs.push(f),
             Err(e) => errors.push(e),
         }
@@ -140,6 +141,8 @@ struct Lower<'m, 'c> {
     cx: &'c Context<'m>,
     m: &'m Module,
     pf: &'m module::Function,
+    /// Its statements.
+    body: Option<&'c Body>,
     f: ir::Func,
     /// Where instructions go.
     cur: Block,
@@ -185,7 +188,7 @@ fn ir_ty(t: ScalarType) -> Option<Ty> {
 }
 
 impl<'m, 'c> Lower<'m, 'c> {
-    fn function(cx: &'c Context<'m>, id: FuncId) -> Res<ir::Func> {
+    fn function(cx: &'c Context<'m>, id: FuncId, body: Option<&'c Body>) -> Res<ir::Func> {
         let pf = &cx.m.funcs[id.index()];
         let entry = pf.kind == module::FuncKind::Entry;
         let linkable = cx.layout.relocatable;
@@ -211,6 +214,7 @@ impl<'m, 'c> Lower<'m, 'c> {
             cx,
             m: cx.m,
             pf,
+            body,
             f,
             cur: start,
             loc: u32::MAX,
@@ -227,7 +231,7 @@ impl<'m, 'c> Lower<'m, 'c> {
         };
         lower.place_locals();
         lower.signature()?;
-        if pf.body.iter().flat_map(|b| b.insts()).any(|x| stack::is_ours(&x)) {
+        if body.iter().flat_map(|b| b.insts()).any(|x| stack::is_ours(&x)) {
             lower.begin_stack();
         }
         lower.body()?;
@@ -239,7 +243,7 @@ impl<'m, 'c> Lower<'m, 'c> {
     fn place_locals(&mut self) {
         let mut end = 0u64;
         let mut align = 1u32;
-        for s in self.pf.body.iter().flatten() {
+        for s in self.body.into_iter().flatten() {
             if let Stmt::Var(v) = s {
                 let var = &self.m.vars[v.index()];
                 if var.space == Space::Local {

@@ -89,9 +89,9 @@ impl Lower<'_, '_> {
             let base = self.with_imm(Op::SharedAddr, var.0 as i64, Ty::B32);
             return Ok(self.add_offset(base, offset));
         }
-        match self.cx.shared.offset[var.index()] {
-            NONE => unsupported(format!("shared variable '{}' here", self.m.vars[var.index()].name), span),
-            at => Ok(self.with_imm(Op::SharedAddr, at as i64 + offset, Ty::B32)),
+        match self.cx.shared.at(var) {
+            None => unsupported(format!("shared variable '{}' here", self.m.vars[var.index()].name), span),
+            Some(at) => Ok(self.with_imm(Op::SharedAddr, at as i64 + offset, Ty::B32)),
         }
     }
 
@@ -129,7 +129,7 @@ impl Lower<'_, '_> {
         if self.cx.layout.relocatable {
             return Ok(self.with_imm(Op::FuncAddr, f.0 as i64, Ty::B64));
         }
-        match self.cx.reach.pointer(super::call::target(self.m, f)) {
+        match self.cx.layout.pointer(super::call::target(self.m, f)) {
             Some(p) => Ok(self.konst(Ty::B64, p)),
             None => unsupported(format!("the address of function '{}'", self.m.funcs[f.index()].name), span),
         }

@@ -29,7 +29,7 @@ impl Lower<'_, '_> {
     /// Some texture is fetched by a function of the system.
     fn fetches(&self) -> bool {
         let system = |y: Inst| super::texture::system_function(&y, self.pf, self.cx.independent).is_some();
-        self.pf.body.iter().flat_map(|b| b.insts()).any(system)
+        self.body.iter().flat_map(|b| b.insts()).any(system)
     }
 
     /// Where the stack of a callee begins that takes `bytes` of arguments on it, with R1 behind them.

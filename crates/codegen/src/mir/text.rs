@@ -21,6 +21,7 @@
 //! default. Values that arrive in registers stand as `in %r0=R4` before the first block.
 
 use super::{Block, BlockId, Call, CallTarget, Edge, Frame, Func, Inst, Op, Term, Vreg};
+use crate::abi::Keeps;
 use rustc_hash::FxHashMap;
 use sass::form::{FormId, SlotKind};
 use sass::inst::{Inst as Sass, Operand, Value};
@@ -74,7 +75,11 @@ pub fn print_op(f: &Func, op: &Op) -> String {
                 CallTarget::Address(lo, hi) => format!("*{}:{}", lo.0, hi.0),
                 CallTarget::Indirect(v) => format!("{}{}", if c.far { '@' } else { '*' }, v.0),
             };
-            let target = if c.careful { format!("careful {target}") } else { target };
+            let target = match c.keeps {
+                Keeps::Usual => target,
+                Keeps::System => format!("careful {target}"),
+                Keeps::First(n) => format!("keeps={n} {target}"),
+            };
             let target = c.top.map_or(target.clone(), |n| format!("top={n} {target}"));
             format!("call {target} ({}) -> ({})", pairs(f, &c.args), pairs(f, &c.rets))
         }
@@ -389,7 +394,10 @@ impl Parser<'_> {
                     Some((n, rest)) => (Some(number(n)? as u32), rest),
                     None => (None, rest),
                 };
-                let (careful, rest) = rest.strip_prefix("careful ").map_or((false, rest), |r| (true, r));
+                let (keeps, rest) = match rest.strip_prefix("keeps=").and_then(|r| r.split_once(' ')) {
+                    Some((n, rest)) => (Keeps::First(number(n)? as u8), rest),
+                    None => rest.strip_prefix("careful ").map_or((Keeps::Usual, rest), |r| (Keeps::System, r)),
+                };
                 let (target, rest) = rest.split_once(' ').ok_or("call needs arguments")?;
                 let (args, rets) = rest.split_once("->").ok_or("call needs '->'")?;
                 let far = target.starts_with('@');
@@ -403,7 +411,7 @@ impl Parser<'_> {
                 };
                 let args = self.pairs(inner(args, '(', ')')?)?;
                 let rets = self.pairs(inner(rets, '(', ')')?)?;
-                Ok(Op::Call(Box::new(Call { target, far, careful, top, args, rets })))
+                Ok(Op::Call(Box::new(Call { target, far, keeps, top, args, rets })))
             }
             "incoming" => {
                 let (dst, offset) = rest.split_once('+').ok_or("incoming needs an offset")?;

@@ -164,7 +164,7 @@ fn slots(f: &Func, op: &Op) -> Result<(), String> {
         Op::Call(c) => {
             for &(v, r) in c.args.iter().chain(&c.rets) {
                 register(f, f.reg(v), 1)?;
-                if r.is_virtual() || r.file() != File::Gpr || matches!(r.index(), 1 | 20 | 21) {
+                if r.is_virtual() || r.file() != File::Gpr || (r.index() == 1 || c.keeps.returns_by(r.index())) {
                     return Err(format!("a call with a value in {r}"));
                 }
             }

@@ -12,6 +12,9 @@ const ROOM: i64 = 112;
 /// ... and how many more may be, where there are so many anyway. (Kernels of apex's layer norm, whose divisors are the same in all iterations, spilled ten
 /// times as much where everything moved.)
 const MORE: i64 = 8;
+/// Predicates alive through a loop up to which comparisons move. There are seven; one more waits in a general register and is compared
+/// with zero at each reader, which costs what the comparison does.
+const PREDICATES: i64 = 4;
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
@@ -72,6 +75,8 @@ struct Room {
     /// Words of what comes from outside, and of what the iterations hand on.
     alive: i64,
     most: i64,
+    /// Predicates among them.
+    predicates: i64,
 }
 
 impl Room {
@@ -83,9 +88,10 @@ impl Room {
             block.insts.iter().flat_map(|&i| &f.inst(i).args).for_each(|&a| read(a));
             block.term.visit(&mut read);
         }
-        let handed_on = f.blocks[header as usize].params.iter().map(|&p| words(f, p)).sum::<i64>();
-        let alive = handed_on + reads.keys().filter(|&&v| outside(v)).map(|&v| words(f, v)).sum::<i64>();
-        Room { reads, alive, most: ROOM.max(alive + MORE) }
+        let through = || f.blocks[header as usize].params.iter().chain(reads.keys().filter(|&&v| outside(v)));
+        let alive = through().map(|&v| words(f, v)).sum::<i64>();
+        let predicates = through().filter(|&&v| f.ty(v) == Ty::P).count() as i64;
+        Room { alive, most: ROOM.max(alive + MORE), predicates, reads }
     }
 
     /// Takes an instruction out of the loop, if there is room for what it gives in the place of what it alone reads.
@@ -97,10 +103,18 @@ impl Room {
         let first = |n: usize| !inst.args[..n].contains(&inst.args[n]);
         let frees: i64 =
             (0..inst.args.len()).filter(|&n| first(n) && ends(inst.args[n])).map(|n| words(f, inst.args[n])).sum();
+        let predicate = |v: Value| f.ty(v) == Ty::P;
+        let made = inst.results.iter().filter(|&&r| predicate(r)).count() as i64;
+        let ended =
+            (0..inst.args.len()).filter(|&n| predicate(inst.args[n]) && first(n) && ends(inst.args[n])).count() as i64;
         if gives > frees && self.alive + gives - frees > self.most {
             return false;
         }
+        if made > ended && self.predicates + made - ended > PREDICATES && gives + made >= frees {
+            return false;
+        }
         self.alive += gives - frees;
+        self.predicates += made - ended;
         for a in &inst.args {
             if let Some(n) = self.reads.get_mut(a) {
                 *n -= 1;

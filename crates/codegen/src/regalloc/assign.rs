@@ -12,16 +12,18 @@
 mod bank;
 mod calls;
 mod edges;
+mod flight;
 mod hints;
 mod plan;
 mod vectors;
 mod wide;
 
 use super::{Banks, INCOMING, Note};
+use crate::abi::Keeps;
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
-use crate::mir::{Func, Inst, Op, Term, Vreg, callee_saved, system_keeps};
+use crate::mir::{Func, Inst, Op, Term, Vreg};
 use bank::Bank;
 use diag::Diagnostic;
 use sass::form::SlotName as S;
@@ -52,13 +54,16 @@ pub struct Assign<'a> {
     promised: Vec<(usize, u32, usize, usize)>,
     /// Places of wide vectors, as the sums of a warpgroup's products: nothing that lasts may take them in any block.
     wide: Vec<Wide>,
+    /// By block: what products under way at its end read.
+    flights: Vec<Option<Box<flight::Flight>>>,
+    held: Vec<bool>,
     web: Vec<u32>,
     web_reg: Vec<u8>,
     fixed_hint: Vec<u8>,
     has_calls: bool,
     next_call: u32,
-    /// All calls keep what the system's functions do.
-    careful: bool,
+    /// What its calls keep, and what it keeps for its own callers.
+    keeps: (Keeps, Keeps),
     divergent: bool,
     out: Vec<Inst>,
     notes: Vec<Note>,
@@ -99,9 +104,19 @@ pub fn run(
     let n = f.vregs.len();
     let has_calls = f.blocks.iter().any(|b| b.insts.iter().any(|i| matches!(i.op, Op::Call(_))));
     let choosy = has_calls || !f.entry;
-    // A function keeps the registers of its own callers, too.
-    let careful =
-        f.entry && f.blocks.iter().flat_map(|b| &b.insts).all(|i| !matches!(&i.op, Op::Call(c) if !c.careful));
+    // What all calls keep, or what is usual. A function keeps the registers of its own callers, too.
+    let mut calls = f
+        .blocks
+        .iter()
+        .flat_map(|b| &b.insts)
+        .filter_map(|i| if let Op::Call(c) = &i.op { Some(c.keeps) } else { None });
+    let across = calls.next().unwrap_or(f.keeps);
+    let across = if calls.any(|k| k != across) { Keeps::Usual } else { across };
+    let keeps = match (f.entry, across) {
+        (true, _) => (across, across),
+        (false, Keeps::System) => (f.keeps, f.keeps),
+        (false, _) => (across, f.keeps),
+    };
     let make = |file: File| {
         let usable = banks.usable(file);
         let limit = usable.iter().rposition(|&u| u).map_or(0, |r| r + 1);
@@ -124,6 +139,7 @@ pub fn run(
             cursor: 0,
             now: 0,
             read: [0; 256],
+            busy: None,
         }
     };
     let blocks = f.blocks.len();
@@ -147,12 +163,14 @@ pub fn run(
         vec_base: vec![NOWHERE; f.vecs.len()],
         promised: Vec::new(),
         wide: Vec::new(),
+        flights: vec![None; blocks],
+        held: flight::held(f),
         web: (0..n as u32).collect(),
         web_reg: vec![NOWHERE; n],
         fixed_hint: vec![NOWHERE; n],
         has_calls,
         next_call: u32::MAX,
-        careful,
+        keeps,
         divergent: false,
         out: Vec::new(),
         notes: Vec::new(),
@@ -234,7 +252,7 @@ impl Assign<'_> {
 
     /// True for a general register that calls of this function keep.
     fn saved(&self, r: usize) -> bool {
-        if self.careful { system_keeps(r as u32) && !matches!(r, 20 | 21) } else { callee_saved(r as u32) }
+        self.keeps.0.keeps(r as u32)
     }
 
     /// A free register for a new value.
@@ -249,14 +267,15 @@ impl Assign<'_> {
         }
         let rep = self.rep(v);
         let web = self.web_reg[rep] as usize;
-        if self.banks[file].free(web) && !(gpr && crosses && !self.saved(web)) {
+        if self.banks[file].free(web) && self.banks[file].idle(web) && !(gpr && crosses && !self.saved(web)) {
             return Some(web);
         }
         // The register of a value that dies here, if it should meet this one.
         for n in 0..self.near.len() {
             let u = self.near[n];
             let r = self.loc[u.index()] as usize;
-            let same = self.file(u) == file && self.banks[file].free(r) && self.rep(u) == rep;
+            let same =
+                self.file(u) == file && self.banks[file].free(r) && self.banks[file].idle(r) && self.rep(u) == rep;
             if same && !(gpr && crosses && !self.saved(r)) {
                 return Some(r);
             }
@@ -278,6 +297,7 @@ impl Assign<'_> {
             }
             if let Some(base) = self.window(file, vec as usize, size)
                 && self.banks[file].free(base + nth as usize)
+                && self.banks[file].idle(base + nth as usize)
             {
                 return Some(base + nth as usize);
             }
@@ -287,14 +307,13 @@ impl Assign<'_> {
             && self.file(u) == file
         {
             let r = self.loc[u.index()] as usize;
-            if self.banks[file].free(r) && !(gpr && crosses && !self.saved(r)) {
+            if self.banks[file].free(r) && self.banks[file].idle(r) && !(gpr && crosses && !self.saved(r)) {
                 return Some(r);
             }
         }
         // Callee-saved registers for values that live across calls, the others for the rest.
-        let careful = self.careful;
-        let prefer =
-            |r: usize| !gpr || ((if careful { system_keeps(r as u32) } else { callee_saved(r as u32) }) == crosses);
+        let (across, own) = self.keeps;
+        let prefer = |r: usize| !gpr || if crosses { across.keeps(r as u32) } else { !own.preserves(r as u32) };
         let choosy = gpr && (self.has_calls || !self.f.entry);
         let wide: SmallVec<[std::ops::Range<usize>; 2]> = match gpr {
             true => {
@@ -305,7 +324,8 @@ impl Assign<'_> {
             false => SmallVec::new(),
         };
         let bank = &mut self.banks[file];
-        // Up to which one; whether only of the better kind; whether not in the way of vectors; whether only rested ones.
+        // Up to which one; whether only of the better kind; whether not in the way of vectors; whether only rested ones. What products under
+        // way read comes last of all.
         let passes = [
             (bank.block, true, true, true),
             (bank.block, true, true, false),
@@ -316,7 +336,9 @@ impl Assign<'_> {
         // Where threads have few registers, those come before the place of something wide.
         let few = bank.few.filter(|&n| gpr && n < bank.limit).map(|_| (bank.block, false, false, false));
         let passes = passes[..3].iter().copied().chain(few).chain(passes[3..].iter().copied());
-        for (bound, strict, keep, rested) in passes.chain(gpr.then_some((bank.limit, false, false, false))) {
+        let last = gpr.then_some((bank.limit, false, false, false));
+        let passes = passes.chain(last).map(|p| (p, true)).chain(last.map(|p| (p, false)));
+        for ((bound, strict, keep, rested), idle) in passes {
             if bound == 0 {
                 continue;
             }
@@ -326,7 +348,9 @@ impl Assign<'_> {
                 let r = (first + step) % bound;
                 let promised = |p: &(usize, u32, usize, usize)| p.0 == file && (p.2..p.2 + p.3).contains(&r);
                 let kept = keep && (self.promised.iter().any(promised) || wide.iter().any(|w| w.contains(&r)));
-                if bank.free(r) && !(strict && choosy && !prefer(r)) && !kept && (!rested || bank.rested(r)) {
+                let waits = rested && !bank.rested(r) || idle && !bank.idle(r);
+                let worse = strict && choosy && !prefer(r);
+                if bank.free(r) && !worse && !kept && !waits {
                     bank.cursor = (r + 1) % bound;
                     return Some(r);
                 }
@@ -373,6 +397,7 @@ impl Assign<'_> {
             bank.few = Some(bound);
         }
         self.set_limit(b);
+        self.begin_flight(b);
         self.enter(b);
         let calls: Vec<u32> =
             (0..insts.len() as u32).filter(|&i| matches!(insts[i as usize].op, Op::Call(_))).collect();
@@ -436,6 +461,7 @@ impl Assign<'_> {
             }
         }
         self.leave(bi);
+        self.end_flight(bi);
         self.f.blocks[bi].insts = std::mem::take(&mut self.out);
         notes[bi] = std::mem::take(&mut self.notes);
     }
@@ -634,6 +660,7 @@ impl Assign<'_> {
             self.f.each_scalar(p.reg, p.width, |v| dead.push(v));
             dead.into_iter().for_each(|v| self.release_if_dead(v, at));
         }
+        self.fly(&s);
         self.out.push(Inst { op: Op::Sass(s), loc, zero });
         self.notes.push(note);
     }

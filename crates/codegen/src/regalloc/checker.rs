@@ -27,6 +27,8 @@ struct Checker<'a> {
     now: Vec<Set>,
     checking: bool,
     error: Option<String>,
+    /// Block and place of the instruction that makes each value of the input.
+    made_at: Vec<(u32, u32)>,
 }
 
 fn place(r: Reg) -> usize {
@@ -38,7 +40,8 @@ fn place(r: Reg) -> usize {
 /// # Errors
 /// The first operand that does not hold its value.
 pub fn run(before: &Func, after: &Func, cfg: &Cfg, symbols: &Symbols, notes: &[Vec<Note>]) -> Result<(), Diagnostic> {
-    let mut c = Checker { before, after, symbols, cfg, notes, now: Vec::new(), checking: false, error: None };
+    let made_at = made_at(before);
+    let mut c = Checker { before, after, symbols, cfg, notes, now: Vec::new(), checking: false, error: None, made_at };
     let n = before.blocks.len();
     let mut entry: Vec<Option<Vec<(u32, u32)>>> = vec![None; n];
     let mut start: Vec<(u32, u32)> = before.live_in.iter().map(|&(v, r)| (place(r) as u32, symbols.get(v))).collect();
@@ -78,6 +81,17 @@ pub fn run(before: &Func, after: &Func, cfg: &Cfg, symbols: &Symbols, notes: &[V
         Some(e) => Err(Diagnostic::error(format!("register allocation of '{}' is wrong: {e}", before.name))),
         None => Ok(()),
     }
+}
+
+/// Where each value is made; (`u32::MAX`, _) for those that no instruction makes.
+fn made_at(f: &Func) -> Vec<(u32, u32)> {
+    let mut out = vec![(u32::MAX, 0); f.vregs.len()];
+    for (b, block) in f.blocks.iter().enumerate() {
+        for (i, inst) in block.insts.iter().enumerate() {
+            f.defs(&inst.op, |v| out[v.index()] = (b as u32, i as u32));
+        }
+    }
+    out
 }
 
 impl Checker<'_> {
@@ -195,6 +209,7 @@ impl Checker<'_> {
                     set.extend(given.iter().filter(|g| g.1 == set[0]).map(|g| g.0).collect::<Set>());
                     self.put(&inst.op, S::Rd, set);
                 }
+                Note::Anew(v) => self.anew(v, &inst.op, b, i),
             }
         }
         if originals.next().is_some() {
@@ -261,7 +276,7 @@ impl Checker<'_> {
                     self.need(Reg::r(r.0 as u8), self.symbols.get(v), what);
                 }
                 for r in 0..256u32 {
-                    if !x.keeps(r) || y.target.values().iter().any(|t| t.0 == r) {
+                    if !x.keeps.keeps(r) || y.target.values().iter().any(|t| t.0 == r) {
                         self.at(place(Reg::r(r as u8))).clear();
                     }
                 }
@@ -287,7 +302,25 @@ impl Checker<'_> {
         }
     }
 
-    fn sass(&mut self, x: &Sass, y: &Sass, b: usize, i: usize) {
+    /// A value is computed again: as in the input, from the same values. That what it reads is still what it was then follows
+    /// from SSA form, where each definition dominates its reads.
+    fn anew(&mut self, v: Vreg, after: &Op, b: usize, i: usize) {
+        let (block, place_in) = self.made_at[v.index()];
+        let made = self.before.blocks.get(block as usize).map(|x| &x.insts[place_in as usize].op);
+        let (Some(Op::Sass(x)), Op::Sass(y)) = (made, after) else {
+            return self.fail(format!("a value computed again in block {b} is not computed in the input"));
+        };
+        self.reads(x, y, b, i);
+        let mut to = None;
+        sass_defs(x, |p| to = p.slot.filter(|_| p.reg.is_virtual()).or(to));
+        match to.and_then(|n| y.operands[n as usize].as_reg()) {
+            Some(r) => *self.at(place(r)) = SmallVec::from_slice(&[self.symbols.get(v)]),
+            None => self.fail(format!("a value computed again in block {b} goes nowhere")),
+        }
+    }
+
+    /// `y` is `x`, and reads what holds the values that `x` names.
+    fn reads(&mut self, x: &Sass, y: &Sass, b: usize, i: usize) {
         let what = || format!("`{}` ({} of block {b})", sass::text::print(y, 0, &sass::text::NoLabels), i);
         if x.form != y.form || x.mods != y.mods {
             return self.fail(format!("{} changed", what()));
@@ -301,6 +334,17 @@ impl Checker<'_> {
             };
             self.same(a, c, p.width, &what);
         }
+        // Constants and immediates, and what else is no register that is read.
+        for (n, (a, c)) in x.operands.iter().zip(&y.operands).enumerate() {
+            if !matches!((a.value, c.value), (Value::Reg(_), Value::Reg(_))) {
+                self.same(a, c, 1, &|| format!("operand {n} of {}", what()));
+            }
+        }
+    }
+
+    fn sass(&mut self, x: &Sass, y: &Sass, b: usize, i: usize) {
+        let what = || format!("`{}` ({} of block {b})", sass::text::print(y, 0, &sass::text::NoLabels), i);
+        self.reads(x, y, b, i);
         let mut defs: SmallVec<[Place; 4]> = SmallVec::new();
         sass_defs(x, |p| defs.push(p));
         let mut written: SmallVec<[(Reg, u32); 8]> = SmallVec::new();

@@ -5,7 +5,7 @@
 
 use super::INCOMING;
 use crate::mir::operands::sass_defs;
-use crate::mir::{Func, Inst, Op, Term, callee_saved};
+use crate::mir::{Func, Inst, Op, Term};
 use crate::sched::branches::uses_descriptor;
 use sass::form::{ModName as M, SlotName as S};
 use sass::inst::{Inst as Sass, Operand, Value};
@@ -150,8 +150,12 @@ fn registers_to_save(f: &Func) -> Vec<Reg> {
                 }
             });
         }
+        // What a function that it calls may change; no register behind R252 holds anything.
+        if let Op::Call(c) = &inst.op {
+            (0..253u32).filter(|&r| !c.keeps.preserves(r)).for_each(|r| written[r as usize] = true);
+        }
     }
-    let save = |r: &u32| written[*r as usize] && callee_saved(*r) && !matches!(r, 1 | 20 | 21);
+    let save = |r: &u32| written[*r as usize] && f.keeps.preserves(*r);
     (0..255u32).filter(save).map(|r| Reg::r(r as u8)).collect()
 }
 

@@ -40,6 +40,8 @@ pub enum Note {
     Decode,
     /// Computes the constant value again.
     Again(Vreg),
+    /// Computes the value again from what it was computed from.
+    Anew(Vreg),
 }
 
 /// The registers that may be assigned.
@@ -82,7 +84,7 @@ impl Banks {
     /// How many general registers survive a call. A target that no argument register is left for takes one of them.
     pub fn across(&self, call: &Call) -> u32 {
         let usable = self.usable(File::Gpr);
-        let all = (0..256).filter(|&r| usable[r] && call.keeps(r as u32)).count() as u32;
+        let all = (0..256).filter(|&r| usable[r] && call.keeps.keeps(r as u32)).count() as u32;
         all - u32::from(!call.target.values().is_empty() && call.args.len() > 10)
     }
 }
@@ -122,12 +124,18 @@ pub struct Pressure {
 
 /// Measures the register pressure.
 pub fn pressure(f: &Func, cfg: &Cfg, live: &Liveness) -> Pressure {
+    pressures(f, cfg, live).0
+}
+
+/// Measures the register pressure, of every block and file apart, too.
+pub fn pressures(f: &Func, cfg: &Cfg, live: &Liveness) -> (Pressure, Vec<[u32; 4]>) {
+    let mut by_block = vec![[0; 4]; f.blocks.len()];
     let banks = Banks::of(f);
     let mut out = Pressure::default();
     let owned = crate::registers::owned(f, cfg);
     let mut alive = vec![u32::MAX; f.vregs.len()];
     for &b in &cfg.rpo {
-        let before = std::mem::take(&mut out.max[0]);
+        let before = std::mem::take(&mut out.max);
         let own = owned.get(b as usize).copied();
         let banks = Banks { gprs: own.map_or(banks.gprs, |n| banks.gprs.min(n as u32)), ..banks };
         let block = &f.blocks[b as usize];
@@ -193,9 +201,10 @@ pub fn pressure(f: &Func, cfg: &Cfg, live: &Liveness) -> Pressure {
         }
         note(&now, &mut out);
         out.tight |= own.is_some_and(|n| out.max[0] as usize + SPARE >= n);
-        out.max[0] = out.max[0].max(before);
+        by_block[b as usize] = out.max;
+        (0..4).for_each(|k| out.max[k] = out.max[k].max(before[k]));
     }
-    out
+    (out, by_block)
 }
 
 /// General registers that stay free where there are too few: for stack-to-stack copies on edges and for odd places of vectors.

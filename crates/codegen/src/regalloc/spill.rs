@@ -2,7 +2,8 @@
 //!
 //! Braun and Hack's extension of Belady's rule to control flow: each block is walked once with the set of values that are
 //! in registers; when there are too many, the one whose next use is farthest goes. A value that has to come back is
-//! stored once, where it is defined (its definition dominates every reload), or computed again if it is a constant.
+//! stored once, where it is defined (its definition dominates every reload), or computed again if it is a constant or what it is
+//! computed from is at hand.
 //! Predicates go to general registers instead of the stack. Reloads give a value new names; block parameters join them,
 //! and those that turn out to join one name only are taken out again.
 //!
@@ -11,6 +12,7 @@
 mod distances;
 mod edges;
 mod names;
+mod remat;
 mod symbols;
 
 pub use symbols::Symbols;
@@ -55,6 +57,12 @@ struct Spiller<'a> {
     home: Vec<u32>,
     spilled: Vec<Vreg>,
     again: Vec<Option<Box<Sass>>>,
+    /// Where each value is computed that may be computed again elsewhere: block and place in what was put out.
+    made_at: Vec<(u32, u32)>,
+    /// Which value each name stands for.
+    value_of: Vec<Vreg>,
+    /// The block at hand.
+    at: u32,
     slots: u32,
     out: Vec<Inst>,
     notes: Vec<Note>,
@@ -114,6 +122,9 @@ pub fn run(
         home: vec![NONE; n],
         spilled: Vec::new(),
         again: vec![None; n],
+        made_at: vec![(NONE, 0); n],
+        value_of: (0..n as u32).map(Vreg).collect(),
+        at: 0,
         slots: 0,
         out: Vec::new(),
         notes: Vec::new(),
@@ -151,7 +162,17 @@ impl Spiller<'_> {
 
     fn new_name(&mut self, file: File, symbol: u32) -> Vreg {
         self.symbols.push(symbol);
-        self.f.new_vreg(file)
+        let name = self.f.new_vreg(file);
+        self.value_of.push(name);
+        name
+    }
+
+    /// A new name of a value.
+    fn name_of(&mut self, v: Vreg) -> Vreg {
+        let symbol = self.symbols.get(v);
+        let name = self.new_name(self.file, symbol);
+        self.value_of[name.index()] = v;
+        name
     }
 
     // ---- the set of values in registers -----------------------------------------------------------------------------
@@ -214,8 +235,7 @@ impl Spiller<'_> {
 
     /// Emits what brings a value back under a new name.
     fn reload(&mut self, v: Vreg) -> Vreg {
-        let symbol = self.symbols.get(v);
-        let n = self.new_name(self.file, symbol);
+        let n = self.name_of(v);
         let r = self.f.reg(n);
         if let Some(s) = self.again[v.index()].clone() {
             self.emit(s.with(S::Rd, r), Note::Again(v));
@@ -253,6 +273,7 @@ impl Spiller<'_> {
 
     fn block(&mut self, b: u32, loops: &[Option<usize>], notes: &mut [Vec<Note>]) -> Result<(), Diagnostic> {
         let bi = b as usize;
+        self.at = b;
         self.reset(bi);
         let insts = std::mem::take(&mut self.f.blocks[bi].insts);
         let old = std::mem::take(&mut notes[bi]);
@@ -396,8 +417,7 @@ impl Spiller<'_> {
                     None
                 }
                 None => {
-                    let symbol = self.symbols.get(v);
-                    let n = self.new_name(self.file, symbol);
+                    let n = self.name_of(v);
                     self.name[v.index()] = n;
                     Some(n)
                 }
@@ -419,7 +439,10 @@ impl Spiller<'_> {
             if self.in_w[v.index()] == 0 {
                 self.insert(v);
                 self.limit(self.k, used)?;
-                self.name[v.index()] = self.reload(v);
+                self.name[v.index()] = match self.remat(v) {
+                    Some(name) => name,
+                    None => self.reload(v),
+                };
             }
         }
         Ok(())
@@ -471,6 +494,12 @@ impl Spiller<'_> {
             }
         }
         let _ = i;
+        if let [v] = defs[..]
+            && note == Note::Orig
+            && remat::simple(&inst)
+        {
+            self.made_at[v.index()] = (self.at, self.out.len() as u32);
+        }
         self.out.push(inst);
         self.notes.push(note);
         Ok(())

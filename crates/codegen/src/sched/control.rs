@@ -5,7 +5,8 @@
 //! 1. Scoreboards. An instruction whose results come at no fixed time gets a write scoreboard; its first user waits for
 //!    it, wherever that is: scoreboards stay set over forward edges. One whose sources may be overwritten while it still
 //!    reads them gets a read scoreboard, but only when an overwriting instruction is found. Before a branch backward
-//!    everything that the loop could meet again is waited for.
+//!    everything that the loop could meet again is waited for, but for registers that copies into shared memory read: where there
+//!    are such, a second walk lets each loop begin with those of its last iteration under way.
 //! 2. Stall counts: the exact distances of the latency tables inside a block, the longest of any user over its end.
 //!
 //! Calls, returns and indexed branches wait for everything. `sass::lint` must have nothing to say about the result.
@@ -118,9 +119,23 @@ fn engine(s: &Sass) -> bool {
     s.form != F::UTMACMDFLUSH && (name.starts_with("UTMA") || name.starts_with("UBLK") || s.form == F::SYNCS_EXCH)
 }
 
+/// Copies into shared memory read their registers late, when the copy is done.
+fn late(s: &Sass) -> bool {
+    s.form().mnemonic == "LDGSTS"
+}
+
+/// Reads under way where a loop begins again: by unit the scoreboards that tell of them, and the class that set each.
+#[derive(Clone)]
+struct Again {
+    read: Vec<u8>,
+    class: [Option<Class>; 6],
+}
+
 /// Where a branch backward may come to, as numbers of instructions.
 #[derive(Clone, Copy)]
 struct Back {
+    /// The block, if there is only one.
+    to: Option<usize>,
     /// The first one that may run before the reads of this round are done.
     from: usize,
     /// The first one of the loops around this one that end behind it.
@@ -143,6 +158,9 @@ struct Boards<'a> {
     block_start: u32,
     /// Scoreboards of reads at the ends of inner loops, whose registers are written in loops around those.
     carried: u8,
+    /// By block: what is under way when a branch backward comes to it. Found by a first walk, and used by a second one.
+    again: Vec<Option<Again>>,
+    second: bool,
     read_sb: Vec<u8>,
     write_sb: Vec<u8>,
 }
@@ -169,12 +187,27 @@ impl<'a> Boards<'a> {
             clock: 0,
             block_start: 0,
             carried: 0,
+            again: vec![None; blocks.len()],
+            second: false,
             read_sb: vec![7; n],
             write_sb: vec![7; n],
         }
     }
 
     fn run(mut self, code: &mut [Sass]) {
+        self.walk(code);
+        if self.again.iter().any(Option::is_some) {
+            let again = std::mem::take(&mut self.again);
+            self = Boards { again, second: true, ..Boards::new(self.sm, code, self.blocks, self.start) };
+            self.walk(code);
+        }
+        for (i, s) in code.iter_mut().enumerate() {
+            s.ctrl.read_sb = (self.read_sb[i] < 6).then_some(self.read_sb[i]);
+            s.ctrl.write_sb = (self.write_sb[i] < 6).then_some(self.write_sb[i]);
+        }
+    }
+
+    fn walk(&mut self, code: &mut [Sass]) {
         let n = self.blocks.len();
         let mut entry: Vec<Option<State>> = vec![None; n];
         let mut preds_left = vec![0u32; n];
@@ -189,6 +222,12 @@ impl<'a> Boards<'a> {
             let mut st = entry[b].take().unwrap_or_else(State::new);
             self.waited = [0; 6];
             self.block_start = self.start[b] as u32;
+            if let Some(again) = self.again[b].as_ref().filter(|_| self.second) {
+                st.read.iter_mut().zip(&again.read).for_each(|(r, a)| *r |= a);
+                for (set, class) in st.set.iter_mut().zip(again.class).filter(|x| x.1.is_some()) {
+                    *set = (set.0.max(1), class);
+                }
+            }
             let back = self.back(b, &edges);
             let range = self.start[b]..self.start[b + 1];
             for i in range.clone() {
@@ -204,10 +243,6 @@ impl<'a> Boards<'a> {
                 }
             }
         }
-        for (i, s) in code.iter_mut().enumerate() {
-            s.ctrl.read_sb = (self.read_sb[i] < 6).then_some(self.read_sb[i]);
-            s.ctrl.write_sb = (self.write_sb[i] < 6).then_some(self.write_sb[i]);
-        }
     }
 
     /// Where the end of block `b` may branch backward to; `edges` are all such branches, from block to block.
@@ -216,22 +251,27 @@ impl<'a> Boards<'a> {
         // A branch from within this loop to the start of one around it was passed before.
         let inside = edges.iter().filter(|e| (own..=b).contains(&e.0)).map(|e| e.1).min().unwrap_or(own);
         let around = edges.iter().filter(|e| e.0 > b && e.1 <= b).map(|e| self.start[e.1]).min();
-        Some(Back { from: self.start[inside.min(own)], around })
+        let mut to = edges.iter().filter(|e| e.0 == b).map(|e| e.1);
+        let to = to.next().filter(|_| to.next().is_none());
+        Some(Back { to, from: self.start[inside.min(own)], around })
     }
 
     /// A scoreboard for an instruction of this class: an idle one, else that of the last of its kind, else the one set
     /// longest ago.
-    fn choose(&self, st: &State, class: Class) -> u8 {
+    fn choose(&self, st: &State, class: Class, late: bool) -> u8 {
         let all = self.first..6;
         let idle = all.clone().find(|&s| st.set[s as usize].0 == 0);
         let kin = || all.clone().filter(|&s| st.set[s as usize].1 == Some(class)).max_by_key(|&s| st.set[s as usize].0);
         let oldest = || all.clone().min_by_key(|&s| st.set[s as usize].0);
-        idle.or_else(kin).or_else(oldest).unwrap_or(5)
+        // Copies begin together, and are done together.
+        let first = if late { kin().or(idle) } else { idle.or_else(kin) };
+        first.or_else(oldest).unwrap_or(5)
     }
 
     /// Gives the reads of instruction `i` a scoreboard. Returns what must be waited for: nothing, if it was waited for
     /// in the meantime.
-    fn attach(&mut self, i: u32, class: Class, st: &mut State) -> u8 {
+    fn attach(&mut self, i: u32, code: &[Sass], st: &mut State) -> u8 {
+        let (class, late) = (code[i as usize].form().class, late(&code[i as usize]));
         let mut mask = 0;
         if self.read_sb[i as usize] == 7 {
             let since = |s: u8| i >= self.block_start && self.waited[s as usize] > i + 1;
@@ -241,7 +281,7 @@ impl<'a> Boards<'a> {
                     st.lazy.retain(|l| l.1 != i);
                     return 0;
                 }
-                None => self.choose(st, class),
+                None => self.choose(st, class, late),
             };
             self.read_sb[i as usize] = s;
         }
@@ -267,6 +307,38 @@ impl<'a> Boards<'a> {
         }
     }
 
+    /// Scoreboards that need not be waited for before a branch backward to a block, as what begins there knows of all reads that they tell of;
+    /// on the first walk none, but what it will know is remembered.
+    fn passes(&mut self, to: usize, needed: u8, code: &[Sass], st: &State) -> u8 {
+        if !self.second {
+            let mut boards = 0u8;
+            for (i, s) in code.iter().enumerate().filter(|(i, s)| self.read_sb[*i] < 6 && late(s)) {
+                let board = self.read_sb[i];
+                if st.set[board as usize].1 == Some(s.form().class) {
+                    boards |= 1 << board;
+                }
+            }
+            if st.read.iter().any(|r| r & boards != 0) {
+                let read = st.read.iter().map(|r| r & boards).collect();
+                let class = [0, 1, 2, 3, 4, 5].map(|s| st.set[s].1.filter(|_| boards >> s & 1 != 0));
+                let again = Again { read, class };
+                match &mut self.again[to] {
+                    None => self.again[to] = Some(again),
+                    Some(a) => {
+                        a.read.iter_mut().zip(again.read).for_each(|(a, r)| *a |= r);
+                        a.class.iter_mut().zip(again.class).for_each(|(a, c)| *a = a.or(c));
+                    }
+                }
+            }
+            return 0;
+        }
+        let Some(again) = &self.again[to] else { return 0 };
+        let known = st.read.iter().zip(&again.read).fold(0, |m, (r, a)| m | r & a);
+        let unknown = st.read.iter().zip(&again.read).fold(0, |m, (r, a)| m | r & !a);
+        let written = st.write.iter().fold(0, |m, w| m | w);
+        known & !unknown & !written & !needed
+    }
+
     fn inst(&mut self, i: usize, code: &mut [Sass], st: &mut State, back: Option<Back>) {
         let s = &code[i];
         let class = s.form().class;
@@ -281,6 +353,8 @@ impl<'a> Boards<'a> {
             mask |= st.write[u] | st.read[u];
             overwritten.extend(st.lazy.iter().filter(|l| l.0 as usize == u).map(|l| l.1));
         });
+        // What the instruction itself needs.
+        let needed = mask;
         let everything = drains(s) || back.is_some();
         if everything {
             mask |= st.busy() | self.carried;
@@ -292,8 +366,10 @@ impl<'a> Boards<'a> {
         overwritten.sort_unstable();
         overwritten.dedup();
         for o in overwritten {
-            let kind = code[o as usize].form().class;
-            mask |= self.attach(o, kind, st);
+            mask |= self.attach(o, code, st);
+        }
+        if let Some(to) = back.filter(|_| !drains(s)).and_then(|b| b.to) {
+            mask &= !self.passes(to, needed, code, st);
         }
         if mask != 0 {
             self.wait(i, mask, st);
@@ -309,8 +385,7 @@ impl<'a> Boards<'a> {
                 reads.sort_unstable();
                 reads.dedup();
                 for o in reads {
-                    let kind = code[o as usize].form().class;
-                    self.carried |= self.attach(o, kind, st);
+                    self.carried |= self.attach(o, code, st);
                 }
             }
         }
@@ -327,7 +402,7 @@ impl<'a> Boards<'a> {
             self.read_sb[i] = 0;
         }
         if latency::needs_write_sb(s, self.sm) || s.form == F::USETMAXREG_DEALLOC {
-            let sb = self.choose(st, class);
+            let sb = self.choose(st, class, false);
             self.write_sb[i] = sb;
             self.clock += 1;
             st.set[sb as usize] = (self.clock, Some(class));
@@ -343,8 +418,7 @@ impl<'a> Boards<'a> {
             });
             while st.lazy.len() > LAZY {
                 let oldest = st.lazy[0].1;
-                let kind = code[oldest as usize].form().class;
-                self.attach(oldest, kind, st);
+                self.attach(oldest, code, st);
             }
         }
     }
@@ -671,6 +745,23 @@ mod tests {
         ]);
         let board = c[2][0].read_sb.expect("the read is told of");
         assert_eq!(c[2][1].wait >> board & 1, 1);
+    }
+
+    #[test]
+    fn copies_into_shared_memory_may_be_under_way_when_a_loop_begins_again() {
+        let copy = "LDGSTS.E [R8], desc[UR4][R4.64]";
+        let c = controls(&[
+            (&["IADD3 R13, R2, R3, RZ"], &[1]),
+            (&["IADD3 R2, R2, R3, RZ", "IADD3 R4, R2, R3, RZ", copy, "ISETP.NE.U32.AND P1, PT, R2, RZ, PT"], &[2]),
+            (&["@P1 BRA 0x10"], &[1, 3]),
+            (&["IADD3 R8, R2, R3, RZ", "EXIT"], &[]),
+        ]);
+        let board = c[1][2].read_sb.expect("the read is told of");
+        let waits = |b: usize, i: usize| c[b][i].wait >> board & 1;
+        // What writes the address waits, neither the branch nor what writes other registers.
+        assert_eq!([waits(1, 0), waits(1, 1), waits(2, 0)], [0, 1, 0]);
+        // So does what is written behind the loop.
+        assert_eq!(waits(3, 0), 1);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use super::order::movable;
 use crate::mir::{Func, Op, Term, Vreg};
+use sass::reg::Reg;
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
@@ -27,7 +28,17 @@ pub fn run(f: &mut Func) {
     for &b in cfg.rpo.iter().rev() {
         let mut insts = std::mem::take(&mut f.blocks[b as usize].insts);
         let mut kept = vec![true; insts.len()];
-        for (i, inst) in insts.iter().enumerate().rev() {
+        for (i, inst) in insts.iter_mut().enumerate().rev() {
+            if let Op::Copy(pairs) = &mut inst.op {
+                let wanted = |r: &Reg| !r.is_virtual() || reads[r.index() as usize] > 0;
+                if !pairs.iter().all(|(d, _)| wanted(d)) {
+                    let (stay, go): (Vec<_>, Vec<_>) = pairs.drain(..).partition(|(d, _)| wanted(d));
+                    go.iter().filter(|(_, s)| s.is_virtual()).for_each(|(_, s)| reads[s.index() as usize] -= 1);
+                    kept[i] = !stay.is_empty();
+                    *pairs = stay;
+                }
+                continue;
+            }
             let Op::Sass(s) = &inst.op else { continue };
             if !movable(s) {
                 continue;

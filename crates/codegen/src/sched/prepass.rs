@@ -8,6 +8,7 @@
 use super::cluster::Cluster;
 use super::order::{Orderer, Steps};
 use super::postpass::{Graph, MemoryOrder, memory, planned};
+use super::remat;
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
@@ -85,9 +86,13 @@ pub fn order(f: &mut Func, cfg: &Cfg) -> (Liveness, Vec<Steps>) {
 /// Schedules every block of `f`.
 pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     let cfg = f.cfg();
-    let (live, steps) = order(f, &cfg);
-    let need = regalloc::pressure(f, &cfg, &live);
+    let (mut live, mut steps) = order(f, &cfg);
+    let (mut need, by_block) = regalloc::pressures(f, &cfg, &live);
     let banks = Banks { gprs: f.max_gprs, uniform: 61 };
+    if remat::run(f, &cfg, &live, by_block, [banks.count(File::Gpr), banks.count(File::Pred)]) {
+        (live, steps) = order(f, &cfg);
+        need = regalloc::pressure(f, &cfg, &live);
+    }
     let least = need.max[0];
     let given = (least + RESERVED).next_multiple_of(UNIT) - RESERVED;
     let most = (least + freedom.more).min(freedom.freely.max(given));

@@ -136,7 +136,7 @@ fn repeatable(s: &Sass) -> bool {
 }
 
 /// Every read in a block, its terminator and the arguments of its edges among them.
-fn each_use(f: &Func, b: usize, mut use_of: impl FnMut(Vreg)) {
+pub(super) fn each_use(f: &Func, b: usize, mut use_of: impl FnMut(Vreg)) {
     for inst in &f.blocks[b].insts {
         f.uses(&inst.op, &mut use_of);
     }
@@ -146,7 +146,8 @@ fn each_use(f: &Func, b: usize, mut use_of: impl FnMut(Vreg)) {
     }
 }
 
-fn rename(f: &mut Func, b: usize, to: &mut impl FnMut(&Func, Vreg) -> Vreg) {
+/// Every read in a block becomes that of what `to` says.
+pub(super) fn rename(f: &mut Func, b: usize, to: &mut impl FnMut(&Func, Vreg) -> Vreg) {
     let mut insts = std::mem::take(&mut f.blocks[b].insts);
     for inst in &mut insts {
         match &mut inst.op {
@@ -182,6 +183,9 @@ fn rename(f: &mut Func, b: usize, to: &mut impl FnMut(&Func, Vreg) -> Vreg) {
     match &mut term {
         Term::Switch { index, .. } if *index != Vreg::NONE => *index = to(f, *index),
         Term::Ret(values) => values.iter_mut().for_each(|v| v.0 = to(f, v.0)),
+        Term::CondBr { cond: Operand { value: Value::Reg(r), .. }, .. } if r.is_virtual() => {
+            *r = f.reg(to(f, Vreg(r.index())));
+        }
         _ => {}
     }
     for e in term.edges_mut() {

@@ -1,5 +1,6 @@
 //! Random functions in machine form.
 
+use codegen::abi::Keeps;
 use codegen::mir::{Block, BlockId, Call, CallTarget, Edge, Frame, Func, Inst, Op, Term, Vreg};
 use sass::form::{ModName as M, SlotName as S};
 use sass::inst::{Inst as Sass, Operand};
@@ -259,8 +260,8 @@ impl Gen {
         let rets = vec![(v, Reg::r(4))];
         let target = if self.rng.chance(30) { CallTarget::Indirect(self.any()) } else { CallTarget::Func(n + 1) };
         // Some keep what functions of the system keep.
-        let careful = self.rng.chance(30);
-        self.push(Op::Call(Box::new(Call { target, far: false, careful, top: None, args, rets })));
+        let keeps = if self.rng.chance(30) { Keeps::System } else { Keeps::Usual };
+        self.push(Op::Call(Box::new(Call { target, far: false, keeps, top: None, args, rets })));
         self.words.push(v);
     }
 

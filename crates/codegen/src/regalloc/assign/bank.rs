@@ -1,6 +1,7 @@
 //! The registers of one file, and free places among them.
 
 use super::FREE;
+use super::flight::Flight;
 use crate::mir::alignment;
 use sass::reg::File;
 
@@ -25,6 +26,8 @@ pub(super) struct Bank {
     /// The instruction at hand, and by register the last copy into shared memory of the block that reads it; numbers from 1.
     pub(super) now: u32,
     pub(super) read: [u32; 256],
+    /// Registers that products under way read, where there are any.
+    pub(super) busy: Option<Box<Flight>>,
 }
 
 impl Bank {
@@ -36,6 +39,11 @@ impl Bank {
         (base..base + size).all(|r| self.free(r))
     }
 
+    /// True if no product under way reads the register.
+    pub(super) fn idle(&self, r: usize) -> bool {
+        self.busy.as_ref().is_none_or(|b| b[r & 255] == 0)
+    }
+
     /// True if nothing has to wait before the register is written.
     pub(super) fn rested(&self, r: usize) -> bool {
         self.read[r] == 0 || self.read[r] + REST < self.now
@@ -44,6 +52,17 @@ impl Bank {
 
 /// A free aligned window without registers that are `taken`; `far`: after the cursor, so that neighbours do not take it at once.
 pub(super) fn find_window(bank: &mut Bank, size: usize, far: bool, taken: impl Fn(usize) -> bool) -> Option<usize> {
+    let idle = match &bank.busy {
+        Some(busy) => {
+            let busy = busy.clone();
+            window(bank, size, far, |r| taken(r) || busy[r & 255] != 0)
+        }
+        None => None,
+    };
+    idle.or_else(|| window(bank, size, far, taken))
+}
+
+fn window(bank: &mut Bank, size: usize, far: bool, taken: impl Fn(usize) -> bool) -> Option<usize> {
     let align = alignment(size);
     let few = bank.few.filter(|&n| n < bank.budget);
     let limit = bank.limit;

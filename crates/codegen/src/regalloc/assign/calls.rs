@@ -18,11 +18,9 @@ impl Assign<'_> {
         if !target.is_empty() {
             // The even pair for the target: an argument register that is not one, else R2, which is kept, or R32.
             let usable = &self.banks[gpr].usable;
-            let pair = (2..=7)
-                .rev()
-                .map(|p| 2 * p)
-                .chain([2, 32])
-                .find(|&r| !taken[r] && !taken[r + 1] && usable[r] && usable[r + 1]);
+            let pair = (2..=7).rev().map(|p| 2 * p).chain([2, 32]).find(|&r| {
+                !taken[r] && !taken[r + 1] && usable[r] && usable[r + 1] && !call.keeps.returns_by(r as u32)
+            });
             if pair.is_none() {
                 self.fail("no register pair is left for the target of an indirect call");
             }
@@ -34,7 +32,7 @@ impl Assign<'_> {
         // Values that live across move to registers that the callee keeps.
         let occ = self.banks[gpr].occ;
         let held = call.target.values();
-        let kept = |r: usize| call.keeps(r as u32) && !held.iter().any(|t| t.0 as usize == r);
+        let kept = |r: usize| call.keeps.keeps(r as u32) && !held.iter().any(|t| t.0 as usize == r);
         let mut staying = [false; 256];
         let mut homeless = Vec::new();
         for (r, &v) in occ.iter().enumerate() {

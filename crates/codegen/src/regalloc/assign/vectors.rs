@@ -197,9 +197,13 @@ impl Assign<'_> {
                     groups.push(Group { list, base, def: None, live, over: None });
                 }
             }
-            for (n, vec) in defs.iter().enumerate().filter(|(_, v)| of(v, self)) {
-                let list = self.f.vecs[*vec as usize].clone();
-                groups.push(Group { list, base: None, def: Some(n), live: false, over: over.clone() });
+            let here: SmallVec<[(usize, u32); 4]> =
+                defs.iter().copied().enumerate().filter(|(_, v)| of(v, self)).collect();
+            for (n, vec) in here {
+                let list = self.f.vecs[vec as usize].clone();
+                // Sums that begin here get the place that they keep.
+                let base = if list.len() >= WIDE && over.is_none() { self.def_window(vec) } else { None };
+                groups.push(Group { list, base, def: Some(n), live: false, over: over.clone() });
             }
             groups.sort_by_key(|g| std::cmp::Reverse(alignment(g.list.len())));
             let plan = plan_near(&self.banks[file], &mut groups.clone(), dying)

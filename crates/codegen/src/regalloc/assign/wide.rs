@@ -70,8 +70,12 @@ impl Assign<'_> {
         self.near(w, end) || end == u32::MAX && ahead()
     }
 
-    /// Where in the block at hand the last component of a vector is read last; `u32::MAX` where it lives on, or is made elsewhere.
+    /// Where in the block at hand the last component of a vector is read last; `u32::MAX` where it lives on, or is made elsewhere, or
+    /// is read by a product for longer than that.
     pub(super) fn vector_end(&self, vec: u32) -> u32 {
+        if self.f.vecs[vec as usize].iter().any(|v| self.held.get(v.index()) == Some(&true)) {
+            return u32::MAX;
+        }
         let here = |v: &Vreg| self.made[v.index()].0 == self.current;
         let ends = self.f.vecs[vec as usize].iter().map(|v| if here(v) { self.end[v.index()] } else { u32::MAX });
         ends.max().unwrap_or(u32::MAX)

@@ -1,0 +1,318 @@
+//! Rematerialization: where there are too few registers, what one cheap instruction makes is made again where it is read.
+//!
+//! PTX from LLVM computes ahead whatever a loop does not change: sixteen numbers beside one base, sixteen comparisons of one register. Each
+//! waits in a register of its own, though its readers could compute it from the base, which is alive anyway or is one
+//! register for all of them. So where more values are alive than fit, and only there, such instructions are repeated in the blocks that read them:
+//! first what is read least often, until the rest fits. Predicates are counted like registers: one more than there are waits in a
+//! general register, and each reader compares that with zero. Runs on SSA form, before scheduling.
+
+use super::sink::{each_use, rename};
+use crate::cfg::Cfg;
+use crate::mir::liveness::Liveness;
+use crate::mir::operands::{sass_defs, sass_uses};
+use crate::mir::{Func, Inst, Op, Vreg};
+use rustc_hash::{FxHashMap, FxHashSet};
+use sass::inst::{Inst as Sass, Operand};
+use sass::latency::Class;
+use sass::reg::{File, Reg};
+use smallvec::SmallVec;
+
+/// Registers and predicates that are left to what blocks do themselves.
+const SPARE: [u32; 2] = [5, 2];
+/// A loop is taken to run so many times as its surroundings (as a power of two), up to four loops deep.
+const DEEPER: u32 = 3;
+
+/// An instruction that may be repeated.
+struct Cheap {
+    block: u32,
+    made: Sass,
+    loc: u32,
+    value: Vreg,
+    /// Blocks that read it, but for its own.
+    readers: SmallVec<[u32; 4]>,
+}
+
+/// Runs the pass. `pressure`: how many values of each file are alive at most in each block; `limits`: how many general registers and
+/// predicates there are. True if anything changed.
+pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: Vec<[u32; 4]>, limits: [u32; 2]) -> bool {
+    let limits = [0, 1].map(|k| limits[k].saturating_sub(SPARE[k]));
+    let over = |k: usize, pressure: &[[u32; 4]]| pressure.iter().any(|p| p[index(FILES[k])] > limits[k]);
+    if f.blocks.len() < 2 || !(over(0, &pressure) || over(1, &pressure)) {
+        return false;
+    }
+    let list = candidates(f, cfg, live);
+    let mut plan = Plan {
+        f,
+        live,
+        pressure,
+        limits,
+        alive: FxHashSet::default(),
+        through: FxHashMap::default(),
+        settled: FxHashMap::default(),
+    };
+    plan.note_places(&list, cfg);
+    let chosen = plan.choose(&list);
+    if chosen.is_empty() {
+        return false;
+    }
+    let mut by_block: Vec<Vec<u32>> = vec![Vec::new(); f.blocks.len()];
+    for n in chosen {
+        list[n].readers.iter().for_each(|&b| by_block[b as usize].push(n as u32));
+    }
+    for (b, of) in by_block.into_iter().enumerate().filter(|x| !x.1.is_empty()) {
+        repeat(f, b, of.into_iter().map(|n| &list[n as usize]));
+    }
+    // The first ones, where nobody reads them any more.
+    super::dead::run(f);
+    true
+}
+
+const FILES: [File; 2] = [File::Gpr, File::Pred];
+
+fn index(file: File) -> usize {
+    file as usize
+}
+
+/// All cheap instructions whose results are read in other blocks, those that are read least often first.
+fn candidates(f: &Func, cfg: &Cfg, live: &Liveness) -> Vec<Cheap> {
+    let mut list: Vec<Cheap> = Vec::new();
+    let mut of: FxHashMap<Vreg, u32> = FxHashMap::default();
+    let mut travels = vec![false; f.vregs.len()];
+    cfg.rpo.iter().flat_map(|&b| &live.live_in[b as usize]).for_each(|v| travels[v.index()] = true);
+    for &b in &cfg.rpo {
+        for inst in &f.blocks[b as usize].insts {
+            if let Op::Sass(s) = &inst.op
+                && let Some(value) = cheap(f, s).filter(|v| travels[v.index()])
+            {
+                of.insert(value, list.len() as u32);
+                list.push(Cheap { block: b, made: s.clone(), loc: inst.loc, value, readers: SmallVec::new() });
+            }
+        }
+    }
+    for &b in &cfg.rpo {
+        each_use(f, b as usize, |v| {
+            if let Some(&n) = of.get(&v) {
+                let c = &mut list[n as usize];
+                if c.block != b && c.readers.last() != Some(&b) {
+                    c.readers.push(b);
+                }
+            }
+        });
+    }
+    let weight =
+        |c: &Cheap| -> u64 { c.readers.iter().map(|&b| 1u64 << (DEEPER * f.blocks[b as usize].depth.min(4))).sum() };
+    list.sort_by_cached_key(|c| (weight(c), c.value));
+    list
+}
+
+/// The register or predicate that an instruction makes, if it does nothing else, always happens and reads single registers.
+fn cheap(f: &Func, s: &Sass) -> Option<Vreg> {
+    let class = matches!(s.form().class, Class::Alu | Class::Fma | Class::FmaInt);
+    if !class || s.guard != Operand::reg(Reg::PT) || !super::order::movable(s) {
+        return None;
+    }
+    let mut defs: SmallVec<[Vreg; 2]> = SmallVec::new();
+    let mut single = true;
+    sass_defs(s, |p| f.each_scalar(p.reg, p.width, |v| defs.push(v)));
+    sass_uses(s, |p| single &= p.width == 1 && (p.reg.file() != File::Pred || p.reg.is_const()));
+    match defs[..] {
+        [v] if single && FILES.contains(&f.vregs[v.index()]) => Some(v),
+        _ => None,
+    }
+}
+
+struct Plan<'a> {
+    f: &'a Func,
+    live: &'a Liveness,
+    pressure: Vec<[u32; 4]>,
+    limits: [u32; 2],
+    /// Values that live longer than they did, and where.
+    alive: FxHashSet<(Vreg, u32)>,
+    /// Blocks at whose start each candidate is alive.
+    through: FxHashMap<Vreg, Vec<u32>>,
+    /// Values that are repeated, and those that repeated instructions read: the first are not there for others, the second stay.
+    settled: FxHashMap<Vreg, bool>,
+}
+
+impl Plan<'_> {
+    fn note_places(&mut self, list: &[Cheap], cfg: &Cfg) {
+        self.through = list.iter().map(|c| (c.value, Vec::new())).collect();
+        for &b in &cfg.rpo {
+            for v in &self.live.live_in[b as usize] {
+                if let Some(blocks) = self.through.get_mut(v) {
+                    blocks.push(b);
+                }
+            }
+        }
+    }
+
+    /// Which to repeat: while there is a block with too many values that one only lives through.
+    fn choose(&mut self, list: &[Cheap]) -> Vec<usize> {
+        let mut chosen = Vec::new();
+        let mut left: Vec<usize> = Vec::new();
+        for (n, c) in list.iter().enumerate() {
+            if self.may(c) {
+                if self.missing(c).is_empty() {
+                    self.take(c);
+                    chosen.push(n);
+                } else {
+                    left.push(n);
+                }
+            }
+        }
+        // One register that lives longer, for several values or for a predicate.
+        let mut shares: FxHashMap<Vreg, u32> = FxHashMap::default();
+        for &n in &left {
+            if let [v] = self.missing(&list[n])[..] {
+                *shares.entry(v).or_insert(0) += 1;
+            }
+        }
+        for n in left {
+            let c = &list[n];
+            let pays = match self.missing(c)[..] {
+                [] => true,
+                [v] => {
+                    let predicate = self.f.vregs[c.value.index()] == File::Pred;
+                    self.f.vregs[v.index()] == File::Gpr && (predicate || shares.get(&v).is_some_and(|&n| n > 1))
+                }
+                _ => false,
+            };
+            if pays && self.may(c) {
+                self.take(c);
+                chosen.push(n);
+            }
+        }
+        chosen
+    }
+
+    /// True if it may be repeated and helps.
+    fn may(&self, c: &Cheap) -> bool {
+        let mut there = !self.settled.contains_key(&c.value);
+        sass_uses(&c.made, |p| self.f.each_scalar(p.reg, p.width, |v| there &= self.settled.get(&v) != Some(&true)));
+        there && self.crowded(c)
+    }
+
+    /// True if somewhere too many values of its kind are alive, this one among them, and it is not read there.
+    fn crowded(&self, c: &Cheap) -> bool {
+        let file = self.f.vregs[c.value.index()];
+        let limit = self.limits[(file == File::Pred) as usize];
+        self.through[&c.value]
+            .iter()
+            .any(|&b| self.pressure[b as usize][index(file)] > limit && !c.readers.contains(&b))
+    }
+
+    fn is_alive(&self, v: Vreg, b: u32) -> bool {
+        self.live.live_in[b as usize].binary_search(&v).is_ok() || self.alive.contains(&(v, b))
+    }
+
+    /// What it reads that would have to live longer.
+    fn missing(&self, c: &Cheap) -> SmallVec<[Vreg; 4]> {
+        let mut out: SmallVec<[Vreg; 4]> = SmallVec::new();
+        sass_uses(&c.made, |p| {
+            self.f.each_scalar(p.reg, p.width, |v| {
+                if !out.contains(&v) && !c.readers.iter().all(|&b| self.is_alive(v, b)) {
+                    out.push(v);
+                }
+            });
+        });
+        out
+    }
+
+    /// Counts the value out where it is not read, and in what it reads.
+    fn take(&mut self, c: &Cheap) {
+        let file = self.f.vregs[c.value.index()];
+        self.settled.insert(c.value, true);
+        sass_uses(&c.made, |p| {
+            self.f.each_scalar(p.reg, p.width, |v| {
+                self.settled.entry(v).or_insert(false);
+            });
+        });
+        let blocks = std::mem::take(self.through.get_mut(&c.value).unwrap_or(&mut Vec::new()));
+        for v in self.missing(c) {
+            for &b in &blocks {
+                if !self.is_alive(v, b) {
+                    self.alive.insert((v, b));
+                    self.pressure[b as usize][index(self.f.vregs[v.index()])] += 1;
+                }
+            }
+        }
+        for &b in blocks.iter().filter(|b| !c.readers.contains(b)) {
+            let n = &mut self.pressure[b as usize][index(file)];
+            *n = n.saturating_sub(1);
+        }
+    }
+}
+
+/// Repeats instructions in a block that reads what they make, each before the first reader.
+fn repeat<'a>(f: &mut Func, b: usize, list: impl Iterator<Item = &'a Cheap>) {
+    let mut names: FxHashMap<Vreg, Vreg> = FxHashMap::default();
+    let mut waiting: FxHashMap<Vreg, Inst> = FxHashMap::default();
+    let mut order = Vec::new();
+    for c in list {
+        let name = f.new_vreg(f.vregs[c.value.index()]);
+        let mut s = c.made.clone();
+        let mut to = None;
+        sass_defs(&s, |p| to = p.slot.filter(|_| p.reg.is_virtual()).or(to));
+        let Some(slot) = to else { continue };
+        s.operands[slot as usize].value = Operand::reg(f.reg(name)).value;
+        names.insert(c.value, name);
+        waiting.insert(name, Inst::new(Op::Sass(s), c.loc));
+        order.push(name);
+    }
+    rename(f, b, &mut |_, v| names.get(&v).copied().unwrap_or(v));
+    let insts = std::mem::take(&mut f.blocks[b].insts);
+    let mut out = Vec::with_capacity(insts.len() + order.len());
+    for inst in insts {
+        f.uses(&inst.op, |v| out.extend(waiting.remove(&v)));
+        out.push(inst);
+    }
+    // What the end of the block reads.
+    out.extend(order.iter().filter_map(|v| waiting.remove(v)));
+    f.blocks[b].insts = out;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::{text, verify};
+    use crate::regalloc;
+
+    /// `n` results of one register before a loop that reads all of them, in a function of so many registers; how many are computed in the loop.
+    fn repeated(n: usize, gprs: u32, make: &str, read: &str) -> usize {
+        let mut t = format!(
+            "func k entry max={gprs} outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n"
+        );
+        for k in 1..=n {
+            t += &format!("    {}\n", make.replace('#', &k.to_string()));
+        }
+        t += "    br blk1()\nblk1(): depth=1\n    ISETP_RI.Cmp=1 Pu=%p99 Ra=%r0 Rb=0x7\n    brif %p99, blk2(), blk3()\nblk2(): depth=1\n";
+        for k in 1..=n {
+            t += &format!("    {}\n", read.replace('#', &k.to_string()));
+        }
+        t += "    br blk1()\nblk3(): depth=0\n    exit\n}\n";
+        let mut f = text::parse(&t).unwrap().remove(0);
+        let cfg = f.cfg();
+        let live = Liveness::new(&f, &cfg);
+        let by_block = regalloc::pressures(&f, &cfg, &live).1;
+        run(&mut f, &cfg, &live, by_block, [gprs - 1, 7]);
+        verify::ssa(&f).unwrap();
+        let made = make.split('_').next().unwrap();
+        let is = |i: &&Inst| matches!(&i.op, Op::Sass(s) if s.form().mnemonic == made);
+        f.blocks[2].insts.iter().filter(is).count()
+    }
+
+    const COMPARE: (&str, &str) = ("ISETP_RI.Cmp=1 Pu=%p# Ra=%r0 Rb=#", "@%p# STG.Size=4 Ra=RZ Rb=%r0 URc=UR4");
+    const ADD: (&str, &str) = ("IADD3_RIR Rd=%r# Ra=%r0 Rb=#", "STG.Size=4 Ra=RZ Rb=%r# URc=UR4");
+
+    #[test]
+    fn what_fits_stays() {
+        assert_eq!(repeated(4, 200, COMPARE.0, COMPARE.1), 0);
+        assert_eq!(repeated(20, 200, ADD.0, ADD.1), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_made_again() {
+        assert_eq!(repeated(9, 200, COMPARE.0, COMPARE.1), 5);
+        assert_eq!(repeated(30, 24, ADD.0, ADD.1), 13);
+    }
+}
