@@ -153,7 +153,12 @@ pub fn describe(a: &Attr, symbols: &[Symbol]) -> String {
     let words = a.to_words();
     let with_symbol = matches!(
         a.code,
-        attr::REGCOUNT | attr::FRAME_SIZE | attr::MIN_STACK_SIZE | attr::MAX_STACK_SIZE | attr::PARAM_CBANK
+        attr::REGCOUNT
+            | attr::FRAME_SIZE
+            | attr::MIN_STACK_SIZE
+            | attr::MAX_STACK_SIZE
+            | attr::PARAM_CBANK
+            | attr::SAMPLER_INIT
     );
     if let (true, Value::Bytes(_), [symbol, rest @ ..]) = (with_symbol, &a.value, words.as_slice()) {
         let symbol = symbols.get(*symbol as usize).map_or("?", |s| s.name.as_str());

@@ -5,6 +5,7 @@
 //! program headers behind those).
 
 use diag::Diagnostic;
+use std::io::{self, Write};
 
 /// `sh_type` of symbols.
 pub const SHT_SYMTAB: u32 = 2;
@@ -20,6 +21,13 @@ pub const SHT_NOBITS: u32 = 8;
 pub const SHT_REL: u32 = 9;
 /// `sh_type` of `.nv.info`; the vendor's other types count up from here.
 pub const SHT_LOPROC: u32 = 0x7000_0000;
+/// `sh_type` of the sections of symbols whose `st_shndx` has no room for them.
+pub const SHT_SYMTAB_SHNDX: u32 = 18;
+/// Sections from this number on have none that fits into a field of 16 bits: the header says 0 for how many there are, and the
+/// size of section 0 tells it; a symbol says [`XINDEX`], and a table of its own has the number.
+pub const RESERVED: usize = 0xff00;
+/// `st_shndx` of a symbol in such a section.
+pub const XINDEX: u16 = 0xffff;
 /// `sh_type`: relocations of a capsule.
 pub const SHT_CAPSULE_RELA: u32 = SHT_LOPROC + 0x82;
 /// `sh_type`: resolved relocations of a capsule that are kept.
@@ -187,6 +195,19 @@ pub fn string_at(table: &[u8], offset: u32) -> String {
     String::from_utf8_lossy(&rest[..rest.iter().position(|&b| b == 0).unwrap_or(rest.len())]).into_owned()
 }
 
+/// How many sections a file has, by the place of its section headers and what the header says.
+pub(crate) fn section_count(bytes: &[u8], shoff: u64, said: usize) -> usize {
+    let first =
+        if said == 0 && shoff > 0 { slice(bytes, shoff, SECTION as u64, "a section header").ok() } else { None };
+    let count = first.map_or(0, |h| u64_at(h, 32) as usize);
+    if count >= RESERVED { count } else { said }
+}
+
+/// A symbol lies in a section whose number its 16 bits do not hold.
+pub(crate) fn too_many() -> Diagnostic {
+    bad(format!("symbols in sections from number {RESERVED} on are not supported"))
+}
+
 fn slice<'a>(bytes: &'a [u8], offset: u64, size: u64, what: &str) -> Result<&'a [u8], Diagnostic> {
     let end = offset.checked_add(size).filter(|&e| e <= bytes.len() as u64);
     let end = end.ok_or_else(|| bad(format!("{what} at 0x{offset:x} of 0x{size:x} bytes ends past the file's end")))?;
@@ -228,7 +249,9 @@ impl Elf {
         if head != HEADER || section != SECTION || (segment != SEGMENT && phnum != 0) {
             return Err(bad("its headers have unknown sizes"));
         }
-        let table = slice(bytes, header.shoff, (shnum * SECTION) as u64, "the section header table")?;
+        let shnum = section_count(bytes, header.shoff, shnum);
+        let table =
+            slice(bytes, header.shoff, (shnum as u64).saturating_mul(SECTION as u64), "the section header table")?;
         let mut sections = Vec::with_capacity(shnum);
         let mut total = 0u64;
         for (i, h) in table.chunks_exact(SECTION).enumerate() {
@@ -309,34 +332,71 @@ impl Elf {
     /// The bytes of the file: of a read one the same bytes, of a new one what [`Elf::lay_out`] has placed.
     pub fn write(&self) -> Vec<u8> {
         let mut out = vec![0u8; self.len as usize];
-        for (offset, bytes) in &self.gaps {
-            put(&mut out, *offset, bytes);
+        let (sections, segments, head) = self.tables();
+        for (offset, bytes) in self.pieces(&sections, &segments, &head) {
+            put(&mut out, offset, bytes);
         }
-        for s in self.sections.iter().filter(|s| s.has_bytes()) {
-            put(&mut out, s.offset, &s.data);
+        out
+    }
+
+    /// Writes the same bytes, without making one block of them.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (sections, segments, head) = self.tables();
+        let mut pieces = self.pieces(&sections, &segments, &head);
+        pieces.sort_by_key(|p| p.0);
+        let mut end = 0;
+        for (offset, bytes) in &pieces {
+            if *offset < end {
+                // Parts of a file that was read may share bytes.
+                return out.write_all(&self.write());
+            }
+            end = offset + bytes.len() as u64;
         }
-        let mut table = Vec::with_capacity(self.sections.len() * SECTION);
+        if end > self.len {
+            return out.write_all(&self.write());
+        }
+        let mut at = 0;
+        for (offset, bytes) in pieces {
+            zeros(out, offset - at)?;
+            out.write_all(bytes)?;
+            at = offset + bytes.len() as u64;
+        }
+        zeros(out, self.len - at)
+    }
+
+    /// What lies in the file, in the order in which it is put there, by offset; the tables are those of [`Elf::tables`].
+    fn pieces<'a>(&'a self, sections: &'a [u8], segments: &'a [u8], head: &'a [u8]) -> Vec<(u64, &'a [u8])> {
+        let gaps = self.gaps.iter().map(|(offset, bytes)| (*offset, bytes.as_slice()));
+        let data = self.sections.iter().filter(|s| s.has_bytes()).map(|s| (s.offset, s.data.as_slice()));
+        let tables = [(self.header.shoff, sections), (self.header.phoff, segments), (0, head)];
+        gaps.chain(data).chain(tables).filter(|p| !p.1.is_empty()).collect()
+    }
+
+    /// The section headers, the program headers, and the header.
+    fn tables(&self) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
+        let mut sections = Vec::with_capacity(self.sections.len() * SECTION);
         for s in &self.sections {
-            table.extend(s.name_offset.to_le_bytes());
-            table.extend(s.kind.to_le_bytes());
+            sections.extend(s.name_offset.to_le_bytes());
+            sections.extend(s.kind.to_le_bytes());
             for n in [s.flags, s.addr, s.offset, s.size] {
-                table.extend(n.to_le_bytes());
+                sections.extend(n.to_le_bytes());
             }
-            table.extend(s.link.to_le_bytes());
-            table.extend(s.info.to_le_bytes());
-            table.extend(s.align.to_le_bytes());
-            table.extend(s.entsize.to_le_bytes());
+            sections.extend(s.link.to_le_bytes());
+            sections.extend(s.info.to_le_bytes());
+            sections.extend(s.align.to_le_bytes());
+            sections.extend(s.entsize.to_le_bytes());
         }
-        put(&mut out, self.header.shoff, &table);
-        table.clear();
+        let mut segments = Vec::with_capacity(self.segments.len() * SEGMENT);
         for s in &self.segments {
-            table.extend(s.kind.to_le_bytes());
-            table.extend(s.flags.to_le_bytes());
+            segments.extend(s.kind.to_le_bytes());
+            segments.extend(s.flags.to_le_bytes());
             for n in [s.offset, s.addr[0], s.addr[1], s.filesz, s.memsz, s.align] {
-                table.extend(n.to_le_bytes());
+                segments.extend(n.to_le_bytes());
             }
         }
-        put(&mut out, self.header.phoff, &table);
         let h = &self.header;
         let mut head = h.ident.to_vec();
         head.extend(h.kind.to_le_bytes());
@@ -346,18 +406,21 @@ impl Elf {
             head.extend(n.to_le_bytes());
         }
         head.extend(h.flags.to_le_bytes());
-        let (segments, sections) = (self.segments.len() as u16, self.sections.len() as u16);
-        for n in [h.sizes[0], h.sizes[1], segments, h.sizes[2], sections, h.shstrndx] {
+        let count = if self.sections.len() < RESERVED { self.sections.len() as u16 } else { 0 };
+        for n in [h.sizes[0], h.sizes[1], self.segments.len() as u16, h.sizes[2], count, h.shstrndx] {
             head.extend(n.to_le_bytes());
         }
-        put(&mut out, 0, &head);
-        out
+        (sections, segments, head)
     }
 
     /// Gives every section, the two header tables and the file's end their places: each section at the next multiple of its
     /// alignment, then the section headers, then as many program headers as `segments` says (0 for a linkable file).
     pub fn lay_out(&mut self, segments: usize) {
         let mut at = HEADER as u64;
+        let count = self.sections.len();
+        if let Some(first) = self.sections.first_mut() {
+            first.size = if count < RESERVED { 0 } else { count as u64 };
+        }
         for s in self.sections.iter_mut().skip(1) {
             at = at.next_multiple_of(s.align.max(1));
             s.offset = at;
@@ -386,7 +449,8 @@ impl Elf {
     /// The symbols of the first symbol table; none where there is no such table.
     ///
     /// # Errors
-    /// Where the table's size is no multiple of that of a symbol, or its string table is missing.
+    /// Where the table's size is no multiple of that of a symbol, or its string table is missing; for a file with more sections than
+    /// a symbol can name.
     pub fn symbols(&self) -> Result<Vec<Symbol>, Diagnostic> {
         let Some(table) = self.sections.iter().find(|s| s.kind == SHT_SYMTAB) else { return Ok(Vec::new()) };
         self.symbols_of(table)
@@ -402,6 +466,9 @@ impl Elf {
         }
         let strings = self.sections.get(table.link as usize).map(|s| s.data.as_slice());
         let strings = strings.ok_or_else(|| bad(format!("{} has no string table", table.name)))?;
+        if table.data.chunks_exact(SYMBOL).any(|s| u16_at(s, 6) == XINDEX) {
+            return Err(too_many());
+        }
         Ok(table
             .data
             .chunks_exact(SYMBOL)
@@ -424,6 +491,16 @@ fn put(out: &mut [u8], offset: u64, bytes: &[u8]) {
     if let Some(place) = out.get_mut(offset as usize..end) {
         place.copy_from_slice(bytes);
     }
+}
+
+/// Writes zeros.
+fn zeros(out: &mut dyn Write, mut count: u64) -> io::Result<()> {
+    while count > 0 {
+        let n = count.min(256);
+        out.write_all(&[0; 256][..n as usize])?;
+        count -= n;
+    }
+    Ok(())
 }
 
 impl Section {

@@ -1,6 +1,6 @@
 //! A 64-bit little-endian ELF file of any machine, seen without copying: what a linker reads, of cubins as of host objects.
 
-use crate::elf::{SHT_NOBITS, SHT_REL, SHT_RELA, SHT_SYMTAB, u16_at, u32_at, u64_at};
+use crate::elf::{SHT_NOBITS, SHT_REL, SHT_RELA, SHT_SYMTAB, XINDEX, section_count, too_many, u16_at, u32_at, u64_at};
 use diag::Diagnostic;
 
 const HEADER: usize = 0x40;
@@ -103,7 +103,8 @@ impl<'a> View<'a> {
         if count > 0 && size as usize != SECTION {
             return Err(bad("its section headers have an unknown size"));
         }
-        let table = slice(bytes, shoff, (count * SECTION) as u64, "the section header table")?;
+        let count = section_count(bytes, shoff, count);
+        let table = slice(bytes, shoff, (count as u64).saturating_mul(SECTION as u64), "the section header table")?;
         let data = |h: &[u8], i: usize| {
             let kind = u32_at(h, 4);
             let (offset, size) = (u64_at(h, 24), u64_at(h, 32));
@@ -150,6 +151,9 @@ impl<'a> View<'a> {
         let strings = strings.ok_or_else(|| bad(format!("{} has no string table", table.name)))?;
         let read = |s: &[u8]| {
             let shndx = u16_at(s, 6);
+            if shndx == XINDEX {
+                return Err(too_many());
+            }
             if shndx < 0xff00 && shndx as usize >= self.sections.len() {
                 return Err(bad(format!("a symbol lies in section {shndx} of {}", self.sections.len())));
             }

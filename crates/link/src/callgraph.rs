@@ -51,6 +51,8 @@ pub(crate) struct Needs {
     pub stack: Option<u32>,
     /// What is called outside of the output or launched: bits by [`Graph::externs`].
     pub externs: u128,
+    /// References to textures, samplers or surfaces are used.
+    pub references: bool,
 }
 
 /// Reads the call graphs of all inputs, removes what no entry reaches, and computes what entries need.
@@ -209,7 +211,7 @@ fn by_prototype<'a>(world: &World<'a>, graph: &Graph<'a>) -> ByPrototype<'a> {
 fn mark<'a>(world: &mut World<'a>, graph: &Graph<'a>, by_prototype: &ByPrototype<'a>) {
     let mut seen = vec![false; by_prototype.functions.len()];
     // The vendor's tool removes nothing from files for debuggers and where what is resolved is kept.
-    let all = world.options.relocatable || world.options.lists_shared();
+    let all = world.options.relocatable || world.options.lists_shared() || world.options.tools_patch;
     let roots = (0..world.functions.len() as u32).filter(|&f| {
         let f = &mut world.functions[f as usize];
         f.alive |= all && f.symbol != NONE;
@@ -365,6 +367,7 @@ fn needs(world: &World, graph: &mut Graph, components: &Components) {
             own[f] |= 1u128.checked_shl(bit as u32).unwrap_or(0);
         }
     }
+    let references = crate::texture::users(world);
     let mut by_component: Vec<Needs> = Vec::with_capacity(components.len());
     for c in 0..components.len() {
         let mut sum = Needs { stack: Some(0), widest: NONE, ..Needs::default() };
@@ -375,6 +378,7 @@ fn needs(world: &World, graph: &mut Graph, components: &Components) {
                 frame = f.frame;
                 sum.barriers = sum.barriers.max(f.barriers);
                 sum.externs |= own[node as usize];
+                sum.references |= references.get(node as usize) == Some(&true);
                 if f.registers > sum.registers || sum.widest == NONE {
                     (sum.registers, sum.widest) = (f.registers, node);
                 }
@@ -387,6 +391,7 @@ fn needs(world: &World, graph: &mut Graph, components: &Components) {
                 let of = by_component[to];
                 sum.barriers = sum.barriers.max(of.barriers);
                 sum.externs |= of.externs;
+                sum.references |= of.references;
                 if of.registers > sum.registers {
                     (sum.registers, sum.widest) = (of.registers, of.widest);
                 }
@@ -397,12 +402,13 @@ fn needs(world: &World, graph: &mut Graph, components: &Components) {
         by_component.push(sum);
     }
     graph.needs = (0..functions).map(|f| by_component[components.of[f] as usize]).collect();
-    // An only entry gets the barriers of all functions, reached or not. (Observed: so does nvlink 13.5, and only then.)
+    // An only entry gets the barriers of all functions, reached or not, and the words of all references. (Observed: so does nvlink 13.5, and only then.)
     let alive = |f: &&crate::world::Function| f.alive;
     let mut entries = (0..functions).filter(|&f| world.functions[f].alive && world.functions[f].entry);
     if let (Some(entry), None) = (entries.next(), entries.next()) {
         let most = world.functions.iter().filter(alive).map(|f| f.barriers).max();
         graph.needs[entry].barriers = most.unwrap_or(0);
+        graph.needs[entry].references = references.contains(&true);
     }
 }
 

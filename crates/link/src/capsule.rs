@@ -14,7 +14,8 @@ use crate::field::Field;
 use crate::object::{Object, Role, role};
 use crate::reloc::{self, Patch};
 use crate::symbols::{Order, Strings};
-use crate::texture::Slots;
+use crate::texture::{INDICES, Slots};
+use crate::unified::VARIABLES;
 use crate::world::{NONE, Part, SectionId, World, class};
 use crate::write::Fixed;
 use crate::{Addresses, Options, callgraph, fatal, merge, shared};
@@ -80,9 +81,11 @@ fn object<'a>(plain: &Object<'a>) -> Result<Option<Object<'a>>, Vec<Diagnostic>>
         plain.view.sections.iter().zip(0..).filter_map(|(s, i)| Some((s.name.strip_prefix(CODE)?, i))).collect();
     for s in &mut view.sections {
         if let Some(name) = plain_name(s.name) {
-            let data = [PROGBITS, SHT_LOPROC + 7, SHT_LOPROC + 8, SHT_LOPROC + 0xa];
+            let data = [7, 8, 0xa, 0x11, 0x12, 0x14].map(|k| SHT_LOPROC + k);
             let known = KINDS.iter().find(|k| k.0 == s.kind).map(|k| k.1);
-            let Some(kind) = known.or(Some(s.kind).filter(|k| data.contains(k))) else { return Ok(None) };
+            let Some(kind) = known.or(Some(s.kind).filter(|k| *k == PROGBITS || data.contains(k))) else {
+                return Ok(None);
+            };
             (s.name, s.kind) = (name, kind);
             continue;
         }
@@ -136,13 +139,16 @@ pub(crate) struct Prepared<'a> {
 
 impl<'a> Capsule<'a> {
     /// Links the capsules of objects.
-    pub fn link(objects: Vec<Object<'a>>, options: &'a Options, slots: &Slots) -> Result<Capsule<'a>, Vec<Diagnostic>> {
+    pub fn link(objects: Vec<Object<'a>>, options: &'a Options) -> Result<Capsule<'a>, Vec<Diagnostic>> {
         let mut world = World::new(objects, options);
         world.capsule = true;
         merge::merge(&mut world)?;
         let graph = callgraph::resolve(&mut world)?;
         let places = shared::place(&mut world, &graph)?;
-        let slots = slots.clone();
+        let slots = match options.relocatable {
+            true => Slots::default(),
+            false => Slots::lay_out(&mut world, &graph, true),
+        };
         Ok(Capsule { world, graph, addresses: Addresses { places, slots } })
     }
 
@@ -154,7 +160,7 @@ impl<'a> Capsule<'a> {
             f.alive == g.alive && f.object == g.object && (f.symbol == NONE) == (g.symbol == NONE)
         };
         let all = world.functions.iter().zip(&plain.functions).all(|(f, g)| same(f, g));
-        if !all || world.functions.len() != plain.functions.len() || addresses.slots.any() {
+        if !all || world.functions.len() != plain.functions.len() {
             return None;
         }
         let fixed = Fixed::of(&mut world);
@@ -162,7 +168,8 @@ impl<'a> Capsule<'a> {
         crate::write::drop_empty(&mut world);
         world.section(fixed.prototype).dead = !crate::info::has_prototypes(&world, &graph);
         let notes = [fixed.tkinfo, fixed.cuinfo];
-        let order = Order::of(&mut world, &notes, &[fixed.callgraph, fixed.prototype]);
+        let last = [&[fixed.callgraph, fixed.prototype], &addresses.slots.banks[..]].concat();
+        let order = Order::of(&mut world, &notes, &last);
         let resolved = reloc::resolve(&world, &addresses).ok()?;
         let patches = code::places(plain, &world, resolved.patches)?;
         let (left, done) = (resolved.left, resolved.done);
@@ -200,7 +207,9 @@ impl<'a> Prepared<'a> {
             self.moved[s as usize] = id;
             // Bytes that the plain file has are not written twice.
             let twin = match from.class {
-                class::INIT | class::CONSTANT if from.owner == NONE => plain.section_of(from.class, from.size),
+                class::INIT | class::CONSTANT if from.owner == NONE && from.name != VARIABLES => {
+                    plain.section_of(&from.name, from.size)
+                }
                 _ => NONE,
             };
             let to = plain.section(id);
@@ -291,8 +300,10 @@ fn kind(world: &World, fixed: &Fixed, s: SectionId) -> u32 {
     let plain = match section.class {
         _ if s == fixed.symbols => SHT_SYMTAB,
         class::TEXT => PROGBITS,
+        class::INIT if section.name == VARIABLES => return section.kind,
         class::INIT => return SHT_LOPROC + 8,
         class::DEBUG => return section.kind,
+        class::CONSTANT if section.kind == INDICES => return INDICES,
         class::CONSTANT => SHT_LOPROC + if section.owner == NONE { 0x67 } else { 0x66 },
         _ => section.kind,
     };

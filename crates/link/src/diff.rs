@@ -74,6 +74,11 @@ fn is_pairs(kind: u32) -> bool {
 /// A section by name, and the how many-th of that name.
 type Key = (String, u32);
 
+/// True for entries of unified functions and variables.
+fn is_unified(kind: u32) -> bool {
+    matches!(kind.wrapping_sub(SHT_LOPROC), 0x11 | 0x14)
+}
+
 struct File {
     elf: Elf,
     symbols: Vec<Symbol>,
@@ -215,6 +220,7 @@ fn sections(a: &File, s: &Section, b: &File, t: &Section, name: &str, say: &mut 
         k if k == SHT_LOPROC || k == CAPSULE_INFO || name == ".nv.compat" => {
             lists(name, attributes(a, s), attributes(b, t), say)
         }
+        k if is_unified(k) => lists(name, entries(a, s), entries(b, t), say),
         k if is_pairs(k) => lists(name, pairs(a, s), pairs(b, t), say),
         _ if x != y => {
             let words = |d: &[u8]| d.chunks(16).map(<[u8]>::to_vec).collect::<Vec<_>>();
@@ -233,6 +239,14 @@ fn relocs(f: &File, s: &Section) -> Vec<String> {
         format!("0x{:x}: type 0x{:x} {}+0x{:x}", r.offset, r.kind, f.symbol(f.table(s), r.symbol), r.addend)
     };
     s.relocs().into_iter().map(line).collect()
+}
+
+fn entries(f: &File, s: &Section) -> Vec<String> {
+    let line = |e: &[u8]| {
+        let symbol = u32::from_le_bytes([e[0], e[1], e[2], e[3]]);
+        format!("{} {:x?}", f.symbol(f.table(s), symbol), &e[4..])
+    };
+    s.data.chunks_exact(crate::unified::ENTRY).map(line).collect()
 }
 
 fn attributes(f: &File, s: &Section) -> Vec<String> {

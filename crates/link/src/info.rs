@@ -116,6 +116,10 @@ pub(crate) fn of_function(world: &World, graph: &Graph, f: u32) -> Vec<u8> {
         out.push(a);
     }
     if exec && function.entry {
+        // The bank with the words of references. (Observed: nvlink 13.5 adds both beside a capsule.)
+        if world.has_capsule && needs.references {
+            out.extend([attr::BINDLESS_TEXTURE_BANK, attr::BINDLESS_SURFACE_BANK].map(|code| Attr::byte(code, 0)));
+        }
         let has = |out: &[Attr], code: u8| out.iter().any(|a| a.code == code);
         if needs.barriers > 0 && !has(&out, attr::NUM_BARRIERS) {
             out.push(Attr::byte(attr::NUM_BARRIERS, needs.barriers.min(255) as u8));

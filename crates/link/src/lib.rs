@@ -19,6 +19,7 @@ mod reloc;
 mod shared;
 mod symbols;
 mod texture;
+mod unified;
 mod world;
 mod write;
 
@@ -54,6 +55,8 @@ pub struct Options {
     pub quiet_stack: bool,
     /// Keep the system's library also where nothing refers to it.
     pub keep_system: bool,
+    /// Link code that was compiled as a patch for tools: every function must say so, and all stay.
+    pub tools_patch: bool,
 }
 
 impl Options {
@@ -173,9 +176,9 @@ pub fn link(inputs: &[Cubin<'_>], options: &Options) -> Result<Linked, Vec<Diagn
     let places = shared::place(&mut world, &graph)?;
     let slots = match options.relocatable {
         true => texture::Slots::default(),
-        false => texture::Slots::lay_out(&mut world),
+        false => texture::Slots::lay_out(&mut world, &graph, capsules.is_some()),
     };
-    let capsule = capsules.map(|list| Capsule::link(list, options, &slots)).transpose()?;
+    let capsule = capsules.map(|list| Capsule::link(list, options)).transpose()?;
     clock.end("layout");
     let mut linked = write::write(&mut world, &graph, &Addresses { places, slots }, capsule, &mut clock)?;
     linked.callgraph = dump::callgraph(&world, &graph);

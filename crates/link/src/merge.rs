@@ -7,6 +7,7 @@ mod variables;
 
 use crate::fatal;
 use crate::object::{Role, role};
+use crate::unified::{ENTRY, Entries, STUB};
 use crate::world::{Function, Local, Map, NONE, Part, Place, SectionId, Symbol, SymbolId, World, class};
 use cubin::elf::SHT_NOBITS;
 use cubin::view::SymbolView;
@@ -17,9 +18,7 @@ use std::borrow::Cow;
 const FUNC: u8 = 2;
 const SECTION: u8 = 3;
 /// Bits of `st_other`: an entry.
-const ENTRY: u8 = 0x10;
-/// One address on all GPUs.
-const UNIFIED: u8 = 4;
+const KERNEL: u8 = 0x10;
 
 /// Merges all inputs.
 pub(crate) fn merge(world: &mut World) -> Result<(), Vec<Diagnostic>> {
@@ -106,11 +105,6 @@ fn merge_function(world: &mut World, object: u32, i: usize, errors: &mut Vec<Dia
     let o = &world.objects[object as usize];
     let s = o.symbols[i];
     let section = s.shndx as usize;
-    if s.other & UNIFIED != 0 && section != 0 {
-        let m = format!("Unified symbols found but index file not specified: '{}' in '{}'", s.name, o.name);
-        errors.push(Diagnostic::new(Severity::Fatal, m));
-        return;
-    }
     let head = section != 0 && section < o.view.sections.len() && o.heads[section] == i as u32;
     if s.bind == 0 {
         let id = add_symbol(world, object, &s);
@@ -190,8 +184,10 @@ fn alias(world: &mut World, object: u32, i: usize) {
 fn add_function(world: &mut World, object: u32, id: SymbolId, section: usize) {
     let s = world.objects[object as usize].view.sections[section];
     let number = world.functions.len() as u32;
-    let text = add_section(world, object, section, class::TEXT, 1);
-    let entry = world.symbol(id).other & ENTRY != 0;
+    let kind = if s.name.starts_with(STUB.0) { s.kind } else { 1 };
+    let text = add_section(world, object, section, class::TEXT, kind);
+    world.section(text).entsize = if kind == 1 { 0 } else { STUB.1 };
+    let entry = world.symbol(id).other & KERNEL != 0;
     world.section(text).function = number;
     let mut shared = NONE;
     if entry && !world.options.relocatable {
@@ -307,6 +303,10 @@ fn data_section(world: &mut World, object: u32, section: usize) -> (SectionId, u
             let id = joined(world, s.name, class::CONSTANT, stored, s.flags);
             append(world, object, section, id);
         }
+        Role::Unified => {
+            let id = joined(world, s.name, class::INIT, s.kind, s.flags);
+            append(world, object, section, id);
+        }
         _ => {}
     }
     world.maps[object as usize].sections[section]
@@ -326,7 +326,7 @@ fn merge_section(world: &mut World, object: u32, i: usize) -> Result<(), Vec<Dia
     let file = o.name;
     let wrong = |what: String| fatal(format!("Input file '{file}' is damaged: {what}"));
     match role(s.kind, s.name) {
-        Role::Global | Role::GlobalInit | Role::Constant(_) | Role::Shared | Role::DebugShared => {
+        Role::Global | Role::GlobalInit | Role::Unified | Role::Constant(_) | Role::Shared | Role::DebugShared => {
             data_section(world, object, i);
             let place = world.maps[object as usize].sections[i].0;
             if s.name.starts_with(".nv.constant0.") && place != NONE {
@@ -366,6 +366,18 @@ fn merge_section(world: &mut World, object: u32, i: usize) -> Result<(), Vec<Dia
                 world.reloc_sections.push((object, i as u32, id));
             }
         }
+        Role::UnifiedEntries if !world.options.relocatable => {
+            let name = crate::unified::name(world, object, s.data);
+            let m = format!("Unified symbols found but index file not specified: '{name}' in '{file}'");
+            return Err(fatal(m));
+        }
+        Role::UnifiedEntries => {
+            if !s.data.len().is_multiple_of(ENTRY) {
+                return Err(wrong(format!("the size of {} is no multiple of {ENTRY}", s.name)));
+            }
+            let id = joined(world, s.name, class::INFOS, s.kind, s.flags);
+            world.unified.push(Entries { object, section: id, data: s.data });
+        }
         Role::Other => {
             let debug = s.name.starts_with(".debug_") || s.name.starts_with(".nv_debug_");
             if !(debug && world.options.strip_debug) {
@@ -386,7 +398,7 @@ fn data_section_of(world: &mut World, object: u32, section: usize) -> (SectionId
     }
     let s = world.objects[object as usize].view.sections[section];
     match role(s.kind, s.name) {
-        Role::Global | Role::GlobalInit | Role::Constant(_) => data_section(world, object, section),
+        Role::Global | Role::GlobalInit | Role::Unified | Role::Constant(_) => data_section(world, object, section),
         _ => place,
     }
 }

@@ -1,5 +1,6 @@
 //! One input: its parts, and whether it may be linked for the target.
 
+use crate::unified::STUB;
 use crate::{Cubin, Options, fatal};
 use arch::{Target, Variant};
 use cubin::elf::{EM_CUDA, ET_REL, SHT_LOPROC};
@@ -36,6 +37,9 @@ pub(crate) enum Role {
     Prototype,
     Global,
     GlobalInit,
+    /// Unified variables; entries of unified functions and variables.
+    Unified,
+    UnifiedEntries,
     DebugShared,
     /// Strings, symbols, the null section.
     Table,
@@ -64,12 +68,14 @@ pub(crate) fn role(kind: u32, name: &str) -> Role {
         (2, _) => Role::Prototype,
         (7, _) => Role::Global,
         (8, _) => Role::GlobalInit,
+        (0x11 | 0x14, _) => Role::UnifiedEntries,
+        (0x12, _) => Role::Unified,
         (0xa, ".nv_debug.shared") => Role::DebugShared,
         (0xa, _) => Role::Shared,
         (0x86, _) => Role::Compat,
         (0x64..=0x75, _) => Role::Constant(bank.unwrap_or((kind - SHT_LOPROC - 0x64) as u8)),
         (_, ".debug_frame") => Role::Frame,
-        (_, n) if n.starts_with(".text.") => Role::Text,
+        (_, n) if n.starts_with(".text.") || n.starts_with(STUB.0) => Role::Text,
         _ => Role::Other,
     }
 }

@@ -95,12 +95,13 @@ fn section_relocs(
             out.patches.push(Patch { section: target, offset: at, field, value: sum, bank, add: !rela });
             let symbol = map.symbols[r.symbol as usize];
             let size = symbol != NONE && world.symbol(symbol).name == PARAMETERS_SIZE.0;
+            let reference = is_reference(o.symbols[r.symbol as usize].kind);
             let dynamic = symbol != NONE
                 && !(value == NOWHERE && addresses.places.lists_dynamic)
                 && matches!(world.symbol(symbol).place, Place::Shared(v) if world.shared[v as usize].dynamic);
             // Of a capsule only those of shared variables are kept. (Observed: nvlink 13.5.)
             let kept = !world.capsule || symbol != NONE && matches!(world.symbol(symbol).place, Place::Shared(_));
-            if world.options.preserve_relocs && kept && !dynamic && !size {
+            if world.options.preserve_relocs && kept && !dynamic && !size && !reference {
                 let symbol = renumbered(world, object, r.symbol);
                 let section = if o.symbols[r.symbol as usize].kind == 3 { value } else { 0 };
                 let addend = r.addend.wrapping_add(section as i64);

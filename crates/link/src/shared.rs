@@ -178,7 +178,7 @@ fn lay_out(world: &mut World, graph: &Graph) -> Result<Places, Vec<Diagnostic>> 
 /// Sorts as the vendor's tool does, whose order of equal elements shows in the addresses: the list is dealt out to two, each element
 /// in front of those before, both are sorted, and of equals the second one's come first. (Observed: links of 2 to 11 variables
 /// of the same size, and of 30 random sizes.)
-fn halved<T: Clone, K: Ord>(list: Vec<T>, key: &dyn Fn(&T) -> K) -> Vec<T> {
+pub(crate) fn halved<T: Clone, K: Ord>(list: Vec<T>, key: &dyn Fn(&T) -> K) -> Vec<T> {
     if list.len() < 2 {
         return list;
     }

@@ -1,6 +1,6 @@
 //! The output's symbol table and strings.
 
-use crate::world::{Local, NONE, Place, SectionId, World, class, is_system, is_unified_table};
+use crate::world::{Local, NONE, Place, Section, SectionId, World, class, is_system, is_unified_table};
 use cubin::elf::{SHT_LOPROC, Symbol};
 use rustc_hash::FxHashMap;
 
@@ -53,9 +53,15 @@ const CUDA_OBJECT: u8 = 13;
 /// `st_shndx` of common variables.
 const COMMON: u16 = 0xfff2;
 
+/// True for bank 0 of an entry.
+fn is_parameters(section: &Section) -> bool {
+    section.class == class::CONSTANT && section.name.starts_with(".nv.constant0.")
+}
+
 impl Order {
     /// Gives every symbol of the output its number. `first` and `last` are sections whose symbols stand before and behind those
-    /// of others.
+    /// of others. Beside a capsule what it does not have stands behind all, so that both tables have the same numbers: nvlink 13.5
+    /// does so, and takes one for the other where it reads them.
     pub fn of(world: &mut World, first: &[SectionId], last: &[SectionId]) -> Order {
         let mut list: Vec<Local> = first.iter().map(|&s| Local::Section(s)).collect();
         for &local in &world.locals {
@@ -63,7 +69,10 @@ impl Order {
                 Local::Section(s) => {
                     let section = &world.sections[s as usize];
                     let listed = world.options.relocatable || section.kind < SHT_LOPROC;
-                    listed && !section.dead && section.class != class::RELOC
+                    listed
+                        && !(world.has_capsule && is_parameters(section))
+                        && !section.dead
+                        && section.class != class::RELOC
                 }
                 Local::Symbol(s) => !world.symbol(s).hidden,
             };
@@ -82,6 +91,11 @@ impl Order {
             if in_output(world, g) && !local(world, g) {
                 list.push(Local::Symbol(g));
             }
+        }
+        if world.has_capsule {
+            let apart = |s: &SectionId| is_parameters(&world.sections[*s as usize]) && !last.contains(s);
+            let apart = (0..world.sections.len() as SectionId).filter(apart);
+            list.extend(apart.filter(|&s| !world.sections[s as usize].dead).map(Local::Section));
         }
         for (i, &l) in list.iter().enumerate() {
             let index = i as u32 + 1;

@@ -2,6 +2,7 @@
 
 use crate::Options;
 use crate::object::Object;
+use crate::unified::Entries;
 use diag::{Diagnostic, Severity};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -211,6 +212,10 @@ pub(crate) struct World<'a> {
     pub debug_shared: SectionId,
     /// It is made of capsules: symbols keep the types of inputs.
     pub capsule: bool,
+    /// There is a capsule beside it in the output.
+    pub has_capsule: bool,
+    /// Entries of unified functions and variables, in the order of inputs.
+    pub unified: Vec<Entries<'a>>,
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -238,6 +243,8 @@ impl<'a> World<'a> {
             compat_missing: false,
             debug_shared: NONE,
             capsule: false,
+            has_capsule: false,
+            unified: Vec::new(),
             warnings: Vec::new(),
         }
     }
@@ -274,9 +281,9 @@ impl<'a> World<'a> {
         self.sections.len() as u32 - 1
     }
 
-    /// The section of the output of that class that belongs to all functions and has that size; NONE if there is none.
-    pub fn section_of(&self, class: u8, size: u64) -> SectionId {
-        let fits = |s: &Section| s.class == class && s.owner == NONE && !s.dead && s.size == size;
+    /// The section of the output of that name that belongs to all functions and has that size; NONE if there is none.
+    pub fn section_of(&self, name: &str, size: u64) -> SectionId {
+        let fits = |s: &Section| s.name == name && s.owner == NONE && !s.dead && s.size == size;
         self.sections.iter().position(fits).map_or(NONE, |i| i as u32)
     }
 

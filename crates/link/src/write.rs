@@ -7,7 +7,9 @@ use crate::reloc;
 use crate::symbols::{Order, Strings};
 use crate::world::{NONE, Part, Section, SectionId, World, class};
 use crate::{Addresses, Clock, Linked, Usage};
-use cubin::elf::{EM_CUDA, ET_EXEC, ET_REL, Reloc, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB};
+use cubin::elf::{
+    EM_CUDA, ET_EXEC, ET_REL, RESERVED, Reloc, SHT_LOPROC, SHT_NOBITS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB,
+};
 use diag::Diagnostic;
 use std::borrow::Cow;
 
@@ -34,9 +36,14 @@ pub(crate) fn write<'a>(
     world.section(fixed.prototype).dead = !info::has_prototypes(world, graph);
     let mut capsule = capsule.and_then(|c| c.prepare(world));
     // Files with a capsule have no such list. (Observed: nvlink 13.5 writes none.)
-    world.section(fixed.actions).dead |= capsule.is_some();
+    world.has_capsule = capsule.is_some();
+    world.section(fixed.actions).dead |= world.has_capsule;
     let notes = [fixed.tkinfo, fixed.cuinfo];
-    let order = Order::of(world, &notes, &[fixed.callgraph, fixed.prototype, fixed.actions]);
+    let mut last = vec![fixed.callgraph, fixed.prototype, fixed.actions];
+    if world.has_capsule {
+        last.extend(&addresses.slots.banks);
+    }
+    let order = Order::of(world, &notes, &last);
     let resolved = reloc::resolve(world, addresses)?;
     clock.end("relocate");
     let mut strings = Strings::new();
@@ -57,6 +64,7 @@ pub(crate) fn write<'a>(
     if let Some(capsule) = &mut capsule {
         capsule.number(world, &fixed, &mut patches);
     }
+    check_count(sections.len() + 1)?;
     let (names, offsets) = section_names(world, &sections);
     set(world, fixed.names, names);
     let table = order.table(world, &name_offsets);
@@ -216,6 +224,16 @@ pub(crate) fn drop_empty(world: &mut World) {
     }
 }
 
+/// Numbers of sections have 16 bits in symbols and in the header; those from 0xff00 on mean other things.
+fn check_count(count: usize) -> Result<(), Vec<Diagnostic>> {
+    if count < RESERVED {
+        return Ok(());
+    }
+    let most = RESERVED - 1;
+    let text = format!("the linked file would have {count} sections; no more than {most} are supported");
+    Err(vec![Diagnostic::error(text).help("link fewer kernels into one file: each has two to four sections")])
+}
+
 /// Constant banks have a limit.
 fn check_banks(world: &World) -> Result<(), Vec<Diagnostic>> {
     let limit = arch::limits(world.options.target.sm).map_or(0x1_0000, |l| l.const_bytes) as u64;
@@ -244,6 +262,7 @@ pub(crate) fn fill(world: &mut World, graph: &Graph, fixed: &Fixed, left: Vec<Ve
     let module = info::module(world, graph);
     world.section(fixed.info).dead = module.is_empty();
     set(world, fixed.info, module);
+    crate::unified::fill(world);
     for &(f, id) in &fixed.infos {
         let data = info::of_function(world, graph, f);
         set(world, id, data);
@@ -431,4 +450,16 @@ fn usage(world: &World, graph: &Graph) -> Vec<Usage> {
         });
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_sections_are_an_error() {
+        assert!(check_count(RESERVED - 1).is_ok());
+        let said = check_count(RESERVED).unwrap_err();
+        assert!(said[0].message.contains("65280 sections; no more than 65279"), "{}", said[0].message);
+    }
 }

@@ -1,6 +1,6 @@
 //! What goes wrong in a link: each gives one clear message that names the file, and the symbol where there is one; and damage
 //! of any kind does no harm. `SASSAFRAS_FUZZ=600` takes ten minutes for the damage, of one kind of file with
-//! `SASSAFRAS_FUZZ_KIND`: cubin, zstd, lz4, archive or host.
+//! `SASSAFRAS_FUZZ_KIND`: cubin, zstd, lz4, joined, archive, host, capsule or references.
 
 #[allow(dead_code)]
 mod program;
@@ -519,6 +519,24 @@ st.global.b32 [%d], %r; ret; }
     testkit::oracle::compile(&oracle.join("bin/ptxas"), text, &["-c", "-arch=sm_100a"]).expect("it compiles")
 }
 
+/// An object with a capsule, references to textures, and unified functions and variables.
+fn with_references(oracle: &Path) -> Vec<u8> {
+    let text = ".version 8.8
+.target sm_100a
+.address_size 64
+.global .texref t; .global .surfref s;
+.visible .global .attribute(.unified(3, 4)) .u64 w = 5;
+.visible .func .attribute(.unified(1, 2)) (.param .b32 r) f(.param .b32 a) {
+.reg .b32 %x, %y, %z, %w, %r; ld.param.b32 %r, [a]; tex.1d.v4.s32.s32 {%x, %y, %z, %w}, [t, {%r}];
+suld.b.1d.b32.trap {%y}, [s, {%r}]; add.u32 %x, %x, %y; st.param.b32 [r], %x; ret; }
+.visible .entry k(.param .u64 p) {
+.reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [p]; ld.global.b32 %r, [w];
+{ .param .b32 a; .param .b32 r; st.param.b32 [a], %r; call (r), f, (a); ld.param.b32 %r, [r]; }
+st.global.b32 [%d], %r; ret; }
+";
+    testkit::oracle::compile(&oracle.join("bin/ptxas"), text, &["-c", "-arch=sm_100a"]).expect("it compiles")
+}
+
 #[test]
 fn damage_does_no_harm() {
     let Some(oracle) = testkit::oracle::latest() else { return };
@@ -528,7 +546,13 @@ fn damage_does_no_harm() {
     let members = archive(&[("a.o", &cubin), ("b.o", &packed)]);
     let host = host_object("__nv_relfatbin", &packed);
     let capsule = with_capsule(&oracle);
+    // Two entries that were compressed together.
+    let entries = [80, 80].map(|sm| fatbin(&cubin, cubin::fatbin::Kind::Elf, sm));
+    let joined = cubin::fatbin::write(&[cubin::fatbin::join(&entries).compress_zstd()]);
+    let references = with_references(&oracle);
     let named = [
+        ("joined", &joined),
+        ("references", &references),
         ("cubin", &cubin),
         ("zstd", &packed),
         ("lz4", &other),
@@ -538,7 +562,7 @@ fn damage_does_no_harm() {
     ];
     let wanted = std::env::var("SASSAFRAS_FUZZ_KIND").ok();
     let chosen = named.iter().filter(|k| wanted.as_deref().is_none_or(|w| w == k.0));
-    let kinds: Vec<(&Vec<u8>, bool)> = chosen.map(|k| (k.1, k.0 == "capsule")).collect();
+    let kinds: Vec<(&Vec<u8>, bool)> = chosen.map(|k| (k.1, matches!(k.0, "capsule" | "references"))).collect();
     assert!(!kinds.is_empty(), "no such kind: {wanted:?}");
     let seconds = std::env::var("SASSAFRAS_FUZZ").ok().and_then(|s| s.parse().ok()).unwrap_or(5);
     let end = Instant::now() + Duration::from_secs(seconds);

@@ -140,9 +140,22 @@ const ARCHS: [&str; 9] = ["sm_80", "sm_90", "sm_75", "sm_89", "sm_90a", "sm_100a
 
 #[test]
 fn made_up_programs_link_as_the_vendor_links_them() {
+    links(8, |random, arch| {
+        let shape = Shape::random(random);
+        (program::modules(random, &shape, arch), format!("{shape:?}"))
+    });
+}
+
+#[test]
+fn references_to_textures_link_as_the_vendor_links_them() {
+    links(10, |random, arch| (program::references::modules(random, arch), String::new()));
+}
+
+/// Links programs that `make` makes for a chip, which also says what they are like.
+fn links(seed: u64, mut make: impl FnMut(&mut Random, &str) -> (Vec<String>, String)) {
     let Some(oracle) = testkit::oracle::latest() else { return };
     let bin = oracle.join("bin");
-    let mut random = Random(8);
+    let mut random = Random(seed);
     let mut failed = Vec::new();
     let range = std::env::var("SASSAFRAS_LINKS").unwrap_or("24".into());
     let number = |n: &str| n.parse::<usize>().expect("a number or a range of numbers");
@@ -150,8 +163,7 @@ fn made_up_programs_link_as_the_vendor_links_them() {
     for n in 0..range.end {
         let arch = ARCHS[n % ARCHS.len()];
         let way = [Way::Plain, Way::Twice, Way::Plain, Way::Preserve, Way::Plain, Way::Debug][n / 2 % 6];
-        let shape = Shape::random(&mut random);
-        let modules = program::modules(&mut random, &shape, arch);
+        let (modules, shape) = make(&mut random, arch);
         if n < range.start {
             continue;
         }
@@ -160,7 +172,7 @@ fn made_up_programs_link_as_the_vendor_links_them() {
         if !found.is_empty() {
             keep(&dir, &format!("{n}"));
             failed.push(format!(
-                "link {n} for {arch}, {way:?}, {shape:?}:\n  {}",
+                "link {n} for {arch}, {way:?}, {shape}:\n  {}",
                 found[..found.len().min(8)].join("\n  ")
             ));
         }

@@ -4,9 +4,11 @@ use super::group::Group;
 use super::{Binding, Debug, DebugTarget, Tool};
 use crate::attr;
 use crate::elf::{
-    EM_CUDA, ET_EXEC, Elf, Header, Reloc, SHT_LOPROC, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, Section, Symbol,
+    EM_CUDA, ET_EXEC, Elf, Header, RESERVED, Reloc, SHT_LOPROC, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB,
+    SHT_SYMTAB_SHNDX, Section, Symbol, XINDEX,
 };
 use diag::Diagnostic;
+use rustc_hash::FxHashMap;
 
 /// A section before its number is known. `class` orders sections; those of one class keep the order of their making.
 pub(super) struct Part {
@@ -33,7 +35,9 @@ pub(super) enum SymbolId {
 }
 
 pub(super) struct Draft {
-    pub parts: Vec<Part>,
+    parts: Vec<Part>,
+    /// The first part of each name: modules have tens of thousands of them.
+    by_name: FxHashMap<String, usize>,
     /// Local symbols, each with the name of its section.
     pub locals: Vec<(Symbol, String)>,
     /// Symbols behind them: global, weak, and those local ones that the vendor puts there.
@@ -56,8 +60,14 @@ pub(super) struct Head<'a> {
 impl Draft {
     /// The sections that every file begins with; `text` is the name of that for the PTX text.
     pub fn begin(head: &Head, group: &Group, text: &str) -> Result<Draft, Diagnostic> {
-        let mut draft =
-            Draft { parts: Vec::new(), locals: Vec::new(), others: Vec::new(), tail: Vec::new(), strings: Vec::new() };
+        let mut draft = Draft {
+            parts: Vec::new(),
+            by_name: FxHashMap::default(),
+            locals: Vec::new(),
+            others: Vec::new(),
+            tail: Vec::new(),
+            strings: Vec::new(),
+        };
         let d = &mut draft;
         for (i, name) in [".shstrtab", ".strtab"].into_iter().enumerate() {
             d.add(i as u8, name, SHT_STRTAB, 0, 1, Vec::new());
@@ -110,11 +120,30 @@ impl Draft {
         let section = Section { name: name.to_string(), kind, flags, align, data, size, ..Section::default() };
         self.parts.push(Part { class, section, link: "", info: Info::Value(0) });
         let last = self.parts.len() - 1;
+        self.by_name.entry(name.to_string()).or_insert(last);
         &mut self.parts[last]
     }
 
     pub fn part(&mut self, name: &str) -> Option<&mut Part> {
-        self.parts.iter_mut().find(|p| p.section.name == name)
+        self.by_name.get(name).map(|&i| &mut self.parts[i])
+    }
+
+    /// Puts the parts into the order of their classes.
+    pub fn sort(&mut self) {
+        self.parts.sort_by_key(|p| p.class);
+        self.by_name.clear();
+        for (i, p) in self.parts.iter().enumerate() {
+            self.by_name.entry(p.section.name.clone()).or_insert(i);
+        }
+    }
+
+    /// The first of the local symbols that lie in each section.
+    pub fn first_locals(&self) -> FxHashMap<&str, u32> {
+        let mut out = FxHashMap::default();
+        for (i, (_, section)) in self.locals.iter().enumerate() {
+            out.entry(section.as_str()).or_insert(i as u32 + 1);
+        }
+        out
     }
 
     pub fn local(&mut self, symbol: Symbol, section: &str) -> SymbolId {
@@ -148,6 +177,10 @@ impl Draft {
         linked: bool,
         find: &dyn Fn(&str) -> Result<SymbolId, Diagnostic>,
     ) -> Result<(), Diagnostic> {
+        let mut places: FxHashMap<String, SymbolId> = FxHashMap::default();
+        for (i, (_, section)) in self.locals.iter().enumerate().filter(|l| l.1.0.kind == 3) {
+            places.entry(section.clone()).or_insert(SymbolId::Local(i));
+        }
         for s in &debug.sections {
             let mut list = Vec::new();
             for r in &s.refs {
@@ -162,8 +195,7 @@ impl Draft {
                         word.copy_from_slice(&at.to_le_bytes()[..size]);
                     }
                     DebugTarget::Section(name, at) => {
-                        let own = self.locals.iter().position(|l| l.0.kind == 3 && l.1 == *name);
-                        let Some(id) = own.map(SymbolId::Local) else {
+                        let Some(&id) = places.get(name) else {
                             return Err(Diagnostic::error(format!(
                                 "'{}' refers to '{name}', which is not there",
                                 s.name
@@ -195,10 +227,12 @@ impl Draft {
     }
 
     pub fn section_index(&self, name: &str) -> u32 {
-        self.parts.iter().position(|p| p.section.name == name).map_or(0, |i| i as u32 + 1)
+        self.by_name.get(name).map_or(0, |&i| i as u32 + 1)
     }
 }
 
+/// The sections of symbols, by number, where their own fields have no room for it.
+const EXTENDED: &str = ".symtab_shndx";
 /// Lines of the source files.
 pub(super) const LINES: &str = ".debug_line";
 /// Names.
@@ -263,6 +297,13 @@ pub(super) fn bind(binding: Binding) -> u8 {
 
 /// Numbers sections and symbols, and writes the tables.
 pub(super) fn finish(mut d: Draft) -> Elf {
+    // The null section comes on top.
+    let extended = d.parts.len() + 1 >= RESERVED;
+    if extended {
+        let part = d.add(3, EXTENDED, SHT_SYMTAB_SHNDX, 0, 4, Vec::new());
+        (part.section.entsize, part.link) = (4, ".symtab");
+        d.sort();
+    }
     let mut names = vec![0u8];
     for i in 0..d.parts.len() {
         d.parts[i].section.name_offset = names.len() as u32;
@@ -276,8 +317,8 @@ pub(super) fn finish(mut d: Draft) -> Elf {
         };
         (d.parts[i].section.link, d.parts[i].section.info) = (link, info);
     }
-    // Room for the name of a table of extended section numbers that is not there.
-    names.extend([0; ".symtab_shndx".len() + 1]);
+    // Room for the name of a table of extended section numbers, whether it is there or not.
+    names.extend([0; EXTENDED.len() + 1]);
     let mut strings = vec![0u8];
     let mut symbols = vec![0u8; 24];
     let tail: Vec<(Symbol, String)> = std::mem::take(&mut d.tail)
@@ -285,22 +326,30 @@ pub(super) fn finish(mut d: Draft) -> Elf {
         .map(|name| (Symbol { name: name.clone(), kind: 3, ..Symbol::default() }, name))
         .collect();
     let mut last_local = 0;
+    let mut numbers = vec![0u8; 4];
     for (i, (symbol, section)) in d.locals.iter().chain(&d.others).chain(&tail).enumerate() {
         let name_offset = if symbol.name == CAP && symbol.other != 0 { 0 } else { strings.len() as u32 };
         strings.extend(symbol.name.as_bytes());
         strings.push(0);
-        let shndx = match section.as_str() {
-            "" => 0,
-            COMMON => 0xfff2,
-            name => d.section_index(name) as u16,
+        let (shndx, number) = match section.as_str() {
+            "" => (0, 0),
+            COMMON => (0xfff2, 0),
+            name => match d.section_index(name) {
+                n if n as usize >= RESERVED => (XINDEX, n),
+                n => (n as u16, 0),
+            },
         };
+        if extended {
+            numbers.extend(number.to_le_bytes());
+        }
         symbols.extend(Symbol { name_offset, shndx, ..symbol.clone() }.bytes());
         if symbol.bind == 0 {
             last_local = i as u32 + 1;
         }
     }
     strings.extend(&d.strings);
-    for (name, data) in [(".shstrtab", names), (".strtab", strings), (".symtab", symbols)] {
+    let numbers = if extended { numbers } else { Vec::new() };
+    for (name, data) in [(".shstrtab", names), (".strtab", strings), (".symtab", symbols), (EXTENDED, numbers)] {
         if let Some(part) = d.part(name) {
             part.section.data = data;
         }

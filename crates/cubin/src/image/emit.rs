@@ -8,10 +8,11 @@ use super::frame::{Fixup, frames};
 use super::group::{Group, group};
 use super::info;
 use super::{Binding, CONSTANT3, CONSTANT4, GLOBAL, GLOBAL_INIT, Image, Kernel, Layout, ReferenceKind, Variable};
-use crate::attr;
 use crate::elf::{Elf, Reloc, SHT_LOPROC, SHT_NOBITS, Segment, Symbol};
 use crate::lines::write::{File, Place, Sequence, write};
 use diag::Diagnostic;
+use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
 
 /// Largest memory of a module, in bytes.
 const MAX_MEMORY: u64 = 1 << 32;
@@ -26,6 +27,21 @@ impl Image {
     /// # Errors
     /// For a target whose files cannot be written yet, and for an address of a name that the image does not have.
     pub fn emit(&self) -> Result<Elf, Diagnostic> {
+        let elf = self.build()?;
+        Ok(place(elf, self.kernels.iter().map(|k| (text(k), k.code.clone()))))
+    }
+
+    /// As [`Image::emit`], without a copy of the code.
+    ///
+    /// # Errors
+    /// As [`Image::emit`].
+    pub fn into_elf(self) -> Result<Elf, Diagnostic> {
+        let elf = self.build()?;
+        Ok(place(elf, self.kernels.into_iter().map(|k| (text(&k), k.code))))
+    }
+
+    /// The file without its code, and without places.
+    fn build(&self) -> Result<Elf, Diagnostic> {
         let Some(group) = group(self.target) else {
             return Err(Diagnostic::error(format!("cubins for {} cannot be written yet", self.target)));
         };
@@ -96,7 +112,7 @@ impl Image {
         (calls.section.entsize, calls.link) = (8, ".symtab");
 
         self.relocations(d, &layout, (&entries, &handles), &variables, &externs, &sizes)?;
-        d.parts.sort_by_key(|p| p.class);
+        d.sort();
         let own: Vec<u32> = entries.iter().map(|&e| d.index(e)).collect();
         let outside: Vec<u32> = externs.iter().map(|&e| d.index(e)).collect();
         if let Some(part) = d.part(".nv.callgraph") {
@@ -112,10 +128,11 @@ impl Image {
         let mut symbols =
             info::Symbols { entries: own, functions: inner, externs: outside, ..info::Symbols::default() };
         symbols.banks = vec![0; self.kernels.len()];
+        let locals = d.first_locals();
         for (i, kernel) in self.kernels.iter().enumerate().rev() {
             let name = format!(".nv.constant0.{}", kernel.name);
-            symbols.banks[i] = match d.locals.iter().position(|l| l.1 == name) {
-                Some(n) => n as u32 + 1,
+            symbols.banks[i] = match locals.get(name.as_str()) {
+                Some(&n) => n,
                 None => {
                     tail += 1;
                     tail - 1
@@ -124,30 +141,16 @@ impl Image {
         }
         symbols.handles = handles.iter().map(|l| l.iter().map(|&h| d.index(h)).collect()).collect();
         symbols.references = references.iter().map(|r| r.map(|id| d.index(id))).collect();
-        for (name, list) in info::attributes(self, &group, &symbols) {
-            if let Some(part) = d.part(&name) {
-                part.section.data = attr::write(&list);
+        info::attributes(self, &group, &symbols, &mut |name, data| {
+            if let Some(part) = d.part(name) {
+                part.section.data = data;
             }
-        }
+        });
         let mut elf = finish(draft);
         if group.old {
             registers_in_header(&mut elf, self.kernels.iter());
         }
         elf.header.flags |= (self.target.sm as u32) << 8 | group.flags;
-        // The pages of a segment follow from the places of its sections.
-        let count = segments(&elf).len() + 2;
-        elf.lay_out(count);
-        let table = Segment {
-            flags: 4,
-            offset: elf.header.phoff,
-            filesz: 0x38 * count as u64,
-            memsz: 0x38 * count as u64,
-            align: 8,
-            ..Segment::default()
-        };
-        elf.segments = vec![Segment { kind: 6, ..table }, Segment { kind: 1, ..table }];
-        let rest = segments(&elf);
-        elf.segments.extend(rest);
         Ok(elf)
     }
 
@@ -172,10 +175,17 @@ impl Image {
                 rela(d, &text(kernel), list);
             }
         }
+        let places = OnceCell::new();
         let find = |name: &str| -> Result<SymbolId, Diagnostic> {
-            let place = self.variables.iter().position(|v| v.name == name).map(|i| variables[i]);
-            let place = place.or_else(|| self.kernels.iter().position(|k| k.name == name).map(|i| entries[i]));
-            place.ok_or_else(|| Diagnostic::error(format!("a variable has the address of the unknown name '{name}'")))
+            let places: &FxHashMap<&str, SymbolId> = places.get_or_init(|| {
+                let kernels = self.kernels.iter().map(|k| k.name.as_str()).zip(entries.iter().copied()).rev();
+                let own = self.variables.iter().map(|v| v.name.as_str()).zip(variables.iter().copied()).rev();
+                kernels.chain(own).collect()
+            });
+            places
+                .get(name)
+                .copied()
+                .ok_or_else(|| Diagnostic::error(format!("a variable has the address of the unknown name '{name}'")))
         };
         let mut slots: Vec<(u32, SymbolId)> = externs.iter().enumerate().map(|(n, &s)| (8 * n as u32, s)).collect();
         let first = 8 * externs.len() as u32;
@@ -313,6 +323,31 @@ impl Image {
     }
 }
 
+/// Puts the code of entries into its sections, by their names, and gives everything its place.
+fn place(mut elf: Elf, code: impl Iterator<Item = (String, Vec<u8>)>) -> Elf {
+    let mut code: FxHashMap<String, Vec<u8>> = code.collect();
+    for s in &mut elf.sections {
+        if let Some(data) = code.remove(&s.name) {
+            s.data = data;
+        }
+    }
+    // The pages of a segment follow from the places of its sections.
+    let count = segments(&elf).len() + 2;
+    elf.lay_out(count);
+    let table = Segment {
+        flags: 4,
+        offset: elf.header.phoff,
+        filesz: 0x38 * count as u64,
+        memsz: 0x38 * count as u64,
+        align: 8,
+        ..Segment::default()
+    };
+    elf.segments = vec![Segment { kind: 6, ..table }, Segment { kind: 1, ..table }];
+    let rest = segments(&elf);
+    elf.segments.extend(rest);
+    elf
+}
+
 pub(super) fn text(kernel: &Kernel) -> String {
     format!(".text.{}", kernel.name)
 }
@@ -320,10 +355,8 @@ pub(super) fn text(kernel: &Kernel) -> String {
 /// The code of an entry: section, section symbol, symbol; its table bank.
 fn entry(d: &mut Draft, kernel: &Kernel) -> SymbolId {
     let name = text(kernel);
-    d.add(8, &format!(".nv.info.{}", kernel.name), SHT_LOPROC, INFO, 4, Vec::new());
-    if let Some(part) = d.parts.last_mut() {
-        (part.link, part.info) = (".symtab", Info::Section(name.clone()));
-    }
+    let info = d.add(8, &format!(".nv.info.{}", kernel.name), SHT_LOPROC, INFO, 4, Vec::new());
+    (info.link, info.info) = (".symtab", Info::Section(name.clone()));
     d.section_symbol(&name, &name);
     if !kernel.const2.is_empty() {
         let bank = format!(".nv.constant2.{}", kernel.name);
@@ -340,7 +373,8 @@ fn entry(d: &mut Draft, kernel: &Kernel) -> SymbolId {
         ..Symbol::default()
     };
     let id = d.other(symbol, &name);
-    let part = d.add(15, &name, PROGBITS, ALLOC | EXEC, 128, kernel.code.clone());
+    // The code itself comes last: it is most of the file.
+    let part = d.add(15, &name, PROGBITS, ALLOC | EXEC, 128, Vec::new());
     (part.link, part.info) = (".symtab", Info::Symbol(id));
     id
 }

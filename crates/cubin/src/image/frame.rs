@@ -101,14 +101,15 @@ pub(super) fn object_frame(out: &mut Vec<u8>, text: &Text) -> ObjectFixup {
     let cie = out.len() as u64;
     let mut body = vec![0xff; 8];
     body.extend([3, 0, 4, 0x7c]);
+    let back = text.return_register.unwrap_or(RETURN);
     match text.entry {
         true => body.extend([0xff, 0xff, 0xff, 0xff, 0x0f]),
-        false => body.extend(register(RETURN)),
+        false => body.extend(register(back)),
     }
     body.push(0xc);
     body.extend(register(R1));
     body.push(0);
-    let same: &[u8] = if text.entry { &[RZ, R1] } else { &[RZ, R1, RETURN, RETURN + 1] };
+    let same: &[u8] = if text.entry { &[RZ, R1] } else { &[RZ, R1, back, back + 1] };
     for &r in same {
         body.push(8);
         body.extend(register(r));
@@ -131,5 +132,5 @@ pub(super) fn object_frame(out: &mut Vec<u8>, text: &Text) -> ObjectFixup {
     ObjectFixup { cie, cie_pointer: at, start: at + 8 }
 }
 
-/// The register of the return address.
+/// The register of the return address, as a rule.
 const RETURN: u8 = 20;

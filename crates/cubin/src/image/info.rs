@@ -21,8 +21,8 @@ pub(super) struct Symbols {
     pub references: Vec<Option<u32>>,
 }
 
-/// The attributes of `.nv.info` and of every entry's section, each list with the section's name.
-pub(super) fn attributes(image: &Image, group: &Group, symbols: &Symbols) -> Vec<(String, Vec<Attr>)> {
+/// The attributes of `.nv.info` and of every entry's section: `put` gets each list, written, with the section's name.
+pub(super) fn attributes(image: &Image, group: &Group, symbols: &Symbols, put: &mut dyn FnMut(&str, Vec<u8>)) {
     let Symbols { entries, functions, externs, .. } = symbols;
     let mut all = Vec::new();
     for (i, kernel) in image.kernels.iter().enumerate() {
@@ -53,18 +53,17 @@ pub(super) fn attributes(image: &Image, group: &Group, symbols: &Symbols) -> Vec
     if image.kernels.is_empty() {
         all.push(Attr::half(attr::MERCURY_ISA_VERSION, 0x101));
     }
-    let mut out = vec![(".nv.info".to_string(), all)];
+    put(".nv.info", attr::write(&all));
     for (i, kernel) in image.kernels.iter().enumerate().rev() {
-        let mut kernel = kernel.clone();
+        let mut more = Vec::new();
         if !kernel.externs.is_empty() {
             let called = kernel.externs.iter().filter_map(|&n| externs.get(n as usize).copied());
-            kernel.others.push(Attr::words(attr::EXTERNS, called));
-            kernel.others.push(Attr::words(attr::SYSCALL_OFFSETS, kernel.syscall_offsets.iter().copied()));
+            more.push(Attr::words(attr::EXTERNS, called));
+            more.push(Attr::words(attr::SYSCALL_OFFSETS, kernel.syscall_offsets.iter().copied()));
         }
-        let list = kernel_attributes(&kernel, image.tool.toolkit, group, symbols.banks[i], &symbols.handles[i]);
-        out.push((format!(".nv.info.{}", kernel.name), list));
+        let list = kernel_attributes(kernel, more, image.tool.toolkit, group, symbols.banks[i], &symbols.handles[i]);
+        put(&format!(".nv.info.{}", kernel.name), attr::write(&list));
     }
-    out
 }
 
 /// Of a sampler: coordinates are never normalised.
@@ -147,8 +146,17 @@ const OLD_ORDER: [u8; 24] = [
 /// Parameters of more bytes than this are described by the second form of their attribute.
 const KPARAM_V1_LIMIT: u32 = 4352;
 
-pub(super) fn kernel_attributes(kernel: &Kernel, toolkit: u16, group: &Group, bank: u32, handles: &[u32]) -> Vec<Attr> {
+/// The attributes of an entry; `more` are some that only the image knows.
+pub(super) fn kernel_attributes(
+    kernel: &Kernel,
+    more: Vec<Attr>,
+    toolkit: u16,
+    group: &Group,
+    bank: u32,
+    handles: &[u32],
+) -> Vec<Attr> {
     let mut out = kernel.others.clone();
+    out.extend(more);
     let mut push = |a: Attr| {
         if !out.iter().any(|o| o.code == a.code && !matches!(a.code, attr::KPARAM_INFO | attr::KPARAM_INFO_V2)) {
             out.push(a);

@@ -517,12 +517,15 @@ mod tests {
         assert_eq!([at("v1").1, at("w1").1, at("z4").1, at("a1").1], [Some(0), Some(24), Some(32), Some(40)]);
     }
 
+    fn an_image() -> Image {
+        let options = String::new();
+        let tool = Tool { name: "t".into(), version: "v".into(), branch: "b".into(), options, toolkit: 135 };
+        Image::new(Target::parse("sm_90").unwrap(), tool)
+    }
+
     #[test]
     fn an_image_that_cannot_be_written_says_why() {
-        let target = Target::parse("sm_90").unwrap();
-        let tool =
-            Tool { name: "t".into(), version: "v".into(), branch: "b".into(), options: String::new(), toolkit: 135 };
-        let mut image = Image::new(target, tool);
+        let mut image = an_image();
         let mut v = variable("v", Binding::Local, 8, 8, true);
         let kind = DataRelocKind::Generic64;
         v.relocs.push(DataReloc { offset: 0, kind, symbol: "nowhere".into(), addend: 0 });
@@ -533,5 +536,36 @@ mod tests {
         image.target = Target::parse("sm_75").unwrap();
         let elf = image.emit().expect("files for the older ABI");
         assert_eq!((elf.sm() & 0xfff, elf.section(".nv.compat").is_some()), (75, false));
+    }
+
+    #[test]
+    fn symbols_find_sections_beyond_sixteen_bits() {
+        use crate::elf::{Elf, RESERVED, SHT_SYMTAB, SHT_SYMTAB_SHNDX, XINDEX};
+        let mut image = an_image();
+        let kernel = |n: u32| Kernel { name: format!("k{n}"), code: n.to_le_bytes().repeat(4), ..Kernel::default() };
+        image.kernels = (0..22_000).map(kernel).collect();
+        let elf = image.emit().unwrap();
+        assert!(elf.sections.len() > RESERVED);
+        let bytes = elf.write();
+        let mut streamed = Vec::new();
+        elf.write_to(&mut streamed).unwrap();
+        assert!(bytes == streamed);
+        let again = Elf::read(&bytes).unwrap();
+        assert!(again.sections == elf.sections && again.write() == bytes);
+        // No reader of ours takes such a symbol for one that lies elsewhere.
+        assert!(again.symbols().unwrap_err().message.contains("65280"));
+        let view = crate::view::View::read(&bytes).unwrap();
+        assert_eq!((view.sections.len(), view.symbols().is_err()), (elf.sections.len(), true));
+        let table = |kind| &elf.sections.iter().find(|s| s.kind == kind).unwrap().data;
+        let (symbols, numbers) = (table(SHT_SYMTAB), table(SHT_SYMTAB_SHNDX));
+        assert_eq!(symbols.len() / 24, numbers.len() / 4);
+        let mut far = 0;
+        for (s, n) in symbols.chunks_exact(24).zip(numbers.chunks_exact(4)) {
+            let (said, number) = (crate::elf::u16_at(s, 6), crate::elf::u32_at(n, 0) as usize);
+            assert_eq!(said == XINDEX, number >= RESERVED);
+            far += usize::from(said == XINDEX);
+            assert!(number == 0 || elf.sections[number].name.starts_with(".nv.constant0.k"));
+        }
+        assert!(far > 500, "{far}");
     }
 }

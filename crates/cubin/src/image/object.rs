@@ -18,6 +18,7 @@ use crate::elf::{ET_EXTENSIBLE, ET_REL, Elf, Reloc, SHT_LOPROC, Symbol};
 use crate::lines::write::{Sequence, write};
 use arch::Target;
 use diag::Diagnostic;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A relocatable module.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +70,8 @@ pub struct Text {
     /// What it takes and gives itself: `#`, the result, the parameters; `v` nothing, `i` 32 bits, `l` 64, `f` and `d` floating
     /// point, `b` and a number of bytes.
     pub prototype: String,
+    /// The first register of the pair with the return address, where it is not R20.
+    pub return_register: Option<u8>,
     /// Registers that the frame keeps for the caller, with their distance from the top of the frame, and the offset in the code
     /// behind which they are all there.
     pub saved: Vec<(u8, u32)>,
@@ -159,7 +162,7 @@ const CLEAR: u32 = 0x49;
 
 /// The symbols of a file by name.
 struct Names {
-    list: std::collections::HashMap<String, SymbolId>,
+    list: FxHashMap<String, SymbolId>,
 }
 
 impl Names {
@@ -196,7 +199,7 @@ impl Object {
         if !self.texts.is_empty() {
             self.frames(d, &names)?;
         }
-        d.parts.sort_by_key(|p| p.class);
+        d.sort();
         self.calls(d, &names)?;
         self.attributes(d, &group, &names)?;
         let mut elf = finish(draft);
@@ -214,6 +217,12 @@ impl Object {
     /// Sections and symbols of the code; the variables of the module come behind the first function.
     fn texts(&self, d: &mut Draft, names: &mut Names, ptx_text: &str, group: &Group) {
         let mut late: Vec<(Symbol, String)> = Vec::new();
+        let mut shared: FxHashMap<&str, Vec<&Datum>> = FxHashMap::default();
+        for v in &self.variables {
+            if let Memory::SharedOf(name) = &v.memory {
+                shared.entry(name).or_default().push(v);
+            }
+        }
         for (i, t) in self.texts.iter().enumerate() {
             let k = &t.kernel;
             let section = text(k);
@@ -234,10 +243,8 @@ impl Object {
                 None
             };
             d.section_symbol(&section, &section);
-            d.add(8, &format!(".nv.info.{}", k.name), SHT_LOPROC, INFO, 4, Vec::new());
-            if let Some(part) = d.parts.last_mut() {
-                (part.link, part.info) = (".symtab", Info::Section(section.clone()));
-            }
+            let info = d.add(8, &format!(".nv.info.{}", k.name), SHT_LOPROC, INFO, 4, Vec::new());
+            (info.link, info.info) = (".symtab", Info::Section(section.clone()));
             if !k.const2.is_empty() {
                 let bank = bank2(k);
                 let align = k.const2_align.max(4) as u64;
@@ -257,7 +264,9 @@ impl Object {
             if i == 0 {
                 self.variables(d, names, &mut late);
             }
-            self.shared_of(d, names, t);
+            if let Some(own) = shared.get(k.name.as_str()) {
+                self.shared_of(d, names, t, own);
+            }
         }
         if self.texts.is_empty() {
             self.variables(d, names, &mut late);
@@ -324,7 +333,7 @@ impl Object {
                     MODULE_SHARED
                 }
                 Memory::Module => {
-                    let Some(n) = placed.iter().position(|&p| p == i) else { continue };
+                    let Ok(n) = placed.binary_search(&i) else { continue };
                     let at = layout.offsets[n];
                     symbol.value = at;
                     let section = v.section();
@@ -345,13 +354,10 @@ impl Object {
         }
     }
 
-    /// The shared variables of one entry.
-    fn shared_of(&self, d: &mut Draft, names: &mut Names, t: &Text) {
+    /// The shared variables of one entry, `own`.
+    fn shared_of(&self, d: &mut Draft, names: &mut Names, t: &Text, own: &[&Datum]) {
         let section = format!(".nv.shared.{}", t.kernel.name);
-        for datum in &self.variables {
-            if !matches!(&datum.memory, Memory::SharedOf(name) if *name == t.kernel.name) {
-                continue;
-            }
+        for &datum in own {
             let v = &datum.variable;
             shared(d, &section, Some(text(&t.kernel)), v);
             let symbol = Symbol {
@@ -425,16 +431,16 @@ impl Object {
             self.variables.iter().filter(|v| v.memory == Memory::Module).map(|v| &v.variable).collect();
         let list: Vec<Variable> = module.iter().map(|&v| v.clone()).collect();
         let layout = Layout::of(&list);
-        let function = |name: &str| {
-            self.texts.iter().any(|t| !t.entry && t.kernel.name == name)
-                || self.externs.iter().any(|e| e.kind == ExternKind::Function && e.name == name)
-                || self.aliases.iter().any(|a| a.0 == name)
-        };
+        let own = self.texts.iter().filter(|t| !t.entry).map(|t| t.kernel.name.as_str());
+        let others = self.externs.iter().filter(|e| e.kind == ExternKind::Function).map(|e| e.name.as_str());
+        let aliases = self.aliases.iter().map(|a| a.0.as_str());
+        let functions: FxHashSet<&str> = own.chain(others).chain(aliases).collect();
         for section in [CONSTANT3, GLOBAL_INIT] {
             let mut list = Vec::new();
             for (v, at) in module.iter().zip(&layout.offsets).filter(|(v, _)| v.section() == section) {
                 for DataReloc { offset, kind, symbol, addend } in &v.relocs {
-                    let kind = if function(symbol) && !group.old { FUNCTION_ADDRESS } else { *kind as u32 };
+                    let kind =
+                        if functions.contains(symbol.as_str()) && !group.old { FUNCTION_ADDRESS } else { *kind as u32 };
                     list.push(reloc(d, at + offset, kind, names.find(symbol)?, *addend));
                 }
             }
@@ -490,15 +496,15 @@ impl Object {
     /// Who calls whom, and what functions take.
     fn calls(&self, d: &mut Draft, names: &Names) -> Result<(), Diagnostic> {
         let base = d.names_end();
-        let mut known: Vec<(String, u32)> = Vec::new();
+        let mut known: FxHashMap<String, u32> = FxHashMap::default();
         let mut strings: Vec<u8> = Vec::new();
-        let mut at = |prototype: &str| match known.iter().find(|k| k.0 == prototype) {
-            Some(k) => k.1,
+        let mut at = |prototype: &str| match known.get(prototype) {
+            Some(&at) => at,
             None => {
                 let at = base + strings.len() as u32;
                 strings.extend(prototype.as_bytes());
                 strings.push(0);
-                known.push((prototype.to_string(), at));
+                known.insert(prototype.to_string(), at);
                 at
             }
         };
@@ -551,9 +557,9 @@ impl Object {
         }
         let mut lists = vec![(".nv.info".to_string(), all)];
         let mut bank = (1 + d.locals.len() + d.others.len()) as u32;
+        let outside: FxHashSet<&str> = self.externs.iter().map(|e| e.name.as_str()).collect();
         for t in &self.texts {
-            let mut kernel = t.kernel.clone();
-            let outside = |name: &&String| self.externs.iter().any(|e| e.name == **name);
+            let outside = |name: &&String| outside.contains(name.as_str());
             let mut externs: Vec<u32> = Vec::new();
             for name in t.calls.iter().chain(&t.takes).filter(outside) {
                 let n = d.index(names.find(name)?);
@@ -561,10 +567,8 @@ impl Object {
                     externs.push(n);
                 }
             }
-            if !externs.is_empty() {
-                kernel.others.push(Attr::words(attr::EXTERNS, externs));
-            }
-            let mut list = kernel_attributes(&kernel, self.tool.toolkit, group, bank, &[]);
+            let more = if externs.is_empty() { Vec::new() } else { vec![Attr::words(attr::EXTERNS, externs)] };
+            let mut list = kernel_attributes(&t.kernel, more, self.tool.toolkit, group, bank, &[]);
             if t.entry {
                 bank += 1;
             } else {

@@ -41,19 +41,35 @@ impl Lines {
     }
 }
 
-struct Bytes<'a> {
+/// Numbers and texts of DWARF, read from the front of a part of a section.
+pub struct Bytes<'a> {
     data: &'a [u8],
-    at: usize,
+    /// Byte offset of what is read next.
+    pub at: usize,
     end: usize,
 }
 
-impl Bytes<'_> {
+impl<'a> Bytes<'a> {
+    /// Reads `data` from offset `at` on.
+    pub fn new(data: &'a [u8], at: usize) -> Bytes<'a> {
+        Bytes { data, at, end: data.len() }
+    }
+
+    /// Bytes that are left.
+    pub fn left(&self) -> usize {
+        self.end.saturating_sub(self.at)
+    }
+
     fn fail<T>(&self, what: &str) -> Result<T, Diagnostic> {
         Err(Diagnostic::error(format!("not a valid cubin: line table: {what} at offset {:#x}", self.at)))
     }
 
-    fn fixed(&mut self, size: usize) -> Result<u64, Diagnostic> {
-        match self.data.get(self.at..(self.at + size).min(self.end)).filter(|b| b.len() == size) {
+    /// A number of so many bytes, the lowest first.
+    ///
+    /// # Errors
+    /// Where the data ends before.
+    pub fn fixed(&mut self, size: usize) -> Result<u64, Diagnostic> {
+        match self.data.get(self.at..self.at.saturating_add(size).min(self.end)).filter(|b| b.len() == size) {
             Some(bytes) => {
                 self.at += size;
                 Ok(bytes.iter().rev().fold(0, |v, b| v << 8 | *b as u64))
@@ -62,7 +78,11 @@ impl Bytes<'_> {
         }
     }
 
-    fn unsigned(&mut self) -> Result<u64, Diagnostic> {
+    /// A number of seven bits a byte.
+    ///
+    /// # Errors
+    /// Where the data ends before.
+    pub fn unsigned(&mut self) -> Result<u64, Diagnostic> {
         let (mut value, mut shift) = (0u64, 0);
         loop {
             let byte = self.fixed(1)?;
@@ -76,14 +96,22 @@ impl Bytes<'_> {
         }
     }
 
-    fn signed(&mut self) -> Result<i64, Diagnostic> {
+    /// As [`Bytes::unsigned`], with a sign.
+    ///
+    /// # Errors
+    /// Where the data ends before.
+    pub fn signed(&mut self) -> Result<i64, Diagnostic> {
         let from = self.at;
         let value = self.unsigned()? as i64;
         let bits = 7 * (self.at - from) as u32;
         Ok(if bits < 64 { value << (64 - bits) >> (64 - bits) } else { value })
     }
 
-    fn text(&mut self) -> Result<String, Diagnostic> {
+    /// A text up to a zero.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn text(&mut self) -> Result<String, Diagnostic> {
         let rest = self.data.get(self.at..self.end).unwrap_or_default();
         match rest.iter().position(|b| *b == 0) {
             Some(n) => {
@@ -104,7 +132,7 @@ pub fn read(data: &[u8], relocs: &[Reloc]) -> Result<Vec<Lines>, Diagnostic> {
     let mut tables = Vec::new();
     let mut at = 0;
     while at < data.len() {
-        let mut b = Bytes { data, at, end: data.len() };
+        let mut b = Bytes::new(data, at);
         let length = b.fixed(4)? as usize;
         let end = b.at.saturating_add(length);
         if end > data.len() || length == 0 {

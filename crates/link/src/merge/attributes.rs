@@ -1,6 +1,6 @@
 //! Attributes of an input: what they say of its functions, and `.nv.compat`.
 
-use super::ENTRY;
+use super::KERNEL;
 use crate::fatal;
 use crate::object::{Role, role};
 use crate::world::{NONE, World};
@@ -18,7 +18,7 @@ pub(super) fn info_sections(world: &World, object: u32) -> Vec<(usize, usize)> {
             found.push((text, i));
         }
     }
-    let entry = |text: usize| o.symbols.get(o.heads[text] as usize).is_some_and(|s| s.other & ENTRY != 0);
+    let entry = |text: usize| o.symbols.get(o.heads[text] as usize).is_some_and(|s| s.other & KERNEL != 0);
     found.sort_by_key(|&(text, _)| !entry(text));
     found
 }
@@ -59,9 +59,11 @@ pub(super) fn read(world: &mut World, object: u32, sections: &[(usize, usize)]) 
         }
         let data = o.view.sections[info].data;
         let (mut barriers, mut limit, mut externs) = (0, 0, Vec::new());
+        let mut patch = false;
         for a in attr::read(data).map_err(wrong)? {
             match (a.code, &a.value) {
                 (attr::NUM_BARRIERS, Value::Byte(n, _)) => barriers = *n as u32,
+                (attr::TOOLS_PATCH_FUNC, _) => patch = true,
                 (attr::MAXREG_COUNT, Value::Half(n)) => limit = *n as u32,
                 (attr::EXTERNS, _) => {
                     let map = &world.maps[object as usize].symbols;
@@ -70,6 +72,10 @@ pub(super) fn read(world: &mut World, object: u32, sections: &[(usize, usize)]) 
                 }
                 _ => {}
             }
+        }
+        if world.options.tools_patch && !patch {
+            let m = "is missing EIATTR_TOOLS_PATCH_FUNC attribute required by -astoolspatch option";
+            return Err(fatal(format!("Function '{}' in '{}' {m}", world.name_of(f), o.name)));
         }
         of_function.push((f, data, barriers, limit, externs));
     }

@@ -1,6 +1,9 @@
 //! Made-up programs of many modules: functions that call across modules, variables of every memory, weak and static names,
 //! pointers to functions, recursion.
 
+#[allow(dead_code)]
+pub mod references;
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -56,6 +59,7 @@ pub fn options(arch: &str) -> link::Options {
         report_arch: false,
         quiet_stack: false,
         keep_system: false,
+        tools_patch: false,
     }
 }
 
