@@ -1,7 +1,7 @@
 //! The compiler as the command line calls it.
 
 use arch::Target;
-use codegen::compile::Output;
+use codegen::compile::{File, Output};
 pub use codegen::pipeline::Kind;
 use codegen::pipeline::{Options, REGISTER_LEVEL};
 use cubin::image::Tool;
@@ -100,8 +100,20 @@ pub struct Bounds {
 /// # Errors
 /// Those of the compiler.
 pub fn compile(module: &Module, request: &Request) -> Result<Output, Vec<Diagnostic>> {
+    codegen::compile::compile(module, &options(request))
+}
+
+/// As [`compile`], with the file in parts.
+///
+/// # Errors
+/// As [`compile`].
+pub fn in_parts(module: &Module, request: &Request) -> Result<(File, Output), Vec<Diagnostic>> {
+    codegen::compile::in_parts(module, &options(request))
+}
+
+fn options(request: &Request) -> Options {
     let tool = Tool { options: request.options.clone(), ..codegen::compile::default_tool() };
-    let options = Options {
+    Options {
         target: request.target,
         kind: request.kind,
         tool,
@@ -124,6 +136,5 @@ pub fn compile(module: &Module, request: &Request) -> Result<Output, Vec<Diagnos
         effort: request.effort,
         max_function_registers: request.max_function_registers,
         cancel: None,
-    };
-    codegen::compile::compile(module, &options)
+    }
 }

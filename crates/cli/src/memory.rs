@@ -282,6 +282,17 @@ pub fn keep() {
     }
 }
 
+/// Gives pages to the system that nobody uses at the moment: for once, when much has become free.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub fn give_back() {
+    // SAFETY: blocks that are in use stay where they are.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Elsewhere nothing was kept.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn give_back() {}
+
 /// Elsewhere the system's allocator has all blocks.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 mod small {

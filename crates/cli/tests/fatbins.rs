@@ -55,12 +55,14 @@ fn headers(bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Ways to make a fatbin, and whether its bytes are the vendor's: those of another zstd encoder are not.
-const WAYS: [(&[&str], bool); 13] = [
+const WAYS: [(&[&str], bool); 15] = [
     (&["--compress=false", CAPSULES[0], "-ident=k.cu"], true),
     (&["--compress=false"], true),
     (&["--compress-mode=none"], true),
     (&["--compress=false", "-ident", "k.cu", "-cmdline", "-v  "], true),
     (&["--compress=false", "-g"], true),
+    (&["--compress=false", "--no-asm"], true),
+    (&["--compress=false", "--no-asm", "-g", "-tileir-cmdline", "x"], true),
     (&[], false),
     (&["--compress-mode=speed"], false),
     (&["--compress-all"], false),
@@ -114,13 +116,27 @@ fn fatbins_hold_what_the_vendors_hold() {
         // The vendor's tool reads ours.
         must(bin.join("cuobjdump"), &dir, &["-sass", "ours.fatbin"]);
     }
-    for (options, source) in [(&["-c"][..], "c"), (&["-link"], "link")] {
+    let ways = [(&["-c"][..], "c"), (&["-link"], "link"), (&["-c", "--no-asm"], "c"), (&["-link", "--no-asm"], "link")];
+    for (options, source) in ways {
         for (tool, name) in [(Path::new(FATBINARY), "ours"), (&bin.join("fatbinary"), "theirs")] {
             let embed = format!("--embedded-fatbin={name}.c");
             must(tool, &dir, &[&["-64", &embed, IMAGES[0], "--compress=false"], options].concat());
         }
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect("a file");
         assert_eq!(read("ours.c"), read("theirs.c"), "{source}");
+    }
+    // PTX for addresses of 32 bits; cubins have 64.
+    let create = ["-32", "--compress=false", "--image3=kind=ptx,sm=80,file=k.ptx"];
+    must(Path::new(FATBINARY), &dir, &[&create[..], &["--create=ours.fatbin"]].concat());
+    must(bin.join("fatbinary"), &dir, &[&create[..], &["--create=theirs.fatbin"]].concat());
+    assert!(
+        std::fs::read(dir.join("ours.fatbin")).expect("a file")
+            == std::fs::read(dir.join("theirs.fatbin")).expect("a file")
+    );
+    for tool in [Path::new(FATBINARY), &bin.join("fatbinary")] {
+        let done = run(tool, &dir, &["-32", "--create=none.fatbin", IMAGES[0]]);
+        assert!(said(&done).contains("elf size doesn't match user-specified size"), "{}", said(&done));
+        assert_eq!(done.status.code(), Some(1));
     }
 }
 
@@ -208,7 +224,7 @@ fn files_are_shown_as_the_vendor_shows_them() {
             assert_eq!(mine.status.code(), theirs.status.code(), "{args:?}");
         }
     }
-    // Whole cubins, up to their DWARF, which ours shows as words.
+    // Whole cubins with their tables of lines, up to the DWARF that ours shows as words.
     for (cubin, sm, text) in [("g90", "90", PTX), ("g120", "120", PTX), ("s75", "75", SHARED), ("s90a", "90a", SHARED)]
     {
         std::fs::write(dir.join("t.ptx"), text.replace("sm_80", &format!("sm_{sm}"))).expect("writable");
@@ -218,7 +234,8 @@ fn files_are_shown_as_the_vendor_shows_them() {
     for file in ["k80", "k90", "r80", "r90", "g90", "g120", "s75", "s90a"] {
         let [mine, theirs] = [Path::new(CUOBJDUMP), &bin.join("cuobjdump")].map(|tool| {
             let text = said(&run(tool, &dir, &["-elf", &format!("{file}.cubin")]));
-            let dwarf = [".debug_", ".nv_debug_"].iter().filter_map(|d| text.find(&format!("\n.section {d}"))).min();
+            let words = [".debug_abbrev", ".debug_frame"];
+            let dwarf = words.iter().filter_map(|d| text.find(&format!("\n.section {d}"))).min();
             text[..dwarf.unwrap_or(text.len())].to_string()
         });
         assert!(mine == theirs, "{file}:\n{mine}\n{theirs}");

@@ -43,6 +43,8 @@ fn inputs(bin: &Path) -> Scratch {
         std::fs::write(dir.join("o.s"), object(name)).expect("writable");
         must(Path::new("as"), &dir, &["o.s", "-o", &format!("{name}.o")]);
     }
+    std::fs::write(dir.join("t.ptx"), format!("{HEAD}{}", MODULES[1].1)).expect("writable");
+    must(bin.join("ptxas"), &dir, &["-c", "-astoolspatch", "-arch=sm_80", "t.ptx", "-o", "patch.cubin"]);
     std::fs::create_dir(dir.join("libs")).expect("a folder");
     must(Path::new("ar"), &dir, &["rcs", "libs/libb.a", "b.o"]);
     must(Path::new("ar"), &dir, &["rcsT", "thin.a", "b.o"]);
@@ -52,7 +54,7 @@ fn inputs(bin: &Path) -> Scratch {
 }
 
 /// Command lines without the output; both must say the same and write the same.
-const SAME: [&[&str]; 24] = [
+const SAME: [&[&str]; 31] = [
     &["-arch=sm_80", "a.cubin", "b.cubin"],
     &["-arch=sm_80", "a.o", "b.o"],
     &["-arch=sm_80", "a.fatbin", "b.fatbin"],
@@ -77,10 +79,18 @@ const SAME: [&[&str]; 24] = [
     &["-arch=sm_80", "-v", "recursive.cubin"],
     &["-arch=sm_80", "-v", "-kernels-used=1k", "a.cubin", "b.cubin"],
     &["-arch=sm_86", "a.cubin", "b.cubin"],
+    // Options of link-time optimization, which change nothing without it.
+    &["-arch=sm_80", "-Xptxas", "--nonsense", "-Xnvvm", "--other", "-nvvmpath=/nowhere", "a.cubin", "b.cubin"],
+    &["-arch=sm_80", "-maxrregcount", "16", "a.cubin", "b.cubin"],
+    &["-arch=sm_80", "--split-compile", "4", "--split-compile-extended=2", "a.cubin", "b.cubin"],
+    &["-arch=sm_80", "--device-stack-protector", "true", "a.cubin", "b.cubin"],
+    &["-arch=sm_80", "--verbose2", "a.cubin", "b.cubin"],
+    &["-arch=sm_80", "-v", "-v2", "recursive.cubin"],
+    &["-arch=sm_80", "-astoolspatch", "patch.cubin"],
 ];
 
 /// Command lines that fail, or where only what is printed is compared.
-const SAID: [&[&str]; 12] = [
+const SAID: [&[&str]; 20] = [
     &["-arch=sm_80", "missing.cubin"],
     &["-arch=sm_80", "-report-arch", "missing.cubin"],
     &["-arch=sm_80", "a.cubin", "a.cubin"],
@@ -93,6 +103,14 @@ const SAID: [&[&str]; 12] = [
     &["-arch=sm_80", "-m32", "a.cubin"],
     &["a.cubin"],
     &["-arch=lto_80", "a.cubin"],
+    &["-arch=sm_80", "-maxrregcount=some", "a.cubin"],
+    &["-arch=sm_80", "--split-compile", "some", "a.cubin"],
+    &["-arch=sm_80", "--device-stack-protector", "a.cubin", "b.cubin"],
+    &["-arch=sm_80", "-Ofc", "max", "a.cubin", "b.cubin"],
+    &["-arch=sm_80", "--nvvm-latest", "a.cubin", "b.cubin"],
+    &["-arch=sm_80", "-astoolspatch", "a.cubin", "b.cubin"],
+    &["-arch=sm_80", "-astoolspatch", "-r", "b.cubin"],
+    &["-arch=sm_80", "-r", "-astoolspatch", "patch.cubin"],
 ];
 
 #[test]

@@ -1,6 +1,6 @@
-//! The sections of a cubin (`-elf`) as the vendor's tool prints them; those with DWARF as words.
+//! The sections of a cubin (`-elf`) as the vendor's tool prints them; of DWARF the tables of lines and texts, the rest as words.
 
-use super::{code, symbols};
+use super::{code, lines, symbols};
 use crate::nvdisasm::relocation_name;
 use cubin::attr;
 use cubin::elf::{Elf, SHT_LOPROC, SHT_NOBITS, SHT_REL, SHT_RELA, Section, Symbol};
@@ -8,6 +8,21 @@ use std::fmt::Write;
 
 /// Sections with data: their bytes are shown before all else.
 const DATA: [&str; 3] = [".nv.constant", ".nv.global.init", ".nv.shared."];
+/// The PTX, in files for debuggers.
+const PTX: &str = ".nv_debug_ptx_txt";
+/// Sections for debuggers in the order of the output; others come first.
+const DEBUG: [&str; 10] = [
+    ".debug_abbrev",
+    ".debug_info",
+    ".debug_loc",
+    ".nv_debug_info_reg_sass",
+    ".nv_debug_info_reg_type",
+    ".debug_str",
+    ".debug_line",
+    ".nv_debug_line_sass",
+    PTX,
+    ".debug_frame",
+];
 /// Copies of sections for the capsules of sm_100 and later, which are not shown.
 const CAPSULES: [&str; 2] = [".nv.merc.", ".nv.capmerc"];
 
@@ -59,12 +74,23 @@ pub fn text(elf: &Elf, target: &str) -> Result<String, String> {
         dump.bytes(s);
         dump.relocations(i);
     }
-    // The frames of functions come last.
     let debug = |s: &&(usize, &Section)| s.1.name.starts_with(".debug_") || s.1.name.starts_with(".nv_debug_");
-    let frames = |s: &&(usize, &Section)| s.1.name == ".debug_frame";
-    for &(i, s) in all.iter().filter(|s| debug(s) && !frames(s)).chain(all.iter().filter(frames)) {
+    let mut shown: Vec<&(usize, &Section)> = all.iter().filter(|s| debug(s) && s.1.name != ".debug_macinfo").collect();
+    shown.sort_by_key(|s| DEBUG.iter().position(|d| s.1.name.starts_with(d)).unwrap_or(0));
+    for &&(i, s) in &shown {
         write!(dump.out, "\n.section {}\n", s.name).expect("a string");
-        dump.bytes(s);
+        let text = match s.name.as_str() {
+            ".debug_line" | ".nv_debug_line_sass" => lines::text(&s.data),
+            // Texts, each with a zero behind it.
+            n if n == ".debug_str" || n.starts_with(PTX) => {
+                Some(String::from_utf8_lossy(&s.data).replace('\0', "\n")).filter(|t| t.ends_with('\n'))
+            }
+            _ => None,
+        };
+        match text {
+            Some(text) => dump.out.push_str(&text),
+            None => dump.bytes(s),
+        }
         dump.relocations(i);
     }
     Ok(dump.out)

@@ -4,6 +4,7 @@ mod attributes;
 mod code;
 mod elf;
 mod items;
+mod lines;
 mod symbols;
 mod table;
 mod usage;

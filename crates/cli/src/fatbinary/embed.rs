@@ -2,7 +2,8 @@
 
 /// The C file for the bytes of a fatbin. `relocatable`: its code is for the linker, in a section of its own; `linked`: it is what
 /// linking gave, and the record also names the fatbins that went into it.
-pub fn source(bytes: &[u8], relocatable: bool, linked: bool) -> String {
+/// `numbers`: the bytes as numbers of C, not as assembly text.
+pub fn source(bytes: &[u8], relocatable: bool, linked: bool, numbers: bool) -> String {
     let section = if relocatable { "__nv_relfatbin" } else { ".nv_fatbin" };
     let words: Vec<String> = bytes
         .chunks(8)
@@ -28,11 +29,26 @@ pub fn source(bytes: &[u8], relocatable: bool, linked: bool) -> String {
     let (version, parts) = if linked { (2, "(void**)__cudaPrelinkedFatbins") } else { (1, "0") };
     let c =
         |inside: &str| format!("#ifdef __cplusplus\nextern \"C\" {{\n#endif\n{inside}#ifdef __cplusplus\n}}\n#endif\n");
-    let data = c(&format!("extern const unsigned long long fatbinData[{}];\n", words.len()));
+    let data = match numbers {
+        true => {
+            let rows: String = words[..whole].chunks(4).map(|w| format!("{}ull,\n", w.join("ull,"))).collect();
+            let end = if whole < words.len() { words[whole..].join("ull,") + "ull" } else { String::new() };
+            let head =
+                "static const unsigned long long fatbinData[] __attribute__ ((section (__CUDAFATBINDATASECTION)))= ";
+            c(&format!("\n{head}{{{rows}{end}\n}};\n\n")) + "\n"
+        }
+        false => c(&format!("extern const unsigned long long fatbinData[{}];\n", words.len())),
+    };
+    let text = match numbers {
+        true => String::new(),
+        false => format!(
+            "asm(\n\".section {section}, \\\"a\\\"\\n\"\n\".align 8\\n\"\n\"fatbinData:\\n\"\n{quads}\".text\\n\");\n"
+        ),
+    };
     let wrapper = c(&format!(
         "{names}{record} {place}\n\t{{ 0x466243b1, {version}, fatbinData, {parts} }};\n#undef __CUDAFATBINDATASECTION\n#undef __CUDAFATBINSECTION\n"
     ));
     format!(
-        "#ifndef __SKIP_INTERNAL_FATBINARY_HEADERS\n#include \"fatbinary_section.h\"\n#endif\n#define __CUDAFATBINSECTION  \".nvFatBinSegment\"\n#define __CUDAFATBINDATASECTION  \"{section}\"\nasm(\n\".section {section}, \\\"a\\\"\\n\"\n\".align 8\\n\"\n\"fatbinData:\\n\"\n{quads}\".text\\n\");\n{data}{wrapper}"
+        "#ifndef __SKIP_INTERNAL_FATBINARY_HEADERS\n#include \"fatbinary_section.h\"\n#endif\n#define __CUDAFATBINSECTION  \".nvFatBinSegment\"\n#define __CUDAFATBINDATASECTION  \"{section}\"\n{text}{data}{wrapper}"
     )
 }

@@ -32,8 +32,8 @@ pub fn main(args: &[String]) -> u8 {
         report::out(&options::help("fatbinary [options]", &table::OPTIONS, &|_| None));
         return 0;
     }
-    if let Some(o) = parsed.without_effect(&table::OPTIONS) {
-        return fatal(&format!("Option '{o}' is not supported yet"));
+    if parsed.has("32") && parsed.has("64") {
+        return fatal("Options '--32' and '--64' exclude one another");
     }
     run(&parsed).map_or_else(|m| fatal(&m), |()| 0)
 }
@@ -58,7 +58,7 @@ fn run(parsed: &Parsed) -> Result<(), String> {
         write(path, &bytes)?;
     }
     if let Some(path) = parsed.get("embedded-fatbin") {
-        let text = embed::source(&bytes, parsed.has("device-c"), parsed.has("link"));
+        let text = embed::source(&bytes, parsed.has("device-c"), parsed.has("link"), parsed.has("no-asm"));
         write(path, text.as_bytes())?;
     }
     Ok(())
@@ -104,7 +104,7 @@ fn images(words: &[String]) -> Result<Vec<Image>, String> {
 fn entry<'a>(parsed: &Parsed, image: &'a Image) -> Result<Entry<'a>, String> {
     let (number, letter) = image.sm.split_at(image.sm.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len());
     let sm: u32 = number.parse().map_err(|_| format!("Missing sm in image3: '{}' is none", image.sm))?;
-    let mut bits = flags::BITS64 | flags::LINUX;
+    let mut bits = flags::LINUX | if parsed.has("32") { 0 } else { flags::BITS64 };
     bits |= match letter {
         "" => 0,
         "a" => flags::ACCELERATED,
@@ -134,6 +134,9 @@ fn entry<'a>(parsed: &Parsed, image: &'a Image) -> Result<Entry<'a>, String> {
     }
     let wrong = |what: &str| format!("fatbinary elf mismatch: {what} ('{}')", image.name);
     let view = View::read(&image.bytes).map_err(|d| format!("'{}': {}", image.name, d.message))?;
+    if parsed.has("32") {
+        return Err(wrong("elf size doesn't match user-specified size"));
+    }
     if view.machine != EM_CUDA {
         return Err(wrong("elf is no cubin"));
     }

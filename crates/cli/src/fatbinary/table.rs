@@ -1,13 +1,14 @@
 //! The options of fatbinary: those of the vendor's 13.5.
 
 use crate::options::Kind::{Choice, Flag, List, Text};
-use crate::options::{Opt, no, on};
+use crate::options::{Opt, on};
 
 const BOOL: [&str; 2] = ["true", "false"];
 
 /// Every option, in the order of help.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 20] = [
+pub static OPTIONS: [Opt; 21] = [
+    on("32", "32", Flag, "", "Code for addresses of 32 bits: of PTX, for cubins have 64.", ""),
     on("64", "64", Flag, "", "Code for addresses of 64 bits; there is no other.", ""),
     on("cicc-cmdline", "cicc-cmdline", Text, "<options>", "Options of the front end; they are not kept.", ""),
     on("cmdline", "cmdline", Text, "<options>", "Options that the code was compiled with.", ""),
@@ -25,8 +26,8 @@ pub static OPTIONS: [Opt; 20] = [
     on("image2", "image2", List, "kind=<tileir>,file=<file>", "Files for several targets: of TileIR, which is refused.", ""),
     on("image3", "image3", List, "kind=<elf|ptx>,sm=<SM>,file=<file>", "A file, its kind and its target; for each one an option.", ""),
     on("link", "link", Flag, "", "The code was linked.", ""),
-    no("no-asm", "no-asm", Flag, "", "Write numbers of C instead of assembly text.", ""),
+    on("no-asm", "no-asm", Flag, "", "Write numbers of C instead of assembly text.", ""),
     on("options-file", "optf", List, "<file>,...", "Read options from these files.", ""),
-    no("tileir-cmdline", "tileir-cmdline", Text, "<options>", "Options of another front end.", ""),
+    on("tileir-cmdline", "tileir-cmdline", Text, "<options>", "Options of another front end; they are not kept.", ""),
     on("version", "V", Flag, "", "Print the version.", ""),
 ];

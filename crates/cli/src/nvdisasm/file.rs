@@ -138,7 +138,11 @@ impl<'a> Input<'a> {
     /// Places in functions that relocations of other sections name.
     fn name_places(&mut self) {
         let mut named = Vec::new();
-        for (target, _) in self.elf.sections.iter().enumerate().filter(|(i, _)| !self.texts.contains(i)) {
+        // Code that is not finished has a symbol table of its own: what it names is no place here.
+        let unfinished = |s: &str| s.starts_with(".nv.merc.") || s.starts_with(".nv.capmerc.");
+        let others = self.elf.sections.iter().enumerate();
+        let others = others.filter(|(i, s)| !self.texts.contains(i) && !unfinished(&s.name));
+        for (target, _) in others {
             let mut relocs = relocations(self.elf, target);
             relocs.retain(|r| r.addend != 0);
             relocs.sort_by_key(|r| r.offset);

@@ -3,8 +3,8 @@
 use crate::compile::{self, Kind, Request};
 use crate::options::Parsed;
 use arch::Target;
-use diag::Diagnostic;
 use diag::render::Source;
+use diag::{Diagnostic, Severity};
 use link::input::{Collector, Host, Inputs};
 use std::path::{Path, PathBuf};
 
@@ -58,7 +58,21 @@ pub fn find(parsed: &Parsed) -> Result<Vec<Listed>, String> {
 }
 
 /// What the linker asks of the command line.
-struct Files;
+struct Files {
+    /// Options for the compiler.
+    options: Vec<String>,
+}
+
+impl Files {
+    fn new(parsed: &Parsed) -> Files {
+        let mut options = parsed.values.get("Xptxas").cloned().unwrap_or_default();
+        options.extend(parsed.get("maxrregcount").map(|n| format!("-maxrregcount={n}")));
+        for (ours, theirs) in [("verbose2", "--verbose2"), ("link-as-tools-patch", "--compile-as-tools-patch")] {
+            options.extend(parsed.has(ours).then(|| theirs.to_string()));
+        }
+        Files { options }
+    }
+}
 
 impl Host for Files {
     fn read(&self, path: &Path) -> Option<Vec<u8>> {
@@ -66,6 +80,12 @@ impl Host for Files {
     }
 
     fn compile(&self, name: &str, ptx: &[u8], target: Target) -> Result<Vec<u8>, Vec<Diagnostic>> {
+        // With options the compiler says itself what is wrong, as the vendor's does.
+        if !self.options.is_empty() {
+            let failed =
+                |_| vec![Diagnostic::new(Severity::Fatal, format!("elfLink fatbinary error: PTX of '{name}'"))];
+            return crate::ptxas::compile_for_linker(&self.options, name, ptx, target).map_err(failed);
+        }
         // The linker has no text to show a place in: the message says it.
         let source = Source::new(name, ptx);
         let placed = |list: Vec<Diagnostic>| -> Vec<Diagnostic> {
@@ -87,8 +107,9 @@ impl Host for Files {
 }
 
 /// The cubins in the files.
-pub fn collect<'a>(files: &'a [Listed], target: Target) -> Result<Inputs<'a>, Vec<Diagnostic>> {
-    let mut collector = Collector::new(target, &Files);
+pub fn collect<'a>(files: &'a [Listed], target: Target, parsed: &Parsed) -> Result<Inputs<'a>, Vec<Diagnostic>> {
+    let host = Files::new(parsed);
+    let mut collector = Collector::new(target, &host);
     for f in files {
         collector.add(&f.name, &f.bytes, f.system)?;
     }

@@ -109,6 +109,10 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
     if let Some(option) = ["dlto", "link-time-opt", "emit-ptx"].iter().find(|o| parsed.has(o)) {
         return fatal(&format!("Link-time optimization (--{option}) is not supported yet"));
     }
+    // As the vendor's tool says it of options that need the optimizer.
+    if let Some(option) = ["--Ofast-compile", "-nvvm-latest"].iter().find(|o| parsed.has(o.trim_start_matches('-'))) {
+        return fatal(&format!("Conflicting options '{option}' and 'no -dlto'"));
+    }
     if parsed.has("uidx-file") {
         return fatal("Unified functions (--uidx-file) are not supported yet");
     }
@@ -125,7 +129,7 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
     {
         return fatal(&message);
     }
-    let inputs = match files::collect(&listed, target) {
+    let inputs = match files::collect(&listed, target, parsed) {
         Ok(inputs) => inputs,
         Err(errors) => return messages.end(errors),
     };
@@ -144,6 +148,7 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
         report_arch: parsed.has("report-arch"),
         quiet_stack: parsed.has("suppress-stack-size-warning"),
         keep_system: parsed.has("keep-system-libraries"),
+        tools_patch: parsed.has("link-as-tools-patch"),
     };
     let cubins: Vec<Cubin> = inputs.cubins.iter().map(|f| f.as_cubin()).collect();
     times.push(("link", Instant::now()));

@@ -1,20 +1,20 @@
 //! The options of nvlink: those of the vendor's 13.5, and our own.
 
-use crate::options::Kind::{Choice, Flag, List, Text};
-use crate::options::{Opt, no, on};
+use crate::options::Kind::{Bool, Choice, Flag, List, Number, Text};
+use crate::options::{Opt, on};
 
 /// Every option, in the order of help.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 47] = [
-    no("Ofast-compile", "Ofc", Choice(&["0", "min", "mid", "max"]), "<0|min|mid|max>",
+pub static OPTIONS: [Opt; 48] = [
+    on("Ofast-compile", "Ofc", Text, "<0|min|mid|max>",
         "How much speed of the code to give up for speed of compilation (link-time optimization only).", "'0'"),
-    no("Xnvvm", "Xnvvm", List, "<options>,...", "Options for the optimizer (link-time optimization only).", ""),
-    no("Xptxas", "Xptxas", List, "<options>,...", "Options for the compiler (link-time optimization only).", ""),
+    on("Xnvvm", "Xnvvm", List, "<options>,...", "Options for the optimizer (link-time optimization only).", ""),
+    on("Xptxas", "Xptxas", List, "<options>,...", "Options for the compiler of PTX among the inputs.", ""),
     on("arch", "arch", Text, "<gpu name>", "The GPU to link for, an sm_ name.", ""),
     on("cpu-arch", "cpu-arch", Choice(&["AARCH64", "ARMv7", "PPC64LE", "RISCV64", "X86", "X86_64", "unknown"]), "<cpu>",
         "The host's processor.", "'unknown'"),
     on("debug", "g", Flag, "", "Keep debug information; it is kept anyway.", ""),
-    no("device-stack-protector", "device-stack-protector", Flag, "",
+    on("device-stack-protector", "device-stack-protector", Bool, "<true|false>",
         "Guard stack frames by canaries (link-time optimization only).", ""),
     on("disable-infos", "disable-infos", Flag, "", "Print no information.", ""),
     on("disable-warnings", "w", Flag, "", "Print no warnings.", ""),
@@ -33,12 +33,12 @@ pub static OPTIONS: [Opt; 47] = [
     on("kernels-used", "kernels-used", List, "<kernel>,...", "Keep only kernels with one of these in their names.", ""),
     on("library", "l", List, "<library>,...", "Link lib<library>.a, which is looked for in the folders of -L.", ""),
     on("library-path", "L", List, "<folder>,...", "Where to look for libraries.", ""),
-    no("link-as-tools-patch", "astoolspatch", Flag, "", "Link patch code for tools.", ""),
+    on("link-as-tools-patch", "astoolspatch", Flag, "", "Link code that was compiled as a patch for tools.", ""),
     on("link-time-opt", "lto", Flag, "", "Link-time optimization; it is not supported yet.", ""),
     on("machine", "m", Choice(&["64"]), "<bits>", "Width of addresses.", "64"),
-    no("maxrregcount", "maxrregcount", Text, "<N>", "Limit of registers (link-time optimization only).", ""),
-    no("nvvm-latest", "nvvm-latest", Flag, "", "Use the newest optimizer (link-time optimization only).", ""),
-    no("nvvmpath", "nvvmpath", Text, "<folder>", "Where the optimizer is (link-time optimization only).", ""),
+    on("maxrregcount", "maxrregcount", Number, "<N>", "Limit of registers for PTX among the inputs.", ""),
+    on("nvvm-latest", "nvvm-latest", Flag, "", "Use the newest optimizer (link-time optimization only).", ""),
+    on("nvvmpath", "nvvmpath", Text, "<folder>", "Where the optimizer is (link-time optimization only).", ""),
     on("options-file", "optf", List, "<file>,...", "Read options from these files.", ""),
     on("output-file", "o", Text, "<file>", "Where to write the output.", ""),
     on("preserve-relocs", "preserve-relocs", Flag, "", "Keep resolved relocations as sections of their own.", ""),
@@ -46,8 +46,8 @@ pub static OPTIONS: [Opt; 47] = [
     on("relocatable-link", "r", Flag, "", "Make a file that can be linked again.", ""),
     on("report-arch", "report-arch", Flag, "", "Name the target in messages about symbols.", ""),
     on("save-repro", "", Text, "<folder>", "Our own: copy all inputs and the command there, for a report.", ""),
-    no("split-compile", "split-compile", Text, "<N>", "Threads of the optimizer (link-time optimization only).", "1"),
-    no("split-compile-extended", "split-compile-extended", Text, "<N>", "Threads of the compiler (link-time optimization only).", "1"),
+    on("split-compile", "split-compile", Number, "<N>", "Threads of the optimizer (link-time optimization only).", "1"),
+    on("split-compile-extended", "split-compile-extended", Number, "<N>", "Threads of the compiler (link-time optimization only).", "1"),
     on("suppress-arch-warning", "suppress-arch-warning", Flag, "", "Do not warn of files without code for the target.", ""),
     on("suppress-debug-info", "suppress-debug-info", Flag, "", "With --debug: leave debug information out.", ""),
     on("suppress-stack-size-warning", "suppress-stack-size-warning", Flag, "", "Do not warn of unknown stack sizes.", ""),
@@ -56,6 +56,7 @@ pub static OPTIONS: [Opt; 47] = [
     on("use-host-info", "use-host-info", Flag, "", "Remove kernels that host code does not refer to.", ""),
     on("variables-used", "variables-used", List, "<variable>,...", "Variables that are used. Given without --kernels-used it removes every kernel, as the vendor's tool does.", ""),
     on("verbose", "v", Flag, "", "Print what kernels need.", ""),
+    on("verbose2", "v2", Flag, "", "Print what is compiled of PTX among the inputs.", ""),
     on("version", "V", Flag, "", "Print the version.", ""),
     on("warning-as-error", "Werror", Flag, "", "Make warnings errors.", ""),
 ];

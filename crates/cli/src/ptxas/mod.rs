@@ -7,9 +7,10 @@ mod table;
 use crate::compile::{self, Request};
 use crate::options::{self, Parsed};
 use crate::report::{self, Style};
-use arch::{GpuKind, GpuName};
+use arch::{GpuKind, GpuName, Target};
 use codegen::compile::Log;
 use codegen::pipeline::REGISTER_LEVEL;
+use cubin::elf::Elf;
 use diag::render::Source;
 use diag::{Diagnostic, Severity};
 use ptx::module::{Item, Module};
@@ -19,6 +20,8 @@ use std::path::Path;
 /// What the vendor's tool exits with after any error.
 const FAILED: u8 = 255;
 const TOOL: &str = "ptxas";
+/// Bytes of a text from which on memory is spared where that takes a little time.
+const LARGE: usize = 4 << 20;
 
 /// Runs the tool; gives the exit code.
 pub fn main(args: &[String]) -> u8 {
@@ -79,6 +82,32 @@ fn aborted(message: &str) -> u8 {
 }
 
 fn compile_inputs(parsed: &Parsed) -> u8 {
+    let elf = match compile_text(parsed, || input(parsed)) {
+        Ok(Some(elf)) => elf,
+        Ok(None) => return 0,
+        Err(code) => return code,
+    };
+    let path = parsed.get("output-file").unwrap_or("elf.o");
+    if crate::files::write_with(Path::new(path), &|out| elf.write_to(out)).is_err() {
+        return fatal(&format!("Output file '{path}' could not be opened"));
+    }
+    0
+}
+
+/// Compiles PTX that is an input of the linker, with options of this tool; what is wrong is printed as this tool does.
+///
+/// # Errors
+/// The exit code.
+pub fn compile_for_linker(options: &[String], name: &str, ptx: &[u8], target: Target) -> Result<Vec<u8>, u8> {
+    let given = ["-c".to_string(), format!("-arch={target}")];
+    let args: Vec<String> = options.iter().cloned().chain(given).collect();
+    let read = |file: &str| std::fs::read_to_string(file).ok();
+    let parsed = options::parse(&table::OPTIONS, &args, &read).map_err(|m| fatal(&m))?;
+    compile_text(&parsed, || Ok((name.to_string(), ptx.to_vec()))).and_then(|elf| elf.map(|e| e.write()).ok_or(FAILED))
+}
+
+/// Compiles a text; none for a target that has no machine code. The error is the exit code.
+fn compile_text(parsed: &Parsed, input: impl FnOnce() -> Result<(String, Vec<u8>), String>) -> Result<Option<Elf>, u8> {
     let quiet = parsed.has("disable-warnings");
     let strict = parsed.has("warning-as-error") && !quiet;
     let verbose = parsed.has("verbose") || parsed.has("verbose2");
@@ -89,10 +118,10 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     }
     let gpu = parsed.get("gpu-name").unwrap_or("sm_75");
     let Some(name) = GpuName::parse(gpu) else {
-        return fatal(&format!("Value '{gpu}' is not defined for option 'gpu-name'"));
+        return Err(fatal(&format!("Value '{gpu}' is not defined for option 'gpu-name'")));
     };
     if let Some(long) = REFUSED.into_iter().find(|long| parsed.has(long)) {
-        return fatal(&format!("option '{long}' is not supported"));
+        return Err(fatal(&format!("option '{long}' is not supported")));
     }
     say_without_effect(parsed, verbose, quiet);
     if let Some(message) = conflicts::always(parsed) {
@@ -102,7 +131,7 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         Ok(caches) => caches,
         Err(message) => {
             report::plain(TOOL, Severity::Error, &message);
-            return fatal(diag::render::ABORTED);
+            return Err(fatal(diag::render::ABORTED));
         }
     };
     let nowhere = Source::new("", b"");
@@ -110,7 +139,7 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         Ok((registers, mut said)) => (registers, show(&mut said, &nowhere, style, quiet, strict)),
         Err((mut said, message)) => {
             show(&mut said, &nowhere, style, quiet, strict);
-            return fatal(&message);
+            return Err(fatal(&message));
         }
     };
     let kind = match (parsed.has("compile-only"), parsed.has("extensible-whole-program")) {
@@ -118,12 +147,13 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         (false, true) => compile::Kind::Extensible,
         (false, false) => compile::Kind::Executable,
     };
-    let (file, text) = match input(parsed) {
+    let (file, mut text) = match input() {
         Ok(input) => input,
-        Err(message) => return aborted(&message),
+        Err(message) => return Err(aborted(&message)),
     };
-    let source = Source::new(file, &text);
-    let (module, mut diagnostics) = ptx::parse_bytes(&text);
+    let large = text.len() >= LARGE;
+    let source = Source::new(file.as_str(), &text);
+    let (module, mut diagnostics) = if large { ptx::parse_packed(&text) } else { ptx::parse_bytes(&text) };
     // The process ends with this module: what it holds is not given back piece by piece.
     let mut module = ManuallyDrop::new(module);
     if !diagnostics.iter().any(Diagnostic::is_error) {
@@ -141,12 +171,12 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
     if show(&mut diagnostics, &source, style, quiet, strict) || failed {
         // A fatal error without a place (the target does not fit) is the last word.
         if diagnostics.iter().any(|d| d.severity == Severity::Fatal && d.span.is_none()) {
-            return FAILED;
+            return Err(FAILED);
         }
-        return fatal(diag::render::ABORTED);
+        return Err(fatal(diag::render::ABORTED));
     }
     if name.kind != GpuKind::Sm {
-        return 0;
+        return Ok(None);
     }
     let debug = parsed.has("device-debug") || module.target.iter().any(|t| t == "debug");
     let wanted = parsed.has("generate-line-info");
@@ -176,15 +206,32 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
         max_function_registers: registers.functions,
         options: note(parsed),
     };
-    let output = match compile::compile(&module, &request) {
-        Ok(output) => output,
+    if large && parsed.inputs.first().is_some_and(|f| *f == file && Path::new(f).is_file()) {
+        text = Vec::new();
+    }
+    // What is left to say seldom has a place in the text; where it has one, a large text is read again.
+    let say = |list: &mut Vec<Diagnostic>| {
+        let again = text.is_empty() && list.iter().any(|d| d.span.is_some());
+        let again = if again { std::fs::read(&file).unwrap_or_default() } else { Vec::new() };
+        let text = if again.is_empty() { &text } else { &again };
+        show(list, &Source::new(file.as_str(), text), style, quiet, strict)
+    };
+    let made = compile::in_parts(&module, &request).and_then(|(file, output)| {
+        if large {
+            drop(ManuallyDrop::into_inner(module));
+            crate::memory::give_back();
+        }
+        Ok((file.into_elf().map_err(|e| vec![e])?, output))
+    });
+    let (elf, output) = match made {
+        Ok(made) => made,
         Err(mut diagnostics) => {
-            show(&mut diagnostics, &source, style, quiet, strict);
+            say(&mut diagnostics);
             // An entry that is not there is the last word.
             if diagnostics.iter().any(|d| d.severity == Severity::Fatal && d.message.starts_with("Unknown function")) {
-                return FAILED;
+                return Err(FAILED);
             }
-            return fatal(diag::render::ABORTED);
+            return Err(fatal(diag::render::ABORTED));
         }
     };
     for text in &output.dumps {
@@ -206,18 +253,14 @@ fn compile_inputs(parsed: &Parsed) -> u8 {
             diagnostics.push(Diagnostic::new(Severity::Warning, m));
         }
     }
-    let failed = show(&mut diagnostics, &source, style, quiet, strict);
+    let failed = say(&mut diagnostics);
     if verbose {
         print_stats(&output.log, output.global_bytes, gpu, parsed.has("verbose2"));
     }
     if failed {
-        return FAILED;
+        return Err(FAILED);
     }
-    let path = parsed.get("output-file").unwrap_or("elf.o");
-    if crate::files::write(Path::new(path), &output.cubin).is_err() {
-        return fatal(&format!("Output file '{path}' could not be opened"));
-    }
-    0
+    Ok(Some(elf))
 }
 
 /// The names of the sections that the PTX has.

@@ -77,12 +77,15 @@ pub fn bounds(parsed: &Parsed) -> Bounds {
 /// unless they are errors.
 pub fn double_precision(m: &Module, strict: bool) -> Vec<Diagnostic> {
     let mut out = Vec::new();
-    for inst in m.funcs.iter().filter_map(|f| f.body.as_ref()).flat_map(Body::insts) {
-        let types = inst.types();
-        if types.contains(&ScalarType::F64) {
-            for _ in 0..types.len().min(if strict { 1 } else { 2 }) {
-                let message = "Program is doing double precision computations.";
-                out.push(Diagnostic::new(Severity::Warning, message).at(inst.span));
+    let bodies = m.funcs.iter().filter_map(|f| f.body.as_ref());
+    for body in bodies.map(Body::unpacked) {
+        for inst in body.insts() {
+            let types = inst.types();
+            if types.contains(&ScalarType::F64) {
+                for _ in 0..types.len().min(if strict { 1 } else { 2 }) {
+                    let message = "Program is doing double precision computations.";
+                    out.push(Diagnostic::new(Severity::Warning, message).at(inst.span));
+                }
             }
         }
     }
@@ -101,20 +104,24 @@ pub fn advice(m: &Module, parsed: &Parsed) -> Vec<Diagnostic> {
     let sparse = !parsed.has("suppress-sparse-mma-advisory-info");
     let slow = "as this feature is expected to have substantially reduced performance on some future architectures";
     let mut out = Vec::new();
-    for inst in m.funcs.iter().filter_map(|f| f.body.as_ref()).flat_map(Body::insts) {
-        if copies && inst.op == Op::Cp && inst.has(Mod::MulticastCluster) {
-            let message = format!(
-                "Advisory: '.multicast::cluster' modifier on instruction 'cp.async.bulk{{.tensor}}' should be used on .target \
+    let wanted = |op: Op| matches!(op, Op::Cp | Op::Mma);
+    let bodies = m.funcs.iter().filter_map(|f| f.body.as_ref()).filter(|b| b.module_has(wanted));
+    for body in bodies.map(Body::unpacked) {
+        for inst in body.insts() {
+            if copies && inst.op == Op::Cp && inst.has(Mod::MulticastCluster) {
+                let message = format!(
+                    "Advisory: '.multicast::cluster' modifier on instruction 'cp.async.bulk{{.tensor}}' should be used on .target \
                  '{MULTICAST}' instead of .target '{target}' {slow}"
-            );
-            out.push(Diagnostic::new(Severity::Warning, message).at(inst.span));
-        }
-        if sparse && inst.op == Op::Mma && inst.has(Mod::Sp) {
-            let message = format!(
-                "Advisory: Modifier '.sp::ordered_metadata' should be used on instruction 'mma' instead of modifier '.sp' {}",
-                slow.replace("this feature", "it")
-            );
-            out.push(Diagnostic::new(Severity::Info, message).at(inst.span));
+                );
+                out.push(Diagnostic::new(Severity::Warning, message).at(inst.span));
+            }
+            if sparse && inst.op == Op::Mma && inst.has(Mod::Sp) {
+                let message = format!(
+                    "Advisory: Modifier '.sp::ordered_metadata' should be used on instruction 'mma' instead of modifier '.sp' {}",
+                    slow.replace("this feature", "it")
+                );
+                out.push(Diagnostic::new(Severity::Info, message).at(inst.span));
+            }
         }
     }
     out

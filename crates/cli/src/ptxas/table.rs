@@ -96,7 +96,7 @@ pub static OPTIONS: [Opt; 65] = [
         "Keep resolved relocations in the output.", ""),
     on("print-after", "", Text, "<pass>",
         "Our own: print each function after this pass (all: after every pass) to standard output.", ""),
-    no("regAllocOptLevel", "regAllocOptLevel", Number, "<N>",
+    on("regAllocOptLevel", "regAllocOptLevel", Number, "<N>",
         "Level of the register allocator; the vendor's help does not name it, Triton passes it.", ""),
     on("register-usage-level", "regUsageLevel", Number, "<0..10>",
         "How freely optimizations may use registers.", "5"),
