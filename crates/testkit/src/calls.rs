@@ -53,6 +53,8 @@ struct Function {
     depth: usize,
     result: Option<Kind>,
     weak: bool,
+    /// Directives that say what it keeps, each with a blank before it.
+    keeps: String,
 }
 
 impl Kind {
@@ -114,6 +116,33 @@ impl Kind {
 
 /// Makes the program of a seed.
 pub fn program(seed: u64) -> Program {
+    made(seed, false)
+}
+
+/// The same program, most of whose functions say what they keep for their callers: `.abi_preserve`, `.abi_preserve_control`.
+pub fn keeping(seed: u64) -> Program {
+    made(seed, true)
+}
+
+/// Directives of a function with these parameters and results.
+fn keeps(r: &mut Random, params: &[Kind], result: Option<Kind>) -> String {
+    const REGISTERS: [u32; 14] = [0, 1, 2, 3, 4, 5, 8, 9, 12, 16, 20, 31, 60, 100];
+    let words = |k: &Kind| k.pieces().iter().map(|p| p.1).sum::<u32>().div_ceil(16) * 4;
+    let few = params.iter().map(words).sum::<u32>() <= 8 && result.iter().map(words).sum::<u32>() <= 8;
+    let mut out = String::new();
+    if r.index(4) > 0 {
+        // With less than two the return address would lie where arguments may be.
+        let least = if few { 0 } else { 2 };
+        let _ = write!(out, " .abi_preserve {}", REGISTERS[least + r.index(REGISTERS.len() - least)]);
+    }
+    if r.index(2) == 0 {
+        let _ = write!(out, " .abi_preserve_control {}", r.index(12));
+    }
+    out
+}
+
+fn made(seed: u64, keeping: bool) -> Program {
+    let mut other = Random(seed ^ 0x0d1e_c71e);
     let mut r = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d);
     let functions: Vec<Function> = (0..4 + r.index(4))
         .map(|n| {
@@ -124,7 +153,8 @@ pub fn program(seed: u64) -> Program {
                 params.push(Kind::Open(4 << r.index(2)));
             }
             let result = (r.index(6) > 0).then(|| Kind::random(&mut r, true));
-            Function { name: format!("f{n}"), module: (n + 1) % 2, params, depth, result, weak: r.index(5) == 0 }
+            let keeps = if keeping { keeps(&mut other, &params, result) } else { String::new() };
+            Function { name: format!("f{n}"), module: (n + 1) % 2, params, depth, result, weak: r.index(5) == 0, keeps }
         })
         .collect();
     let mut bodies: Vec<String> = Vec::new();
@@ -139,7 +169,8 @@ pub fn program(seed: u64) -> Program {
     };
     let outside = |functions: &[Function]| format!(".extern .global .align 8 .u64 table[{}];\n", functions.len());
     let text = |module: Option<usize>| {
-        let mut out = String::from(".version 8.7\n.target sm_90\n.address_size 64\n");
+        let version = if keeping { "9.0" } else { "8.7" };
+        let mut out = format!(".version {version}\n.target sm_90\n.address_size 64\n");
         for f in &functions {
             out.push_str(&header(f, if module.is_none_or(|m| m == f.module) { "" } else { ".extern " }));
             out.push_str(";\n");
@@ -168,7 +199,7 @@ fn header(f: &Function, outside: &str) -> String {
     };
     let result = f.result.map_or(String::new(), |k| format!("({}) ", k.declare("result")));
     let params: Vec<String> = f.params.iter().enumerate().map(|(i, k)| k.declare(&format!("p{i}"))).collect();
-    format!("{linkage}.func {result}{}({})", f.name, params.join(", "))
+    format!("{linkage}.func {result}{}({}){}", f.name, params.join(", "), f.keeps)
 }
 
 /// The text of a body: of a function, or of the kernel.
@@ -284,7 +315,7 @@ impl Text<'_> {
         if self.r.index(3) == 0 {
             let result = callee.result.map_or(String::new(), |k| format!("({}) ", k.declare("_")));
             let params: Vec<String> = callee.params.iter().map(|k| k.declare("_")).collect();
-            self.line(&format!("proto{n}: .callprototype {result}_ ({});", params.join(", ")));
+            self.line(&format!("proto{n}: .callprototype {result}_ ({}){};", params.join(", "), callee.keeps));
             if self.r.index(2) == 0 {
                 self.line(&format!("mov.u64 %f, {};", callee.name));
             } else {
