@@ -1,10 +1,9 @@
 //! Who calls ptxas calls ours: nvcc with ours in the place of its own, and Triton.
 
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
-use testkit::Scratch;
 use testkit::tool::said;
+use testkit::{Scratch, toolkit};
 
 const OURS: &str = env!("CARGO_BIN_EXE_ptxas");
 const SASSAFRAS: &str = env!("CARGO_BIN_EXE_sassafras");
@@ -16,24 +15,6 @@ fn is_ours(cubin: &Path) {
     assert!(note.data.windows(9).any(|w| w == b"Sassafras"), "{}", cubin.display());
     let lint = Command::new(SASSAFRAS).arg("lint").arg(cubin).output().expect("it runs");
     assert!(lint.status.success(), "{}", said(&lint));
-}
-
-/// Makes a toolkit in `dir` in which everything is the release's in `oracle` but ptxas.
-fn toolkit(oracle: &Path, dir: &Path) {
-    let bin = dir.join("bin");
-    std::fs::create_dir(&bin).expect("a folder");
-    for entry in std::fs::read_dir(oracle.join("bin")).expect("readable").flatten() {
-        let place = bin.join(entry.file_name());
-        match entry.file_name().to_str() {
-            Some("ptxas") => symlink(OURS, place).expect("a link"),
-            // It looks for the other programs beside itself.
-            Some("nvcc" | "nvcc.profile") => drop(std::fs::copy(entry.path(), place).expect("a copy")),
-            _ => symlink(entry.path(), place).expect("a link"),
-        }
-    }
-    for folder in ["include", "lib", "nvvm"] {
-        symlink(oracle.join(folder), dir.join(folder)).expect("a link");
-    }
 }
 
 /// Runs saxpy in the simulator.
@@ -48,8 +29,7 @@ fn runs(cubin: &Path) {
 fn nvcc_with_ours() {
     let Some(oracle) = testkit::oracle::latest() else { return };
     let dir = Scratch::new("nvcc");
-    toolkit(&oracle, &dir);
-    let bin = dir.join("bin");
+    let bin = toolkit(&oracle, &dir, &[("ptxas", OURS)]);
     let ptx = testkit::root().join("tests/kernels/cuda/saxpy.ptx");
     for options in [&["-arch=sm_90"][..], &["-arch=sm_90", "-lineinfo", "-maxrregcount=40", "-Xptxas=-v"]] {
         let cubin = dir.join("saxpy.cubin");
@@ -97,7 +77,7 @@ fn sccache_with_ours() {
     let releases = testkit::oracle::releases();
     let (Some(sccache), Some(oracle)) = (testkit::oracle::sccache(), releases.get(1)) else { return };
     let dir = Scratch::new("sccache");
-    toolkit(oracle, &dir);
+    let nvcc = toolkit(oracle, &dir, &[("ptxas", OURS)]).join("nvcc");
     let text = "extern \"C\" __global__ void saxpy(const float *x, float *y, float a, unsigned n) {\n\
                 unsigned i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = a * x[i] + y[i]; }\n";
     std::fs::write(dir.join("saxpy.cu"), text).expect("written");
@@ -108,7 +88,6 @@ fn sccache_with_ours() {
         let done = c.output().expect("sccache runs");
         (done.status.success(), said(&done))
     };
-    let nvcc = dir.join("bin/nvcc");
     let nvcc = nvcc.to_str().expect("a path in Unicode");
     let mut objects = Vec::new();
     for _ in 0..2 {

@@ -3,11 +3,10 @@
 //! A usual run takes sm_90, and our ptxas in its place, too, for one program; `SASSAFRAS_LINK_ARCHS=75,80,90,120` takes all of these,
 //! and our ptxas for all programs.
 
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testkit::Scratch;
 use testkit::tool::said;
+use testkit::{Scratch, toolkit};
 
 const NVLINK: &str = env!("CARGO_BIN_EXE_nvlink");
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
@@ -16,26 +15,6 @@ const SASSAFRAS: &str = env!("CARGO_BIN_EXE_sassafras");
 fn must(command: &mut Command) {
     let done = command.output().expect("it runs");
     assert!(done.status.success(), "{command:?}: {}", said(&done));
-}
-
-/// A toolkit in which everything is the vendor's but these programs.
-fn toolkit(oracle: &Path, dir: &Path, ours: &[(&str, &str)]) -> PathBuf {
-    let bin = dir.join("bin");
-    std::fs::create_dir_all(&bin).expect("a folder");
-    for entry in std::fs::read_dir(oracle.join("bin")).expect("readable").flatten() {
-        let place = bin.join(entry.file_name());
-        let name = entry.file_name().to_string_lossy().into_owned();
-        match ours.iter().find(|o| o.0 == name) {
-            Some((_, path)) => symlink(path, place).expect("a link"),
-            // It looks for the other programs beside itself.
-            None if name.starts_with("nvcc") => drop(std::fs::copy(entry.path(), place).expect("a copy")),
-            None => symlink(entry.path(), place).expect("a link"),
-        }
-    }
-    for folder in ["include", "lib", "nvvm"] {
-        symlink(oracle.join(folder), dir.join(folder)).expect("a link");
-    }
-    bin
 }
 
 /// The kernel `run` of a linked cubin in the simulator: what it leaves in its buffer, and what it prints.

@@ -54,8 +54,7 @@ fn link(nvlink: &Path, chip: &str, dir: &Path, files: [&[u8]; 2]) -> Result<Vec<
 }
 
 /// What is wrong with a program for a chip.
-fn failure(tools: &Path, chip: &str, seed: u64, launch: &Launch) -> Option<String> {
-    let program = calls::program(seed);
+fn failure(tools: &Path, chip: &str, seed: u64, program: &calls::Program, launch: &Launch) -> Option<String> {
     let wrong = |what: String| Some(format!("program {seed} for {chip}: {what}"));
     if let Some(dir) = std::env::var_os("SASSAFRAS_KEEP") {
         for (name, text) in ["a", "b", "whole"].iter().zip([&program.modules[0], &program.modules[1], &program.whole]) {
@@ -71,7 +70,7 @@ fn failure(tools: &Path, chip: &str, seed: u64, launch: &Launch) -> Option<Strin
         Ok(o) => o.buffers[1].clone(),
         Err(f) => return wrong(format!("interpreter: {f}")),
     };
-    let dir = Scratch::new(&format!("linking-{chip}-{seed}"));
+    let dir = Scratch::new(&format!("linking-{chip}-{seed}-{}", program.whole.contains(".abi_preserve")));
     let mut made: Vec<[Vec<u8>; 2]> = Vec::new();
     for text in &program.modules {
         let text = text.replace(".target sm_90", &format!(".target {chip}"));
@@ -103,12 +102,22 @@ fn failure(tools: &Path, chip: &str, seed: u64, launch: &Launch) -> Option<Strin
 fn agree(chip: &str, seeds: std::ops::RangeInclusive<u64>) {
     let Some(tools) = testkit::oracle::latest() else { return };
     let launch = launch();
-    testkit::seeds(seeds, |seed| failure(&tools, chip, seed, &launch));
+    testkit::seeds(seeds, |seed| failure(&tools, chip, seed, &calls::program(seed), &launch));
 }
 
 #[test]
 fn modules_of_two_compilers_agree() {
     agree("sm_90", 1..=40);
+}
+
+/// Functions that say what they keep (`.abi_preserve`, `.abi_preserve_control`).
+#[test]
+fn functions_that_say_what_they_keep_agree() {
+    let Some(tools) = testkit::oracle::latest() else { return };
+    let launch = launch();
+    for (chip, seeds) in [("sm_90", 1..=24), ("sm_80", 25..=30)] {
+        testkit::seeds(seeds, |seed| failure(&tools, chip, seed, &calls::keeping(seed), &launch));
+    }
 }
 
 /// Older chips have other relocations and no unified functions.
@@ -181,20 +190,9 @@ fn a_compilation_can_be_cancelled() {
 /// nvcc with ours in the place of its own ptxas makes relocatable files that its linker links.
 #[test]
 fn nvcc_links_what_ours_compiles() {
-    use std::os::unix::fs::symlink;
     let Some(oracle) = testkit::oracle::latest() else { return };
     let dir = Scratch::new("nvcc-rdc");
-    let bin = dir.join("bin");
-    std::fs::create_dir(&bin).expect("a folder");
-    for entry in std::fs::read_dir(oracle.join("bin")).expect("readable").flatten() {
-        let place = bin.join(entry.file_name());
-        match entry.file_name().to_str() {
-            Some("ptxas") => symlink(env!("CARGO_BIN_EXE_ptxas"), place).expect("a link"),
-            // It looks for the other programs beside itself.
-            Some("nvcc" | "nvcc.profile") => drop(std::fs::copy(entry.path(), place).expect("a copy")),
-            _ => symlink(entry.path(), place).expect("a link"),
-        }
-    }
+    let bin = testkit::toolkit(&oracle, &dir, &[("ptxas", env!("CARGO_BIN_EXE_ptxas"))]);
     let program = calls::program(11);
     let mut files: Vec<Vec<u8>> = Vec::new();
     for (name, text) in ["m0", "m1"].iter().zip(&program.modules) {

@@ -10,10 +10,12 @@ mod random;
 mod scratch;
 mod seeds;
 pub mod tool;
+mod toolkit;
 
 pub use random::Random;
 pub use scratch::Scratch;
 pub use seeds::seeds;
+pub use toolkit::{copy_program, toolkit};
 
 use std::path::{Path, PathBuf};
 
