@@ -442,14 +442,7 @@ impl Lower<'_, '_> {
                         regs.push(r + w as u8);
                         values.push(v);
                     }
-                    Place::Stack(at) => match top {
-                        Some(top) => self.store_stack(top, at + 4 * w as u32, v),
-                        None => {
-                            let zero = self.konst(Ty::B32, 0);
-                            let mem = Mem { space: MemSpace::Stack, bytes: 4, ..Mem::default() };
-                            self.b().push(Op::Store, Attr::default(), mem, at as i64 + 4 * w as i64, &[zero, v], &[]);
-                        }
-                    },
+                    Place::Stack(at) => self.stack_argument(top, at + 4 * w as u32, v),
                 }
             }
         }

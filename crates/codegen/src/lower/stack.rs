@@ -4,7 +4,7 @@
 //! the stack pointer stays as it is, so that the frame is found. For a call it moves below all that: the callee gets R1 from R3,
 //! and behind the arguments on the stack stands what R1 was, from where it comes back.
 
-use super::{Lower, Res, unsupported};
+use super::{Lower, Res};
 use crate::ir::{Attr, Mem, MemSpace, Op, Ty, Value};
 use ptx::isa::Op as P;
 use ptx::module::{Inst, Operand};
@@ -26,12 +26,6 @@ impl Lower<'_, '_> {
         self.f.grows = true;
     }
 
-    /// Some texture is fetched by a function of the system.
-    fn fetches(&self) -> bool {
-        let system = |y: Inst| super::texture::system_function(&y, self.pf, self.cx.independent).is_some();
-        self.body.iter().flat_map(|b| b.insts()).any(system)
-    }
-
     /// Where the stack of a callee begins that takes `bytes` of arguments on it, with R1 behind them.
     pub(super) fn callee_stack(&mut self, bytes: u32) -> Value {
         let end = self.stack_end();
@@ -44,16 +38,23 @@ impl Lower<'_, '_> {
         top
     }
 
+    /// Writes a word of what a callee gets on the stack, which begins at `top` where the caller's grows.
+    pub(super) fn stack_argument(&mut self, top: Option<Value>, at: u32, value: Value) {
+        if let Some(top) = top {
+            return self.store_stack(top, at, value);
+        }
+        let zero = self.konst(Ty::B32, 0);
+        let mem = Mem { space: MemSpace::Stack, bytes: 4, ..Mem::default() };
+        self.b().push(Op::Store, Attr::default(), mem, at.into(), &[zero, value], &[]);
+    }
+
     /// Writes a word of a callee's stack.
-    pub(super) fn store_stack(&mut self, top: Value, at: u32, value: Value) {
+    fn store_stack(&mut self, top: Value, at: u32, value: Value) {
         let mem = Mem { space: MemSpace::Local, bytes: 4, ..Mem::default() };
         self.b().push(Op::Store, Attr::default(), mem, at.into(), &[top, value], &[]);
     }
 
     pub(super) fn stack(&mut self, x: &Inst) -> Res {
-        if self.fetches() {
-            return unsupported(format!("'{}' beside fetches of textures by the system", x.op.name()), x.span);
-        }
         let var = self.stack_var();
         match x.op {
             P::Stacksave => {

@@ -334,9 +334,13 @@ impl Lower<'_, '_> {
             bytes += 16;
         }
         let zero = self.konst(Ty::B32, 0);
+        let top = self.f.grows.then(|| self.callee_stack(bytes));
         for (at, v) in stack {
-            let mem = Mem { space: MemSpace::Stack, bytes: 4, ..Mem::default() };
-            self.b().push(Op::Store, Attr::default(), mem, at as i64, &[zero, v], &[]);
+            self.stack_argument(top, at, v);
+        }
+        if let Some(top) = top {
+            regs.push(3);
+            values.push(top);
         }
         let to = x.types().first().copied().unwrap_or(T::F32);
         let halves = matches!(to, T::F16 | T::F16x2);
@@ -345,9 +349,10 @@ impl Lower<'_, '_> {
         let site = self.call_site(CallSite {
             callee: None,
             far: Some(far),
+            top: top.map(|_| bytes),
             args: regs,
             rets,
-            stack: bytes,
+            stack: if top.is_some() { 0 } else { bytes },
             ..CallSite::default()
         });
         let id = self.b().push(Op::Call, Attr::default(), Mem::default(), site, &values, &types);

@@ -52,7 +52,8 @@ impl Warp {
                 return Err(stop(FaultKind::Launch, message, m.trailing_zeros() as usize, pc));
             }
             for i in lanes(m) {
-                let base = self.frames[depth].top[i];
+                // What the caller has allocated ends anywhere.
+                let base = self.frames[depth].top[i].next_multiple_of(16);
                 let top = base + f.frame;
                 if top > LOCAL_SIZE {
                     let message = format!("the stack of the thread is larger than {LOCAL_SIZE} bytes");

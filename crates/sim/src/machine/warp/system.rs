@@ -136,7 +136,9 @@ impl Warp {
         let words = [r(self, 4), if form.independent { r(self, 6) } else { 0 }];
         let mut stack = [0; 48];
         let pieces = 1 + form.offset as usize + (form.depth && form.independent) as usize;
-        self.read(env, Space::Local, r(self, 1) as u64, &mut stack[..16 * pieces], i).map_err(fault)?;
+        for (at, piece) in (u64::from(r(self, 1))..).step_by(16).zip(stack.chunks_mut(16).take(pieces)) {
+            self.read(env, Space::Local, at, piece, i).map_err(fault)?;
+        }
         let word = |piece: usize, k: usize| get(&stack, 16 * piece + 4 * k, 4) as u32;
         let used = |k: usize| k < form.dims;
         let first = 8 + form.layered as usize;
