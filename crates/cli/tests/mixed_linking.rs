@@ -134,6 +134,112 @@ fn modules_of_two_compilers_agree_on_newer_chips() {
     agree("sm_120", 7..=12);
 }
 
+/// An entry with references of its module to a texture and a surface, which asks the other module's function about its own and
+/// lets it fetch with gradients, which a function of the system does.
+const ASKING: [&str; 2] = [
+    ".global .texref first;
+.global .surfref marks;
+.global .texref unused;
+.visible .entry k(.param .u64 p0, .param .u64 p1)
+{
+.reg .b64 %out, %h; .reg .b32 %i, %r<8>; .reg .f32 %q<8>; .reg .pred %p;
+ld.param.u64 %out, [p1];
+mov.u32 %i, %tid.x;
+mad.wide.u32 %out, %i, 32, %out;
+cvt.rn.f32.u32 %q4, %i; mul.f32 %q4, %q4, 0f3D000000;
+tex.2d.v4.f32.f32 {%q0, %q1, %q2, %q3}, [first, {%q4, %q4}];
+st.global.f32 [%out], %q0;
+txq.width.b32 %r0, [first]; txq.channel_order.b32 %r1, [first]; shl.b32 %r1, %r1, 8; add.u32 %r0, %r0, %r1;
+suq.height.b32 %r2, [marks]; shl.b32 %r2, %r2, 20; add.u32 %r0, %r0, %r2;
+st.global.u32 [%out+4], %r0;
+suq.channel_data_type.b32 %r3, [marks];
+st.global.u32 [%out+8], %r3;
+shl.b32 %r4, %i, 2; and.b32 %r4, %r4, 31; mov.u32 %r5, 1;
+suld.b.2d.b32.trap %r6, [marks, {%r4, %r5}];
+st.global.u32 [%out+12], %r6;
+mov.u64 %h, first; istypep.texref %p, %h; selp.b32 %r7, 5, 7, %p;
+st.global.u32 [%out+16], %r7;
+tex.grad.2d.v4.f32.f32 {%q0, %q1, %q2, %q3}, [first, {%q4, %q4}], {%q4, 0f00000000}, {0f00000000, %q4}, 0f3F000000;
+st.global.f32 [%out+20], %q0;
+{ .param .b32 a; .param .b64 h; .param .align 4 .b8 r[8];
+st.param.f32 [a], %q4; st.param.b64 [h], %h;
+call (r), ask, (a, h);
+ld.param.b32 %r0, [r]; ld.param.b32 %r1, [r+4]; }
+st.global.u32 [%out+24], %r0; st.global.u32 [%out+28], %r1;
+ret;
+}
+",
+    ".global .texref volume;
+.global .surfref own;
+.visible .func (.param .align 4 .b8 r[8]) ask(.param .b32 a, .param .b64 h)
+{
+.reg .b64 %h; .reg .b32 %r<8>; .reg .f32 %q<9>;
+ld.param.f32 %q4, [a]; ld.param.u64 %h, [h];
+tex.grad.3d.v4.f32.f32 {%q0, %q1, %q2, %q3}, [volume, {%q4, %q4, %q4, %q4}], {%q4, 0f00000000, 0f00000000, 0f00000000}, {0f00000000, %q4, 0f00000000, 0f00000000}, {1, -1, 2, 2};
+txq.depth.b32 %r0, [volume]; txq.normalized_coords.b32 %r1, [volume]; shl.b32 %r1, %r1, 8; add.u32 %r0, %r0, %r1;
+suq.width.b32 %r1, [own]; shl.b32 %r1, %r1, 16; add.u32 %r0, %r0, %r1;
+txq.height.b32 %r1, [%h]; shl.b32 %r1, %r1, 24; add.u32 %r0, %r0, %r1;
+st.param.b32 [r], %r0;
+tex.grad.2d.v4.f32.f32 {%q5, %q6, %q7, %q8}, [%h, {%q4, %q4}], {%q4, 0f00000000}, {0f00000000, %q4}, 0f3F000000;
+add.f32 %q0, %q0, %q5;
+st.param.f32 [r+4], %q0;
+ret;
+}
+",
+];
+
+const ASKED: &str = ".extern .func (.param .align 4 .b8 r[8]) ask(.param .b32 a, .param .b64 h);\n";
+
+/// References of modules with `-c`: fetches, questions about what they are to, and fetches by the system, linked by the vendor's
+/// linker and by ours, in every pairing of compilers.
+#[test]
+fn references_of_modules_agree() {
+    let Some(tools) = testkit::oracle::latest() else { return };
+    let array = |name: &str, size: &str, format: &str, bytes: usize| {
+        let mut r = Random(bytes as u64);
+        let texels: String = match format {
+            "f32" => {
+                (0..bytes / 4).map(|_| format!("{:08x}", ((r.index(64) as f32) / 4.0).to_bits().swap_bytes())).collect()
+            }
+            _ => (0..bytes).map(|_| format!("{:02x}", r.index(256))).collect(),
+        };
+        format!("[[array]]\nname = \"{name}\"\nsize = {size}\nformat = \"{format}\"\ndata = {{ hex = \"{texels}\" }}\n")
+    };
+    let bind = |name: &str, what: &str| format!("[[bind]]\nname = \"{name}\"\n{what}\n");
+    let sampled = |array: &str| {
+        format!("texture = {{ array = \"{array}\", normalized = true, address = \"wrap\", compare = \"greater\" }}")
+    };
+    let mut text = "kernel = \"k\"\ngrid = [1]\nblock = [32]\n[[arg]]\nbuffer = { bytes = 4, fill = 0 }\n\
+                    [[arg]]\nbuffer = { bytes = 1024, fill = 0 }\nout = \"o\"\n"
+        .to_string();
+    text += &(bind("first", &sampled("flat")) + &bind("unused", &sampled("flat")) + &bind("volume", &sampled("deep")));
+    text += &(bind("marks", "surface = { array = \"marks\" }") + &bind("own", "surface = { array = \"marks\" }"));
+    text += &(array("flat", "[16, 4]", "f32", 256) + &array("deep", "[4, 8, 2]", "f32", 256));
+    text += &array("marks", "[24, 8]", "u32", 768);
+    let launch = Launch::parse(&text, &mut |file| Err(format!("no file {file}"))).expect("a launch");
+    let head = ".version 8.8\n.target sm_90\n.address_size 64\n";
+    let modules = [format!("{head}{ASKED}{}", ASKING[0]), format!("{head}{}", ASKING[1])];
+    let program = calls::Program { whole: format!("{head}{}{}", ASKING[1], ASKING[0]), modules: modules.clone() };
+    for chip in ["sm_90", "sm_90a"] {
+        assert_eq!(failure(&tools, chip, 901, &program, &launch), None);
+    }
+    let want = expected(&program.whole, &launch);
+    assert!(want.chunks(4).filter(|w| **w != [0; 4]).count() > 200, "the program computes next to nothing");
+    // Our linker, with files of both.
+    let dir = Scratch::new("linking-references");
+    let both = modules.each_ref().map(|text| {
+        let vendor =
+            testkit::oracle::compile(&tools.join("bin/ptxas"), text, &["-arch=sm_90", "-c"]).expect("vendor's");
+        [vendor, ours(text, "sm_90").expect("ours")]
+    });
+    for (a, b) in [(0, 1), (1, 0), (1, 1)] {
+        let nvlink = Path::new(env!("CARGO_BIN_EXE_nvlink"));
+        let cubin = link(nvlink, "sm_90", &dir, [&both[0][a], &both[1][b]]).expect("it links");
+        let got = sim::run_sass(&cubin, &launch, &Config::default()).expect("it runs");
+        assert!(got.buffers[1] == want, "linked by ours ({a}, {b})");
+    }
+}
+
 /// What the interpreter leaves of a program.
 fn expected(whole: &str, launch: &Launch) -> Vec<u8> {
     let (m, d) = ptx::parse(whole);

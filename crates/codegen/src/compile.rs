@@ -574,7 +574,7 @@ fn reference_kind(t: ScalarType) -> Option<image::ReferenceKind> {
 }
 
 /// The references of a module to textures, samplers and surfaces.
-fn references(m: &Module) -> Vec<image::Reference> {
+pub(crate) fn references(m: &Module) -> Vec<image::Reference> {
     let mut out = Vec::new();
     for v in m.vars.iter().filter(|v| v.scope.is_none() && v.space == Space::Global) {
         let Some(kind) = reference_kind(v.ty) else { continue };

@@ -23,7 +23,7 @@ pub struct Layout {
     pub slot: Vec<u32>,
     /// Functions of the system that the module calls: the first slots of constant bank 4.
     pub externs: Vec<FuncId>,
-    /// Functions of the system that do fetches of textures: the slots behind those.
+    /// Functions of the system that do fetches of textures: the slots behind those. A relocatable module calls them by name.
     pub fetches: Vec<String>,
     /// Functions whose address is taken, sorted: a pointer to the one at place `i` is `8 * (i + 1)`.
     pub taken: Vec<FuncId>,
@@ -88,7 +88,8 @@ impl Layout {
         let n = m.vars.len();
         let constant_size = m.vars.iter().any(|v| v.space == Space::Const) as u32 * MOST_CONSTANTS;
         let (constant, slot) = (vec![NONE; n], vec![NONE; n]);
-        Layout { constant, constant_size, slot, dynamic: dynamic(m), relocatable: true, sm, ..Layout::default() }
+        let (dynamic, fetches) = (dynamic(m), system_fetches(m));
+        Layout { constant, constant_size, slot, fetches, dynamic, relocatable: true, sm, ..Layout::default() }
     }
 
     /// Places the variables of constant and global memory, of any scope: where the image puts them.

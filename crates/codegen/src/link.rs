@@ -48,6 +48,8 @@ pub enum Symbol {
     Variable(u32),
     /// A function, by its number in the module.
     Function(u32),
+    /// A function of the system that fetches texels, by its number in [`Layout::fetches`](crate::layout::Layout::fetches).
+    Fetch(u32),
     /// The function that the code is of.
     Own,
     /// Its tables in constant bank 2.

@@ -42,17 +42,14 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<(File, Output), V
         tool: options.tool.clone(),
         debug: None,
         extensible: options.kind == Kind::Extensible,
+        references: compile::references(m),
+        independent: layout::independent_textures(m),
     };
     let mut used = Used::default();
     let mut taken: Vec<FuncId> = Vec::new();
     let mut places = Vec::new();
     for (&f, one) in order.iter().zip(compiled) {
         match one {
-            Ok(c) if !c.kernel.handles.is_empty() || !c.kernel.entry_sizes.is_empty() => {
-                let name = &c.kernel.name;
-                let message = format!("textures and surfaces in a relocatable module are not supported yet ('{name}')");
-                errors.push(Diagnostic::error(message).at(m.funcs[f.index()].span));
-            }
             Ok(c) => {
                 object.isa_class = object.isa_class.max(c.isa_class);
                 object.tensor_copies |= c.tensor_copies;
@@ -60,7 +57,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<(File, Output), V
                 out.notes.extend(c.notes.iter().cloned());
                 out.log.push(Log { function: m.funcs[f.index()].kind == FuncKind::Func, ..c.log.clone() });
                 places.push(c.places.clone());
-                object.texts.push(text(m, f, c, options.target.sm, &mut used, &mut taken));
+                object.texts.push(text(m, f, c, &layout, &mut used, &mut taken));
             }
             Err(e) => errors.extend(e),
         }
@@ -85,7 +82,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<(File, Output), V
             object.aliases.push((a.name.clone(), m.funcs[target.index()].name.clone(), binding));
         }
     }
-    object.externs = externs(m, &used);
+    object.externs = externs(m, &used, &layout);
     taken.sort_unstable();
     taken.dedup();
     object.taken = taken.iter().map(|f| (m.funcs[f.index()].name.clone(), prototype_of(m, *f))).collect();
@@ -174,10 +171,12 @@ fn callees(m: &Module, f: FuncId) -> Vec<FuncId> {
 struct Used {
     functions: FxHashSet<u32>,
     variables: FxHashSet<u32>,
+    /// Functions of the system that fetch texels, by number in [`Layout::fetches`].
+    fetches: FxHashSet<u32>,
 }
 
 /// A compiled function as the file has it.
-fn text(m: &Module, f: FuncId, c: Compiled, sm: u16, used: &mut Used, taken: &mut Vec<FuncId>) -> Text {
+fn text(m: &Module, f: FuncId, c: Compiled, layout: &Layout, used: &mut Used, taken: &mut Vec<FuncId>) -> Text {
     let pf = &m.funcs[f.index()];
     let mut t = Text {
         entry: pf.kind == FuncKind::Entry,
@@ -193,6 +192,16 @@ fn text(m: &Module, f: FuncId, c: Compiled, sm: u16, used: &mut Used, taken: &mu
     };
     for r in &c.relocs {
         let symbol = match r.to.symbol {
+            Symbol::Variable(n) if pf.params.contains(&VarId(n)) => {
+                Some(image::parameter_name(&pf.name, &m.vars[n as usize].name))
+            }
+            Symbol::Fetch(n) => layout.fetches.get(n as usize).map(|name| {
+                used.fetches.insert(n);
+                if !t.calls.contains(name) {
+                    t.calls.push(name.clone());
+                }
+                name.clone()
+            }),
             Symbol::Variable(n) => {
                 used.variables.insert(n);
                 Some(variable_name(m, VarId(n)))
@@ -213,7 +222,7 @@ fn text(m: &Module, f: FuncId, c: Compiled, sm: u16, used: &mut Used, taken: &mu
             Symbol::Unified => Some("__UFT_OFFSET".into()),
             Symbol::Tables => None,
         };
-        if let Some(kind) = link::on_chip(r.to.kind, sm) {
+        if let Some(kind) = link::on_chip(r.to.kind, layout.sm) {
             t.relocs.push(TextReloc { offset: r.offset, kind, symbol, addend: r.to.addend });
         }
     }
@@ -277,7 +286,7 @@ fn variable_name(m: &Module, v: VarId) -> String {
 /// A variable that is defined here.
 fn datum(m: &Module, v: VarId) -> Result<Option<Datum>, Diagnostic> {
     let var = &m.vars[v.index()];
-    if outside(var) {
+    if outside(var) || var.ty.is_opaque() {
         return Ok(None);
     }
     let memory = match var.space {
@@ -298,10 +307,14 @@ fn datum(m: &Module, v: VarId) -> Result<Option<Datum>, Diagnostic> {
 }
 
 /// What the module refers to and others define.
-fn externs(m: &Module, used: &Used) -> Vec<Extern> {
+fn externs(m: &Module, used: &Used, layout: &Layout) -> Vec<Extern> {
     let mut out = Vec::new();
     for (i, v) in m.vars.iter().enumerate() {
         if !used.variables.contains(&(i as u32)) || !outside(v) || out.iter().any(|e: &Extern| e.name == v.name) {
+            continue;
+        }
+        // References are named as the module's own wherever they stand.
+        if v.ty.is_opaque() {
             continue;
         }
         let managed = v.attributes.iter().any(|a| a.contains("managed"));
@@ -318,6 +331,11 @@ fn externs(m: &Module, used: &Used) -> Vec<Extern> {
         let here = f.body.is_some() || aliases.contains(&FuncId(i as u32));
         if used.functions.contains(&(i as u32)) && !here {
             out.push(Extern { name: f.name.clone(), kind: ExternKind::Function, weak: f.linkage == Linkage::Weak });
+        }
+    }
+    for (n, name) in layout.fetches.iter().enumerate() {
+        if used.fetches.contains(&(n as u32)) {
+            out.push(Extern { name: name.clone(), kind: ExternKind::Function, weak: false });
         }
     }
     out

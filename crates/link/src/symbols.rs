@@ -179,7 +179,9 @@ fn output_symbol(world: &World, id: u32, name_offset: u32) -> Symbol {
         _ => world.sections[section as usize].index as u16,
     };
     // Names of the system's shared memory and of tables are the driver's from here on.
-    let system = s.name.starts_with(".nv.reservedSmem.") || relocatable && is_unified_table(s.name);
+    let system = s.name.starts_with(".nv.reservedSmem.")
+        || s.name.ends_with("refDescSize")
+        || relocatable && is_unified_table(s.name);
     let keeps = relocatable || world.capsule;
     let variable = matches!(s.kind, OBJECT | CUDA_OBJECT) && !keeps;
     let mut other = if variable { s.other & !SPACE } else { s.other };

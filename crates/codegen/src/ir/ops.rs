@@ -275,6 +275,8 @@ ops! {
     Texture "texture" -1 Read;
     /// An access to a surface; `imm` is a packed [`Image`](super::texel::Image), which also says what the arguments are.
     Surface "surface" -1 Write;
+    /// The handle of the reference that is variable `imm` of a relocatable module: a word of constant bank 0 whose place the linker says.
+    Handle "handle" 0 Pure;
     /// Bytes of an entry of the [`Table`](super::texel::Table) `imm`.
     EntrySize "entry.size" 0 Pure;
     /// True where the argument is that of one of the threads that are here.

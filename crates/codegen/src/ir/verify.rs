@@ -137,7 +137,7 @@ fn types(f: &Func, inst: &Inst) -> Result<(), String> {
         Op::Red => a.len() > 1 && r.is_empty() && a[0] == address(inst),
         Op::Const | Op::Param | Op::Sreg | Op::SregVolatile => r.len() == 1,
         Op::GlobalAddr | Op::FuncAddr | Op::WindowBase => r == [Ty::B64],
-        Op::SharedAddr | Op::LocalAddr | Op::ConstAddr => r == [Ty::B32],
+        Op::SharedAddr | Op::LocalAddr | Op::ConstAddr | Op::Handle => r == [Ty::B32],
         Op::Shfl => r == [Ty::B32, Ty::P] && a == [Ty::B32; 4],
         _ => true,
     };

@@ -189,6 +189,7 @@ impl Sel<'_> {
         let rets: Vec<Value> = inst.results.to_vec();
         let target = match (site.callee, site.far) {
             (Some(n), _) if f_linkable => CallTarget::Symbol(self.m.refer(Symbol::Function(n), link::CALL, 0) as u32),
+            (None, Some(n)) if f_linkable => CallTarget::Symbol(self.m.refer(Symbol::Fetch(n), link::CALL, 0) as u32),
             (None, None) if f_linkable => {
                 let (lo, hi) = (self.lo(values[0]), self.hi(values[0]));
                 CallTarget::Address(self.argument(lo), self.argument(hi))
@@ -221,7 +222,7 @@ impl Sel<'_> {
         }
         self.push_op(mir::Op::Call(Box::new(Call {
             target,
-            far: site.far.is_some(),
+            far: site.far.is_some() && !f_linkable,
             keeps: site.convention.keeps,
             top: site.top,
             args,

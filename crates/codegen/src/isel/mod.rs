@@ -292,7 +292,7 @@ impl Sel<'_> {
             I::Leader | I::MBarrier | I::CopyAsync | I::AsyncOrder | I::Bulk | I::RemoteStore => self.asynchronous(id),
             I::Wgmma | I::WgmmaOrder => self.warpgroup(id),
             I::Mma | I::MovMatrix | I::Unpack8 => self.matrices(id),
-            I::Texture | I::Surface | I::SameAsOne | I::EntrySize | I::TableAddr => self.textures(id),
+            I::Texture | I::Surface | I::SameAsOne | I::Handle | I::EntrySize | I::TableAddr => self.textures(id),
             I::Call | I::CallIndirect => self.call(id),
             I::AddC | I::SubC => self.carry(id),
             _ => match isle::constructor_select(self, id) {

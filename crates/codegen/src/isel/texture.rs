@@ -8,6 +8,7 @@ use super::{Regs, Sel};
 use crate::chips;
 use crate::ir::texel::{Access, Fetch, Image, Shape, Texel};
 use crate::ir::{InstId, Op, Ty, Value};
+use crate::link::{self, Symbol};
 use crate::mir::Vreg;
 use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
@@ -28,6 +29,14 @@ impl Sel<'_> {
                 self.push(Sass::new(F::R2UR).with(S::Pu, other).with(S::Rd, u).with(S::Ra, o));
                 let same = self.not(Operand::reg(other));
                 self.define(id, 0, Regs { lo: same, hi: None });
+                Some(())
+            }
+            Op::Handle => {
+                let at = self.handle_place(self.f.inst(id).imm);
+                let d = self.m.new_vreg(File::Gpr);
+                let to = self.m.reg(d);
+                self.push(Sass::new(F::LDC).with(S::Rd, to).with(S::Const, at));
+                self.define(id, 0, Regs { lo: d, hi: None });
                 Some(())
             }
             Op::EntrySize => {
@@ -57,6 +66,11 @@ impl Sel<'_> {
         d
     }
 
+    /// The word of a reference, by the number of its variable.
+    fn handle_place(&mut self, variable: i64) -> Operand {
+        link::constant(0, self.m.refer(Symbol::Variable(variable as u32), link::CONST_FIELD, 0))
+    }
+
     /// A handle in a uniform register: read there from the parameters if it comes from them.
     fn handle(&mut self, v: Value) -> Vreg {
         let mut from = v;
@@ -64,6 +78,14 @@ impl Sel<'_> {
             && inst.op == Op::Trunc
         {
             from = inst.args[0];
+        }
+        let named = self.f.def_inst(from).filter(|i| i.op == Op::Handle).map(|i| i.imm);
+        if let Some(variable) = named {
+            let at = self.handle_place(variable);
+            let d = self.m.new_vreg(File::Ugpr);
+            let to = self.m.reg(d);
+            self.push(Sass::new(F::ULDC).with(S::Rd, to).with(S::Const, at));
+            return d;
         }
         if let Some(inst) = self.f.def_inst(from)
             && inst.op == Op::Param

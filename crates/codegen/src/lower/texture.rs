@@ -67,23 +67,28 @@ impl Lower<'_, '_> {
         if !v.ty.is_opaque() || !v.dims.is_empty() {
             return unsupported(format!("'{}' as a texture, surface or sampler", v.name), x.span);
         }
-        match self.cx.handles.iter().position(|&h| h == var) {
-            Some(n) => Ok(self.handle_word(n)),
+        match self.handle_of(var) {
+            Some(word) => Ok(word),
             None => unsupported(format!("the reference '{}' here", v.name), x.span),
         }
     }
 
-    fn handle_word(&mut self, n: usize) -> Value {
+    /// The word of a reference, of which a linker says where it lies in a relocatable module.
+    fn handle_of(&mut self, var: VarId) -> Option<Value> {
+        if self.cx.layout.relocatable {
+            let opaque = self.m.vars[var.index()].ty.is_opaque();
+            return opaque.then(|| self.with_imm(Op::Handle, var.0.into(), Ty::B32));
+        }
+        let n = self.cx.handles.iter().position(|&h| h == var)?;
         let at = self.cx.param_bytes.next_multiple_of(4) as i64 + 4 * n as i64;
         let mem = Mem { space: MemSpace::Param, bytes: 4, ..Mem::default() };
         let id = self.b().push(Op::Param, Attr::default(), mem, at, &[], &[Ty::B32]);
-        self.f.inst(id).results[0]
+        Some(self.f.inst(id).results[0])
     }
 
     /// The address of a reference: its handle below.
     pub(super) fn reference_address(&mut self, var: VarId) -> Option<Value> {
-        let n = self.cx.handles.iter().position(|&h| h == var)?;
-        let lo = self.handle_word(n);
+        let lo = self.handle_of(var)?;
         let hi = self.konst(Ty::B32, reference_kind(self.m.vars[var.index()].ty));
         Some(self.op(Op::Pack, &[lo, hi], Ty::B64))
     }

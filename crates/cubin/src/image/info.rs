@@ -1,7 +1,7 @@
 //! The attributes of a module and of its entries, in the vendor's order.
 
 use super::group::Group;
-use super::{Image, Kernel};
+use super::{Image, Kernel, Reference};
 use crate::attr::{self, Attr};
 
 /// The numbers of symbols that attributes name, by entry where there is a list of lists.
@@ -31,12 +31,7 @@ pub(super) fn attributes(image: &Image, group: &Group, symbols: &Symbols, put: &
             // The vendor's tool describes samplers behind the registers of the first entry.
             for (r, symbol) in image.references.iter().zip(&symbols.references).rev() {
                 let Some(symbol) = *symbol else { continue };
-                if let Some(yes) = r.unnormalized {
-                    all.push(Attr::words(SAMPLER_FORCE_UNNORMALIZED, [symbol, yes as u32]));
-                }
-                if let Some(word) = r.sampler {
-                    all.push(Attr::words(attr::SAMPLER_INIT, [symbol, word]));
-                }
+                all.extend(r.attributes(symbol));
             }
         }
         for (f, &symbol) in kernel.functions.iter().zip(&functions[i]).rev() {
@@ -63,6 +58,14 @@ pub(super) fn attributes(image: &Image, group: &Group, symbols: &Symbols, put: &
         }
         let list = kernel_attributes(kernel, more, image.tool.toolkit, group, symbols.banks[i], &symbols.handles[i]);
         put(&format!(".nv.info.{}", kernel.name), attr::write(&list));
+    }
+}
+
+impl Reference {
+    /// What `.nv.info` says of it, whose symbol has this number.
+    pub(super) fn attributes(&self, symbol: u32) -> impl Iterator<Item = Attr> {
+        let normal = self.unnormalized.map(|yes| Attr::words(SAMPLER_FORCE_UNNORMALIZED, [symbol, yes as u32]));
+        normal.into_iter().chain(self.sampler.map(|word| Attr::words(attr::SAMPLER_INIT, [symbol, word])))
     }
 }
 

@@ -11,7 +11,7 @@ mod info;
 mod object;
 mod read;
 
-pub use object::{Datum, Extern, ExternKind, Memory, Object, Text, TextReloc};
+pub use object::{Datum, Extern, ExternKind, Memory, Object, Text, TextReloc, parameter_name};
 
 use crate::lines::write::{File, Place};
 use arch::Target;

@@ -12,7 +12,7 @@ use super::emit::{registers_in_header, text};
 use super::frame::object_frame;
 use super::group::{Group, group};
 use super::info::kernel_attributes;
-use super::{Binding, CONSTANT3, DataReloc, Debug, GLOBAL, GLOBAL_INIT, Kernel, Layout, Tool, Variable};
+use super::{Binding, CONSTANT3, DataReloc, Debug, GLOBAL, GLOBAL_INIT, Kernel, Layout, Reference, Tool, Variable};
 use crate::attr::{self, Attr};
 use crate::elf::{ET_EXTENSIBLE, ET_REL, Elf, Reloc, SHT_LOPROC, Symbol};
 use crate::lines::write::{Sequence, write};
@@ -48,6 +48,10 @@ pub struct Object {
     pub debug: Option<Debug>,
     /// The file says that it is a whole program which a library extends: `-ewp`.
     pub extensible: bool,
+    /// References to textures, samplers and surfaces, for whose handles the linker finds places.
+    pub references: Vec<Reference>,
+    /// As [`super::Image::independent`].
+    pub independent: bool,
 }
 
 /// A function in a section of its own.
@@ -88,6 +92,11 @@ pub struct TextReloc {
     pub symbol: Option<String>,
     /// What is added.
     pub addend: i64,
+}
+
+/// By what name a relocation speaks of a reference that is a parameter of an entry.
+pub fn parameter_name(entry: &str, parameter: &str) -> String {
+    format!("{entry}.{parameter}")
 }
 
 /// A variable that a linker places.
@@ -157,6 +166,8 @@ const RESERVED_END: u64 = 0x400;
 const FUNCTION_ADDRESS: u32 = 0x66;
 /// R_CUDA_64.
 const ADDRESS: u32 = 2;
+/// R_CUDA_ABS32_32: a word of the code.
+const WORD: u32 = 0x37;
 /// R_CUDA_UNUSED_CLEAR64.
 const CLEAR: u32 = 0x49;
 
@@ -243,6 +254,11 @@ impl Object {
                 None
             };
             d.section_symbol(&section, &section);
+            for h in &k.handles {
+                let symbol = Symbol { name: h.name.clone(), kind: h.kind.symbol(), ..Symbol::default() };
+                let id = d.local(symbol, &section);
+                names.list.insert(parameter_name(&k.name, &h.name), id);
+            }
             let info = d.add(8, &format!(".nv.info.{}", k.name), SHT_LOPROC, INFO, 4, Vec::new());
             (info.link, info.info) = (".symtab", Info::Section(section.clone()));
             if !k.const2.is_empty() {
@@ -287,6 +303,15 @@ impl Object {
                 names.list.insert(name.into(), d.other(size(name, 8), ""));
             }
             d.other(size(".nv.reservedSmem.offset0", 4), "");
+        }
+        for r in &self.references {
+            let symbol = Symbol { name: r.name.clone(), bind: 1, kind: r.kind.symbol(), ..Symbol::default() };
+            names.list.insert(r.name.clone(), d.other(symbol, ""));
+        }
+        for (_, name) in self.texts.iter().flat_map(|t| &t.kernel.entry_sizes) {
+            if !names.list.contains_key(name) {
+                names.list.insert(name.clone(), d.other(size(name, 4), ""));
+            }
         }
         for (symbol, section) in late {
             let name = symbol.name.clone();
@@ -419,6 +444,9 @@ impl Object {
                 };
                 list.push(reloc(d, r.offset as u64, r.kind, id, r.addend));
             }
+            for (at, name) in &t.kernel.entry_sizes {
+                list.push(reloc(d, u64::from(*at), WORD, names.find(name)?, 0));
+            }
             list.sort_by_key(|r| std::cmp::Reverse(r.offset));
             if !list.is_empty() {
                 rela(d, &text(&t.kernel), list);
@@ -546,14 +574,21 @@ impl Object {
 
     fn attributes(&self, d: &mut Draft, group: &Group, names: &Names) -> Result<(), Diagnostic> {
         let mut all = Vec::new();
-        for t in self.texts.iter().rev() {
+        for (i, t) in self.texts.iter().rev().enumerate() {
             let symbol = d.index(names.find(&t.kernel.name)?);
             all.push(Attr::words(attr::REGCOUNT, [symbol, t.kernel.regs]));
+            if i == 0 {
+                for r in self.references.iter().rev() {
+                    all.extend(r.attributes(d.index(names.find(&r.name)?)));
+                }
+            }
             all.push(Attr::words(attr::MAX_STACK_SIZE, [symbol, 0]));
             all.push(Attr::words(attr::FRAME_SIZE, [symbol, t.kernel.frame]));
         }
         if self.texts.is_empty() {
             all.push(Attr::half(attr::MERCURY_ISA_VERSION, 0x101));
+        } else if self.independent {
+            all.push(Attr::none(attr::TEXMODE_INDEPENDENT));
         }
         let mut lists = vec![(".nv.info".to_string(), all)];
         let mut bank = (1 + d.locals.len() + d.others.len()) as u32;
@@ -568,7 +603,13 @@ impl Object {
                 }
             }
             let more = if externs.is_empty() { Vec::new() } else { vec![Attr::words(attr::EXTERNS, externs)] };
-            let mut list = kernel_attributes(&t.kernel, more, self.tool.toolkit, group, bank, &[]);
+            let mut handles = Vec::new();
+            for h in &t.kernel.handles {
+                handles.push(d.index(names.find(&parameter_name(&t.kernel.name, &h.name))?));
+            }
+            let mut list = kernel_attributes(&t.kernel, more, self.tool.toolkit, group, bank, &handles);
+            // Where the words of handles lie is the linker's to say.
+            list.retain(|a| !matches!(a.code, attr::BINDLESS_TEXTURE_BANK | attr::BINDLESS_SURFACE_BANK));
             if t.entry {
                 bank += 1;
             } else {
