@@ -144,6 +144,11 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, mo
         after("guards", &f, true)?;
         // Uniform registers cannot be moved everywhere: where they do not fit, there shall be less of them.
         let moved = wants(SOME_EFFORT) && most > 0 && uniform::run(&mut f, sm, most);
+        if moved {
+            // Moves to uniform registers have become copies.
+            forward::run(&mut f);
+            dead::run(&mut f);
+        }
         after("uniform", &f, true)?;
         if wants(SOME_EFFORT) {
             sink::run(&mut f);

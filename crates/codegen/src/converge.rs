@@ -19,6 +19,7 @@ use crate::abi::Convention;
 use crate::bitset::BitSet;
 use crate::cfg::{Cfg, DomTree, NONE};
 use crate::ir::{Block, BlockData, Def, Edge, Effect, Func, InstId, MemSpace, Op, Sreg, Term, Value};
+use crate::lower::asynchronous::barrier;
 use shape::{EXCLUSIVE, one_return, split_edges, take_turns};
 
 /// Convergence barriers that regions may use: B0 to B10 (the vendor's compiler uses up to B11).
@@ -276,13 +277,20 @@ fn source(inst: &crate::ir::Inst) -> bool {
         Op::Undef => false,
         Op::Load => !matches!(inst.mem.space, MemSpace::Const | MemSpace::Param),
         Op::LocalAddr => false,
+        Op::MBarrier => !asked_together(inst),
         op => op.effect() != Effect::Pure,
     }
 }
 
 /// Results that differ only if an argument does.
 fn spreads(inst: &crate::ir::Inst) -> bool {
-    inst.op.effect() == Effect::Pure || inst.op == Op::Load
+    inst.op.effect() == Effect::Pure || inst.op == Op::Load || asked_together(inst)
+}
+
+/// True for a question to a barrier in shared memory. Threads that ask together for one phase of one barrier get one answer:
+/// selection gives the machine one address for all of them. The vendor's compiler relies on it, too.
+pub fn asked_together(inst: &crate::ir::Inst) -> bool {
+    inst.op == Op::MBarrier && matches!(inst.attr.sub, barrier::TEST | barrier::TRY)
 }
 
 /// A region with its join block and the blocks of the barrier.
@@ -322,7 +330,7 @@ fn place_joins(f: &mut Func, uniform: &[bool]) -> Vec<Region> {
         }
         let around = nest.header[d as usize];
         if around != NONE && !(meets && nest.holds(around, join)) {
-            behind.push(d);
+            behind.push((d, if meets { join } else { NONE }));
         }
     }
     let mut regions = Vec::new();
@@ -331,6 +339,8 @@ fn place_joins(f: &mut Func, uniform: &[bool]) -> Vec<Region> {
             && let Some((start, inside)) = enclose(f, &cfg, &dom, &post, &nest, start[join as usize], join)
         {
             regions.push(split(f, start, join, &inside));
+        } else {
+            behind.iter_mut().filter(|b| b.1 == join).for_each(|b| b.1 = NONE);
         }
     }
     regions.extend(iterations::place(f, uniform, behind));
@@ -542,6 +552,21 @@ mod tests {
     }
 
     const TID: &str = "blk0():\nv0:b32 = sreg\nv1:b32 = const {imm=3}\nv2:p = icmp v0, v1 {cmp=lt}\n";
+
+    #[test]
+    fn who_asks_a_barrier_together_goes_on_together() {
+        let wait = |phase: &str| {
+            let sub = barrier::TRY;
+            let body = format!(
+                "{TID}br blk1()\nblk1():\nv3:p = mbarrier v1, {phase} {{sub={sub}}}\nbrif v3, blk2(), blk1()\nblk2():\nv4:b32 = not v1\nexit"
+            );
+            let (_, c) = analyse(&body);
+            (c.divergent[1], c.open.iter().flatten().count())
+        };
+        assert_eq!(wait("v1"), (false, 0));
+        // Each thread asks for a phase of its own.
+        assert_eq!(wait("v0"), (true, 1));
+    }
 
     #[test]
     fn a_diamond_meets() {

@@ -411,12 +411,16 @@ impl<'a> Pass<'a> {
             }
             self.kept[v.index()] = true;
         }
+        let unwanted: SmallVec<[Vreg; 8]> = values.iter().copied().filter(|v| !self.wanted[v.index()]).collect();
+        if !unwanted.is_empty() {
+            return self.drop_all(&unwanted) | self.check(b, i);
+        }
         for &v in &values {
             if self.copy(b, i, v) {
                 return false;
             }
         }
-        for &v in values.iter().filter(|v| self.wanted[v.index()]) {
+        for &v in &values {
             self.kept[v.index()] = false;
             if self.fitted(&s).is_some() {
                 return true;

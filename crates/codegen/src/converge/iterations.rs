@@ -16,15 +16,16 @@ const MOST: usize = 32;
 /// Most places that are looked at for them, as each takes a walk over its loop.
 const TRIES: usize = 4 * MOST;
 
-/// Puts join blocks for those of the divergent `branches` that meet behind a loop around them.
-pub(super) fn place(f: &mut Func, uniform: &[bool], mut branches: Vec<u32>) -> Vec<Region> {
+/// Puts join blocks for those of the divergent `branches` that meet behind a loop around them; with each the block where it meets
+/// by a barrier that is there, whatever loop that is in, or [`NONE`].
+pub(super) fn place(f: &mut Func, uniform: &[bool], mut branches: Vec<(u32, u32)>) -> Vec<Region> {
     let mut out = Vec::new();
     let mut tries = TRIES;
     while !branches.is_empty() && out.len() < MOST {
         let cfg = living_graph(f);
         let dom = cfg.dominators();
         let loops = cfg.loops(&dom);
-        branches.retain(|&d| divergent_branch(f, &cfg, uniform, d));
+        branches.retain(|&(d, _)| divergent_branch(f, &cfg, uniform, d));
         let nest = Nest::new(&cfg, &dom);
         match next(&cfg, &loops, &nest, &dom.idom, &mut branches, &mut tries) {
             Some(meeting) => out.push(cut(f, &meeting)),
@@ -48,20 +49,22 @@ fn next(
     loops: &Loops,
     nest: &Nest,
     idom: &[u32],
-    branches: &mut Vec<u32>,
+    branches: &mut Vec<(u32, u32)>,
     tries: &mut usize,
 ) -> Option<Meeting> {
     let mut left = vec![false; cfg.len()];
-    branches.iter().for_each(|&d| left[d as usize] = true);
+    branches.iter().for_each(|&(d, _)| left[d as usize] = true);
     for (header, members) in loops.members.iter().rev() {
         if !members.iter().any(|&b| left[b as usize]) {
             continue;
         }
         let iteration = Iteration::new(cfg, *header, members);
-        while let Some((join, group)) = iteration.group(branches) {
+        // What meets inside this loop, behind another one, has its barrier.
+        let outer = |join: u32| join == NONE || !nest.holds(*header, join);
+        while let Some((join, group)) = iteration.group(branches.iter().filter(|b| outer(b.1)).map(|b| b.0)) {
             *tries = tries.checked_sub(1)?;
             group.iter().for_each(|&d| left[d as usize] = false);
-            branches.retain(|&d| left[d as usize]);
+            branches.retain(|&(d, _)| left[d as usize]);
             if let Some(found) = iteration.enclose(nest, idom, &group, join) {
                 return Some(found);
             }
@@ -103,7 +106,7 @@ impl<'a> Iteration<'a> {
     }
 
     /// Those of `branches` that divide threads here and meet at one place, and the place.
-    fn group(&self, branches: &[u32]) -> Option<(u32, Vec<u32>)> {
+    fn group(&self, branches: impl Iterator<Item = u32> + Clone) -> Option<(u32, Vec<u32>)> {
         let meets = |d: u32| {
             let l = self.local[d as usize];
             let mut ways = self.graph.succs.get(l as usize)?.iter();
@@ -111,8 +114,8 @@ impl<'a> Iteration<'a> {
             let join = self.post.idom[l as usize];
             (ways.any(|s| s != first) && join <= self.end()).then_some(join)
         };
-        let join = branches.iter().find_map(|&d| meets(d))?;
-        Some((join, branches.iter().copied().filter(|&d| meets(d) == Some(join)).collect()))
+        let join = branches.clone().find_map(meets)?;
+        Some((join, branches.filter(|&d| meets(d) == Some(join)).collect()))
     }
 
     /// The nearest place before all of `group` where every way to the meeting begins, and the blocks between.
@@ -228,6 +231,17 @@ mod tests {
         let join = (0..f.blocks.len()).find(|&b| c.close[b] == Some(barrier)).expect("it is waited for");
         assert_eq!(f.blocks[join].term.successors()[0].index(), 1);
         assert_eq!(c.leave.iter().flatten().count(), 2);
+    }
+
+    #[test]
+    fn what_meets_behind_an_inner_loop_has_one_barrier() {
+        // Threads leave the inner loop one after the other; the outer one goes on with all of them.
+        let (f, c) = analyse(
+            "blk1(v3:b32):\nbr blk2(v0)\nblk2(v4:b32):\nv5:b32 = isub v4, v1\nv6:p = icmp v5, v0 {cmp=lt}\nbrif v6, blk2(v5), blk3()\n\
+             blk3():\nv7:b32 = iadd v3, v1\nv8:p = icmp v7, v1 {cmp=lt}\nbrif v8, blk1(v7), blk4()\nblk4():\nv9:b32 = not v1\nexit",
+        );
+        assert_eq!(c.open.iter().map(Vec::len).sum::<usize>(), 1, "{}", text::print(&f));
+        assert!(c.leave.iter().all(Option::is_none));
     }
 
     #[test]

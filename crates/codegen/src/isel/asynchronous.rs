@@ -56,10 +56,18 @@ impl Sel<'_> {
         let inst = self.f.inst(id);
         let (attr, args, results) = (inst.attr, inst.args.to_vec(), inst.results.to_vec());
         if attr.sub == barrier::INIT {
-            let count = self.lo(args[1]);
             let address = self.lo(args[0]);
             // Counts are stored as what is missing to 2^20, at two places.
-            let left = self.iadd3(immediate(0x10_0000), count.negated(), ZERO);
+            const WHOLE: u32 = 1 << 20;
+            if let Some(count) = self.constant(args[1]) {
+                let left = WHOLE.wrapping_sub(count as u32);
+                let word = self.uniform_words(&[immediate(left << 1), immediate(left << 11)]);
+                let address = self.uniform_word(address);
+                self.push(Sass::new(F::SYNCS_EXCH).with(S::Ra, self.m.reg(address)).with(S::Rb, word));
+                return Some(());
+            }
+            let count = self.lo(args[1]);
+            let left = self.iadd3(immediate(WHOLE), count.negated(), ZERO);
             let shl =
                 |s: &mut Self, n: i64| s.shf(false, false, enums::shftype::U32, false, left, Operand::imm(n), ZERO);
             let (lo, hi) = (shl(self, 1), shl(self, 11));
@@ -79,9 +87,17 @@ impl Sel<'_> {
                 let p = self.m.new_vreg(File::Pred);
                 let d = self.m.reg(p);
                 let tries = (attr.sub == barrier::TRY) as u8;
-                self.push(
-                    place(Sass::new(F::SYNCS_PHASECHK)).with(S::Rb, phase).with(S::Pu, d).with_mod(M::Trywait, tries),
-                );
+                let asked = Sass::new(F::SYNCS_PHASECHK).with(S::Rb, phase).with(S::Pu, d).with_mod(M::Trywait, tries);
+                // What threads share ([`converge::asked_together`]) is asked at one address.
+                let together = !self.conv.divergent[self.block] && args.iter().all(|a| self.conv.uniform[a.index()]);
+                let asked = match at.base.as_reg() {
+                    Some(r) if together && r != Reg::RZ => {
+                        let shared = self.uniform_word(at.base);
+                        asked.with(S::URc, self.m.reg(shared)).with(S::Imm, Operand::imm(at.offset))
+                    }
+                    _ => place(asked),
+                };
+                self.push(asked);
                 self.define(id, 0, Regs { lo: p, hi: None });
                 return Some(());
             }
