@@ -1,9 +1,10 @@
-//! The sections of a cubin (`-elf`) as the vendor's tool prints them; of DWARF the tables of lines and texts, the rest as words.
+//! The sections of a cubin (`-elf`) as the vendor's tool prints them.
 
-use super::{code, lines, symbols};
+use super::{code, dwarf, frame, lines, symbols};
 use crate::nvdisasm::relocation_name;
 use cubin::attr;
 use cubin::elf::{Elf, SHT_LOPROC, SHT_NOBITS, SHT_REL, SHT_RELA, Section, Symbol};
+use std::collections::HashMap;
 use std::fmt::Write;
 
 /// Sections with data: their bytes are shown before all else.
@@ -33,13 +34,15 @@ pub(super) struct Dump<'a> {
     pub out: String,
 }
 
-/// Prints everything in a cubin for a target.
+/// Prints everything in a cubin for a target. Where debugging information is damaged the text of a section ends before its
+/// end; what is wrong comes beside the text.
 ///
 /// # Errors
 /// Where a table is damaged.
-pub fn text(elf: &Elf, target: &str) -> Result<String, String> {
+pub fn text(elf: &Elf, target: &str) -> Result<(String, Vec<String>), String> {
     let symbols = elf.symbols().map_err(|d| d.message)?;
     let mut dump = Dump { elf, symbols, out: String::new() };
+    let mut wrong = Vec::new();
     dump.heading(target);
     dump.table_of_symbols();
     let shown = |s: &&Section| !CAPSULES.iter().any(|c| s.name.starts_with(c));
@@ -79,21 +82,12 @@ pub fn text(elf: &Elf, target: &str) -> Result<String, String> {
     shown.sort_by_key(|s| DEBUG.iter().position(|d| s.1.name.starts_with(d)).unwrap_or(0));
     for &&(i, s) in &shown {
         write!(dump.out, "\n.section {}\n", s.name).expect("a string");
-        let text = match s.name.as_str() {
-            ".debug_line" | ".nv_debug_line_sass" => lines::text(&s.data),
-            // Texts, each with a zero behind it.
-            n if n == ".debug_str" || n.starts_with(PTX) => {
-                Some(String::from_utf8_lossy(&s.data).replace('\0', "\n")).filter(|t| t.ends_with('\n'))
-            }
-            _ => None,
-        };
-        match text {
-            Some(text) => dump.out.push_str(&text),
-            None => dump.bytes(s),
+        if let Err(d) = dump.debug(i, s) {
+            wrong.push(format!("'{}': {}", s.name, d.message));
         }
         dump.relocations(i);
     }
-    Ok(dump.out)
+    Ok((dump.out, wrong))
 }
 
 impl Dump<'_> {
@@ -149,6 +143,45 @@ impl Dump<'_> {
                 symbols::columns(s),
                 hex(s.shndx as u64),
             );
+        }
+    }
+
+    /// A section for debuggers.
+    fn debug(&mut self, number: usize, s: &Section) -> dwarf::Printed {
+        let other = |name: &str| self.elf.section(name).map_or(&[][..], |x| &x.1.data);
+        let relocs =
+            || self.elf.sections.iter().filter(|x| matches!(x.kind, SHT_REL | SHT_RELA) && x.info as usize == number);
+        match s.name.as_str() {
+            ".debug_abbrev" => dwarf::abbreviations(&mut self.out, &s.data),
+            ".debug_info" => dwarf::entries(&mut self.out, &s.data, other(".debug_abbrev"), other(".debug_str")),
+            ".debug_loc" => {
+                let places = relocs().flat_map(|x| x.relocs()).map(|r| r.offset).collect();
+                dwarf::locations(&mut self.out, &s.data, &places)
+            }
+            ".debug_frame" => {
+                let names: HashMap<u64, u32> =
+                    relocs().flat_map(|x| x.relocs()).map(|r| (r.offset, r.symbol)).collect();
+                let symbols = &self.symbols;
+                let function = |at: u64| symbols.get(*names.get(&at)? as usize).map(|s| s.name.as_str());
+                frame::text(&mut self.out, &s.data, &function)
+            }
+            n if n.starts_with(".nv_debug_info_reg_sass") => dwarf::registers(&mut self.out, &s.data),
+            n if n.starts_with(".nv_debug_info_reg_type") => dwarf::types(&mut self.out, &s.data),
+            n => {
+                let text = match n {
+                    ".debug_line" | ".nv_debug_line_sass" => lines::text(&s.data),
+                    // Texts, each with a zero behind it.
+                    n if n == ".debug_str" || n.starts_with(PTX) => {
+                        Some(String::from_utf8_lossy(&s.data).replace('\0', "\n")).filter(|t| t.ends_with('\n'))
+                    }
+                    _ => None,
+                };
+                match text {
+                    Some(text) => self.out.push_str(&text),
+                    None => self.bytes(s),
+                }
+                Ok(())
+            }
         }
     }
 
@@ -247,12 +280,15 @@ impl Dump<'_> {
                 if number == 1 {
                     let _ = writeln!(self.out, "\tNote Version: {}", word(body));
                 }
-                let fields = ["Tool Name", "Tool Version", "Tool Branch", "Tool Command Line Arguments"];
+                let fields = ["Object File", "Tool Name", "Tool Version", "Tool Branch", "Tool Command Line Arguments"];
                 for (i, field) in fields.iter().enumerate() {
                     // Offsets of strings, counted from behind them.
-                    let offset = (body + 24).saturating_add(word(body + 8 + 4 * i));
+                    let offset = (body + 24).saturating_add(word(body + 4 + 4 * i));
                     let text = code::string(s.data.get(offset..).unwrap_or_default());
-                    let _ = writeln!(self.out, "\t{field}: {text}");
+                    // Only files for debuggers name themselves.
+                    if i > 0 || !text.is_empty() {
+                        let _ = writeln!(self.out, "\t{field}: {text}");
+                    }
                 }
             } else {
                 let (sm, toolkit) = (half(body + 2), half(body + 4));

@@ -2,7 +2,10 @@
 
 mod attributes;
 mod code;
+mod dwarf;
+mod dwarf_names;
 mod elf;
+mod frame;
 mod items;
 mod lines;
 mod symbols;
@@ -146,7 +149,7 @@ fn extract(parsed: &Parsed, item: &Item, number: usize, name: &str) -> Result<()
 pub fn print_bytes(bytes: &[u8]) -> Result<String, String> {
     let elf = Elf::read(bytes).map_err(|d| d.message)?;
     let all = code::Choice::default();
-    Ok(usage::text(&elf, &all)? + &elf::text(&elf, "sm_0")?)
+    Ok(usage::text(&elf, &all)? + &elf::text(&elf, "sm_0")?.0)
 }
 
 /// PTX without the zero byte at its end.
@@ -177,7 +180,11 @@ fn dump(parsed: &Parsed, item: &Item) -> Result<(), String> {
                 code::list(&elf, &item.target, &choice)?;
             }
             if asked("dump-elf") {
-                report::out(&elf::text(&elf, &item.target)?);
+                let (text, wrong) = elf::text(&elf, &item.target)?;
+                report::out(&text);
+                if !wrong.is_empty() {
+                    return Err(format!("damaged debugging information: {}", wrong.join("; ")));
+                }
             }
             if asked("dump-elf-symbols") {
                 report::out(&symbols::list(&elf).map_err(|d| d.message)?);
