@@ -37,6 +37,8 @@ pub struct Request {
     pub errors_at_exit: bool,
     /// Trap where the stack ends.
     pub check_stack: bool,
+    /// Trap where arrays on the stack were written beyond.
+    pub protect_stack: bool,
     /// Notes of the compiler in the file.
     pub annotate: bool,
     /// Tables of indexed branches in a constant bank.
@@ -45,6 +47,8 @@ pub struct Request {
     pub register_level: u8,
     /// Threads to compile with; 0 for one a core.
     pub threads: usize,
+    /// Who counts the threads of several programs.
+    pub permits: Option<Arc<dyn codegen::parallel::Permits>>,
     /// The PTX text, where lines are wanted.
     pub line_info: Option<Arc<[u8]>>,
     /// The debugging sections of the PTX are carried over.
@@ -71,10 +75,12 @@ impl Request {
             entries: Vec::new(),
             errors_at_exit: false,
             check_stack: false,
+            protect_stack: false,
             annotate: false,
             constant_tables: true,
             register_level: REGISTER_LEVEL,
             threads: 0,
+            permits: None,
             line_info: None,
             debug: false,
             effort: codegen::opt::MOST_EFFORT,
@@ -127,10 +133,12 @@ fn options(request: &Request) -> Options {
         entries: request.entries.clone(),
         errors_at_exit: request.errors_at_exit,
         check_stack: request.check_stack,
+        protect_stack: request.protect_stack,
         annotate: request.annotate,
         constant_tables: request.constant_tables,
         register_level: request.register_level,
         threads: request.threads,
+        permits: request.permits.clone(),
         line_info: request.line_info.clone(),
         debug: request.debug,
         effort: request.effort,

@@ -351,6 +351,119 @@ fn the_stack_pointer_is_checked() {
     }
 }
 
+/// Functions with arrays of so many bytes, of which each thread writes the one that `n` says, and an entry that calls all.
+fn arrays(sizes: &[u32]) -> String {
+    let mut text = ".version 8.8\n.target sm_90a\n.address_size 64\n".to_string();
+    let mut calls = String::new();
+    for n in sizes {
+        text += &format!(
+            ".func (.param .b32 r) f{n}(.param .b32 i)\n{{\n.reg .b32 %i, %a, %b, %c;\n.local .align 8 .b8 own[{n}];\n\
+             ld.param.b32 %i, [i]; mov.u32 %a, own; add.u32 %b, %a, %i;\nst.local.u32 [%a], %i; mov.u32 %c, -7; st.local.u8 [%b], %c;\n\
+             ld.local.u32 %c, [%a];\nst.param.b32 [r], %c;\nret;\n}}\n"
+        );
+        calls += &format!(
+            "{{ .param .b32 a; .param .b32 q; st.param.b32 [a], %n; call (q), f{n}, (a); ld.param.b32 %x, [q]; }}\n\
+             add.u32 %s, %s, %x;\n"
+        );
+    }
+    text + ".visible .entry k(.param .u64 p, .param .u32 n)\n{\n.reg .b64 %p;\n.reg .b32 %n, %x, %s;\n.local .align 8 .b8 big[64];\n\
+            ld.param.u64 %p, [p]; ld.param.u32 %n, [n]; mov.u32 %s, big; st.local.u32 [%s], %n; ld.local.u32 %s, [%s];\n"
+        + &calls
+        + "st.global.u32 [%p], %s;\nret;\n}\n"
+}
+
+/// `--device-stack-protector`: the functions that the vendor's compiler guards are guarded, and what writes beyond an array traps.
+#[test]
+fn stacks_are_protected() {
+    let dir = Scratch::new("options-protector");
+    let sizes = [4, 8, 12, 16, 20, 64];
+    std::fs::write(dir.join("a.ptx"), arrays(&sizes)).expect("written");
+    let compile = |tool: &Path, more: &[&str]| {
+        let args = [&["-arch=sm_90a", "a.ptx", "-o", "a.cubin"], more].concat();
+        let done = run(tool, &dir, &args);
+        assert!(done.status.success() && done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
+        let listing = run(env!("CARGO_BIN_EXE_nvdisasm"), &dir, &["-c", "a.cubin"]);
+        let lines: Vec<String> = String::from_utf8_lossy(&listing.stdout).lines().map(str::to_string).collect();
+        (count(&lines, "BPT.TRAP"), count(&lines, "c[0x0][0xc0]"))
+    };
+    let ours = Path::new(env!("CARGO_BIN_EXE_ptxas"));
+    let launch = |n: u32| {
+        let text = format!(
+            "kernel = \"k\"\ngrid = [1]\nblock = [32]\n[[arg]]\nbuffer = {{ bytes = 4, fill = 0 }}\nout = \"o\"\n[[arg]]\nu32 = {n}\n"
+        );
+        std::fs::write(dir.join("l.toml"), text).expect("written");
+        run(env!("CARGO_BIN_EXE_sassafras"), &dir, &["run", "a.cubin", "--launch", "l.toml"])
+    };
+    let guarded = sizes.iter().filter(|&&n| n >= 16).count();
+    for more in [&["--verify"][..], &["--verify", "-O1"], &["--verify", "-c"]] {
+        assert_eq!(compile(ours, more), (0, 0));
+        let (traps, reads) = compile(ours, &[more, &["-device-stack-protector", "true"]].concat());
+        assert_eq!((traps, reads), (guarded, 2 * guarded), "{more:?}");
+        if let Some(oracle) = testkit::oracle::latest() {
+            let more = &[&more[1..], &["-device-stack-protector", "true"]].concat();
+            assert_eq!(compile(&oracle.join("bin/ptxas"), more), (traps, reads), "{more:?}");
+        }
+    }
+    compile(ours, &[]);
+    let (within, beyond) = (launch(3), launch(16));
+    assert!(within.status.success() && beyond.status.success());
+    compile(ours, &["-device-stack-protector", "true"]);
+    assert_eq!(launch(3).stdout, within.stdout);
+    let trapped = launch(16);
+    let said = String::from_utf8_lossy(&trapped.stderr);
+    assert!(!trapped.status.success() && said.contains("BPT.TRAP"), "{said}");
+}
+
+/// `--jobserver`: threads beside the first are asked for in the pipe of make and given back, also where there are errors.
+#[test]
+#[cfg(unix)]
+fn make_says_how_many_threads_there_are() {
+    use std::io::{Read, Write};
+    let dir = Scratch::new("options-jobserver");
+    let kernel = |n: u32, text: &str| format!(".visible .entry k{n}(.param .u64 p) {{\n{text}\nret;\n}}\n");
+    let head = ".version 8.8\n.target sm_90a\n.address_size 64\n";
+    let right: String = (0..4).map(|n| kernel(n, "")).collect();
+    // It is found out while the functions are compiled.
+    let large = ".shared .align 4 .b8 big[300000]; .reg .b32 %r; ld.shared.u32 %r, [big]; st.shared.u32 [big+4], %r;";
+    let wrong: String = (0..4).map(|n| kernel(n, large)).collect();
+    std::fs::write(dir.join("right.ptx"), format!("{head}{right}")).expect("written");
+    std::fs::write(dir.join("wrong.ptx"), format!("{head}{wrong}")).expect("written");
+    assert!(std::process::Command::new("mkfifo").arg(dir.join("pipe")).status().expect("mkfifo").success());
+    let mut pipe = std::fs::File::options().read(true).write(true).open(dir.join("pipe")).expect("a pipe");
+    let auth = format!(" -j4 --jobserver-auth=fifo:{}", dir.join("pipe").display());
+    let compile = |file: &str, flags: Option<&str>, more: &[&str]| {
+        let mut tool = std::process::Command::new(env!("CARGO_BIN_EXE_ptxas"));
+        tool.args(["-arch=sm_90a", file, "-o", "k.cubin"]).args(more).current_dir(&*dir).env_remove("MAKEFLAGS");
+        flags.map(|f| tool.env("MAKEFLAGS", f));
+        let done = tool.output().expect("it runs");
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    // Two are taken and stand behind the third one then.
+    for (file, code) in [("right.ptx", 0), ("wrong.ptx", 255)] {
+        for (more, first) in [(&["--split-compile", "3", "--jobserver"][..], b'c'), (&["--split-compile", "3"], b'a')] {
+            pipe.write_all(b"abc").expect("written");
+            assert_eq!(compile(file, Some(&auth), more).0, Some(code));
+            let mut back = [0; 3];
+            pipe.read_exact(&mut back).expect("as many as there were");
+            assert_eq!(back[0], first, "{file} {more:?}");
+            back.sort_unstable();
+            assert_eq!(&back, b"abc");
+        }
+    }
+    // Without a byte in it there is one thread, which does all.
+    assert_eq!(compile("right.ptx", Some(&auth), &["--split-compile", "3", "--jobserver"]), (Some(0), String::new()));
+    let nobody =
+        "ptxas warning : GNU Jobserver support requested, but no compatible jobserver found. Ignoring '--jobserver'\n";
+    let split = ["--split-compile", "4", "--jobserver"];
+    assert_eq!(compile("right.ptx", None, &split), (Some(0), nobody.into()));
+    assert_eq!(compile("right.ptx", Some(" -j4"), &split), (Some(0), nobody.into()));
+    assert_eq!(compile("right.ptx", None, &["--jobserver"]), (Some(0), String::new()));
+    let error = "ptxas fatal   : Jobserver requested, but an error occurred\n";
+    for auth in ["fifo:/nowhere/at/all", "977,978", "junk"] {
+        assert_eq!(compile("right.ptx", Some(&format!(" --jobserver-auth={auth}")), &split), (Some(255), error.into()));
+    }
+}
+
 /// `--disable-optimizer-constants`: no table in bank 2, and branches that find the same targets.
 #[test]
 fn indexed_branches_without_a_table() {

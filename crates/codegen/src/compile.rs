@@ -139,8 +139,7 @@ pub fn in_parts(m: &Module, options: &Options) -> Result<(File, Output), Vec<Dia
         .filter(|f| options.entries.is_empty() || options.entries.contains(&m.funcs[f.index()].name))
         .collect();
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
-    let compiled: Vec<_> =
-        parallel::map(m, &entries, options.threads, |e| function(m, e, &layout, lines.as_ref(), options));
+    let compiled: Vec<_> = parallel::map(m, &entries, options, |e| function(m, e, &layout, lines.as_ref(), options));
     let (mut kernels, mut places) = (Vec::new(), Vec::new());
     let (mut isa_class, mut tensor_copies) = (1, false);
     let mut out = Vec::new();

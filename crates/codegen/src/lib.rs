@@ -27,7 +27,7 @@ pub mod lower;
 pub mod mir;
 pub(crate) mod object;
 pub mod opt;
-mod parallel;
+pub mod parallel;
 pub mod pipeline;
 pub mod regalloc;
 pub mod registers;

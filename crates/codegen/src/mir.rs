@@ -84,6 +84,8 @@ pub struct Frame {
     pub grows: bool,
     /// The function traps at its start where there is no memory for it.
     pub checked: bool,
+    /// A value above the locals, which nothing may change until the function ends.
+    pub guarded: bool,
 }
 
 /// A basic block.

@@ -26,7 +26,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<(File, Output), V
     let order = order(m, &options.entries, options.kind == Kind::Extensible);
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
     let compiled: Vec<_> =
-        parallel::map(m, &order, options.threads, |f| compile::function(m, f, &layout, lines.as_ref(), options));
+        parallel::map(m, &order, options, |f| compile::function(m, f, &layout, lines.as_ref(), options));
     let mut errors = Vec::new();
     let mut out = Output::default();
     let mut object = Object {

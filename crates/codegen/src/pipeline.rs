@@ -3,6 +3,7 @@
 use crate::chips;
 use crate::layout::Layout;
 use crate::lower::{self, Program};
+use crate::parallel::Permits;
 use crate::{converge, expand, inliner, ir, isel, mir, opt, registers};
 use diag::{Diagnostic, Severity};
 use ptx::module::{FuncId, Module};
@@ -54,6 +55,8 @@ pub struct Options {
     pub errors_at_exit: bool,
     /// Trap where a function takes more of the stack than there is.
     pub check_stack: bool,
+    /// Functions with arrays on the stack trap at their end where something has written beyond them.
+    pub protect_stack: bool,
     /// The file notes how many instructions and registers each function has.
     pub annotate: bool,
     /// Indexed branches may find their targets in a table of a constant bank.
@@ -62,6 +65,8 @@ pub struct Options {
     pub register_level: u8,
     /// Most threads that compile functions beside each other; 0 for what the machine has. The output is the same.
     pub threads: usize,
+    /// Whom to ask for leave before each thread beside the first, where somebody counts them.
+    pub permits: Option<Arc<dyn Permits>>,
     /// How much work goes into the code, 0 to [`opt::MOST_EFFORT`]: at 0 nothing is inlined and next to nothing optimized.
     pub effort: u8,
     /// Registers of a device function of a relocatable file, at most; it goes before `max_registers`.
@@ -90,10 +95,12 @@ impl Default for Options {
             entries: Vec::new(),
             errors_at_exit: false,
             check_stack: false,
+            protect_stack: false,
             annotate: false,
             constant_tables: true,
             register_level: REGISTER_LEVEL,
             threads: 0,
+            permits: None,
             effort: opt::MOST_EFFORT,
             max_function_registers: None,
             cancel: None,
@@ -175,7 +182,11 @@ pub fn select(
 ) -> Result<Selected, Vec<Diagnostic>> {
     let mut program = lower::lower(m, entry, layout)?;
     let mut funcs = Vec::new();
-    let checks = isel::Checks { errors_at_exit: options.errors_at_exit, stack: options.check_stack };
+    let checks = isel::Checks {
+        errors_at_exit: options.errors_at_exit,
+        stack: options.check_stack,
+        overflow: options.protect_stack,
+    };
     let mut list = std::mem::take(&mut program.funcs);
     if options.effort > 0 && list.len() > 1 {
         let kept = inliner::run(&mut list, &mut program.table);

@@ -9,7 +9,7 @@
 #[path = "../../ptx/tests/conformance/generate.rs"]
 mod generate;
 
-use codegen::pipeline::Options;
+use codegen::pipeline::{Kind, Options};
 use ptx::isa::Form;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,11 +41,18 @@ fn refused(target: &str, line: &str) -> Option<String> {
     if errors.iter().any(|d| d.is_error()) {
         return None;
     }
-    let options = Options { target, verify: true, ..Options::default() };
-    match codegen::compile::compile(&module, &options) {
-        Ok(_) => None,
-        Err(list) => Some(list.first().map(|d| d.message.clone()).unwrap_or_default()),
-    }
+    // As a program, without optimization, and for a linker.
+    let usual = Options { target, verify: true, threads: 1, ..Options::default() };
+    let ways = [
+        usual.clone(),
+        Options { effort: codegen::opt::NO_EFFORT, check_stack: true, ..usual.clone() },
+        Options { kind: Kind::Relocatable, ..usual },
+    ];
+    let why = |options: &Options| {
+        let list = codegen::compile::compile(&module, options).err()?;
+        Some(list.first().map(|d| d.message.clone()).unwrap_or_default())
+    };
+    ways.iter().find_map(why)
 }
 
 /// The lines of the list: the beginning of an instruction and why it is refused.

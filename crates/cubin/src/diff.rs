@@ -159,6 +159,7 @@ pub fn describe(a: &Attr, symbols: &[Symbol]) -> String {
             | attr::MAX_STACK_SIZE
             | attr::PARAM_CBANK
             | attr::SAMPLER_INIT
+            | attr::SAMPLER_FORCE_UNNORMALIZED
     );
     if let (true, Value::Bytes(_), [symbol, rest @ ..]) = (with_symbol, &a.value, words.as_slice()) {
         let symbol = symbols.get(*symbol as usize).map_or("?", |s| s.name.as_str());

@@ -44,7 +44,7 @@ pub(crate) fn module(world: &World, graph: &Graph) -> Vec<u8> {
                     };
                     a = Attr::words(a.code, [world.symbol(id).index, n]);
                 }
-                attr::SAMPLER_INIT => {
+                attr::SAMPLER_INIT | attr::SAMPLER_FORCE_UNNORMALIZED => {
                     let words = a.to_words();
                     let symbol = words.first().map_or(0, |&s| renumbered(world, object, s));
                     a = Attr::words(a.code, std::iter::once(symbol).chain(words.into_iter().skip(1)));

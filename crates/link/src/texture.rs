@@ -5,7 +5,7 @@
 use crate::callgraph::Graph;
 use crate::field::number;
 use crate::shared::halved;
-use crate::world::{FunctionId, NONE, Part, Place, SectionId, SymbolId, World, class};
+use crate::world::{FunctionId, Local, NONE, Part, Place, SectionId, SymbolId, World, class};
 use cubin::elf::{Reloc, SHT_LOPROC, SHT_REL, SHT_RELA};
 use std::borrow::Cow;
 
@@ -48,7 +48,7 @@ pub(crate) fn is_reference(kind: u8) -> bool {
 
 /// By function: its code names a reference. Empty where there are no references.
 pub(crate) fn users(world: &World) -> Vec<bool> {
-    if !world.globals.iter().any(|&g| is_reference(world.symbol(g).kind)) {
+    if !world.symbols.iter().any(|s| is_reference(s.kind)) {
         return Vec::new();
     }
     let mut out = vec![false; world.functions.len()];
@@ -92,7 +92,10 @@ impl Slots {
             let s = world.symbol(s);
             s.place == Place::Undefined && is_reference(s.kind)
         };
-        let found: Vec<SymbolId> = world.globals.iter().filter(wanted).copied().collect();
+        // Those that are parameters of entries are their own symbols, and defined.
+        let own = world.locals.iter().filter_map(|l| if let Local::Symbol(s) = l { Some(*s) } else { None });
+        let own = own.filter(|&s| is_reference(world.symbol(s).kind) && world.symbol(s).place != Place::Undefined);
+        let found: Vec<SymbolId> = own.chain(world.globals.iter().filter(wanted).copied()).collect();
         if found.is_empty() {
             return Slots::default();
         }
@@ -137,8 +140,13 @@ impl Slots {
     pub fn relocate(&self, world: &World, left: &mut [Vec<Reloc>]) {
         let form = if world.capsule { 2 } else { self.has_capsule as usize };
         for &section in &self.relocs {
+            let bank = world.sections[section as usize].owner;
+            let text = world.sections[bank as usize].owner;
             for &s in self.references.iter().rev() {
                 let symbol = world.symbol(s);
+                if matches!(symbol.place, Place::Section(of) if of != text) {
+                    continue;
+                }
                 let kind = KINDS.iter().find(|k| k.0 == symbol.kind).map_or(0, |k| k.1[form]);
                 let offset = self.address(s).unwrap_or(0);
                 left[section as usize].push(Reloc { offset, kind, symbol: symbol.index, addend: 0 });

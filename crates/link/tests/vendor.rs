@@ -151,6 +151,43 @@ fn references_to_textures_link_as_the_vendor_links_them() {
     links(10, |random, arch| (program::references::modules(random, arch), String::new()));
 }
 
+/// References that are parameters of entries: their words stand in the banks of their entries alone.
+#[test]
+fn references_that_are_parameters_link_as_the_vendor_links_them() {
+    let Some(oracle) = testkit::oracle::latest() else { return };
+    let module = "\
+.version 8.8
+.target sm_90, texmode_independent
+.address_size 64
+.global .texref tx;
+.global .samplerref sp = {addr_mode_0 = wrap, force_unnormalized_coords = 1};
+.visible .entry ka(.param .u64 p, .param .surfref u, .param .texref t)
+{
+.reg .b64 %p; .reg .b32 %r; .reg .f32 %q<5>;
+ld.param.u64 %p, [p]; mov.f32 %q4, 0f3F800000; mov.u32 %r, 4;
+tex.2d.v4.f32.f32 {%q0, %q1, %q2, %q3}, [t, sp, {%q4, %q4}];
+st.global.f32 [%p], %q0;
+suld.b.1d.b32.trap %r, [u, {%r}];
+st.global.u32 [%p+4], %r;
+ret;
+}
+.visible .entry kb(.param .u64 p, .param .samplerref own, .param .texref to, .param .b32 n)
+{
+.reg .b64 %p; .reg .b32 %n; .reg .f32 %q<5>;
+ld.param.u64 %p, [p]; ld.param.u32 %n, [n]; mov.f32 %q4, 0f3F800000;
+tex.2d.v4.f32.f32 {%q0, %q1, %q2, %q3}, [to, own, {%q4, %q4}];
+st.global.f32 [%p], %q0;
+tex.2d.v4.f32.f32 {%q0, %q1, %q2, %q3}, [tx, sp, {%q4, %q4}];
+st.global.f32 [%p+4], %q0; st.global.u32 [%p+8], %n;
+ret;
+}
+.visible .entry kc(.param .u64 p) { ret; }
+";
+    let dir = Scratch::new("link");
+    let found = compare(&oracle.join("bin"), &dir, &[module.to_string()], "sm_90", Way::Plain);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 /// Links programs that `make` makes for a chip, which also says what they are like.
 fn links(seed: u64, mut make: impl FnMut(&mut Random, &str) -> (Vec<String>, String)) {
     let Some(oracle) = testkit::oracle::latest() else { return };

@@ -1,6 +1,7 @@
 //! `ptxas`: PTX in, a cubin out, with the vendor's options, messages and exit codes.
 
 mod conflicts;
+mod jobserver;
 mod more;
 mod table;
 
@@ -178,6 +179,21 @@ fn compile_text(parsed: &Parsed, input: impl FnOnce() -> Result<(String, Vec<u8>
     if name.kind != GpuKind::Sm {
         return Ok(None);
     }
+    let mut permits = None;
+    if parsed.has("jobserver") {
+        match jobserver::connect() {
+            jobserver::Found::Client(found) => permits = Some(found),
+            jobserver::Found::Damaged => return Err(fatal("Jobserver requested, but an error occurred")),
+            // As the vendor's tool, which says so where it would have used it.
+            jobserver::Found::Nothing if parsed.get("split-compile").is_some_and(|n| n != "1") => {
+                let text = "GNU Jobserver support requested, but no compatible jobserver found. Ignoring '--jobserver'";
+                if show(&mut vec![Diagnostic::new(Severity::Warning, text)], &nowhere, style, quiet, strict) {
+                    return Err(FAILED);
+                }
+            }
+            jobserver::Found::Nothing => {}
+        }
+    }
     let debug = parsed.has("device-debug") || module.target.iter().any(|t| t == "debug");
     let wanted = parsed.has("generate-line-info");
     let line_info =
@@ -196,10 +212,12 @@ fn compile_text(parsed: &Parsed, input: impl FnOnce() -> Result<(String, Vec<u8>
         entries: parsed.values.get("entry").cloned().unwrap_or_default(),
         errors_at_exit: parsed.has("make-errors-visible-at-exit"),
         check_stack: parsed.has("sp-bounds-check") || effort == 0,
+        protect_stack: parsed.is("device-stack-protector", false),
         annotate: parsed.has("compiler-annotations"),
         constant_tables: !parsed.has("disable-optimizer-constants"),
         register_level: conflicts::usage_level(parsed).map_or(REGISTER_LEVEL, |n| n as u8),
         threads: parsed.get("split-compile").and_then(|n| n.parse().ok()).unwrap_or(0),
+        permits,
         line_info: line_info.then(|| text.as_slice().into()),
         debug: debug && line_info,
         effort,
@@ -309,7 +327,7 @@ fn show(list: &mut Vec<Diagnostic>, source: &Source, style: Style, quiet: bool, 
 }
 
 /// Options that ask for checks at run time: who gives one must know that there are none.
-const CHECKS: [&str; 2] = ["device-stack-protector", "sanitize"];
+const CHECKS: [&str; 1] = ["sanitize"];
 
 /// Options whose output would be of no use without what they ask for.
 const REFUSED: [&str; 2] = ["apply-controls", "compile-as-tools-patch"];

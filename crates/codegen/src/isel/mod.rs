@@ -72,7 +72,12 @@ pub struct Checks {
     pub errors_at_exit: bool,
     /// Whatever takes more of the stack traps where there is none left.
     pub stack: bool,
+    /// A function with arrays on the stack traps at its end where something has written beyond them.
+    pub overflow: bool,
 }
+
+/// Bytes of locals from which on a function has something that may be written beyond (the vendor's compiler was seen to begin here).
+const WORTH_GUARDING: u32 = 16;
 
 /// Selects a function; `max_gprs` goes through to the register allocator.
 ///
@@ -93,6 +98,7 @@ pub fn select(
         align: f.local_align.max(8),
         grows: f.grows,
         checked: checks.stack,
+        guarded: checks.overflow && !f.entry && (f.grows || f.local_size >= WORTH_GUARDING),
     };
     let Some(bank0) = arch::bank0(layout.sm) else {
         return Err(Diagnostic::error(format!("no constant bank layout for sm_{}", layout.sm)));

@@ -1,6 +1,6 @@
 //! The stack frame: its size, prologue and epilogues, and the accesses that depend on it.
 //!
-//! From R1 upward: outgoing arguments, locals, spill slots, saved registers (and the caller's R1, where the frame is
+//! From R1 upward: outgoing arguments, locals, spill slots, what guards the rest, saved registers (and the caller's R1, where the frame is
 //! aligned to more than 8 bytes).
 
 use super::INCOMING;
@@ -37,12 +37,42 @@ pub(crate) fn check_stack(end: impl Into<Operand>, low: Reg, fits: Reg) -> [Sass
     [limit, compare, trap]
 }
 
+/// Where in constant bank 0 the driver puts eight bytes that nobody can guess, as the vendor's code reads them.
+const GUARD: u16 = 0xc0;
+
+/// The words of the guard at `slot` of the frame, with what is done with each: in R0 what the bank has.
+fn guard_words(slot: u32) -> [(Sass, u32); 2] {
+    let load = |at: u16| Sass::new(F::LDC).with(S::Rd, Reg::r(0)).with(S::Const, Operand::cbank(0, at.into()));
+    [(load(GUARD), slot), (load(GUARD + 4), slot + 4)]
+}
+
+/// Puts the guard into its slot. R0 carries no argument.
+fn set_guard(slot: u32) -> Vec<Sass> {
+    guard_words(slot).into_iter().flat_map(|(load, at)| [load, local(true, Reg::r(0), at)]).collect()
+}
+
+/// Traps where the guard has changed. Neither R0, R3 nor predicates carry a result. The vendor's code jumps around the trap.
+fn check_guard(slot: u32) -> Vec<Sass> {
+    let (value, there, same) = (Reg::r(0), Reg::r(3), Reg::p(0));
+    let mut out = Vec::new();
+    for (n, (load, at)) in guard_words(slot).into_iter().enumerate() {
+        let before = if n == 0 { Reg::PT } else { same };
+        let compare = Sass::new(F::ISETP_RR).with(S::Pu, same).with(S::Ra, there).with(S::Rb, value);
+        let compare = compare.with_mod(M::Cmp, enums::icmp::EQ).with_mod(M::Sign, enums::sign::U32);
+        out.extend([local(false, there, at), load, compare.with(S::Pp, before)]);
+    }
+    out.push(Sass::new(F::BPT).with(S::Trap, Operand::imm(1)).guarded(Operand::reg(same).inverted()));
+    out
+}
+
 /// Lays out the frame of an allocated function.
 pub fn run(f: &mut Func) {
     let saved = if f.entry { Vec::new() } else { registers_to_save(f) };
     let over_aligned = f.frame.align > 8;
     let keep_r1 = over_aligned && !f.entry;
     let top = f.frame.fixed.next_multiple_of(4);
+    let guard = f.frame.guarded.then(|| top.next_multiple_of(8));
+    let top = guard.map_or(top, |at| at + 8);
     let r1_slot = top + 4 * saved.len() as u32;
     // The vendor's functions rely on a stack pointer that is a multiple of 16 where they are called (observed: 128-bit stores of
     // outgoing arguments without masking), so frames that lie under theirs keep it so.
@@ -71,6 +101,10 @@ pub fn run(f: &mut Func) {
         if keep_r1 {
             prologue.push(local(true, Reg::r(0), r1_slot));
         }
+        if let Some(slot) = guard {
+            prologue.extend(set_guard(slot));
+            epilogue.extend(check_guard(slot));
+        }
         for (n, &r) in saved.iter().enumerate() {
             prologue.push(local(true, r, top + 4 * n as u32));
             epilogue.push(local(false, r, top + 4 * n as u32));
@@ -81,6 +115,8 @@ pub fn run(f: &mut Func) {
     for b in &mut f.blocks {
         if matches!(b.term, Term::Ret(_)) {
             b.insts.extend(wrap(epilogue.clone()));
+        } else if let (Term::Exit, Some(slot)) = (&b.term, guard) {
+            b.insts.extend(wrap(check_guard(slot)));
         }
     }
     f.blocks[0].insts.splice(0..0, wrap(prologue));

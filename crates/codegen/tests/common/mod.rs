@@ -62,6 +62,7 @@ pub fn function(seed: u64, shape: Shape) -> Func {
             align: if seed.is_multiple_of(5) { 16 } else { 8 },
             grows: false,
             checked: seed.is_multiple_of(3),
+            guarded: seed.is_multiple_of(7) && !shape.entry,
         },
         ..Func::default()
     };

@@ -64,13 +64,10 @@ pub(super) fn attributes(image: &Image, group: &Group, symbols: &Symbols, put: &
 impl Reference {
     /// What `.nv.info` says of it, whose symbol has this number.
     pub(super) fn attributes(&self, symbol: u32) -> impl Iterator<Item = Attr> {
-        let normal = self.unnormalized.map(|yes| Attr::words(SAMPLER_FORCE_UNNORMALIZED, [symbol, yes as u32]));
+        let normal = self.unnormalized.map(|yes| Attr::words(attr::SAMPLER_FORCE_UNNORMALIZED, [symbol, yes as u32]));
         normal.into_iter().chain(self.sampler.map(|word| Attr::words(attr::SAMPLER_INIT, [symbol, word])))
     }
 }
-
-/// Of a sampler: coordinates are never normalised.
-const SAMPLER_FORCE_UNNORMALIZED: u8 = 0x13;
 
 /// The order of attributes of an entry from sm_90 on.
 const ORDER: [u8; 42] = [

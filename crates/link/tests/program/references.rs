@@ -33,7 +33,11 @@ fn module(random: &mut Random, arch: &str, apart: bool, (m, count): (usize, usiz
         })
         .collect();
     for r in &references {
-        writeln!(text, ".global .{}ref {};", r.kind, r.name).expect("a string");
+        let said = match r.kind {
+            "sampler" if random.index(2) == 0 => " = {addr_mode_0 = wrap, force_unnormalized_coords = 1}",
+            _ => "",
+        };
+        writeln!(text, ".global .{}ref {}{said};", r.kind, r.name).expect("a string");
     }
     for other in (0..count).filter(|&o| o != m) {
         writeln!(text, ".extern .func (.param .b32 r) f{other} (.param .b32 a);").expect("a string");

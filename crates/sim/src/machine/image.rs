@@ -72,9 +72,6 @@ mod reloc {
     pub const REFERENCES: [u32; 5] = [HANDLE, TEXTURE, SAMPLER, SURFACE, SAMPLER_APART];
 }
 
-/// Code of the attribute of samplers that take coordinates that are not normalised; the vendor's tool lists it so.
-const SAMPLER_FORCE_UNNORMALIZED: u8 = 0x13;
-
 /// Largest section of globals, in bytes.
 const MAX_GLOBAL: u64 = 1 << 32;
 /// What the symbol of a kernel has beside its binding.
@@ -373,7 +370,7 @@ fn samplers(elf: &Elf) -> Vec<(u32, Sampler)> {
             _ => None,
         })
     };
-    let forced = |symbol: u32| words(SAMPLER_FORCE_UNNORMALIZED).any(|w| w.0 == symbol && w.1 != 0);
+    let forced = |symbol: u32| words(cubin::attr::SAMPLER_FORCE_UNNORMALIZED).any(|w| w.0 == symbol && w.1 != 0);
     let described = |(symbol, word): (u32, u32)| {
         let byte = |n: u32| Some((word >> (8 * n)) as u8).filter(|&b| b != 0xff);
         (symbol, Sampler::described([byte(0), byte(1), byte(2)], byte(3).map(|b| b == 1), forced(symbol)))
