@@ -12,7 +12,8 @@
 //! Calls, returns and indexed branches wait for everything. `sass::lint` must have nothing to say about the result.
 
 use super::branches::LinearBlock;
-use super::{UNITS, reads, writes};
+use super::units::Units;
+use super::writes;
 use crate::mir::Op;
 use sass::control::Control;
 use sass::forms as F;
@@ -36,8 +37,9 @@ struct State {
 }
 
 impl State {
-    fn new() -> State {
-        State { write: vec![0; UNITS], read: vec![0; UNITS], lazy: Vec::new(), set: [(0, None); 6] }
+    fn new(units: &Units) -> State {
+        let none = || vec![0; units.count()];
+        State { write: none(), read: none(), lazy: Vec::new(), set: [(0, None); 6] }
     }
 
     fn join(&mut self, o: &State) {
@@ -72,8 +74,9 @@ pub fn run(blocks: &mut [LinearBlock], sm: u16) {
         start.push(code.len());
     }
     code.iter_mut().for_each(|s| s.ctrl = Control::default());
-    Boards::new(sm, &code, blocks, &start).run(&mut code);
-    let long = stalls(&mut code, blocks, &start, sm);
+    let units = Units::new(code.iter());
+    Boards::new(sm, &code, blocks, &start, &units).run(&mut code);
+    let long = stalls(&mut code, blocks, &start, &units, sm);
     for b in 0..blocks.len() {
         reuse(&mut code[start[b]..start[b + 1]]);
     }
@@ -146,6 +149,7 @@ struct Boards<'a> {
     sm: u16,
     blocks: &'a [LinearBlock],
     start: &'a [usize],
+    units: &'a Units,
     /// Where each unit is written last, as the code lies, plus one.
     written: Vec<u32>,
     /// The last call or the like, behind which anything may be written, plus one.
@@ -166,10 +170,10 @@ struct Boards<'a> {
 }
 
 impl<'a> Boards<'a> {
-    fn new(sm: u16, code: &[Sass], blocks: &'a [LinearBlock], start: &'a [usize]) -> Boards<'a> {
-        let mut written = vec![0u32; UNITS];
+    fn new(sm: u16, code: &[Sass], blocks: &'a [LinearBlock], start: &'a [usize], units: &'a Units) -> Boards<'a> {
+        let mut written = vec![0u32; units.count()];
         for (i, s) in code.iter().enumerate() {
-            writes(s, |u, _| written[u] = i as u32 + 1);
+            units.writes(s, |u, _| written[u] = i as u32 + 1);
         }
         let left = code.iter().rposition(drains).map_or(0, |i| i as u32 + 1);
         // Groups of asynchronous copies are counted by SB0.
@@ -180,6 +184,7 @@ impl<'a> Boards<'a> {
             sm,
             blocks,
             start,
+            units,
             written,
             left,
             first,
@@ -198,7 +203,7 @@ impl<'a> Boards<'a> {
         self.walk(code);
         if self.again.iter().any(Option::is_some) {
             let again = std::mem::take(&mut self.again);
-            self = Boards { again, second: true, ..Boards::new(self.sm, code, self.blocks, self.start) };
+            self = Boards { again, second: true, ..Boards::new(self.sm, code, self.blocks, self.start, self.units) };
             self.walk(code);
         }
         for (i, s) in code.iter_mut().enumerate() {
@@ -219,7 +224,7 @@ impl<'a> Boards<'a> {
         };
         let edges: Vec<(usize, usize)> = self.blocks.iter().enumerate().flat_map(backward).collect();
         for b in 0..n {
-            let mut st = entry[b].take().unwrap_or_else(State::new);
+            let mut st = entry[b].take().unwrap_or_else(|| State::new(self.units));
             self.waited = [0; 6];
             self.block_start = self.start[b] as u32;
             if let Some(again) = self.again[b].as_ref().filter(|_| self.second) {
@@ -340,6 +345,7 @@ impl<'a> Boards<'a> {
     }
 
     fn inst(&mut self, i: usize, code: &mut [Sass], st: &mut State, back: Option<Back>) {
+        let units = self.units;
         let s = &code[i];
         let class = s.form().class;
         let mut mask = 0u8;
@@ -347,9 +353,9 @@ impl<'a> Boards<'a> {
         if i > 0 && code[i - 1].form == F::USETMAXREG_DEALLOC && self.write_sb[i - 1] < 6 {
             mask |= 1 << self.write_sb[i - 1];
         }
-        reads(s, |u, _| mask |= st.write[u]);
+        units.reads(s, |u, _| mask |= st.write[u]);
         let mut overwritten: Vec<u32> = Vec::new();
-        writes(s, |u, _| {
+        units.writes(s, |u, _| {
             mask |= st.write[u] | st.read[u];
             overwritten.extend(st.lazy.iter().filter(|l| l.0 as usize == u).map(|l| l.1));
         });
@@ -391,7 +397,7 @@ impl<'a> Boards<'a> {
         }
         let s = &mut code[i];
         s.ctrl.wait = mask;
-        writes(s, |u, _| {
+        units.writes(s, |u, _| {
             st.write[u] = 0;
             st.read[u] = 0;
         });
@@ -406,12 +412,12 @@ impl<'a> Boards<'a> {
             self.write_sb[i] = sb;
             self.clock += 1;
             st.set[sb as usize] = (self.clock, Some(class));
-            writes(s, |u, _| st.write[u] |= 1 << sb);
+            units.writes(s, |u, _| st.write[u] |= 1 << sb);
         }
         let engine = engine(s);
         if engine || latency::may_need_read_sb(s, self.sm) {
-            let end = if engine { 512 } else { 256 };
-            reads(s, |u, slot| {
+            let end = units.general(engine);
+            units.reads(s, |u, slot| {
                 if slot.is_some() && u < end && !st.lazy.contains(&(u as u16, i as u32)) {
                     st.lazy.push((u as u16, i as u32));
                 }
@@ -424,14 +430,10 @@ impl<'a> Boards<'a> {
     }
 }
 
-/// The longest that any reader or later writer of unit `u` may have to wait for `s`, which writes it by slot `def`.
-fn worst(s: &Sass, def: u8, u: usize, sm: u16) -> u32 {
-    let word = s.operands[def as usize].as_reg().map_or(0, |r| u.saturating_sub(super::unit(r)) as u32);
-    latency::ready(s, def, word, sm).map_or(0, |r| r.1 as u32)
-}
-
 /// What is under way in the walk that counts cycles.
-struct Clock {
+struct Clock<'a> {
+    sm: u16,
+    units: &'a Units,
     /// Last writer in this block: instruction, slot.
     writer: Vec<(u32, u8)>,
     /// The one before it, where the last one writes under a guard: other lanes still read what this one gives.
@@ -442,10 +444,11 @@ struct Clock {
     carried: Vec<u32>,
 }
 
-impl Clock {
-    fn new() -> Clock {
-        let none = || vec![(NONE, 0); UNITS];
-        Clock { writer: none(), under: none(), reader: vec![(NONE, None); UNITS], carried: vec![0; UNITS] }
+impl<'a> Clock<'a> {
+    fn new(units: &'a Units, sm: u16) -> Clock<'a> {
+        let n = units.count();
+        let none = || vec![(NONE, 0); n];
+        Clock { sm, units, writer: none(), under: none(), reader: vec![(NONE, None); n], carried: vec![0; n] }
     }
 
     /// Forgets what this block has done.
@@ -461,20 +464,26 @@ impl Clock {
         [self.writer[u], self.under[u]].into_iter().filter(|w| w.0 != NONE)
     }
 
+    /// The longest that any reader or later writer of unit `u` may have to wait for `s`, which writes it by slot `def`.
+    fn worst(&self, s: &Sass, def: u8, u: usize) -> u32 {
+        let word = s.operands[def as usize].as_reg().map_or(0, |r| u.saturating_sub(self.units.of(r)) as u32);
+        latency::ready(s, def, word, self.sm).map_or(0, |r| r.1 as u32)
+    }
+
     /// When everything that was written to a unit is done, for any reader or later writer.
-    fn done(&self, u: usize, code: &[Sass], issue: &[u32], sm: u16) -> u32 {
-        let own = self.writers(u).map(|(w, def)| issue[w as usize] + worst(&code[w as usize], def, u, sm));
+    fn done(&self, u: usize, code: &[Sass], issue: &[u32]) -> u32 {
+        let own = self.writers(u).map(|(w, def)| issue[w as usize] + self.worst(&code[w as usize], def, u));
         own.fold(self.carried[u], u32::max)
     }
 
     /// Instruction `i` writes the unit by its slot.
-    fn write(&mut self, u: usize, (i, slot): (u32, u8), code: &[Sass], issue: &[u32], sm: u16) {
+    fn write(&mut self, u: usize, (i, slot): (u32, u8), code: &[Sass], issue: &[u32]) {
         if code[i as usize].guard.as_reg().is_none_or(|g| g.is_const()) {
             (self.under[u], self.carried[u]) = ((NONE, 0), 0);
         } else {
             let (w, def) = self.under[u];
             if w != NONE {
-                let done = issue[w as usize] + worst(&code[w as usize], def, u, sm);
+                let done = issue[w as usize] + self.worst(&code[w as usize], def, u);
                 self.carried[u] = self.carried[u].max(done);
             }
             self.under[u] = self.writer[u];
@@ -484,12 +493,12 @@ impl Clock {
 }
 
 /// Sets the stall counts. Gives the instructions before which they do not suffice, with the cycles that are missing.
-fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) -> Vec<(usize, u32)> {
+fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], units: &Units, sm: u16) -> Vec<(usize, u32)> {
     let n = blocks.len();
     let mut long = Vec::new();
     let mut entry: Vec<Option<(Vec<u8>, [u8; 6])>> = vec![None; n];
     let mut issue = vec![0u32; code.len()];
-    let mut c = Clock::new();
+    let mut c = Clock::new(units, sm);
     for b in 0..n {
         c.clear();
         let mut sb_set: [u32; 6] = [0; 6];
@@ -507,13 +516,13 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) -
                 Latency::Scoreboard => 0,
             };
             let s = &code[i];
-            reads(s, |u, slot| {
+            units.reads(s, |u, slot| {
                 at = at.max(c.carried[u]);
                 for (w, def) in c.writers(u) {
                     at = at.max(need(issue[w as usize], latency::raw(&code[w as usize], def, s, slot, sm)));
                 }
             });
-            writes(s, |u, slot| {
+            units.writes(s, |u, slot| {
                 at = at.max(c.carried[u]);
                 let slot = slot.unwrap_or(0);
                 for (w, def) in c.writers(u) {
@@ -537,7 +546,7 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) -
                 stall = stall.max(latency::min_stall(prev, sm) as u32);
                 stall = stall.max(latency::issue_interval(prev, s, sm) as u32);
                 if drains(prev) {
-                    stall = stall.max(latest(&code[..i], &c, &issue, before, sm));
+                    stall = stall.max(latest(&code[..i], &c, &issue, before));
                 }
                 set_stall(code, i - 1, stall, Some(i), sm);
                 if stall > LONGEST {
@@ -550,8 +559,8 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) -
             }
             let s = &code[i];
             let t = issue[i];
-            reads(s, |u, slot| c.reader[u] = (i as u32, slot));
-            writes(s, |u, slot| c.write(u, (i as u32, slot.unwrap_or(0)), code, &issue, sm));
+            units.reads(s, |u, slot| c.reader[u] = (i as u32, slot));
+            units.writes(s, |u, slot| c.write(u, (i as u32, slot.unwrap_or(0)), code, &issue));
             for sb in [s.ctrl.read_sb, s.ctrl.write_sb].into_iter().flatten() {
                 sb_set[sb as usize] = t + latency::SCOREBOARD_SET as u32;
             }
@@ -570,20 +579,20 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], sm: u16) -
             stall = stall.max(2);
         }
         if back || drains(s) {
-            stall = stall.max(latest(code, &c, &issue, before, sm));
+            stall = stall.max(latest(code, &c, &issue, before));
         }
         // The first instruction of the next block may need more than the blocks know: see below.
-        let mut carried = vec![0u8; UNITS];
+        let mut carried = vec![0u8; units.count()];
         for (u, carried) in carried.iter_mut().enumerate() {
-            *carried = c.done(u, code, &issue, sm).saturating_sub(before + stall) as u8;
+            *carried = c.done(u, code, &issue).saturating_sub(before + stall) as u8;
         }
         // A block that begins with a user of what this one ends with: the wait must be here.
         let mut more = 0;
         for &x in &blocks[b].succs {
             let Some(first) = first_inst(blocks, start, x as usize) else { continue };
             let f = &code[first];
-            reads(f, |u, _| more = more.max(carried[u] as u32));
-            writes(f, |u, _| more = more.max(carried[u] as u32));
+            units.reads(f, |u, _| more = more.max(carried[u] as u32));
+            units.writes(f, |u, _| more = more.max(carried[u] as u32));
             for sb in (0..6).filter(|sb| f.ctrl.wait >> sb & 1 != 0) {
                 more = more.max(sb_set[sb].saturating_sub(before + stall));
             }
@@ -633,10 +642,10 @@ fn pass_on(
 }
 
 /// Cycles after `before` until everything of fixed latency is done.
-fn latest(code: &[Sass], c: &Clock, issue: &[u32], before: u32, sm: u16) -> u32 {
+fn latest(code: &[Sass], c: &Clock, issue: &[u32], before: u32) -> u32 {
     let mut out = 0;
-    for u in 0..UNITS {
-        out = out.max(c.done(u, code, issue, sm).saturating_sub(before));
+    for u in 0..c.units.count() {
+        out = out.max(c.done(u, code, issue).saturating_sub(before));
     }
     out
 }

@@ -12,6 +12,7 @@ pub mod prepass;
 pub mod remat;
 pub mod select;
 pub mod sink;
+pub mod units;
 pub mod warpgroup;
 pub mod zeros;
 

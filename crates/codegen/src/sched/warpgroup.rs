@@ -79,15 +79,25 @@ struct Flight {
     fresh: [bool; 256],
     /// The program waits behind some of these products, on some path.
     awaited: bool,
+    /// Something is in flight.
+    any: bool,
 }
 
 impl Flight {
     fn new() -> Flight {
-        Flight { sums: [DONE; 256], first: [0; 256], left: [DONE; 256], fresh: [false; 256], awaited: false }
+        Flight {
+            sums: [DONE; 256],
+            first: [0; 256],
+            left: [DONE; 256],
+            fresh: [false; 256],
+            awaited: false,
+            any: false,
+        }
     }
 
-    fn any(&self) -> bool {
-        self.sums.iter().chain(&self.left).any(|&a| a != DONE)
+    /// Finds out whether anything is in flight.
+    fn look(&mut self) {
+        self.any = self.sums.iter().chain(&self.left).any(|&a| a != DONE);
     }
 
     fn open(&self) -> bool {
@@ -107,6 +117,7 @@ impl Flight {
             self.fresh[r] |= o.fresh[r];
         }
         self.awaited |= o.awaited;
+        self.any |= o.any;
     }
 
     fn ages(&mut self) -> impl Iterator<Item = &mut u8> {
@@ -115,7 +126,7 @@ impl Flight {
 
     /// Why the instruction must wait first, if it must.
     fn conflict(&self, inst: &Inst, linked: bool) -> Option<Cause> {
-        if !self.any() {
+        if !self.any {
             return None;
         }
         let s = match &inst.op {
@@ -172,6 +183,7 @@ impl Flight {
             && let Some(Value::Imm(left)) = s.get(S::ImmAt72).map(|o| o.value)
         {
             self.ages().filter(|a| **a as i64 > left).for_each(|a| *a = DONE);
+            self.look();
         }
         if !product(s) {
             return;
@@ -184,6 +196,7 @@ impl Flight {
         for (base, n) in [S::Ra, S::RegAt40].into_iter().filter_map(|slot| register(s, slot)) {
             self.left[base..base + n].fill(0);
         }
+        self.look();
         if closed(s.form).is_none() {
             self.ages().for_each(|a| *a = (*a + 1).min(DONE - 1));
         }
@@ -265,7 +278,7 @@ pub fn run(f: &mut Func) -> Vec<Loss> {
             out.push(inst);
         }
         // What products write to may be another's when the thread or the function has ended.
-        if now.any() && matches!(f.blocks[b].term, Term::Exit | Term::Ret(_)) {
+        if now.any && matches!(f.blocks[b].term, Term::Exit | Term::Ret(_)) {
             let loc = out.iter().rev().map(|i| i.loc).find(|&l| l != u32::MAX).unwrap_or(u32::MAX);
             losses.push(Loss { cause: Cause::Unawaited, loc });
             now.wait(loc, &mut out);
