@@ -17,23 +17,6 @@ mod report;
 mod run;
 pub mod tools;
 
-/// Which tool a program is, or a subcommand of `sassafras` asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tool {
-    /// All of them, and those that nobody else has.
-    Sassafras,
-    /// PTX to cubin.
-    Ptxas,
-    /// Cubin to text.
-    Nvdisasm,
-    /// Linkable cubins to one executable.
-    Nvlink,
-    /// What device code a file holds.
-    Cuobjdump,
-    /// Device code to a fatbin.
-    Fatbinary,
-}
-
 const USAGE: &str = "\
 sassafras: an open PTX compiler and device linker
 
@@ -59,7 +42,10 @@ Commands:
 sassafras --version prints the version. Each of the first three prints its own options with --help.
 ";
 
-/// The program of a tool, as a file of its own.
+/// What a tool does with its arguments (without the program's name); gives the exit code.
+pub type Tool = fn(Vec<String>) -> u8;
+
+/// The program of a tool, as a file of its own. It is given the tool itself, so that the linker leaves the others out.
 ///
 /// On Linux it starts without what Rust does before `main`: reading the table of the process's memory to find the end of the
 /// stack, and a handler for its overflow, take an eighth of a millisecond, as long as parsing a small kernel.
@@ -74,7 +60,8 @@ macro_rules! program {
 
         #[cfg(not(all(target_os = "linux", target_env = "gnu", not(test))))]
         fn main() -> std::process::ExitCode {
-            $crate::main($tool, std::env::args().skip(1).collect()).into()
+            let tool: $crate::Tool = $tool;
+            tool(std::env::args().skip(1).collect()).into()
         }
     };
 }
@@ -88,34 +75,48 @@ pub fn start(tool: Tool) -> ! {
     memory::keep();
     /// As Rust's own start says it.
     const PANIC: i32 = 101;
-    let code = std::panic::catch_unwind(|| main(tool, std::env::args().skip(1).collect()));
+    let code = std::panic::catch_unwind(|| tool(std::env::args().skip(1).collect()));
     std::process::exit(code.map_or(PANIC, i32::from))
 }
 
-/// Runs a tool with these arguments (without the program's name); gives the exit code.
-pub fn main(tool: Tool, args: Vec<String>) -> u8 {
-    match tool {
-        Tool::Sassafras => sassafras(args),
-        Tool::Ptxas => ptxas::main(&args),
-        Tool::Nvdisasm => nvdisasm::main(&args),
-        Tool::Nvlink => nvlink::main(&args),
-        Tool::Cuobjdump => cuobjdump::main(&args),
-        Tool::Fatbinary => fatbinary::main(&args),
-    }
+/// PTX to cubin.
+pub fn ptxas(args: Vec<String>) -> u8 {
+    ptxas::main(&args)
 }
 
-fn sassafras(mut args: Vec<String>) -> u8 {
+/// Cubin to text.
+pub fn nvdisasm(args: Vec<String>) -> u8 {
+    nvdisasm::main(&args)
+}
+
+/// Linkable cubins to one executable.
+pub fn nvlink(args: Vec<String>) -> u8 {
+    nvlink::main(&args)
+}
+
+/// What device code a file holds.
+pub fn cuobjdump(args: Vec<String>) -> u8 {
+    cuobjdump::main(&args)
+}
+
+/// Device code to a fatbin.
+pub fn fatbinary(args: Vec<String>) -> u8 {
+    fatbinary::main(&args)
+}
+
+/// All of them, and those that nobody else has.
+pub fn sassafras(mut args: Vec<String>) -> u8 {
     if args.is_empty() {
         report::out(USAGE);
         return 1;
     }
     let command = args.remove(0);
     match command.as_str() {
-        "ptxas" => main(Tool::Ptxas, args),
-        "nvdisasm" => main(Tool::Nvdisasm, args),
-        "nvlink" => main(Tool::Nvlink, args),
-        "cuobjdump" => main(Tool::Cuobjdump, args),
-        "fatbinary" => main(Tool::Fatbinary, args),
+        "ptxas" => ptxas(args),
+        "nvdisasm" => nvdisasm(args),
+        "nvlink" => nvlink(args),
+        "cuobjdump" => cuobjdump(args),
+        "fatbinary" => fatbinary(args),
         "run" => run::main(&args),
         "check" => tools::check(&args),
         "lint" => tools::lint(&args),

@@ -1,6 +1,11 @@
 //! Control-flow analyses over plain successor lists, shared by both representations: predecessors, reverse postorder,
 //! dominators, post-dominators, natural loops.
 
+use smallvec::SmallVec;
+
+/// A few blocks: most have no more neighbours than lie in place.
+pub type Blocks = SmallVec<[u32; 4]>;
+
 /// "No block": unreachable, or the root's parent.
 pub const NONE: u32 = u32::MAX;
 
@@ -8,9 +13,9 @@ pub const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug, Default)]
 pub struct Cfg {
     /// Successors of each block, in terminator order, with repetitions.
-    pub succs: Vec<Vec<u32>>,
+    pub succs: Vec<Blocks>,
     /// Predecessors of each block, one entry an edge, in block order; edges from unreachable blocks are left out.
-    pub preds: Vec<Vec<u32>>,
+    pub preds: Vec<Blocks>,
     /// Reachable blocks in reverse postorder.
     pub rpo: Vec<u32>,
     /// Position of each block in `rpo`; [`NONE`] where unreachable.
@@ -19,7 +24,7 @@ pub struct Cfg {
 
 impl Cfg {
     /// Builds the graph from successor lists.
-    pub fn new(succs: Vec<Vec<u32>>) -> Cfg {
+    pub fn new(succs: Vec<Blocks>) -> Cfg {
         let n = succs.len();
         let mut rpo = Vec::with_capacity(n);
         let mut state = vec![0u32; n]; // 0 unseen, otherwise 1 + next successor to visit
@@ -49,7 +54,7 @@ impl Cfg {
         for (i, &b) in rpo.iter().enumerate() {
             rpo_index[b as usize] = i as u32;
         }
-        let mut preds = vec![Vec::new(); n];
+        let mut preds = vec![Blocks::new(); n];
         for (b, list) in succs.iter().enumerate() {
             if rpo_index[b] != NONE {
                 for &s in list {
@@ -86,10 +91,10 @@ impl Cfg {
         let n = self.len();
         let exit = n as u32;
         // The reversed graph: successors become predecessors, plus the virtual exit.
-        let mut rsuccs: Vec<Vec<u32>> = self.preds.clone();
-        rsuccs.push(Vec::new());
-        let mut rpreds: Vec<Vec<u32>> = self.succs.clone();
-        rpreds.push(Vec::new());
+        let mut rsuccs = self.preds.clone();
+        rsuccs.push(Blocks::new());
+        let mut rpreds = self.succs.clone();
+        rpreds.push(Blocks::new());
         for (b, list) in rpreds.iter_mut().enumerate().take(n) {
             if self.reachable(b as u32) && list.is_empty() {
                 rsuccs[n].push(b as u32);
@@ -172,7 +177,7 @@ pub struct DomTree {
     /// Immediate dominator, [`NONE`] for the root and for unreachable blocks.
     pub idom: Vec<u32>,
     /// Children in the tree.
-    pub children: Vec<Vec<u32>>,
+    pub children: Vec<Blocks>,
     pre: Vec<u32>,
     post: Vec<u32>,
 }
@@ -202,7 +207,7 @@ impl DomTree {
             }
             idom[root as usize] = NONE;
         }
-        let mut children = vec![Vec::new(); n];
+        let mut children = vec![Blocks::new(); n];
         for &b in order {
             if idom[b as usize] != NONE {
                 children[idom[b as usize] as usize].push(b);
@@ -261,9 +266,13 @@ fn intersect(idom: &[u32], index: &[u32], mut a: u32, mut b: u32) -> u32 {
 mod tests {
     use super::*;
 
+    fn graph(succs: &[&[u32]]) -> Cfg {
+        Cfg::new(succs.iter().map(|&list| list.into()).collect())
+    }
+
     fn diamond_loop() -> Cfg {
         // 0 -> 1; 1 -> 2 | 3; 2 -> 4; 3 -> 4; 4 -> 1 | 5; 6 unreachable
-        Cfg::new(vec![vec![1], vec![2, 3], vec![4], vec![4], vec![1, 5], vec![], vec![4]])
+        graph(&[&[1], &[2, 3], &[4], &[4], &[1, 5], &[], &[4]])
     }
 
     #[test]
@@ -274,7 +283,7 @@ mod tests {
         assert!(dom.dominates(1, 5) && !dom.dominates(2, 4) && !dom.dominates(0, 6));
         assert_eq!(dom.common(2, 3), 1);
         assert!(!cfg.reachable(6));
-        assert_eq!(cfg.preds[4], vec![2, 3]);
+        assert_eq!(cfg.preds[4][..], [2, 3]);
     }
 
     #[test]
@@ -298,6 +307,6 @@ mod tests {
 
     #[test]
     fn first_successor_comes_first() {
-        assert_eq!(Cfg::new(vec![vec![1, 2], vec![], vec![]]).rpo, vec![0, 1, 2]);
+        assert_eq!(graph(&[&[1, 2], &[], &[]]).rpo, vec![0, 1, 2]);
     }
 }

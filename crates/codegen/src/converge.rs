@@ -17,7 +17,7 @@ mod shape;
 
 use crate::abi::Convention;
 use crate::bitset::BitSet;
-use crate::cfg::{Cfg, DomTree, NONE};
+use crate::cfg::{Blocks, Cfg, DomTree, NONE};
 use crate::ir::{Block, BlockData, Def, Edge, Effect, Func, InstId, MemSpace, Op, Sreg, Term, Value};
 use crate::lower::asynchronous::barrier;
 use shape::{EXCLUSIVE, one_return, split_edges, take_turns};
@@ -106,8 +106,8 @@ fn only_exits(f: &Func, b: u32) -> bool {
 /// The graph without edges to blocks that only exit: threads that leave there need not be waited for.
 fn living_graph(f: &Func) -> Cfg {
     let succs = f.blocks.iter().map(|b| {
-        let all: Vec<u32> = b.term.successors().into_iter().map(|s| s.0).collect();
-        let living: Vec<u32> = all.iter().copied().filter(|&s| !only_exits(f, s)).collect();
+        let all: Blocks = b.term.successors().into_iter().map(|s| s.0).collect();
+        let living: Blocks = all.iter().copied().filter(|&s| !only_exits(f, s)).collect();
         if living.is_empty() { all } else { living }
     });
     Cfg::new(succs.collect())
@@ -126,9 +126,9 @@ fn meetings(f: &Func, cfg: &Cfg) -> DomTree {
         }
     };
     cfg.rpo.iter().filter(|&&b| cfg.succs[b as usize].is_empty()).for_each(|&b| reach(&mut ends, b));
-    let mut succs: Option<Vec<Vec<u32>>> = None;
+    let mut succs: Option<Vec<Blocks>> = None;
     for &b in cfg.rpo.iter().rev() {
-        let all = || f.blocks[b as usize].term.successors().into_iter().map(|s| s.0).collect::<Vec<_>>();
+        let all = || f.blocks[b as usize].term.successors().into_iter().map(|s| s.0).collect::<Blocks>();
         if !ends.contains(b as usize) && all().len() > cfg.succs[b as usize].len() {
             succs.get_or_insert_with(|| cfg.succs.clone())[b as usize] = all();
             reach(&mut ends, b);
@@ -162,7 +162,7 @@ fn region(cfg: &Cfg, from: u32, join: u32) -> Vec<u32> {
 fn walk(cfg: &Cfg, from: u32, ends: impl Fn(u32) -> bool) -> Vec<u32> {
     let mut seen = BitSet::new(cfg.len());
     let mut out = Vec::new();
-    let mut work: Vec<u32> = cfg.succs[from as usize].clone();
+    let mut work: Vec<u32> = cfg.succs[from as usize].to_vec();
     while let Some(b) = work.pop() {
         if !ends(b) && seen.insert(b as usize) {
             out.push(b);
@@ -624,7 +624,7 @@ mod tests {
         ));
         let closed: Vec<usize> = (0..f.blocks.len()).filter(|&b| c.close[b].is_some()).collect();
         let [join] = closed[..] else { panic!("{closed:?}\n{}", text::print(&f)) };
-        assert_eq!(f.blocks[join].term.successors(), [Block(3)]);
+        assert_eq!(f.blocks[join].term.successors()[..], [Block(3)]);
         assert_eq!(c.open[1], vec![(0, Block(join as u32))]);
         assert_eq!((c.divergent[1], c.divergent[2], c.divergent[3]), (false, true, false));
     }

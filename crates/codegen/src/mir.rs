@@ -240,6 +240,18 @@ pub fn alignment(width: usize) -> usize {
     if width > 16 { 8 } else { width.next_power_of_two() }
 }
 
+/// The instructions in this order, which names each of them once.
+pub fn reorder(insts: Vec<Inst>, order: &[u32]) -> Vec<Inst> {
+    debug_assert_eq!(insts.len(), order.len());
+    if order.is_sorted() {
+        return insts;
+    }
+    let mut out = Vec::with_capacity(insts.len());
+    let mut taken: Vec<Option<Inst>> = insts.into_iter().map(Some).collect();
+    out.extend(order.iter().filter_map(|&n| taken[n as usize].take()));
+    out
+}
+
 impl Func {
     /// A new scalar virtual register.
     pub fn new_vreg(&mut self, file: File) -> Vreg {
@@ -311,9 +323,9 @@ impl Term {
     }
 
     /// Every successor block, in order, with repetitions.
-    pub fn successors(&self) -> Vec<BlockId> {
+    pub fn successors(&self) -> SmallVec<[BlockId; 4]> {
         match self {
-            Term::Switch { targets, .. } => targets.clone(),
+            Term::Switch { targets, .. } => targets.as_slice().into(),
             _ => self.edges().iter().map(|e| e.block).collect(),
         }
     }

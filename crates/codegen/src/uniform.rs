@@ -18,7 +18,7 @@ mod forms;
 
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
-use crate::mir::operands::{sass_defs, sass_uses};
+use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
 use crate::regalloc::pressure;
 use forms::{MIXED, SHARED, Swap, exchange, uniform_form};
@@ -212,7 +212,7 @@ impl<'a> Pass<'a> {
         for (i, slot) in form.slots.iter().enumerate() {
             let name = if to == F::UMOV_I && slot.name == S::Rb { S::Mask } else { slot.name };
             let mut o = s.operands[i];
-            let Some(k) = new.slot(name) else {
+            let Some(k) = (if to == s.form { Some(i) } else { new.slot(name) }) else {
                 if o == slot.default() {
                     continue;
                 }
@@ -246,7 +246,8 @@ impl<'a> Pass<'a> {
             new.operands[k] = o;
         }
         for (i, field) in form.mods.iter().enumerate() {
-            match new.form().mods.iter().position(|m| m.name == field.name) {
+            let same = (to == s.form).then_some(i);
+            match same.or_else(|| new.form().mods.iter().position(|m| m.name == field.name)) {
                 Some(k) => new.mods[k] = s.mods[i],
                 None if s.mods[i] == field.default => {}
                 None => return None,
@@ -571,7 +572,15 @@ impl<'a> Pass<'a> {
                     };
                     return;
                 }
-                if let Some(new) = self.fitted(s) {
+                // Without new registers it stays as it is.
+                let mut mine = false;
+                let mut look = |p: Place| {
+                    let new = |v: Vreg| mine |= self.kept[v.index()] && !self.old[v.index()];
+                    self.f.each_scalar(p.reg, p.width, new);
+                };
+                sass_uses(s, &mut look);
+                sass_defs(s, &mut look);
+                if mine && let Some(new) = self.fitted(s) {
                     *s = new;
                 }
             }
@@ -668,10 +677,10 @@ fn fold_addresses(f: &mut Func) {
         {
             let mut new = Sass::new(to).guarded(s.guard);
             for (o, place) in s.operands.iter().zip(s.form().slots) {
-                new = new.with(place.name, *o);
+                new.set(place.name, *o);
             }
             for (&m, field) in s.mods.iter().zip(s.form().mods) {
-                new = new.with_mod(field.name, m);
+                new.set_mod(field.name, m);
             }
             *s = new.with(S::Ra, a).with(slot, b);
             gone = true;

@@ -167,13 +167,20 @@ impl Inst {
         self.slot(name).map(|i| &self.operands[i])
     }
 
-    /// Builder: puts an operand into the slot `name`.
+    /// Puts an operand into the slot `name`.
     ///
     /// # Panics
     /// If the form has no such slot: a bug of the caller, not of an input.
-    pub fn with(mut self, name: SlotName, operand: impl Into<Operand>) -> Inst {
+    pub fn set(&mut self, name: SlotName, operand: Operand) {
         let i = self.slot(name).unwrap_or_else(|| panic!("{} has no slot {name:?}", self.form().name));
-        self.operands[i] = operand.into();
+        self.operands[i] = operand;
+    }
+
+    /// Builder: as [`Inst::set`].
+    // Inlined, so that the instruction is not moved from one place to the next.
+    #[inline(always)]
+    pub fn with(mut self, name: SlotName, operand: impl Into<Operand>) -> Inst {
+        self.set(name, operand.into());
         self
     }
 
@@ -194,18 +201,25 @@ impl Inst {
         self.form().mnemonic == "BRA" && self.modifier(ModName::M32) > 1
     }
 
-    /// Builder: sets modifier field `name`.
+    /// Sets modifier field `name`.
     ///
     /// # Panics
     /// If the form has no such field: a bug of the caller, not of an input.
-    pub fn with_mod(mut self, name: ModName, value: u8) -> Inst {
+    pub fn set_mod(&mut self, name: ModName, value: u8) {
         let i = self.form().mods.iter().position(|m| m.name == name);
         let i = i.unwrap_or_else(|| panic!("{} has no modifier {name:?}", self.form().name));
         self.mods[i] = value;
+    }
+
+    /// Builder: as [`Inst::set_mod`].
+    #[inline(always)]
+    pub fn with_mod(mut self, name: ModName, value: u8) -> Inst {
+        self.set_mod(name, value);
         self
     }
 
     /// Builder: sets the guard.
+    #[inline(always)]
     pub fn guarded(mut self, guard: impl Into<Operand>) -> Inst {
         self.guard = guard.into();
         self

@@ -1,3 +1,3 @@
 #![cfg_attr(all(target_os = "linux", target_env = "gnu", not(test)), no_main)]
 
-cli::program!(cli::Tool::Nvlink);
+cli::program!(cli::nvlink);

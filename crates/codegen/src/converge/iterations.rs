@@ -8,7 +8,7 @@
 
 use super::{Nest, Region, divergent_branch, living_graph, only_exits, region};
 use crate::bitset::BitSet;
-use crate::cfg::{Cfg, Loops, NONE};
+use crate::cfg::{Blocks, Cfg, Loops, NONE};
 use crate::ir::{Block, Edge, Func, Term};
 
 /// Most of these regions in a function, as each takes an analysis of the graph of its own.
@@ -93,9 +93,9 @@ impl<'a> Iteration<'a> {
             local[b as usize] = i as u32;
         }
         let inner = |&s: &u32| if s == header { Some(end) } else { Some(local[s as usize]).filter(|&l| l != NONE) };
-        let mut succs: Vec<Vec<u32>> =
+        let mut succs: Vec<Blocks> =
             members.iter().map(|&b| cfg.succs[b as usize].iter().filter_map(inner).collect()).collect();
-        succs.push(Vec::new());
+        succs.push(Blocks::new());
         let graph = Cfg::new(succs);
         let (dom, post) = (graph.dominators(), graph.postdominators());
         Iteration { header, members, local, graph, dom, post }

@@ -335,9 +335,9 @@ impl Term {
     }
 
     /// Every successor, in order, with repetitions.
-    pub fn successors(&self) -> Vec<Block> {
+    pub fn successors(&self) -> SmallVec<[Block; 4]> {
         match self {
-            Term::Switch { targets, .. } => targets.clone(),
+            Term::Switch { targets, .. } => targets.as_slice().into(),
             _ => self.edges().iter().map(|e| e.block).collect(),
         }
     }

@@ -19,7 +19,7 @@ impl Lower<'_, '_> {
         let (starts, leaders, rolled) = self.split(body);
         let n = starts.len();
         // Successors of each PTX block, to know predecessors before anything is lowered.
-        let mut succs: Vec<Vec<u32>> = vec![Vec::new(); n];
+        let mut succs = vec![crate::cfg::Blocks::new(); n];
         for (i, list) in succs.iter_mut().enumerate() {
             let end = starts.get(i + 1).copied().unwrap_or(body.count());
             let last = (starts[i] < end).then(|| body.inst(InstId(end as u32 - 1)));

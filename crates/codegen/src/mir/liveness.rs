@@ -52,28 +52,40 @@ impl Liveness {
             }
         }
         pairs.sort_unstable();
-        let mut live = Liveness { live_in: vec![Vec::new(); n], live_out: vec![Vec::new(); n] };
+        // What is alive where, in the order of the values, and the last value that was found so at each block.
+        let (mut ins, mut outs) = (Vec::new(), Vec::new());
+        let (mut last_in, mut last_out) = (vec![Vreg::NONE; n], vec![Vreg::NONE; n]);
         let mut work = Vec::new();
         for (v, b) in pairs {
             work.push(b);
             while let Some(b) = work.pop() {
-                let list = &mut live.live_in[b as usize];
-                if list.last() == Some(&v) || def_block[v.index()] == b {
+                let last = &mut last_in[b as usize];
+                if *last == v || def_block[v.index()] == b {
                     continue;
                 }
-                list.push(v);
+                *last = v;
+                ins.push((b, v));
                 for &p in &cfg.preds[b as usize] {
-                    let out = &mut live.live_out[p as usize];
-                    if out.last() != Some(&v) {
-                        out.push(v);
+                    if std::mem::replace(&mut last_out[p as usize], v) != v {
+                        outs.push((p, v));
                     }
                     work.push(p);
                 }
             }
         }
+        let mut live = Liveness { live_in: by_block(n, &ins), live_out: by_block(n, &outs) };
         keep_uniform(f, cfg, &def_block, &mut live);
         live
     }
+}
+
+/// The values of each of `n` blocks, in their order.
+fn by_block(n: usize, list: &[(u32, Vreg)]) -> Vec<Vec<Vreg>> {
+    let mut counts = vec![0; n];
+    list.iter().for_each(|x| counts[x.0 as usize] += 1);
+    let mut out: Vec<Vec<Vreg>> = counts.into_iter().map(Vec::with_capacity).collect();
+    list.iter().for_each(|x| out[x.0 as usize].push(x.1));
+    out
 }
 
 /// Where a branch divides a warp, its sides take turns: what one side writes to a uniform register, the other then finds there. So

@@ -56,7 +56,7 @@ fn skip_empty(f: &mut Func) {
 /// A block whose only successor has only it as predecessor takes that one in.
 fn merge(f: &mut Func) {
     let cfg = f.cfg();
-    let mut preds: Vec<usize> = cfg.preds.iter().map(Vec::len).collect();
+    let mut preds: Vec<usize> = cfg.preds.iter().map(|p| p.len()).collect();
     let mut replaced = identity(f);
     for &b in &cfg.rpo {
         let b = b as usize;

@@ -5,18 +5,85 @@
 
 use super::simplify::{Simpler, simplify};
 use super::{identity, resolve, substitute};
-use crate::ir::{Attr, Effect, Func, Inst, InstId, Mem, Op, Ty, Value};
-use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
+use crate::ir::{Attr, Effect, Func, Inst, InstId, Mem, Op, Value};
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
 
-#[derive(PartialEq, Eq, Hash, Clone)]
-struct Key {
-    op: Op,
-    attr: Attr,
-    mem: Mem,
-    imm: i64,
-    args: SmallVec<[Value; 3]>,
-    ty: Ty,
+const NONE: u32 = u32::MAX;
+
+/// The instructions that dominate the place at hand, to be found by what they compute. They leave in the order opposite to that
+/// in which they came, so lists of those that share a place need no search.
+struct Table {
+    /// For each place the last entry that belongs there.
+    heads: Vec<u32>,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    inst: InstId,
+    place: u32,
+    /// The entry before it that belongs to the same place.
+    before: u32,
+}
+
+impl Table {
+    /// For about `n` instructions.
+    fn new(n: usize) -> Table {
+        Table { heads: vec![NONE; n.next_power_of_two()], entries: Vec::new() }
+    }
+
+    /// An instruction that computes the same as `id`; if there is none, `id` stands there from now on.
+    fn find_or_add(&mut self, f: &Func, id: InstId) -> Option<InstId> {
+        let place = hash(f, f.inst(id)) as usize & (self.heads.len() - 1);
+        let mut at = self.heads[place];
+        while let Some(e) = self.entries.get(at as usize) {
+            if same(f, f.inst(e.inst), f.inst(id)) {
+                return Some(e.inst);
+            }
+            at = e.before;
+        }
+        self.entries.push(Entry { inst: id, place: place as u32, before: self.heads[place] });
+        self.heads[place] = self.entries.len() as u32 - 1;
+        None
+    }
+
+    /// Leaves the first `n` entries.
+    fn truncate(&mut self, n: usize) {
+        while self.entries.len() > n
+            && let Some(e) = self.entries.pop()
+        {
+            self.heads[e.place as usize] = e.before;
+        }
+    }
+}
+
+/// The first two arguments may change places.
+fn commutes(op: Op) -> bool {
+    use Op as O;
+    matches!(op, O::IAdd | O::IMul | O::IMulWide | O::IMulHi | O::And | O::Or | O::Xor | O::FAdd | O::FMul)
+}
+
+fn hash(f: &Func, inst: &Inst) -> u64 {
+    let mut h = FxHasher::default();
+    (inst.op, inst.attr, inst.imm, f.ty(inst.results[0])).hash(&mut h);
+    match inst.args[..] {
+        [a, b] if commutes(inst.op) => (a.min(b), a.max(b)).hash(&mut h),
+        ref args => args.iter().for_each(|a| a.hash(&mut h)),
+    }
+    h.finish()
+}
+
+/// True if two pure instructions compute the same.
+fn same(f: &Func, a: &Inst, b: &Inst) -> bool {
+    let args = match (&a.args[..], &b.args[..]) {
+        (&[a0, a1], &[b0, b1]) if commutes(a.op) => (a0, a1) == (b0, b1) || (a0, a1) == (b1, b0),
+        (a, b) => a == b,
+    };
+    args && a.op == b.op
+        && a.attr == b.attr
+        && a.mem == b.mem
+        && a.imm == b.imm
+        && f.ty(a.results[0]) == f.ty(b.results[0])
 }
 
 /// Runs the pass.
@@ -24,98 +91,72 @@ pub fn run(f: &mut Func) {
     let cfg = f.cfg();
     let dom = cfg.dominators();
     let mut replaced = identity(f);
-    let mut table: FxHashMap<Key, InstId> = FxHashMap::default();
-    // Keys that a block added, to be taken out when its subtree is done; (key, what stood there before).
-    let mut undo: Vec<Vec<(Key, Option<InstId>)>> = Vec::new();
-    let mut stack: Vec<(u32, usize)> = if f.blocks.is_empty() { vec![] } else { vec![(0, 0)] };
-    while let Some(depth) = stack.len().checked_sub(1) {
-        let (b, next) = (stack[depth].0, &mut stack[depth].1);
-        if undo.len() == depth {
-            let mut added = Vec::new();
-            block(f, b as usize, &mut table, &mut added, &mut replaced);
-            undo.push(added);
+    let mut table = Table::new(f.blocks.iter().map(|b| b.insts.len()).sum());
+    // A block, how many of its children in the tree were seen to, entries of the table before it.
+    let mut stack: Vec<(u32, usize, usize)> = Vec::new();
+    let mut enter = (!f.blocks.is_empty()).then_some(0);
+    loop {
+        if let Some(b) = enter.take() {
+            stack.push((b, 0, table.entries.len()));
+            block(f, b as usize, &mut table, &mut replaced);
         }
-        match dom.children[b as usize].get(*next) {
-            Some(&c) => {
-                *next += 1;
-                stack.push((c, 0));
-            }
-            None => {
-                stack.pop();
-                for (key, old) in undo.pop().unwrap_or_default().into_iter().rev() {
-                    match old {
-                        Some(o) => table.insert(key, o),
-                        None => table.remove(&key),
-                    };
-                }
-            }
+        let Some((b, next, before)) = stack.last_mut() else { break };
+        enter = dom.children[*b as usize].get(*next).copied();
+        *next += 1;
+        if enter.is_none() {
+            table.truncate(*before);
+            stack.pop();
         }
     }
     substitute(f, &mut replaced);
 }
 
-fn block(
-    f: &mut Func,
-    b: usize,
-    table: &mut FxHashMap<Key, InstId>,
-    added: &mut Vec<(Key, Option<InstId>)>,
-    replaced: &mut [Value],
-) {
-    let insts = std::mem::take(&mut f.blocks[b].insts);
-    let mut kept = Vec::with_capacity(insts.len());
-    'next: for id in insts {
-        for n in 0..f.inst(id).args.len() {
-            let a = resolve(replaced, f.inst(id).args[n]);
-            f.insts[id.0 as usize].args[n] = a;
-        }
-        for _ in 0..8 {
-            match simplify(f, f.inst(id)) {
-                Some(Simpler::Value(v)) => {
-                    let r = f.inst(id).results[0];
-                    replaced[r.index()] = resolve(replaced, v);
-                    continue 'next;
-                }
-                Some(Simpler::Const(bits)) => {
-                    let i = &mut f.insts[id.0 as usize];
-                    i.op = Op::Const;
-                    i.attr = Attr::default();
-                    i.mem = Mem::default();
-                    i.imm = bits as i64;
-                    i.args.clear();
-                    break;
-                }
-                Some(Simpler::Inst(new)) => f.insts[id.0 as usize] = new,
-                None => break,
-            }
-        }
-        let inst: &Inst = f.inst(id);
-        if inst.op.effect() == Effect::Pure && !inst.results.is_empty() && inst.op != Op::Undef {
-            let mut args = inst.args.clone();
-            let commutes = matches!(
-                inst.op,
-                Op::IAdd | Op::IMul | Op::IMulWide | Op::IMulHi | Op::And | Op::Or | Op::Xor | Op::FAdd | Op::FMul
-            );
-            if commutes && args[0] > args[1] {
-                args.swap(0, 1);
-            }
-            let key =
-                Key { op: inst.op, attr: inst.attr, mem: inst.mem, imm: inst.imm, args, ty: f.ty(inst.results[0]) };
-            if let Some(&first) = table.get(&key) {
-                for n in 0..inst.results.len() {
-                    let (mine, its) = (f.inst(id).results[n], f.inst(first).results[n]);
-                    replaced[mine.index()] = its;
-                }
-                continue;
-            }
-            let old = table.insert(key.clone(), id);
-            added.push((key, old));
-        }
-        kept.push(id);
-    }
-    f.blocks[b].insts = kept;
+fn block(f: &mut Func, b: usize, table: &mut Table, replaced: &mut [Value]) {
+    let mut insts = std::mem::take(&mut f.blocks[b].insts);
+    insts.retain(|&id| stays(f, id, table, replaced));
+    f.blocks[b].insts = insts;
     let mut term = std::mem::replace(&mut f.blocks[b].term, crate::ir::Term::Unreachable);
     term.map(|v| resolve(replaced, v));
     f.blocks[b].term = term;
+}
+
+/// Simplifies an instruction; false where its results are known to be other values.
+fn stays(f: &mut Func, id: InstId, table: &mut Table, replaced: &mut [Value]) -> bool {
+    for a in &mut f.insts[id.0 as usize].args {
+        *a = resolve(replaced, *a);
+    }
+    for _ in 0..8 {
+        match simplify(f, f.inst(id)) {
+            Some(Simpler::Value(v)) => {
+                let r = f.inst(id).results[0];
+                replaced[r.index()] = resolve(replaced, v);
+                return false;
+            }
+            Some(Simpler::Const(bits)) => {
+                let i = &mut f.insts[id.0 as usize];
+                i.op = Op::Const;
+                i.attr = Attr::default();
+                i.mem = Mem::default();
+                i.imm = bits as i64;
+                i.args.clear();
+                break;
+            }
+            Some(Simpler::Inst(new)) => f.insts[id.0 as usize] = new,
+            None => break,
+        }
+    }
+    let inst = f.inst(id);
+    if inst.op.effect() == Effect::Pure
+        && !inst.results.is_empty()
+        && inst.op != Op::Undef
+        && let Some(first) = table.find_or_add(f, id)
+    {
+        for (mine, its) in inst.results.iter().zip(&f.inst(first).results) {
+            replaced[mine.index()] = *its;
+        }
+        return false;
+    }
+    true
 }
 
 #[cfg(test)]

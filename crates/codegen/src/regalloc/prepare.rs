@@ -211,6 +211,10 @@ fn conflicts(f: &mut Func, b: usize, i: usize, vectors: &[Place]) -> Vec<(Vreg, 
 
 /// True if the instruction has a vector operand.
 pub fn has_vectors(inst: &Sass) -> bool {
+    let form = inst.form();
+    if (form.reads | form.writes) & !form.single == 0 {
+        return false;
+    }
     let mut any = false;
     let mut look = |p: Place| any |= p.reg.is_virtual() && p.width > 1;
     sass_uses(inst, &mut look);

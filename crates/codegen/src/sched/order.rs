@@ -7,7 +7,7 @@
 //! parameter, moves behind the last read of the parameter, so that both can have one register. n log n.
 
 use crate::mir::liveness::Liveness;
-use crate::mir::{Func, Inst, Op, Vreg};
+use crate::mir::{Func, Inst, Op, Vreg, reorder};
 use sass::inst::Inst as Sass;
 use sass::latency::Class;
 use sass::reg::File;
@@ -121,9 +121,9 @@ impl Orderer {
             uses.iter().for_each(|&v| self.read(v, block, key));
         }
         if moved {
-            let mut list: Vec<((u32, u8, u32), Inst)> = keys.into_iter().zip(insts.drain(..)).collect();
-            list.sort_by_key(|x| x.0);
-            insts.extend(list.into_iter().map(|x| x.1));
+            let mut order: Vec<u32> = (0..n).collect();
+            order.sort_by_key(|&i| keys[i as usize]);
+            *insts = reorder(std::mem::take(insts), &order);
         }
         steps
     }
@@ -137,11 +137,14 @@ pub fn movable(s: &Sass) -> bool {
         form.class,
         Class::Alu | Class::Fma | Class::FmaInt | Class::FmaWide | Class::Half | Class::Const | Class::Double
     );
+    let reads = e.load && form.class != Class::Const;
+    if !class || e.flow || e.sync || e.cross_lane || reads || e.store {
+        return false;
+    }
     let mut physical = false;
     crate::mir::operands::sass_defs(s, |p| physical |= !p.reg.is_virtual() && !p.reg.is_const());
     crate::mir::operands::sass_uses(s, |p| physical |= !p.reg.is_virtual() && !p.reg.is_const());
-    let reads = e.load && form.class != Class::Const;
-    class && !physical && !e.flow && !e.sync && !e.cross_lane && !reads && !e.store
+    !physical
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@
 //! pass loads. Linear but for the two heaps.
 
 use super::{UNITS, reads, writes};
-use crate::mir::{Inst, Op};
+use crate::mir::{Inst, Op, reorder};
 use sass::form::{ModName as M, SlotName as S};
 use sass::inst::{Inst as Sass, Value};
 use sass::latency::{self, Class, Latency};
 use sass::{enums, forms as F};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 /// What sort of memory an instruction touches.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -150,26 +151,29 @@ impl Scheduler {
 
     /// Schedules the instructions of one block.
     pub fn block(&mut self, insts: &mut Vec<Inst>) {
-        let mut out = Vec::with_capacity(insts.len());
-        let mut part: Vec<Inst> = Vec::new();
-        for inst in insts.drain(..) {
+        let mut order = Vec::with_capacity(insts.len());
+        let mut from = 0;
+        for (i, inst) in insts.iter().enumerate() {
             let flow = match &inst.op {
                 Op::Sass(s) => s.form().effects.flow || super::warpgroup::stays(s),
                 _ => true,
             };
-            part.push(inst);
             if flow {
-                self.part(&mut part, true, &mut out);
+                self.part(insts, from..i + 1, true, &mut order);
+                from = i + 1;
             }
         }
-        self.part(&mut part, false, &mut out);
-        *insts = out;
+        self.part(insts, from..insts.len(), false, &mut order);
+        *insts = reorder(std::mem::take(insts), &order);
     }
 
-    fn part(&mut self, part: &mut Vec<Inst>, flow: bool, out: &mut Vec<Inst>) {
+    /// Adds the numbers of these instructions to `out`, in the order in which they shall be.
+    fn part(&mut self, insts: &[Inst], range: Range<usize>, flow: bool, out: &mut Vec<u32>) {
+        let first = range.start as u32;
+        let part = &insts[range];
         let n = part.len();
         if n < 3 {
-            out.append(part);
+            out.extend((0..n as u32).map(|i| first + i));
             return;
         }
         let sm = self.sm;
@@ -214,8 +218,7 @@ impl Scheduler {
         }
         g.finish(n);
         let order = list_schedule(&mut g, n, |i| sass(i as u32), sm);
-        let mut taken: Vec<Option<Inst>> = part.drain(..).map(Some).collect();
-        out.extend(order.into_iter().filter_map(|i| taken[i as usize].take()));
+        out.extend(order.into_iter().map(|i| first + i));
     }
 }
 

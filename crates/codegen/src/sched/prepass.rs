@@ -12,7 +12,7 @@ use super::remat;
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
-use crate::mir::{Func, Inst, Op, Vreg};
+use crate::mir::{Func, Inst, Op, Vreg, reorder};
 use crate::pipeline::REGISTER_LEVEL;
 use crate::regalloc::{self, Banks};
 use crate::registers;
@@ -21,6 +21,7 @@ use sass::latency;
 use sass::reg::File;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 /// Values above which a function takes no more registers than threads are given anyway: with 32 registers a thread, two of them not to be given
 /// away, an SM holds as many threads as it may.
@@ -145,19 +146,18 @@ fn block(f: &mut Func, b: usize, live: &Liveness, values: &mut Values, sm: u16) 
     live.live_in[b].iter().for_each(|&v| count(v));
     f.blocks[b].params.iter().for_each(|&v| count(v));
     f.live_in.iter().filter(|_| b == 0).for_each(|l| count(l.0));
-    let mut out = Vec::with_capacity(insts.len());
-    let mut part: Vec<Inst> = Vec::new();
-    for inst in insts {
+    let mut order = Vec::with_capacity(insts.len());
+    let mut from = 0;
+    for (i, inst) in insts.iter().enumerate() {
         if fixed(&inst.op) {
-            part_of_block(f, &mut part, values, sm, &mut out);
+            part_of_block(f, &insts, from..i, values, sm, &mut order);
             issue(f, &inst.op, values);
-            out.push(inst);
-        } else {
-            part.push(inst);
+            order.push(i as u32);
+            from = i + 1;
         }
     }
-    part_of_block(f, &mut part, values, sm, &mut out);
-    f.blocks[b].insts = out;
+    part_of_block(f, &insts, from..insts.len(), values, sm, &mut order);
+    f.blocks[b].insts = reorder(insts, &order);
 }
 
 /// Nothing passes it: control flow, calls, writes of physical registers.
@@ -243,11 +243,14 @@ fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Graph {
     g
 }
 
-fn part_of_block(f: &Func, part: &mut Vec<Inst>, values: &mut Values, sm: u16, out: &mut Vec<Inst>) {
+/// Adds the numbers of these instructions to `out`, in the order in which they shall be.
+fn part_of_block(f: &Func, insts: &[Inst], range: Range<usize>, values: &mut Values, sm: u16, out: &mut Vec<u32>) {
+    let first = range.start as u32;
+    let part = &insts[range];
     let n = part.len();
     if n < 3 {
         part.iter().for_each(|i| issue(f, &i.op, values));
-        out.append(part);
+        out.extend((0..n as u32).map(|i| first + i));
         return;
     }
     let mut g = graph(f, part, values, sm);
@@ -264,7 +267,6 @@ fn part_of_block(f: &Func, part: &mut Vec<Inst>, values: &mut Values, sm: u16, o
         later.push(Reverse((0, i)));
         oldest.push(Reverse(i));
     }
-    let mut taken: Vec<Option<Inst>> = part.drain(..).map(Some).collect();
     let mut now = 0u32;
     let mut done = 0;
     while done < n {
@@ -303,12 +305,10 @@ fn part_of_block(f: &Func, part: &mut Vec<Inst>, values: &mut Values, sm: u16, o
                 oldest.push(Reverse(to));
             }
         }
-        if let Some(inst) = taken[i as usize].take() {
-            issue(f, &inst.op, values);
-            out.push(inst);
-        }
+        issue(f, &part[i as usize].op, values);
+        out.push(first + i);
         now += 1;
     }
     // Nothing is ever left; an instruction must not be lost whatever happens.
-    out.extend(taken.into_iter().flatten());
+    out.extend((0..n as u32).filter(|&i| !issued[i as usize]).map(|i| first + i));
 }
