@@ -5,11 +5,11 @@
 pub mod asm;
 mod compile;
 pub mod cuobjdump;
-mod fatbinary;
+pub mod fatbinary;
 mod files;
 mod memory;
 pub mod nvdisasm;
-mod nvlink;
+pub mod nvlink;
 mod options;
 mod progress;
 mod ptxas;

@@ -1,7 +1,10 @@
 //! Files that are cut, changed or made up: no tool may panic. Some seconds, twenty where `CI` is set; `SASSAFRAS_FUZZ=600` makes it ten
 //! minutes.
 
+use cubin::fatbin::Kind;
+use std::path::Path;
 use std::time::{Duration, Instant};
+use testkit::tool::must;
 use testkit::{Random, oracle};
 
 /// Everything that reads a cubin.
@@ -56,11 +59,102 @@ fn damaged(random: &mut Random, whole: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// When to end.
+fn end(usual: u64) -> Instant {
+    let seconds = std::env::var("SASSAFRAS_FUZZ").ok().and_then(|s| s.parse().ok()).unwrap_or(usual);
+    Instant::now() + Duration::from_secs(seconds)
+}
+
+/// Files that hold others, for `cuobjdump` and `fatbinary`: fatbins with each compression, a host object with both, an archive;
+/// and cubins for debuggers, damaged in the sections that these read.
+#[test]
+fn damaged_containers_do_no_harm() {
+    let Some(release) = oracle::latest() else { return };
+    let bin = release.join("bin");
+    let dir = testkit::Scratch::new("fuzz-containers");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/debug/shapes.cu").display().to_string();
+    let nvcc = |args: &[&str]| must(bin.join("nvcc"), &dir, &[&["-w", "-std=c++17", &source], args].concat());
+    let cubins = ["75", "120"].map(|sm| {
+        nvcc(&["-cubin", "-G", &format!("-arch=sm_{sm}"), "-o", "k.cubin"]);
+        std::fs::read(dir.join("k.cubin")).expect("a cubin")
+    });
+    nvcc(&["-c", "-rdc=true", "-gencode=arch=compute_80,code=[sm_80,compute_80]", "-o", "rel.o"]);
+    nvcc(&["-c", "-arch=sm_90", "-o", "exec.o"]);
+    must("ar", &dir, &["rcs", "lib.a", "rel.o", "exec.o"]);
+    let mut files: Vec<Vec<u8>> =
+        ["rel.o", "exec.o", "lib.a"].map(|f| std::fs::read(dir.join(f)).expect("a file")).to_vec();
+    let pack = |args: &[&str], cubin: &[u8]| {
+        let args: Vec<String> = args.iter().map(|a| a.to_string()).collect();
+        cli::fatbinary::pack(&args, Kind::Elf, "75", cubin.to_vec())
+    };
+    let ways = [&["--compress=false"][..], &[], &["--compress-mode=size"], &["--compress-mode=speed"]];
+    files.extend(ways.iter().map(|w| pack(w, &cubins[0]).expect("a fatbin")));
+    let end = end(4);
+    let (mut random, mut rounds) = (Random(2), [0u64; 3]);
+    while Instant::now() < end {
+        let whole = &files[random.index(files.len())];
+        let bytes = damaged(&mut random, whole);
+        let _ = cli::cuobjdump::print_file(&bytes);
+        rounds[0] += 1;
+        // Where debugging information lies.
+        let mut cubin = cubins[random.index(2)].clone();
+        let elf = cubin::elf::Elf::read(&cubin).expect("whole");
+        let sections: Vec<_> = elf.sections.iter().filter(|s| s.name.contains("debug_")).collect();
+        for _ in 0..1 + random.index(6) {
+            let s = &sections[random.index(sections.len())];
+            if !s.data.is_empty() {
+                // Heads more often than what follows.
+                let most = if random.index(2) == 0 { s.data.len() } else { s.data.len().min(64) };
+                cubin[s.offset as usize + random.index(most)] = random.bits() as u8;
+            }
+        }
+        let _ = cli::cuobjdump::print_bytes(&cubin);
+        rounds[1] += 1;
+        let cubin = damaged(&mut random, &cubins[0]);
+        let _ = pack(ways[random.index(ways.len())], &cubin);
+        rounds[2] += 1;
+    }
+    let [containers, debug, packed] = rounds;
+    eprintln!("{containers} containers, {debug} files for debuggers, {packed} fatbins of damaged cubins");
+    assert!(containers > 3, "{containers}");
+}
+
+/// PTX among the inputs of `nvlink`, and PTX for `fatbinary`: every text of the corpus of no more than 20 KB, damaged.
+#[test]
+fn damaged_ptx_for_the_linker_does_no_harm() {
+    let texts: Vec<Vec<u8>> = testkit::corpus().iter().map(|p| std::fs::read(p).expect("readable")).collect();
+    let texts: Vec<&Vec<u8>> = texts.iter().filter(|t| t.len() < 20_000).collect();
+    let end = end(4);
+    let (mut random, mut rounds, mut linked) = (Random(3), 0u64, 0u64);
+    while Instant::now() < end {
+        let whole = texts[random.index(texts.len())];
+        let target = oracle::arch(std::str::from_utf8(whole).expect("text")).to_string();
+        let bytes = match random.index(3) {
+            // A line less or a line twice: much of that is still PTX.
+            0 => {
+                let mut lines: Vec<&[u8]> = whole.split(|b| *b == b'\n').collect();
+                let at = random.index(lines.len());
+                let line = lines.remove(at);
+                if random.index(2) == 0 {
+                    lines.insert(random.index(lines.len()), line);
+                }
+                lines.join(&b'\n')
+            }
+            _ => damaged(&mut random, whole),
+        };
+        let _ = cli::fatbinary::pack(&[], Kind::Ptx, "80", bytes.clone());
+        let mut args = vec![format!("-arch={target}")];
+        args.extend((random.index(4) == 0).then(|| "-r".to_string()));
+        linked += cli::nvlink::link_bytes(&args, bytes).is_ok() as u64;
+        rounds += 1;
+    }
+    eprintln!("{rounds} texts, {linked} of them linked");
+    assert!(linked > 0 && linked < rounds, "{linked} of {rounds}");
+}
+
 #[test]
 fn damaged_files_do_no_harm() {
-    let usual = if std::env::var_os("CI").is_some() { 20 } else { 8 };
-    let seconds = std::env::var("SASSAFRAS_FUZZ").ok().and_then(|s| s.parse().ok()).unwrap_or(usual);
-    let end = Instant::now() + Duration::from_secs(seconds);
+    let end = end(if std::env::var_os("CI").is_some() { 20 } else { 8 });
     let mut random = Random(1);
     let mut files: Vec<Vec<u8>> = Vec::new();
     let mut texts: Vec<String> = Vec::new();

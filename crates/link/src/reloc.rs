@@ -5,10 +5,12 @@
 use crate::Addresses;
 use crate::field::{Field, number};
 use crate::info::renumbered;
+use crate::object::Object;
 use crate::shared::NOWHERE;
 use crate::texture::is_reference;
-use crate::world::{NONE, PARAMETERS_SIZE, Place, SectionId, World, is_unified_table};
+use crate::world::{Map, NONE, PARAMETERS_SIZE, Place, Section, SectionId, World, is_unified_table};
 use cubin::elf::{Reloc, SHT_RELA};
+use cubin::view::SectionView;
 use diag::Diagnostic;
 
 /// A value to write.
@@ -58,6 +60,33 @@ pub(crate) fn resolve(world: &World, addresses: &Addresses) -> Result<Resolved, 
     if errors.is_empty() { Ok(out) } else { Err(errors) }
 }
 
+/// A section of relocations of an input, and what it speaks of.
+struct List<'a> {
+    o: &'a Object<'a>,
+    map: &'a Map,
+    input: &'a SectionView<'a>,
+    /// The section of the output whose fields are filled in, and where in it this input's part begins.
+    target: SectionId,
+    base: u64,
+    owner: &'a Section<'a>,
+    /// The section says where code is.
+    debug: bool,
+    /// Addends stand in the list.
+    rela: bool,
+}
+
+impl<'a> List<'a> {
+    fn of(world: &'a World, object: u32, section: u32) -> List<'a> {
+        let o = &world.objects[object as usize];
+        let map = &world.maps[object as usize];
+        let input = &o.view.sections[section as usize];
+        let (target, base) = map.sections[input.info as usize];
+        let owner = &world.sections[target as usize];
+        let (debug, rela) = (describes_code(&owner.name), input.kind == SHT_RELA);
+        List { o, map, input, target, base, owner, debug, rela }
+    }
+}
+
 fn section_relocs(
     world: &World,
     addresses: &Addresses,
@@ -66,13 +95,7 @@ fn section_relocs(
     id: SectionId,
     out: &mut Resolved,
 ) -> Result<(), String> {
-    let o = &world.objects[object as usize];
-    let map = &world.maps[object as usize];
-    let input = &o.view.sections[section as usize];
-    let (target, base) = map.sections[input.info as usize];
-    let owner = &world.sections[target as usize];
-    let debug = describes_code(&owner.name);
-    let rela = input.kind == SHT_RELA;
+    let List { o, map, input, target, base, owner, debug, rela } = List::of(world, object, section);
     for r in input.relocs().rev() {
         let at = base + r.offset;
         let wrong = |why: &str| {
@@ -203,13 +226,7 @@ fn section_relocs(
 
 /// In a file that links again every relocation stays, with its symbol's new number: nothing in it has its last place yet.
 fn keep(world: &World, object: u32, section: u32, id: SectionId, out: &mut Resolved) -> Result<(), String> {
-    let o = &world.objects[object as usize];
-    let map = &world.maps[object as usize];
-    let input = &o.view.sections[section as usize];
-    let (target, base) = map.sections[input.info as usize];
-    let owner = &world.sections[target as usize];
-    let debug = describes_code(&owner.name);
-    let rela = input.kind == SHT_RELA;
+    let List { o, map, input, target, base, owner, debug, rela } = List::of(world, object, section);
     for r in input.relocs().rev() {
         let at = base + r.offset;
         let s = &o.symbols[r.symbol as usize];

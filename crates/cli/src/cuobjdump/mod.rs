@@ -152,6 +152,22 @@ pub fn print_bytes(bytes: &[u8]) -> Result<String, String> {
     Ok(usage::text(&elf, &all)? + &elf::text(&elf, "sm_0")?.0)
 }
 
+/// What `-all -elf -ptx -res-usage` prints of a file of any kind.
+///
+/// # Errors
+/// Where the file or a cubin in it is damaged.
+pub fn print_file(bytes: &[u8]) -> Result<String, String> {
+    let mut out = String::new();
+    for item in items::find("x", bytes, true)? {
+        out.push_str(&item.heading());
+        match item.kind {
+            Kind::Elf => out.push_str(&print_bytes(&item.body)?),
+            _ => out.push_str(&String::from_utf8_lossy(text(&item.body))),
+        }
+    }
+    Ok(out)
+}
+
 /// PTX without the zero byte at its end.
 fn text(body: &[u8]) -> &[u8] {
     let end = body.iter().position(|&b| b == 0).unwrap_or(body.len());

@@ -64,6 +64,16 @@ fn run(parsed: &Parsed) -> Result<(), String> {
     Ok(())
 }
 
+/// A fatbin of one image.
+///
+/// # Errors
+/// Where the options are wrong, or the image is none of the kind.
+pub fn pack(args: &[String], kind: Kind, sm: &str, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    let parsed = options::parse(&table::OPTIONS, args, &|_| None)?;
+    let image = Image { kind, sm: sm.into(), name: "x".into(), bytes };
+    Ok(cubin::fatbin::write(&[compress(&parsed, entry(&parsed, &image)?)]))
+}
+
 /// A file on the command line.
 struct Image {
     kind: Kind,

@@ -137,19 +137,7 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
         inputs.warnings.iter().for_each(|w| messages.say(w.severity, &w.message));
     }
     let keep = keep(parsed, &inputs, &mut messages);
-    let options = Options {
-        target,
-        tool: tool(parsed),
-        relocatable: parsed.has("relocatable-link"),
-        preserve_relocs: parsed.has("preserve-relocs"),
-        debug: parsed.has("debug"),
-        strip_debug: parsed.has("debug") && parsed.has("suppress-debug-info"),
-        keep,
-        report_arch: parsed.has("report-arch"),
-        quiet_stack: parsed.has("suppress-stack-size-warning"),
-        keep_system: parsed.has("keep-system-libraries"),
-        tools_patch: parsed.has("link-as-tools-patch"),
-    };
+    let options = options_of(parsed, target, keep);
     let cubins: Vec<Cubin> = inputs.cubins.iter().map(|f| f.as_cubin()).collect();
     times.push(("link", Instant::now()));
     let linked = match link::link(&cubins, &options) {
@@ -184,6 +172,37 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
             script::times(path, &target.to_string(), &times, &linked.times).map_or_else(|m| fatal(&m), |()| 0)
         }
         None => 0,
+    }
+}
+
+/// Links one file, of any kind, whose PTX is compiled.
+///
+/// # Errors
+/// What is wrong with the options (a target, for example) or the file.
+pub fn link_bytes(args: &[String], bytes: Vec<u8>) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    let wrong = |m: String| vec![Diagnostic::new(Severity::Fatal, m)];
+    let parsed = options::parse(&table::OPTIONS, args, &|_| None).map_err(wrong)?;
+    let target = target(&parsed).map_err(wrong)?;
+    let listed = [files::Listed { name: "x".into(), bytes, system: false }];
+    let inputs = files::collect(&listed, target, &parsed)?;
+    let cubins: Vec<Cubin> = inputs.cubins.iter().map(|f| f.as_cubin()).collect();
+    link::link(&cubins, &options_of(&parsed, target, Keep::default())).map(|linked| linked.bytes)
+}
+
+/// What the linker is asked for.
+fn options_of(parsed: &Parsed, target: Target, keep: Keep) -> Options {
+    Options {
+        target,
+        tool: tool(parsed),
+        relocatable: parsed.has("relocatable-link"),
+        preserve_relocs: parsed.has("preserve-relocs"),
+        debug: parsed.has("debug"),
+        strip_debug: parsed.has("debug") && parsed.has("suppress-debug-info"),
+        keep,
+        report_arch: parsed.has("report-arch"),
+        quiet_stack: parsed.has("suppress-stack-size-warning"),
+        keep_system: parsed.has("keep-system-libraries"),
+        tools_patch: parsed.has("link-as-tools-patch"),
     }
 }
 
