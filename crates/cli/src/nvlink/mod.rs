@@ -1,5 +1,6 @@
 //! `nvlink`: relocatable cubins in, one cubin out, with the vendor's options, messages and exit codes.
 
+mod demangle;
 mod files;
 mod script;
 mod table;
@@ -155,7 +156,7 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
     if parsed.has("dump-callgraph") || parsed.has("dump-callgraph-no-demangle") {
         // The vendor's tool shows names as the source has them with both options.
         report::err(&script::demangle(&linked.callgraph));
-        linked.propagated.iter().for_each(|l| report::err(&format!("{l}\n")));
+        linked.propagated.iter().for_each(|l| report::err(&script::demangle(&format!("{l}\n"))));
     }
     if let Some(path) = parsed.get("register-link-binaries") {
         let mut text = format!("#define NUM_PRELINKED_OBJECTS {}\n", inputs.modules.len());

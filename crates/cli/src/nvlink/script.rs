@@ -1,5 +1,6 @@
 //! Side outputs: scripts for the host's linker, the table of times, names as the source has them.
 
+use super::demangle;
 use crate::options::Parsed;
 use std::path::Path;
 use std::process::Command;
@@ -75,10 +76,11 @@ pub fn demangle(text: &str) -> String {
             }
             let start = word.find("_Z").unwrap_or(word.len());
             let marks = &word[..start];
-            let name =
-                cpp_demangle::Symbol::new(&word[start..]).ok().filter(|_| marks.chars().all(|c| "^&".contains(c)));
-            match name.and_then(|n| n.demangle().ok()) {
-                Some(name) => out.push_str(&format!("{marks}{}", spelled(&name))),
+            let symbol = Some(&word[start..]).filter(|_| marks.chars().all(|c| "^&".contains(c)));
+            // Types that are made of expressions, and names inside of functions, are spelled as they mostly are.
+            let other = |s: &str| cpp_demangle::Symbol::new(s).ok()?.demangle().ok().map(|n| spelled(&n));
+            match symbol.and_then(|s| demangle::demangle(s).or_else(|| other(s))) {
+                Some(name) => out.push_str(&format!("{marks}{name}")),
                 None => out.push_str(word),
             }
         }
