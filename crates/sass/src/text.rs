@@ -191,6 +191,11 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
     let only_before = |sm: u16| inst.form().sms.iter().all(|&(_, last)| last < sm);
     // sm_75 shows the address of LDSM as it is where there is no register.
     let unsigned = inst.form().mnemonic == "LDSM" && only_before(80);
+    // Constants whose cache lines are dropped: the address has a sign, too.
+    let opcode = inst.form().fixed & 0xfff;
+    let signed_constant = matches!(opcode, 0x73f | 0xb3f);
+    // Accesses of 256 bits do not show RZ.
+    let wide = matches!(opcode, 0x97e | 0x97f);
     // RZ times four is not shown.
     let suffix = if base == Reg::RZ && uniform.is_none() && suffix.starts_with(".X") { "" } else { suffix };
     match uniform {
@@ -199,7 +204,7 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
             && suffix.is_empty() =>
         {
             // Without a register it is an address; some forms still show it signed.
-            let signed = SIGNED_WITHOUT_REGISTER.contains(&inst.form().mnemonic) && !unsigned;
+            let signed = SIGNED_WITHOUT_REGISTER.contains(&inst.form().mnemonic) && !unsigned || signed_constant;
             let slot = &inst.form().slots[last as usize];
             let shift = if let SlotKind::Imm { shift, .. } = slot.kind { shift } else { 0 };
             let bits = slot.bits.iter().map(|b| b.1).sum::<u8>() + shift;
@@ -216,7 +221,7 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
             if base == Reg::RZ
                 && (suffix.is_empty()
                     || suffix == ".64" && inst.form().mnemonic != "LDGSTS"
-                    || suffix == ".U32" && only_before(90)) =>
+                    || suffix == ".U32" && (wide || only_before(90))) =>
         {
             let _ = write!(out, "{uniform}");
             if unsigned && distance != 0 {

@@ -6,6 +6,10 @@ use sass::text::{NoLabels, parse_on};
 
 /// The table of life ranges of a kernel; its registers are up to R11.
 fn table(code: &[&str]) -> String {
+    table_of(code, Ranges::Wide)
+}
+
+fn table_of(code: &[&str], ranges: Ranges) -> String {
     let word = |(n, text): (usize, &&str)| {
         let inst = parse_on(text, n as u64 * 16, &NoLabels, Some(90)).unwrap_or_else(|e| panic!("{text}: {e:?}"));
         encode(&inst, 90).unwrap_or_else(|e| panic!("{text}: {e:?}"))
@@ -16,7 +20,7 @@ fn table(code: &[&str]) -> String {
     let function =
         Function { name: "k".into(), section: 0, offset: 0, size, binding: Binding::Global, entry: true, leads: true };
     let file = File { sm: 90, sections: vec![section], functions: vec![function], ..File::default() };
-    Listing::new(&file).life_ranges(Ranges::Wide, Options::default()).concat()
+    Listing::new(&file).life_ranges(ranges, Options::default()).concat()
 }
 
 /// The mark of a general register at an instruction.
@@ -128,4 +132,21 @@ fn what_a_linker_fills_in_is_shown_by_name() {
     for row in rows {
         assert!(text.contains(row.3), "{}: {text}", row.0);
     }
+}
+
+#[test]
+fn counts_are_as_wide_as_the_last_register() {
+    let counts = |last: &str| {
+        let set = format!("UMOV {last}, 0x1");
+        let table = table_of(&[&set, &format!("MOV R2, {last}"), "EXIT"], Ranges::Count);
+        let row = |line: &str| line.split_once("// |").map(|(_, row)| row.split('|').nth(1).unwrap_or("").to_string());
+        let rows: Vec<String> = table.lines().filter_map(row).collect();
+        let head = rows.iter().find(|r| r.contains('#')).cloned().unwrap_or_default();
+        let live = rows.iter().find(|r| r.contains('1')).cloned().unwrap_or_default();
+        (head, live)
+    };
+    // As the vendor's tool shows them: of ten registers the title has two digits and the counts have one.
+    assert_eq!(counts("UR8"), ("   #    ".into(), "   1    ".into()));
+    assert_eq!(counts("UR9"), ("    #   ".into(), "   1    ".into()));
+    assert_eq!(counts("UR10"), ("    #   ".into(), "    1   ".into()));
 }

@@ -712,9 +712,14 @@ impl Table {
     fn row(&self, live: &Set, effect: &Effect) -> String {
         self.join(|c| {
             let count = live.count(c.file);
+            // Beside nothing else a number is as wide as that of the last register: of ten registers it has one digit.
+            let digits = match self.ranges {
+                Ranges::Count => (c.registers - 1).to_string().len(),
+                Ranges::Narrow | Ranges::Wide => c.digits,
+            };
             let mut s = match count {
-                0 => " ".repeat(c.digits),
-                n => format!("{n:>0$}", c.digits),
+                0 => " ".repeat(digits),
+                n => format!("{n:>digits$}"),
             };
             if self.ranges == Ranges::Narrow {
                 s.push(' ');
