@@ -179,14 +179,17 @@ fn uniform_values(f: &Func) -> Vec<bool> {
     let full = f.cfg();
     let loops = full.loops(&full.dominators());
     let mut uniform = vec![true; f.values.len()];
-    let mut users: Vec<Vec<u32>> = vec![Vec::new(); f.values.len()]; // blocks to look at again
+    let mut users = vec![Blocks::new(); f.values.len()]; // blocks to look at again
     for (b, block) in f.blocks.iter().enumerate() {
-        for &i in &block.insts {
-            for a in &f.inst(i).args {
-                users[a.index()].push(b as u32);
+        let mut note = |v: Value| {
+            if users[v.index()].last() != Some(&(b as u32)) {
+                users[v.index()].push(b as u32);
             }
+        };
+        for &i in &block.insts {
+            f.inst(i).args.iter().copied().for_each(&mut note);
         }
-        block.term.visit(|v| users[v.index()].push(b as u32));
+        block.term.visit(note);
     }
     let mut done_branch = vec![false; f.blocks.len()];
     let mut divergent_join = vec![false; f.blocks.len()];

@@ -238,7 +238,7 @@ impl Sel<'_> {
 
     fn select_block(&mut self, b: usize) {
         self.block = b;
-        let mut reversed: Vec<mir::Inst> = Vec::new();
+        let mut reversed: Vec<mir::Inst> = Vec::with_capacity(self.f.blocks[b].insts.len());
         let mut flush = |s: &mut Self| reversed.extend(s.out.drain(..).rev());
         self.loc = self.f.blocks[b].loc;
         let term = self.terminator(b);
@@ -253,12 +253,11 @@ impl Sel<'_> {
             self.select_inst(id);
             flush(self);
         }
-        reversed.reverse();
         // What stands before the block's own instructions (a BSYNC of a join) comes first.
         self.begin_block(b);
-        let mut insts: Vec<mir::Inst> = self.out.drain(..).collect();
-        insts.extend(reversed);
-        self.m.blocks[b].insts = insts;
+        reversed.extend(self.out.drain(..).rev());
+        reversed.reverse();
+        self.m.blocks[b].insts = reversed;
         self.m.blocks[b].term = term;
     }
 
@@ -345,12 +344,8 @@ impl Sel<'_> {
         }
         let mut found = false;
         for inst in &self.out {
-            if let mir::Op::Sass(s) = &inst.op {
-                for r in s.regs() {
-                    if r.def && r.reg.is_virtual() && self.m.scalars(r.reg, r.width).contains(&fresh) {
-                        found = true;
-                    }
-                }
+            if matches!(inst.op, mir::Op::Sass(_)) {
+                self.m.defs(&inst.op, |v| found |= v == fresh);
             }
         }
         if !found || self.m.vregs[want.0 as usize] != self.m.vregs[fresh.0 as usize] {
@@ -410,19 +405,24 @@ impl Sel<'_> {
 }
 
 fn rename_in(s: &mut Sass, m: &mut Func, want: Vreg, fresh: Vreg) {
-    let mut change = |operand: &mut sass::inst::Operand, width: u8| {
-        let Some(reg) = operand.as_reg().filter(|r| r.is_virtual()) else { return };
-        let scalars = m.scalars(reg, width);
-        if scalars.contains(&fresh) {
-            let new: SmallVec<[Vreg; 4]> = scalars.iter().map(|&v| if v == fresh { want } else { v }).collect();
-            operand.value = sass::inst::Value::Reg(m.vector(&new));
+    let mut named = |reg: Reg, width: u8| -> Option<Reg> {
+        if width == 1 {
+            return (reg.index() == fresh.0).then(|| m.reg(want));
         }
+        let scalars = &m.vecs[reg.index() as usize];
+        if !scalars.contains(&fresh) {
+            return None;
+        }
+        let new: SmallVec<[Vreg; 4]> = scalars.iter().map(|&v| if v == fresh { want } else { v }).collect();
+        Some(m.vector(&new))
     };
-    change(&mut s.guard, 1);
+    if let Some(new) = s.guard.as_reg().filter(|r| r.is_virtual()).and_then(|r| named(r, 1)) {
+        s.guard.value = sass::inst::Value::Reg(new);
+    }
     for i in 0..s.operands.len() {
-        let width = s.slot_width(i);
-        let mut o = s.operands[i];
-        change(&mut o, width);
-        s.operands[i] = o;
+        let reg = s.operands[i].as_reg().filter(|r| r.is_virtual());
+        if let Some(new) = reg.and_then(|r| named(r, s.slot_width(i))) {
+            s.operands[i].value = sass::inst::Value::Reg(new);
+        }
     }
 }

@@ -3,13 +3,18 @@
 
 use super::{identity, resolve, substitute};
 use crate::ir::{Def, Func, Op, Value};
+use smallvec::SmallVec;
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
+    if f.blocks.iter().skip(1).all(|b| b.params.is_empty()) {
+        return;
+    }
     let cfg = f.cfg();
     let mut replaced = identity(f);
-    let mut args: Vec<Vec<Vec<Value>>> = f.blocks.iter().map(|b| vec![Vec::new(); b.params.len()]).collect();
-    let mut users: Vec<Vec<(u32, u32)>> = vec![Vec::new(); f.values.len()];
+    type Args = SmallVec<[Value; 4]>;
+    let mut args: Vec<Vec<Args>> = f.blocks.iter().map(|b| vec![Args::new(); b.params.len()]).collect();
+    let mut users: Vec<SmallVec<[(u32, u32); 2]>> = vec![SmallVec::new(); f.values.len()];
     for &b in &cfg.rpo {
         for e in f.blocks[b as usize].term.edges() {
             for (n, &a) in e.args.iter().enumerate() {
@@ -56,7 +61,7 @@ pub fn run(f: &mut Func) {
         };
         replaced[p.index()] = target;
         let again = std::mem::take(&mut users[p.index()]);
-        work.extend(&again);
+        work.extend_from_slice(&again);
         users[target.index()].extend(again);
     }
     // Parameters still read by something, through edges of parameters that are read.

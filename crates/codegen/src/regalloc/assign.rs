@@ -380,6 +380,7 @@ impl Assign<'_> {
         self.current = b;
         self.divergent = self.f.blocks[bi].divergent;
         let insts = std::mem::take(&mut self.f.blocks[bi].insts);
+        self.out.reserve(insts.len() + insts.len() / 8);
         self.lifetimes(bi, &insts);
         self.promised.clear();
         if !self.wide.is_empty() {

@@ -276,6 +276,7 @@ impl Spiller<'_> {
         self.at = b;
         self.reset(bi);
         let insts = std::mem::take(&mut self.f.blocks[bi].insts);
+        self.out.reserve(insts.len() + insts.len() / 8);
         let old = std::mem::take(&mut notes[bi]);
         // Next uses, to be taken from the end while walking forward.
         let mut later: Vec<(Vreg, u32)> = Vec::new();

@@ -64,7 +64,7 @@ impl State {
 
 /// Fills in the control fields of a function.
 pub fn run(blocks: &mut [LinearBlock], sm: u16) {
-    let mut code: Vec<Sass> = Vec::new();
+    let mut code: Vec<Sass> = Vec::with_capacity(blocks.iter().map(|b| b.insts.len()).sum());
     let mut start = vec![0usize];
     for b in blocks.iter() {
         code.extend(b.insts.iter().filter_map(|i| match &i.op {
