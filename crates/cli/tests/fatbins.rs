@@ -164,7 +164,7 @@ fn what_cannot_be_a_fatbin() {
 }
 
 /// Questions to files.
-const QUESTIONS: [&[&str]; 21] = [
+const QUESTIONS: [&[&str]; 23] = [
     &[],
     &["-lelf"],
     &["-lptx"],
@@ -176,7 +176,9 @@ const QUESTIONS: [&[&str]; 21] = [
     &["-sass", "-fun", "k"],
     &["-arch", "sm_90", "-lelf"],
     &["-arch", "sm_80"],
+    &["-arch", "sm_77", "-lelf"],
     &["-res-usage"],
+    &["-res-usage", "-sass", "-symbols", "-elf"],
     &["-res-usage", "-sass", "-symbols"],
     &["-res-usage", "-fun", "k"],
     &["-res-usage", "-sort"],
@@ -201,6 +203,7 @@ fn files_are_shown_as_the_vendor_shows_them() {
         must(Path::new("as"), &dir, &["o.s", "-o", object]);
     }
     must(Path::new("ar"), &dir, &["rcs", "lib.a", "exec.o", "rel.o"]);
+    must(Path::new("ar"), &dir, &["rcsT", "thin.a", "exec.o", "rel.o"]);
     must(Path::new("ld"), &dir, &["-r", "exec.o", "rel.o", "-o", "both.o"]);
     for file in [
         "k80.cubin",
@@ -212,11 +215,12 @@ fn files_are_shown_as_the_vendor_shows_them() {
         "rel.o",
         "both.o",
         "lib.a",
+        "thin.a",
         "k.ptx",
         "nowhere",
     ] {
         // Those about functions are asked of four.
-        let most = if ["k80.cubin", "r90.cubin", "both.o", "lib.a"].contains(&file) { QUESTIONS.len() } else { 11 };
+        let most = if ["k80.cubin", "r90.cubin", "both.o", "lib.a"].contains(&file) { QUESTIONS.len() } else { 12 };
         for question in &QUESTIONS[..most] {
             let args = [*question, &[file]].concat();
             let [mine, theirs] = [Path::new(CUOBJDUMP), &bin.join("cuobjdump")].map(|tool| run(tool, &dir, &args));

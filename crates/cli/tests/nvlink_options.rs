@@ -90,7 +90,8 @@ const SAME: [&[&str]; 31] = [
 ];
 
 /// Command lines that fail, or where only what is printed is compared.
-const SAID: [&[&str]; 20] = [
+const SAID: [&[&str]; 21] = [
+    &["-arch=sm_80", "-suppress-debug-info", "a.o"],
     &["-arch=sm_80", "missing.cubin"],
     &["-arch=sm_80", "-report-arch", "missing.cubin"],
     &["-arch=sm_80", "a.cubin", "a.cubin"],
@@ -168,6 +169,8 @@ fn side_outputs() {
         must(bin.join("nvlink"), &dir, &["-ghls", kind, "-o", "theirs.ld"]);
         assert!(!read("ours.ld").is_empty());
         assert_eq!(read("ours.ld"), read("theirs.ld"), "{kind}");
+        let printed = [Path::new(NVLINK), &bin.join("nvlink")].map(|t| run(t, &dir, &["-ghls", kind]).stdout);
+        assert_eq!(String::from_utf8_lossy(&printed[0]), String::from_utf8_lossy(&printed[1]), "{kind}");
     }
     let text = format!(".section __nv_module_id, \"a\"\n.asciz \"_12345678_4_a_cu_k\"\n{}", object("a"));
     std::fs::write(dir.join("m.s"), text).expect("writable");

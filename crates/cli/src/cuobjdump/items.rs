@@ -5,6 +5,7 @@ use cubin::fatbin::{self, Entry, Kind, flags};
 use cubin::view::View;
 use cubin::{archive, attr};
 use std::borrow::Cow;
+use std::path::Path;
 
 /// A piece of device code.
 pub struct Item {
@@ -25,20 +26,28 @@ pub struct Item {
 /// A section with finished code, and one with code for the linker.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
 
-/// The device code in the bytes of a file. `all` asks for code for the linker also where there is finished code.
+/// The device code in the bytes of a file. `all` asks for code for the linker also where there is finished code; `read` gives
+/// the files that a thin archive names.
 ///
 /// # Errors
 /// Where a part of the file is damaged.
-pub fn find(path: &str, bytes: &[u8], all: bool) -> Result<Vec<Item>, String> {
+pub fn find(path: &str, bytes: &[u8], all: bool, read: &dyn Fn(&Path) -> Option<Vec<u8>>) -> Result<Vec<Item>, String> {
     let mut out = Vec::new();
     if !archive::is_archive(bytes) {
         file(bytes, all, None, &mut out)?;
         return Ok(out);
     }
     for m in archive::read(bytes).map_err(|d| d.message)? {
-        // Of a thin archive the members lie elsewhere.
-        let Some(data) = m.data else { continue };
-        file(data, all, Some(format!("{path}:{}", m.name)), &mut out)?;
+        let data = match m.data {
+            Some(data) => Cow::Borrowed(data),
+            // Of a thin archive the members lie elsewhere.
+            None => {
+                let place = Path::new(path).with_file_name(m.name);
+                let missing = || format!("the member '{}' of the thin archive cannot be read", m.name);
+                Cow::Owned(read(&place).ok_or_else(missing)?)
+            }
+        };
+        file(&data, all, Some(format!("{path}:{}", m.name)), &mut out)?;
     }
     Ok(out)
 }
@@ -185,7 +194,7 @@ impl Item {
     pub fn origin(&self) -> Option<String> {
         let identifier = &self.entry.as_ref()?.identifier;
         let name = String::from_utf8_lossy(identifier).into_owned();
-        let stem = std::path::Path::new(&name).file_stem()?;
+        let stem = Path::new(&name).file_stem()?;
         Some(stem.to_string_lossy().into_owned())
     }
 

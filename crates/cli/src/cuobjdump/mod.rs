@@ -14,6 +14,7 @@ mod usage;
 
 use crate::options::{self, Parsed};
 use crate::report;
+use arch::{GpuKind, GpuName};
 use cubin::elf::Elf;
 use cubin::fatbin::Kind;
 use diag::Severity;
@@ -54,11 +55,18 @@ pub fn main(args: &[String]) -> u8 {
 }
 
 fn run(parsed: &Parsed) -> Result<u8, String> {
+    if let Some(arch) = parsed.get("gpu-architecture")
+        && GpuName::parse(arch).is_none_or(|g| g.kind != GpuKind::Sm)
+    {
+        return Err(format!("Value '{arch}' is not defined for option 'gpu-architecture'"));
+    }
     let file = &parsed.inputs[0];
     let here = std::env::current_dir().unwrap_or_default();
     let path = here.join(file).display().to_string();
     let bytes = std::fs::read(file).map_err(|_| format!("Could not open input file '{path}'"))?;
-    let mut found = items::find(&path, &bytes, parsed.has("all-fatbin")).map_err(|m| format!("'{path}': {m}"))?;
+    let read = |file: &Path| file.is_file().then(|| std::fs::read(file).ok()).flatten();
+    let all = parsed.has("all-fatbin");
+    let mut found = items::find(&path, &bytes, all, &read).map_err(|m| format!("'{path}': {m}"))?;
     if found.is_empty() {
         report::plain(TOOL, Severity::Info, &format!("File '{path}' does not contain device code"));
         return Ok(NOTHING);
@@ -158,7 +166,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<String, String> {
 /// Where the file or a cubin in it is damaged.
 pub fn print_file(bytes: &[u8]) -> Result<String, String> {
     let mut out = String::new();
-    for item in items::find("x", bytes, true)? {
+    for item in items::find("x", bytes, true, &|_| None)? {
         out.push_str(&item.heading());
         match item.kind {
             Kind::Elf => out.push_str(&print_bytes(&item.body)?),
@@ -189,18 +197,18 @@ fn dump(parsed: &Parsed, item: &Item) -> Result<(), String> {
             }
             let elf = Elf::read(&item.body).map_err(|d| d.message)?;
             let choice = code::Choice::of(parsed, &elf)?;
-            if asked("dump-resource-usage") {
-                report::out(&usage::text(&elf, &choice)?);
-            }
-            if asked("dump-sass") {
-                code::list(&elf, &item.target, &choice)?;
-            }
             if asked("dump-elf") {
                 let (text, wrong) = elf::text(&elf, &item.target)?;
                 report::out(&text);
                 if !wrong.is_empty() {
                     return Err(format!("damaged debugging information: {}", wrong.join("; ")));
                 }
+            }
+            if asked("dump-resource-usage") {
+                report::out(&usage::text(&elf, &choice)?);
+            }
+            if asked("dump-sass") {
+                code::list(&elf, &item.target, &choice)?;
             }
             if asked("dump-elf-symbols") {
                 report::out(&symbols::list(&elf).map_err(|d| d.message)?);

@@ -40,6 +40,10 @@ pub fn main(args: &[String]) -> u8 {
 
 fn run(parsed: &Parsed) -> Result<(), String> {
     let list = |option: &str| parsed.values.get(option).map_or(&[][..], Vec::as_slice);
+    // Files of TileIR are for no target.
+    if list("image2").iter().any(|w| w.starts_with("sm=")) {
+        return Err("Keyword 'sm' is not defined for option 'image2'".into());
+    }
     let images = images(&[list("image2"), list("image3")].concat())?;
     let mut entries = Vec::with_capacity(images.len());
     for image in &images {

@@ -114,6 +114,9 @@ fn run(parsed: &Parsed, args: &[String]) -> u8 {
     if let Some(option) = ["--Ofast-compile", "-nvvm-latest"].iter().find(|o| parsed.has(o.trim_start_matches('-'))) {
         return fatal(&format!("Conflicting options '{option}' and 'no -dlto'"));
     }
+    if parsed.has("suppress-debug-info") && !parsed.has("debug") {
+        return fatal("Conflicting options '-suppress-debug-info' and 'no -g'");
+    }
     if parsed.has("uidx-file") {
         return fatal("Unified functions (--uidx-file) are not supported yet");
     }

@@ -14,7 +14,6 @@ pub fn write(parsed: &Parsed, kind: &str) -> Result<u8, String> {
     if !parsed.inputs.is_empty() {
         return Err("Input files are not allowed with -ghls option; use --help for more information".into());
     }
-    let Some(path) = parsed.get("output-file") else { return Err("Must specify output file with -o option".into()) };
     let mut text = String::new();
     if kind == "lcs-abs" {
         let said = Command::new("ld").args(["-pie", "--verbose"]).output();
@@ -27,6 +26,10 @@ pub fn write(parsed: &Parsed, kind: &str) -> Result<u8, String> {
         }
     }
     text.push_str(SECTIONS);
+    let Some(path) = parsed.get("output-file") else {
+        crate::report::out(&text);
+        return Ok(0);
+    };
     let written = crate::files::write(Path::new(path), text.as_bytes());
     written.map_err(|_| format!("Could not open output file '{path}'"))?;
     Ok(0)
