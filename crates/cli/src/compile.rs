@@ -39,6 +39,10 @@ pub struct Request {
     pub check_stack: bool,
     /// Trap where arrays on the stack were written beyond.
     pub protect_stack: bool,
+    /// One thread adds for those that add the same number of floating point.
+    pub gather_atomics: bool,
+    /// With [`Kind::Relocatable`]: entries have copies of functions that only the module knows.
+    pub copy_functions: bool,
     /// Notes of the compiler in the file.
     pub annotate: bool,
     /// Tables of indexed branches in a constant bank.
@@ -76,6 +80,8 @@ impl Request {
             errors_at_exit: false,
             check_stack: false,
             protect_stack: false,
+            gather_atomics: false,
+            copy_functions: false,
             annotate: false,
             constant_tables: true,
             register_level: REGISTER_LEVEL,
@@ -134,6 +140,8 @@ fn options(request: &Request) -> Options {
         errors_at_exit: request.errors_at_exit,
         check_stack: request.check_stack,
         protect_stack: request.protect_stack,
+        gather_atomics: request.gather_atomics,
+        copy_functions: request.copy_functions,
         annotate: request.annotate,
         constant_tables: request.constant_tables,
         register_level: request.register_level,

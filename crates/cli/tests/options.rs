@@ -464,6 +464,98 @@ fn make_says_how_many_threads_there_are() {
     }
 }
 
+/// `--optimize-float-atomics`: one thread adds for all that add the same number to one place, and nothing else changes.
+#[test]
+fn one_thread_adds_for_all() {
+    let dir = Scratch::new("options-atomics");
+    let text = ".version 8.8\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p, .param .f32 v)\n{\n\
+        .reg .b64 %p, %q; .reg .f32 %v, %f, %o; .reg .pred %c; .reg .b32 %t;\n\
+        ld.param.u64 %p, [p]; ld.param.f32 %v, [v]; mov.u32 %t, %tid.x; setp.gt.u32 %c, %t, 20; @%c bra D;\n\
+        red.global.add.f32 [%p], %v;\nD: red.add.f32 [%p+4], 0f3F000000;\n\
+        cvt.rn.f32.u32 %f, %t; red.global.add.f32 [%p+8], %f;\n\
+        mul.wide.u32 %q, %t, 4; and.b64 %q, %q, 4; add.u64 %q, %q, %p; red.global.add.f32 [%q+12], %v;\n\
+        atom.global.add.f32 %o, [%p+20], %v; max.f32 %o, %o, 0f00000000; red.global.add.u32 [%p+24], 3;\nret;\n}\n";
+    std::fs::write(dir.join("a.ptx"), text).expect("written");
+    let launch = "kernel = \"k\"\ngrid = [3]\nblock = [90]\n[[arg]]\nbuffer = { bytes = 32, fill = 0 }\nout = \"o\"\n[[arg]]\nf32 = 0.25\n";
+    std::fs::write(dir.join("l.toml"), launch).expect("written");
+    let outcome = |tool: &Path, args: &[&str]| {
+        let done = run(tool, &dir, &[&["-arch=sm_90a", "a.ptx", "-o", "a.cubin"], args].concat());
+        assert!(done.status.success() && done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
+        let ran = run(env!("CARGO_BIN_EXE_sassafras"), &dir, &["run", "a.cubin", "--launch", "l.toml", "--out", "."]);
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let listing = run(env!("CARGO_BIN_EXE_nvdisasm"), &dir, &["-c", "a.cubin"]);
+        let lines: Vec<String> = String::from_utf8_lossy(&listing.stdout).lines().map(str::to_string).collect();
+        (count(&lines, "POPC"), std::fs::read(dir.join("o")).expect("a buffer"))
+    };
+    let ours = Path::new(env!("CARGO_BIN_EXE_ptxas"));
+    let (none, expected) = outcome(ours, &["--verify"]);
+    let sums: Vec<f32> = expected[..12].chunks(4).map(|w| f32::from_le_bytes(w.try_into().expect("four"))).collect();
+    assert_eq!((none, sums), (0, vec![3.0 * 21.0 / 4.0, 135.0, 3.0 * 89.0 * 45.0]));
+    assert_eq!(outcome(ours, &["--verify", "-opt-fp-atomics"]), (2, expected.clone()));
+    assert_eq!(outcome(ours, &["--verify", "-opt-fp-atomics", "-O0"]), (0, expected.clone()));
+    if let Some(oracle) = testkit::oracle::latest() {
+        assert_eq!(outcome(&oracle.join("bin/ptxas"), &["-opt-fp-atomics"]).1, expected);
+    }
+}
+
+/// `--enable-func-clone-sc`: entries have copies of small functions that nobody else sees, and the program does the same.
+#[test]
+fn entries_have_copies_of_functions() {
+    let dir = Scratch::new("options-clone");
+    let call = |f: &str, from: u32, to: u32| {
+        format!(
+            "{{ .param .b32 x; .param .b32 y; st.param.b32 [x], %r{from}; call (y), {f}, (x); ld.param.b32 %r{to}, [y]; }}\n"
+        )
+    };
+    let head = ".version 8.8\n.target sm_90\n.address_size 64\n";
+    let function = |kind: &str, name: &str, body: &str| {
+        format!(
+            "{kind} .func (.param .b32 r) {name}(.param .b32 a)\n{{\n.reg .b32 %r<3>; ld.param.b32 %r0, [a];\n{body}\nst.param.b32 [r], %r1;\nret;\n}}\n"
+        )
+    };
+    let mut text =
+        format!("{head}.extern .func (.param .b32 r) other(.param .b32 a);\n.visible .global .b32 g = 100;\n");
+    text += &function("", "leaf", "ld.global.u32 %r1, [g]; add.u32 %r1, %r0, %r1;");
+    text += &function(
+        "",
+        "middle",
+        &("mul.lo.u32 %r0, %r0, 3;\n".to_string() + &call("leaf", 0, 1) + "xor.b32 %r1, %r1, %r0;"),
+    );
+    text += &function(".visible", "seen", "xor.b32 %r1, %r0, 85;");
+    text += &function("", "calls", &call("other", 0, 1));
+    text += ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<9>; .reg .b64 %d; ld.param.u64 %d, [p]; mov.u32 %r0, %tid.x; mad.wide.u32 %d, %r0, 16, %d;\n";
+    text += &(call("middle", 0, 1) + &call("leaf", 1, 2) + &call("seen", 2, 3) + &call("calls", 3, 4));
+    text += "st.global.v4.u32 [%d], {%r1, %r2, %r3, %r4};\nret;\n}\n";
+    std::fs::write(dir.join("a.ptx"), text).expect("written");
+    std::fs::write(dir.join("b.ptx"), head.to_string() + &function(".visible", "other", "sub.u32 %r1, %r0, 7;"))
+        .expect("written");
+    let launch = "kernel = \"k\"\ngrid = [1]\nblock = [32]\n[[arg]]\nbuffer = { bytes = 512, fill = 0 }\nout = \"o\"\n";
+    std::fs::write(dir.join("l.toml"), launch).expect("written");
+    let run = |tool: &str, args: &[&str]| {
+        let done = run(tool, &dir, args);
+        assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    let ptxas = env!("CARGO_BIN_EXE_ptxas");
+    run(ptxas, &["-arch=sm_90", "-c", "b.ptx", "-o", "b.o"]);
+    let mut outcomes = Vec::new();
+    for (more, calls) in [(&["--verify"][..], 4), (&["--verify", "-enable-func-clone-sc", "true"], 2)] {
+        run(ptxas, &[&["-arch=sm_90", "-c", "a.ptx", "-o", "a.o"], more].concat());
+        let listing = run(env!("CARGO_BIN_EXE_nvdisasm"), &["-c", "a.o"]);
+        let entry = listing.split_once("\nk:").expect("the entry").1;
+        assert_eq!(entry.split("//---").next().expect("code").matches("CALL.ABS").count(), calls, "{more:?}");
+        run(env!("CARGO_BIN_EXE_nvlink"), &["-arch=sm_90", "a.o", "b.o", "-o", "x.cubin"]);
+        run(env!("CARGO_BIN_EXE_sassafras"), &["run", "x.cubin", "--launch", "l.toml", "--out", "."]);
+        outcomes.push(std::fs::read(dir.join("o")).expect("a buffer"));
+    }
+    let word = |n: usize| u32::from_le_bytes(outcomes[0][4 * n..4 * n + 4].try_into().expect("four"));
+    assert_eq!(
+        [word(4), word(5), word(6), word(7)],
+        [103 ^ 3, (103 ^ 3) + 100, ((103 ^ 3) + 100) ^ 85, (((103 ^ 3) + 100) ^ 85) - 7]
+    );
+    assert_eq!(outcomes[0], outcomes[1]);
+}
+
 /// `--disable-optimizer-constants`: no table in bank 2, and branches that find the same targets.
 #[test]
 fn indexed_branches_without_a_table() {

@@ -5,6 +5,7 @@
 
 use crate::inline::inline;
 use crate::ir::{Block, Func, MemSpace, Op};
+use rustc_hash::FxHashMap;
 
 /// Operations of a function that is worth no call wherever it is called: about what passing arguments, calling and returning cost,
 /// and what the code around it gains when both are optimized together.
@@ -56,6 +57,37 @@ pub fn run(funcs: &mut Vec<Func>, table: &mut [u32]) -> Vec<usize> {
         }
     }
     drop_unused(funcs, table)
+}
+
+/// Copies functions into a function of a relocatable module that calls them by name; `own` gives those that only the module knows,
+/// by what calls say. They must be as simple as those of one kernel, and small or called but once here.
+pub fn copies(f: &mut Func, own: &dyn Fn(u32) -> Option<Func>) {
+    copies_in(f, own, ROUNDS);
+}
+
+fn copies_in(f: &mut Func, own: &dyn Fn(u32) -> Option<Func>, depth: usize) {
+    let mut list = sites(f);
+    let mut callees: FxHashMap<usize, Option<Func>> = FxHashMap::default();
+    for &(_, _, callee) in &list {
+        let calls = list.iter().filter(|s| s.2 == callee).count();
+        callees.entry(callee).or_insert_with(|| {
+            let mut g = own(callee as u32).filter(|_| depth > 0)?;
+            copies_in(&mut g, own, depth - 1);
+            let limit = if calls == 1 { ONCE } else { SMALL };
+            (simple(&g) && size(&g) <= limit).then_some(g)
+        });
+    }
+    // From the end of each block on: what stands before keeps its place.
+    list.reverse();
+    let mut grown = size(f);
+    for (block, at, callee) in list {
+        if let Some(Some(g)) = callees.get(&callee)
+            && grown + size(g) <= MOST
+        {
+            grown += size(g);
+            inline(f, Block(block), at, g, true);
+        }
+    }
 }
 
 /// Calls by number: block, place in it, callee.

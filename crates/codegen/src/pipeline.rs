@@ -6,7 +6,7 @@ use crate::lower::{self, Program};
 use crate::parallel::Permits;
 use crate::{converge, expand, inliner, ir, isel, mir, opt, registers};
 use diag::{Diagnostic, Severity};
-use ptx::module::{FuncId, Module};
+use ptx::module::{FuncId, FuncKind, Linkage, Module};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -57,6 +57,11 @@ pub struct Options {
     pub check_stack: bool,
     /// Functions with arrays on the stack trap at their end where something has written beyond them.
     pub protect_stack: bool,
+    /// Threads that add the same number of floating point to one place leave it to one of them, which rounds less often.
+    pub gather_atomics: bool,
+    /// In a relocatable file, functions that only this module knows are copied into the entries that call them, where they are
+    /// small or called once.
+    pub copy_functions: bool,
     /// The file notes how many instructions and registers each function has.
     pub annotate: bool,
     /// Indexed branches may find their targets in a table of a constant bank.
@@ -96,6 +101,8 @@ impl Default for Options {
             errors_at_exit: false,
             check_stack: false,
             protect_stack: false,
+            gather_atomics: false,
+            copy_functions: false,
             annotate: false,
             constant_tables: true,
             register_level: REGISTER_LEVEL,
@@ -193,6 +200,19 @@ pub fn select(
         program.ids = kept.into_iter().map(|n| program.ids[n]).collect();
         list.iter().for_each(|f| watch.ir("inline", f));
     }
+    if options.effort > 0
+        && options.copy_functions
+        && layout.relocatable
+        && m.funcs[entry.index()].kind == FuncKind::Entry
+    {
+        let own = |n: u32| {
+            let g = &m.funcs[n as usize];
+            let known_here = g.linkage == Linkage::Internal && g.body.is_some();
+            known_here.then(|| lower::lower(m, FuncId(n), layout).ok()?.funcs.into_iter().next()).flatten()
+        };
+        list.iter_mut().for_each(|f| inliner::copies(f, &own));
+        list.iter().for_each(|f| watch.ir("inline", f));
+    }
     for mut f in list {
         let f = &mut f;
         options.go_on().map_err(|e| vec![e])?;
@@ -202,6 +222,9 @@ pub fn select(
         watch.ir("params", f);
         if !options.constant_tables {
             expand::switches::run(f);
+        }
+        if options.gather_atomics {
+            expand::gather::run(f);
         }
         expand::run(f);
         watch.ir("expand", f);

@@ -213,6 +213,8 @@ fn compile_text(parsed: &Parsed, input: impl FnOnce() -> Result<(String, Vec<u8>
         errors_at_exit: parsed.has("make-errors-visible-at-exit"),
         check_stack: parsed.has("sp-bounds-check") || effort == 0,
         protect_stack: parsed.is("device-stack-protector", false),
+        gather_atomics: parsed.has("optimize-float-atomics") && effort > 0,
+        copy_functions: parsed.is("enable-func-clone-sc", false),
         annotate: parsed.has("compiler-annotations"),
         constant_tables: !parsed.has("disable-optimizer-constants"),
         register_level: conflicts::usage_level(parsed).map_or(REGISTER_LEVEL, |n| n as u8),

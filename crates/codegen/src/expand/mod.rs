@@ -7,6 +7,7 @@ mod atomics;
 mod bits;
 pub mod builtins;
 mod float;
+pub mod gather;
 pub mod handles;
 pub mod masks;
 pub mod switches;

@@ -14,6 +14,7 @@ use crate::cfg::{Cfg, DomTree, NONE};
 use crate::ir::{Block, Builder, Def, Edge, Effect, Func, InstId, Op, Term, Value};
 use copy::Copier;
 use count::Counter;
+pub use count::same_for_all;
 use rustc_hash::FxHashMap;
 use strides::Strides;
 

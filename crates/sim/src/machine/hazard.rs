@@ -373,6 +373,9 @@ impl Hazards {
             let until = match (ins.variable, ins.write_sb) {
                 // Where it is of a fixed latency by the tables, a scoreboard that it sets is waited for all the same.
                 (_, sb @ 0..6) => Until::Scoreboard(sb, self.epoch[sb as usize]),
+                _ if ins.tells_early && ins.read_sb < 6 && (PREDICATES..UNIFORM_PREDICATES).contains(&d.reg) => {
+                    Until::Scoreboard(ins.read_sb, self.epoch[ins.read_sb as usize])
+                }
                 (false, _) => Until::Fixed,
                 _ => Until::Queue,
             };

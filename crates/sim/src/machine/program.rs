@@ -685,6 +685,8 @@ pub struct Ins {
     pub read_sb: u8,
     /// Results come at a time that only a scoreboard tells.
     pub variable: bool,
+    /// Its predicate is there when its sources have been read: a generic atomic tells whether it was done in global memory.
+    pub tells_early: bool,
     /// Expected latency of such results.
     pub expected: u16,
     /// It issues only when memory instructions before it have read their operands.
