@@ -556,6 +556,35 @@ fn entries_have_copies_of_functions() {
     assert_eq!(outcomes[0], outcomes[1]);
 }
 
+/// Variables that another module was to define are the module's own where nothing is linked, as the vendor's tool says.
+#[test]
+fn variables_of_other_modules_without_a_linker() {
+    let dir = Scratch::new("options-extern");
+    let text = ".version 8.8\n.target sm_90\n.address_size 64\n.extern .global .align 4 .b32 g;\n.extern .const .align 4 .b32 c[4];\n\
+        .visible .entry k(.param .u64 p)\n{\n.reg .b32 %r, %s; .reg .b64 %d; ld.param.u64 %d, [p]; mov.u32 %r, 5; st.global.u32 [g], %r;\n\
+        ld.global.u32 %r, [g]; ld.const.u32 %s, [c+4]; add.u32 %r, %r, %s; st.global.u32 [%d], %r;\nret;\n}\n";
+    std::fs::write(dir.join("a.ptx"), text).expect("written");
+    let launch = "kernel = \"k\"\ngrid = [1]\nblock = [1]\n[[arg]]\nbuffer = { bytes = 4, fill = 7 }\nout = \"o\"\n";
+    std::fs::write(dir.join("l.toml"), launch).expect("written");
+    let mut tools = vec![Path::new(env!("CARGO_BIN_EXE_ptxas")).to_path_buf()];
+    tools.extend(testkit::oracle::latest().map(|o| o.join("bin/ptxas")));
+    let warning = |name: &str| {
+        format!(
+            "ptxas warning : Unresolved extern variable '{name}' in whole program compilation, ignoring extern qualifier\n"
+        )
+    };
+    for tool in tools {
+        let done = run(&tool, &dir, &["-arch=sm_90", "a.ptx", "-o", "a.cubin"]);
+        assert_eq!(
+            (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned()),
+            (Some(0), warning("g") + &warning("c"))
+        );
+        let ran = run(env!("CARGO_BIN_EXE_sassafras"), &dir, &["run", "a.cubin", "--launch", "l.toml", "--out", "."]);
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        assert_eq!(std::fs::read(dir.join("o")).expect("a buffer"), 5u32.to_le_bytes());
+    }
+}
+
 /// `--disable-optimizer-constants`: no table in bank 2, and branches that find the same targets.
 #[test]
 fn indexed_branches_without_a_table() {

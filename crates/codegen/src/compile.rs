@@ -127,10 +127,11 @@ pub fn in_parts(m: &Module, options: &Options) -> Result<(File, Output), Vec<Dia
     if options.kind != Kind::Executable {
         return object::compile(m, options);
     }
-    let errors = undefined(m);
+    let errors = ptx::unresolved(m);
     if !errors.is_empty() {
         return Err(errors);
     }
+    let mut notes = external(m);
     let layout = Layout::new(m, options.target.sm);
     let variables = image_variables(m, &layout).map_err(|e| vec![e])?;
     let entries: Vec<FuncId> = (0..m.funcs.len() as u32)
@@ -145,7 +146,6 @@ pub fn in_parts(m: &Module, options: &Options) -> Result<(File, Output), Vec<Dia
     let mut out = Vec::new();
     let mut errors = Vec::new();
     let mut dumps = Vec::new();
-    let mut notes = Vec::new();
     for one in compiled {
         match one {
             Ok(c) => {
@@ -206,20 +206,14 @@ pub fn default_tool() -> Tool {
     }
 }
 
-/// What is declared and defined nowhere: functions, and variables, for which nothing can stand without a linker.
-fn undefined(m: &Module) -> Vec<Diagnostic> {
+/// Warnings of variables that another module was to define: where there is no linker they are this module's own.
+fn external(m: &Module) -> Vec<Diagnostic> {
     let outside =
         |v: &&ptx::module::Variable| v.linkage == Linkage::Extern && matches!(v.space, Space::Global | Space::Const);
-    let variables = m.vars.iter().filter(outside).map(|v| {
-        Diagnostic::new(Severity::Fatal, format!("Unresolved extern variable '{}'", v.name))
-            .at(v.span)
-            .note("linking several modules is not supported yet")
-    });
-    let mut out: Vec<Diagnostic> = variables.collect();
-    let others: Vec<Diagnostic> =
-        ptx::unresolved(m).into_iter().filter(|d| out.iter().all(|o| o.message != d.message)).collect();
-    out.extend(others);
-    out
+    let rest = "in whole program compilation, ignoring extern qualifier";
+    let warning =
+        |name: &str| Diagnostic::new(Severity::Warning, format!("Unresolved extern variable '{name}' {rest}"));
+    m.vars.iter().filter(outside).map(|v| warning(&v.name)).collect()
 }
 
 /// One kernel, or one function of a relocatable module, compiled.
