@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         self.rest = &self.rest[end + 1..];
         match digits {
             "" => Some(0),
-            _ => usize::from_str_radix(digits, base).ok()?.checked_add(1),
+            _ => Some(u16::from_str_radix(digits, base).ok()? as usize + 1),
         }
     }
 
@@ -560,9 +560,20 @@ mod tests {
     #[test]
     fn what_is_no_name_is_none() {
         let deep = format!("_Z1f{}i", "P".repeat(100_000));
-        for symbol in
-            ["plain", "_Z", "_Z1", "_Z9ab", "_Z1fIi", "_ZN1a", "_Z1fS9_", "_Z1fPFiE_", "_Z1fé", "_Z1fN1a1b", &deep]
-        {
+        for symbol in [
+            "plain",
+            "_Z",
+            "_Z1",
+            "_Z9ab",
+            "_Z1fIi",
+            "_ZN1a",
+            "_Z1fS9_",
+            "_Z1fT18446744073709551614_",
+            "_Z1fPFiE_",
+            "_Z1fé",
+            "_Z1fN1a1b",
+            &deep,
+        ] {
             assert_eq!(super::demangle(symbol), None, "{symbol}");
         }
     }
