@@ -106,12 +106,13 @@ fn shared_words(a: Reg, a_width: u8, b: Reg, b_width: u8) -> impl Iterator<Item 
     // An entry of the vector pool and a single value have different numbers though they may share a word: then every
     // pair of words counts.
     let unknown = same && a.is_virtual() && a_width != b_width;
-    let (a, b) = (a.index() as i64, b.index() as i64);
-    let exact = !unknown;
-    let virtual_pool = same && exact;
-    (0..a_width as u32)
-        .flat_map(move |i| (0..b_width as u32).map(move |j| (i, j)))
-        .filter(move |&(i, j)| unknown || (virtual_pool && (a + i as i64 == b + j as i64)))
+    let (a, b) = (a.index(), b.index());
+    (0..a_width as u32).flat_map(move |i| {
+        let all = 0..b_width as u32;
+        let one = (a + i).checked_sub(b).filter(|j| same && all.contains(j));
+        let partners = if unknown { all } else { one.map_or(0..0, |j| j..j + 1) };
+        partners.map(move |j| (i, j))
+    })
 }
 
 fn reg_of(inst: &Inst, slot: Option<u8>) -> Option<(Reg, u8)> {
