@@ -226,6 +226,9 @@ pub fn select(
         if options.gather_atomics {
             expand::gather::run(f);
         }
+        if options.effort > 0 && !layout.relocatable && arch::files(layout.sm).reserved_shared > 0 {
+            expand::shared::run(f);
+        }
         expand::run(f);
         watch.ir("expand", f);
         opt::run(f, options.effort, options.fmad, &mut |pass, f| {

@@ -10,6 +10,7 @@ mod float;
 pub mod gather;
 pub mod handles;
 pub mod masks;
+pub mod shared;
 pub mod switches;
 mod vectors;
 
