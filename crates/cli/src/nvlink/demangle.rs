@@ -59,18 +59,24 @@ struct Name {
 /// Types and prefixes nest no deeper.
 const DEEPEST: u32 = 64;
 
+/// Bytes of a name, and of the parts that it may name again: each may stand twice in the next, which would double the name with
+/// every few bytes of the symbol.
+pub const LONGEST: usize = 1 << 16;
+
 struct Reader<'a> {
     rest: &'a str,
     known: Vec<Type>,
+    /// Bytes of parts that have been named again.
+    again: usize,
     depth: u32,
 }
 
 /// The name that a symbol stands for; none of what is not a function of C++, or is made of expressions.
 pub fn demangle(symbol: &str) -> Option<String> {
-    let mangled = symbol.strip_prefix("_Z")?;
+    let mangled = symbol.strip_prefix("_Z").filter(|m| m.len() <= LONGEST)?;
     // A function of one file has a number behind its name.
     let end = mangled.rfind('$').filter(|&d| mangled[d + 1..].bytes().all(|b| b.is_ascii_digit()));
-    let mut r = Reader { rest: &mangled[..end.unwrap_or(mangled.len())], known: Vec::new(), depth: 0 };
+    let mut r = Reader { rest: &mangled[..end.unwrap_or(mangled.len())], known: Vec::new(), again: 0, depth: 0 };
     let text = r.encoding()?;
     r.rest.is_empty().then_some(text)
 }
@@ -280,7 +286,9 @@ impl<'a> Reader<'a> {
     fn known(&mut self) -> Option<Type> {
         self.eat("S").then_some(())?;
         let number = self.sequence(36)?;
-        self.known.get(number).cloned()
+        let ty = self.known.get(number)?;
+        self.again += ty.left.len() + ty.right.len();
+        (self.again <= LONGEST).then(|| ty.clone())
     }
 
     fn parameter(&mut self) -> Option<String> {
@@ -468,6 +476,24 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn names_that_double_have_an_end() {
+        // A0<int, int>, A1<A0<int, int>, A0<int, int>> and so on, one parameter each.
+        let doubled = |times: u32| {
+            let types = (1..times).fold("2A0IiiE".to_string(), |all, n| {
+                // Each class has two numbers: its template, and it with its arguments, which is S0_ of the first.
+                let with = char::from_digit(2 * n - 2, 36).expect("a digit").to_ascii_uppercase();
+                let name = format!("A{n}");
+                format!("{all}{}{name}IS{with}_S{with}_E", name.len())
+            });
+            super::demangle(&format!("_Z1f{types}"))
+        };
+        let name = doubled(3).expect("a name");
+        assert!(name.ends_with("A2<A1<A0<int, int>, A0<int, int>>, A1<A0<int, int>, A0<int, int>>>)"), "{name}");
+        assert!(doubled(10).is_some_and(|n| n.len() > 5_000));
+        assert_eq!(doubled(18), None);
+    }
+
     /// Names of the vendor's compiler, and what nvlink 13.5 makes of them.
     #[test]
     fn names_are_spelled_as_the_vendor_spells_them() {

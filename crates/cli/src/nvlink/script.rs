@@ -81,7 +81,12 @@ pub fn demangle(text: &str) -> String {
             let marks = &word[..start];
             let symbol = Some(&word[start..]).filter(|_| marks.chars().all(|c| "^&".contains(c)));
             // Types that are made of expressions, and names inside of functions, are spelled as they mostly are.
-            let other = |s: &str| cpp_demangle::Symbol::new(s).ok()?.demangle().ok().map(|n| spelled(&n));
+            let other = |s: &str| {
+                let mut name = Bounded(String::new());
+                let symbol = cpp_demangle::Symbol::new(s).ok().filter(|_| s.len() <= demangle::LONGEST)?;
+                symbol.structured_demangle(&mut name, &Default::default()).ok()?;
+                Some(spelled(&name.0))
+            };
             match symbol.and_then(|s| demangle::demangle(s).or_else(|| other(s))) {
                 Some(name) => out.push_str(&format!("{marks}{name}")),
                 None => out.push_str(word),
@@ -90,6 +95,19 @@ pub fn demangle(text: &str) -> String {
         out.push('\n');
     }
     out
+}
+
+/// A name that may not grow without end.
+struct Bounded(String);
+
+impl std::fmt::Write for Bounded {
+    fn write_str(&mut self, s: &str) -> std::fmt::Result {
+        if self.0.len() + s.len() > demangle::LONGEST {
+            return Err(std::fmt::Error);
+        }
+        self.0.push_str(s);
+        Ok(())
+    }
 }
 
 /// A name as the vendor's tool spells it: `const int *const *`, `S<S<int>>`, without the namespace of a file's own names.
