@@ -156,9 +156,6 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, mo
         after("sink", &f, true)?;
         if wants(SOME_EFFORT) {
             prepass::run(&mut f, sm, prepass::Freedom::of(options.register_level));
-        } else if wants(LEAST_EFFORT) {
-            let cfg = f.cfg();
-            prepass::order(&mut f, &cfg);
         }
         after("prepass", &f, true)?;
         let stats = match regalloc::run(&mut f, options.verify) {
@@ -185,8 +182,10 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, mo
         {
             frame::reload_descriptor(&mut f, at);
         }
-        let mut scheduler = postpass::Scheduler::new(sm);
-        f.blocks.iter_mut().for_each(|b| scheduler.block(&mut b.insts));
+        if wants(SOME_EFFORT) {
+            let mut scheduler = postpass::Scheduler::new(sm);
+            f.blocks.iter_mut().for_each(|b| scheduler.block(&mut b.insts));
+        }
         copies::run(&mut f);
         after("postpass", &f, false)?;
         if f.entry && input.registers.is_some() {
