@@ -16,7 +16,7 @@ struct Program {
 
 fn text(p: &Program) -> String {
     format!(
-        ".version 8.0\n.target sm_90\n.address_size 64\n{}\n.visible .entry k(.param .u64 p)\n{{\n.reg .pred %p<8>;\n.reg .b16 %h<4>;\n\
+        ".version 8.1\n.target sm_90\n.address_size 64\n{}\n.visible .entry k(.param .u64 p)\n{{\n.reg .pred %p<8>;\n.reg .b16 %h<5>;\n\
          .reg .b32 %r<16>;\n.reg .f32 %f<4>;\n.reg .b64 %rd<8>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\nmad.wide.u32 %rd2, %r1, 4, %rd1;\n{}\nret;\n}}\n",
         p.decls, p.body
     )
@@ -156,6 +156,26 @@ fn programs() -> Vec<Program> {
                    cvt.u32.u16 %r7, %h1;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra END;\nst.global.v2.u32 [%rd1], {%r5, %r6};\nst.global.u32 [%rd1+8], %r7;\nEND:",
             launch: |_| {},
             expect: || vec![0x4000_4400, 0, 0x4060],
+        },
+        Program {
+            name: "halves out of bounds",
+            decls: "",
+            // The NaN 0x7ff7 in a or b makes its half zero: (x, 1.5) * 2 + 1 = (0, 4); relu of (1, -2) * (2, x) + 1 = (3, 0);
+            // in c it is a NaN like any other, as are 0x7fff and 0xfff7 in a; clamped (x, 1) * 2 + 1 = (0, 1); bf16
+            // (x, 3) * 2 + 1 = (0, 7); relu of bf16 -1 * 2 + 1; bf16 3 * x + 1; 1.5 * 2 + 0.5 = 3.5.
+            body: "mov.b32 %r2, 0x3e007ff7;\nmov.b32 %r3, 0x40004000;\nmov.b32 %r4, 0x3c003c00;\nfma.rn.oob.f16x2 %r5, %r2, %r3, %r4;\n\
+                   mov.b32 %r2, 0xc0003c00;\nmov.b32 %r6, 0x7ff74000;\nfma.rn.oob.relu.f16x2 %r6, %r2, %r6, %r4;\n\
+                   mov.b32 %r2, 0x7ff73c00;\nfma.rn.oob.f16x2 %r7, %r4, %r3, %r2;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra END;\n\
+                   st.global.v2.u32 [%rd1], {%r5, %r6};\nst.global.u32 [%rd1+8], %r7;\nmov.b32 %r2, 0xfff77fff;\nfma.rn.oob.f16x2 %r5, %r2, %r3, %r4;\n\
+                   mov.b32 %r2, 0x3c007ff7;\nfma.rn.oob.sat.f16x2 %r6, %r2, %r3, %r4;\nmov.b32 %r2, 0x40407ff7;\nmov.b32 %r4, 0x3f803f80;\n\
+                   fma.rn.oob.bf16x2 %r7, %r2, %r3, %r4;\nst.global.u32 [%rd1+12], %r5;\nst.global.u32 [%rd1+16], %r6;\nst.global.u32 [%rd1+20], %r7;\n\
+                   mov.b16 %h1, 0xbf80;\nmov.b16 %h2, 0x4000;\nmov.b16 %h3, 0x3f80;\nfma.rn.oob.relu.bf16 %h4, %h1, %h2, %h3;\n\
+                   st.global.u16 [%rd1+24], %h4;\nmov.b16 %h1, 0x4040;\nmov.b16 %h2, 0x7ff7;\nfma.rn.oob.bf16 %h4, %h1, %h2, %h3;\n\
+                   st.global.u16 [%rd1+26], %h4;\nmov.b16 %h1, 0x3e00;\nmov.b16 %h2, 0x4000;\nmov.b16 %h3, 0x3800;\n\
+                   fma.rn.oob.f16 %h4, %h1, %h2, %h3;\nst.global.u16 [%rd1+28], %h4;\nfma.rn.oob.relu.f16 %h4, %h1, %h2, %h3;\n\
+                   st.global.u16 [%rd1+30], %h4;\nEND:",
+            launch: |_| {},
+            expect: || vec![0x4400_0000, 0x4200, 0x7fff_4200, 0x7fff_7fff, 0x3c00_0000, 0x40e0_0000, 0, 0x4300_4300],
         },
     ]
 }

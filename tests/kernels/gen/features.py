@@ -187,6 +187,16 @@ kernel("red_many", OLD, "mov.u32 %s0, tile;\nsetp.lt.u32 %p0, %me, 4; shl.b32 %t
 for mode, c in (("idx", "0x1f"), ("up", "0x0"), ("down", "0x1f"), ("bfly", "0x1f"), ("idx", "0x181f"), ("up", "0x1800"), ("down", "0x181f")):
     kernel(f"shfl_{mode}_{c[2:]}", OLD, LOAD4 + f"\nand.b32 %t0, %x1, 31; shfl.sync.{mode}.b32 %r0|%p1, %x0, 5, {c}, -1; shfl.sync.{mode}.b32 %r1, %x2, 3, {c}, -1; selp.u32 %r2, 1, 0, %p1;")
 kernel("shfl_variable", OLD, LOAD4 + "\nand.b32 %t0, %x1, 31; shfl.sync.idx.b32 %r0|%p1, %x0, %t0, 0x1f, -1; selp.u32 %r2, 1, 0, %p1;")
+# Words in which some halves are the NaN of elements out of bounds.
+OOB = "".join(f"mov.b32 {{%h0, %h1}}, %x{k}; and.b32 %t0, %x3, {3 << 4 * k}; setp.eq.u32 %p0, %t0, 0; and.b32 %t0, %x3, {12 << 4 * k}; setp.eq.u32 %p1, %t0, 0; "
+              f"selp.b16 %h0, 0x7ff7, %h0, %p0; selp.b16 %h1, 0x7ff7, %h1, %p1; mov.b32 %x{k}, {{%h0, %h1}};\n" for k in (0, 1))
+kernel("fma_oob", HOPPER, LOAD4 + "\n" + OOB + "".join(f"fma.rn.oob{how} %a{k}, %x0, %x1, %x2;\n" for k, how in enumerate((".f16x2", ".relu.f16x2", ".sat.f16x2", ".bf16x2"))) + """
+fma.rn.oob.relu.bf16x2 %b0, %x0, %x1, %x2;
+mov.b32 {%q0, %q1}, %x0; mov.b32 {%q2, %q3}, %x1; mov.b32 {%q4, %q5}, %x2;
+fma.rn.oob.f16 %h0, %q0, %q3, %q4; fma.rn.oob.relu.bf16 %h1, %q1, %q2, %q5; mov.b32 %b1, {%h0, %h1};
+fma.rn.oob.sat.f16 %h0, %q1, %q3, %q4; fma.rn.oob.bf16 %h1, %q0, %q2, %q5; mov.b32 %b2, {%h0, %h1};
+mov.b32 %r0, %a0; shf.l.wrap.b32 %r1, %a2, %a2, 5; xor.b32 %r1, %r1, %a1; shf.l.wrap.b32 %r2, %b0, %b0, 5; xor.b32 %r2, %r2, %a3;
+shf.l.wrap.b32 %r3, %b1, %b1, 5; xor.b32 %r3, %r3, %b2;""", shared=".reg .b16 %q<6>;")
 kernel("votes_half", OLD, LOAD4 + """
 and.b32 %t0, %lane, 16; setp.eq.u32 %p0, %t0, 0; and.b32 %t1, %x0, 1; setp.eq.u32 %p1, %t1, 0; @!%p0 bra B;
 vote.sync.ballot.b32 %r0, %p1, 0xffff; vote.sync.any.pred %p2, %p1, 0xffff; selp.u32 %r1, 1, 2, %p2; bra C;

@@ -148,7 +148,8 @@ ops! {
     // ---- floating point: `attr.fmt` -----------------------------------------------------------------------------
     FAdd "fadd" 2 Pure;
     FMul "fmul" 2 Pure;
-    /// `sub` bit 1, halves only: negative results become zero.
+    /// `sub`, halves only: bit 1: negative results become zero; bit 2: the product with the NaN of elements out of bounds
+    /// gives zero (`.oob`).
     FFma "ffma" 3 Pure;
     FNeg "fneg" 1 Pure;
     FAbs "fabs" 1 Pure;

@@ -577,6 +577,7 @@ impl Sel<'_> {
         let (a, b, c) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)), self.gpr(fold(c, Fold::Half)));
         let form = if h.sub & 2 != 0 { F::HFMA2_RELU_RRR } else { HFMA2.rrr };
         let inst = h.set(Inst::new(form).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c), M::Fz, false);
+        let inst = if h.sub & 4 != 0 { inst.with_mod(M::Fz, enums::hfz::OOB) } else { inst };
         let inst = if h.single { inst.with_mod(M::HalfC, enums::hswz::H0_H0) } else { inst };
         self.finish(inst)
     }

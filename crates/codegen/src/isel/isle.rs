@@ -181,6 +181,10 @@ impl generated::Context for Sel<'_> {
         // `.xorsign.abs` looks at the sign, which a folded negation or magnitude would hide.
         if a.sub & 2 != 0 { Sel::lo(self, v) } else { Sel::fsrc(self, v, a.fmt, a.ftz) }
     }
+    fn osrc_of(&mut self, a: Attr, v: Value) -> Opn {
+        // `.oob` looks at all bits, which a folded negation or magnitude would hide.
+        if a.sub & 4 != 0 { Sel::lo(self, v) } else { Sel::fsrc(self, v, a.fmt, a.ftz) }
+    }
     fn dsrc(&mut self, v: Value) -> Opn {
         Sel::dsrc(self, v)
     }

@@ -159,6 +159,9 @@ impl Lower<'_, '_> {
         if x.has(Mod::Xorsign) || x.has(Mod::Relu) {
             attr.sub |= 2;
         }
+        if x.has(Mod::Oob) {
+            attr.sub |= 4;
+        }
         match x.op {
             P::Ex2 if fmt(t) != Fmt::F32 => return self.half_function(x, Op::FEx2, t),
             P::Tanh if fmt(t) != Fmt::F32 => return self.half_function(x, Op::FTanh, t),

@@ -113,7 +113,7 @@ fn known(op: Op) -> [&'static [Mod]; 2] {
     let one = match op {
         Op::Add | Op::Sub => return [FLOAT, &[Mod::Cc]],
         Op::Mul | Op::Mad => return [FLOAT, HALVES],
-        Op::Fma => return [FLOAT, &[Mod::Relu]],
+        Op::Fma => return [FLOAT, &[Mod::Relu, Mod::Oob]],
         Op::Div => return [FLOAT, &[Mod::Approx, Mod::Full]],
         Op::Rcp | Op::Sqrt | Op::Rsqrt | Op::Sin | Op::Cos | Op::Ex2 | Op::Lg2 | Op::Tanh => {
             return [FLOAT, &[Mod::Approx]];

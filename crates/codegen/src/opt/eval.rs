@@ -113,7 +113,8 @@ pub fn eval(op: Op, attr: Attr, tys: &[Ty], args: &[u64], ty: Ty) -> Option<u64>
         Op::Trunc => cut(a),
         Op::Hi => cut(a >> (bits / 2)),
         Op::Pack => a | b << bits,
-        Op::FNeg | Op::FAbs if !attr.ftz => {
+        // What becomes of a NaN of 16 bits is left to the unit, as `.oob` would tell one from another.
+        Op::FNeg | Op::FAbs if !attr.ftz && !nan_of_halves(attr.fmt, a) => {
             let sign = match attr.fmt {
                 Fmt::F16x2 | Fmt::BF16x2 => 0x8000_8000,
                 _ => 1 << (bits - 1),
@@ -123,6 +124,16 @@ pub fn eval(op: Op, attr: Attr, tys: &[Ty], args: &[u64], ty: Ty) -> Option<u64>
         Op::FAdd | Op::FMul | Op::FFma if attr.rnd == Rnd::Rn && !attr.sat => return float(op, attr, a, b, c),
         _ => return None,
     })
+}
+
+/// Is one of the halves a NaN?
+fn nan_of_halves(fmt: Fmt, a: u64) -> bool {
+    let infinity = match fmt {
+        Fmt::F16 | Fmt::F16x2 => 0x7c00,
+        Fmt::BF16 | Fmt::BF16x2 => 0x7f80,
+        _ => return false,
+    };
+    [a, a >> 16].into_iter().any(|h| h & 0x7fff > infinity)
 }
 
 fn sign_extend(v: u64, bits: u32) -> i64 {
@@ -201,5 +212,10 @@ mod tests {
         assert_eq!(e(Op::FAdd, f, Ty::B32, &[bits(1.5), bits(2.0)]), Some(bits(3.5)));
         assert_eq!(e(Op::FMul, f, Ty::B32, &[bits(1e-30), bits(1e-15)]), None);
         assert_eq!(e(Op::FAdd, f, Ty::B32, &[bits(f32::NAN), bits(2.0)]), None);
+        let h = |fmt| Attr { fmt, ..Attr::default() };
+        assert_eq!(e(Op::FNeg, h(Fmt::F16x2), Ty::B32, &[0xfff7_3c00]), None);
+        assert_eq!(e(Op::FNeg, h(Fmt::F16x2), Ty::B32, &[0x7c00_3c00]), Some(0xfc00_bc00));
+        assert_eq!(e(Op::FAbs, h(Fmt::BF16), Ty::B16, &[0xff81]), None);
+        assert_eq!(e(Op::FAbs, h(Fmt::BF16), Ty::B16, &[0xff80]), Some(0x7f80));
     }
 }

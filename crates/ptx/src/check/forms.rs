@@ -594,7 +594,7 @@ impl Checker<'_> {
             Op::Cvt => {
                 &[(Mod::Relu, Mod::Sat), (Mod::Relu, Mod::Ftz), (Mod::Satfinite, Mod::Sat), (Mod::Satfinite, Mod::Ftz)]
             }
-            Op::Fma => &[(Mod::Relu, Mod::Sat)],
+            Op::Fma => &[(Mod::Relu, Mod::Sat), (Mod::Ftz, Mod::Oob)],
             Op::Griddepcontrol => &[(Mod::LaunchDependents, Mod::Wait)],
             _ => &[],
         };

@@ -153,7 +153,9 @@ fn word_subject(inst: &Inst, word: Mod) -> Subject {
         Mod::L2CacheHint | Mod::AccF16 | Mod::AccF32 | Mod::MulticastCluster | Mod::Read | Mod::MbarrierInit => {
             Subject::all(modifier())
         }
-        Mod::Relu | Mod::NaN | Mod::Xorsign => Subject { version: plain(), target: modifier(), family: modifier() },
+        Mod::Relu | Mod::NaN | Mod::Xorsign | Mod::Oob => {
+            Subject { version: plain(), target: modifier(), family: modifier() }
+        }
         Mod::L2256B | Mod::L2128B | Mod::L264B => {
             Subject { version: feature("cache prefetching"), target: modifier(), family: modifier() }
         }

@@ -140,6 +140,7 @@ pub(super) fn repeated(inst: &Inst) -> Option<String> {
                 Some(format!("Unexpected number of operations specified for mma with shape '.{shape}'"))
             }
             Mod::Ftz
+            | Mod::Oob
             | Mod::Volatile
             | Mod::Nc
             | Mod::Relaxed

@@ -5,6 +5,7 @@ use super::lanes::{c2, l1, l2, l3, m1, m2, m3};
 use super::program::{AluFn, CmpFn};
 use crate::num::fp::{self, Half, compare, ftz32, min_max, sat32};
 use crate::num::soft::{self, BF16, F16, F32, F64, Format, Round};
+use crate::tensormap::OOB_NAN;
 use ptx::access::{CmpOp, Rounding};
 use ptx::isa::{Mod, Op};
 use ptx::module::Inst;
@@ -207,7 +208,9 @@ fn half(inst: &Inst) -> Option<(usize, AluFn)> {
         Op::Add => h2(pair, move |a, b| h.add(a, b)),
         Op::Sub => h2(pair, move |a, b| h.add(a, b ^ 0x8000)),
         Op::Mul => h2(pair, move |a, b| h.mul(a, b)),
-        Op::Fma if inst.has(Mod::Oob) => return None,
+        Op::Fma if inst.has(Mod::Oob) => {
+            h3(pair, move |a, b, c| if a == OOB_NAN || b == OOB_NAN { 0 } else { h.fma(a, b, c) })
+        }
         Op::Fma => h3(pair, move |a, b, c| h.fma(a, b, c)),
         Op::Abs => h1(pair, move |a| sign_only(f, a & 0x7fff, h.ftz)),
         Op::Neg => h1(pair, move |a| sign_only(f, a ^ 0x8000, h.ftz)),

@@ -8,6 +8,7 @@ use super::program::{AluFn, In, Out};
 use super::seen::Seen;
 use crate::num::fp::{self, Half, sat32};
 use crate::num::soft::{self, F16, F32, Round};
+use crate::tensormap::OOB_NAN;
 use sass::form::{Role, SlotKind, SlotName as S};
 use sass::reg::File;
 
@@ -180,8 +181,8 @@ fn halves(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
         "HFMA2" => {
             let f = both(Box::new(move |i, l, k| {
                 let (x, y, z) = (a.half(i.s[0][l], k), b.half(i.s[1][l], k), c.half(i.s[2][l], k));
-                // The NaN that marks what lies out of bounds makes the result zero.
-                if oob && (x == 0xffff || y == 0xffff) {
+                // With the signs that the instruction gives its operands: PTX leaves open what becomes of a negated NaN.
+                if oob && (x == OOB_NAN || y == OOB_NAN) {
                     return 0;
                 }
                 h.fma(x, y, z)

@@ -20,8 +20,8 @@
 //! | 0x50, 0x52 | 16 each | channels of a pixel, pixels of a column, each less 1 (own) |
 //!
 //! What PTX leaves open is decided here: a row of a swizzled box takes the whole width of its swizzle in shared memory;
-//! elements outside are NaN with all bits of the mantissa set; in an interleaved tensor the slices of the channels lie
-//! beside each other, behind the dimension before the last.
+//! in an interleaved tensor the slices of the channels lie beside each other, behind the dimension before the last. The
+//! elements outside are [`OOB_NAN`], which is not in the document but has been seen on GPUs.
 
 mod changes;
 mod object;
@@ -33,6 +33,12 @@ mod tests;
 pub use changes::Changes;
 pub use object::{Field, replace};
 pub use runs::Run;
+
+/// The half that marks what lies outside of a tensor ("OOB NaN"): tensor copies write it, so many times as an element has
+/// 16 bits, and `fma.oob` knows it, for f16 and bf16 alike. PTX does not give its bits; these are what people
+/// report to have read back from tensor copies on sm_120 and sm_121, and what `fma.oob` knew on sm_100. (CUTLASS fills with
+/// 0x7eff where it does without such copies, before sm_90: its own convention.)
+pub const OOB_NAN: u16 = 0x7ff7;
 
 /// Bytes of an object.
 pub const SIZE: usize = 128;
@@ -89,9 +95,9 @@ impl Type {
     /// What stands for an element outside of the tensor where NaN is asked for; zero for integers.
     pub fn nan(self) -> u64 {
         match self {
-            Type::F16 | Type::BF16 => 0x7fff,
-            Type::F32 | Type::F32Ftz | Type::TF32 | Type::TF32Ftz => 0x7fff_ffff,
-            Type::F64 => 0x7fff_ffff_ffff_ffff,
+            Type::F16 | Type::BF16 | Type::F32 | Type::F32Ftz | Type::TF32 | Type::TF32Ftz | Type::F64 => {
+                0x0001_0001_0001_0001 * OOB_NAN as u64
+            }
             _ => 0,
         }
     }
