@@ -452,6 +452,7 @@ pub fn expected(inst: &Inst, sm: u16) -> u16 {
         // By its text: sm_75 counts otherwise.
         Class::Global if inst.modifier_text(ModName::Sem).is_some_and(|t| !matches!(t, "" | ".CONSTANT")) => 500,
         Class::Global => 300,
+        Class::Texture if writes_any(inst) => 400,
         Class::Local => 60,
         Class::Shared => 30,
         Class::Const => 40,

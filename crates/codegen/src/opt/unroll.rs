@@ -71,6 +71,8 @@ struct Loop {
     trips: Option<u64>,
     /// Where they are not, how many of them shall stand in a row.
     by: u64,
+    /// And whether there shall be half as many behind them.
+    halved: bool,
 }
 
 impl Loop {
@@ -224,17 +226,29 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let start = f.blocks[entry as usize].term.edges().iter().find(|e| e.block.0 == header)?.args[counter.param];
     let by = if loads < LOADS { MANY } else { FEW };
     let trips = counter.trips(f, start, (WHOLE / size.max(1)) as u64);
+    let mut halved = false;
     if trips.is_none() {
         let small = if loads > 0 { SMALL_WITH_LOADS } else { SMALL };
         // Threads that part after numbers of iterations of their own go through few, and wait for each other in more places.
-        let apart =
-            (together || by == FEW) && !(count::same_for_all(f, start) && count::same_for_all(f, counter.bound));
+        let alike = count::same_for_all(f, start) && count::same_for_all(f, counter.bound);
+        let apart = (together || by == FEW) && !alike;
+        halved = by > FEW && (alike || loads > 0);
         if size > small || apart || !counter.can_run_ahead(f, by) {
             return None;
         }
     }
     let strides = strides::find(f, members, latch, dom, &known);
-    Some(Loop { members: members.to_vec(), latch, outside: Vec::new(), counter, test: None, strides, trips, by })
+    Some(Loop {
+        members: members.to_vec(),
+        latch,
+        outside: Vec::new(),
+        counter,
+        test: None,
+        strides,
+        trips,
+        by,
+        halved,
+    })
 }
 
 /// The comparison at the end of a loop, if only the branch reads it.
@@ -286,12 +300,12 @@ fn whole(f: &mut Func, l: &Loop, trips: u64) {
     f.blocks[latch.index()].term = Term::Br(Edge { block: out.block, args: copier.all(&out.args) });
 }
 
-/// Several iterations at once before the loop, as long as there are so many.
+/// Several iterations at once before the loop, as long as there are so many; half as many once, if there are; the loop does
+/// the rest, and everything where the counter wraps.
 fn some(f: &mut Func, l: &Loop, entry: Block) {
     let (back, out) = l.edges(f);
     let header = Block(l.header());
     let Term::CondBr { uniform, .. } = f.blocks[l.latch as usize].term else { return };
-    // On the way in: are there enough?
     let guard = f.new_block();
     let mut start = Vec::new();
     for e in f.blocks[entry.index()].term.edges_mut() {
@@ -300,46 +314,95 @@ fn some(f: &mut Func, l: &Loop, entry: Block) {
             e.block = guard;
         }
     }
+    // Where the rest begins: with what the header is given.
+    let rest = if l.halved { f.new_block() } else { header };
+    // On the way in: are there enough?
     let limit = l.counter.limit(&mut Builder::new(f, guard), l.by);
     let enough = limit.first(&mut Builder::new(f, guard), start[l.counter.param]);
-    let mut copier = Copier::beside();
-    let mut first = header;
-    let mut latch = guard;
-    for k in 0..l.by {
-        let args = copier.all(&back.args);
-        let blocks = copier.copy(f, l, k);
-        if k == 0 {
-            first = blocks[0];
-            let then = Edge { block: first, args: start.clone() };
-            let els = Edge { block: header, args: start.clone() };
-            f.blocks[guard.index()].term = Term::CondBr { cond: enough, uniform, then, els };
-        } else {
-            f.blocks[latch.index()].term = Term::Br(Edge { block: blocks[0], args });
-        }
-        latch = blocks[l.members.iter().position(|&m| m == l.latch).unwrap_or(0)];
-    }
+    let mut row = Row::new(f, l, guard, l.by);
+    f.blocks[guard.index()].term = Term::CondBr {
+        cond: enough,
+        uniform,
+        then: Edge { block: row.first, args: start.clone() },
+        els: Edge { block: rest, args: start },
+    };
     // Once is enough, for both.
     f.blocks[header.index()].rolled = true;
-    f.blocks[first.index()].rolled = true;
+    f.blocks[row.first.index()].rolled = true;
     // Behind them: are there as many again, or some, or none?
-    let args = copier.all(&back.args);
+    let again = limit.again(&mut Builder::new(f, row.latch), row.counted);
     let some_left = f.new_block();
-    let param = l.counter.param;
-    let counted = if l.counter.before { copier.value(f.blocks[header.index()].params[param]) } else { args[param] };
-    let again = limit.again(&mut Builder::new(f, latch), counted);
-    f.blocks[latch.index()].term = Term::CondBr {
+    let args = row.copier.all(&back.args);
+    f.blocks[row.latch.index()].term = Term::CondBr {
         cond: again,
         uniform,
-        then: Edge { block: first, args: args.clone() },
+        then: Edge { block: row.first, args },
         els: Edge { block: some_left, args: Vec::new() },
     };
-    let cond = l.counter.goes_on(&mut Builder::new(f, some_left), counted);
-    f.blocks[some_left.index()].term = Term::CondBr {
-        cond,
+    row.leave(f, l, some_left, rest, &back, &out, uniform);
+    if rest == header {
+        return;
+    }
+    let params: Vec<Value> =
+        f.blocks[header.index()].params.clone().into_iter().map(|p| f.add_param(rest, f.ty(p))).collect();
+    let limit = l.counter.limit(&mut Builder::new(f, rest), FEW);
+    let enough = limit.first(&mut Builder::new(f, rest), params[l.counter.param]);
+    let mut row = Row::new(f, l, rest, FEW);
+    f.blocks[rest.index()].term = Term::CondBr {
+        cond: enough,
         uniform,
-        then: Edge { block: header, args },
-        els: Edge { block: out.block, args: copier.all(&out.args) },
+        then: Edge { block: row.first, args: params.clone() },
+        els: Edge { block: header, args: params },
     };
+    let latch = row.latch;
+    row.leave(f, l, latch, header, &back, &out, uniform);
+}
+
+/// Several copies of a loop, one behind the other.
+struct Row {
+    first: Block,
+    latch: Block,
+    copier: Copier,
+    /// What the last copy compares with the bound.
+    counted: Value,
+}
+
+impl Row {
+    /// `count` of them, to be entered from `before`.
+    fn new(f: &mut Func, l: &Loop, before: Block, count: u64) -> Row {
+        let (back, _) = l.edges(f);
+        let mut copier = Copier::beside();
+        let (mut first, mut latch) = (before, before);
+        for k in 0..count {
+            let args = copier.all(&back.args);
+            let blocks = copier.copy(f, l, k);
+            if k == 0 {
+                first = blocks[0];
+            } else {
+                f.blocks[latch.index()].term = Term::Br(Edge { block: blocks[0], args });
+            }
+            latch = blocks[l.members.iter().position(|&m| m == l.latch).unwrap_or(0)];
+        }
+        let param = l.counter.param;
+        let counted = if l.counter.before {
+            copier.value(f.blocks[l.header() as usize].params[param])
+        } else {
+            copier.value(back.args[param])
+        };
+        Row { first, latch, copier, counted }
+    }
+
+    /// Ends `block` behind the row: `next` goes on where an iteration is left.
+    #[allow(clippy::too_many_arguments)]
+    fn leave(&mut self, f: &mut Func, l: &Loop, block: Block, next: Block, back: &Edge, out: &Edge, uniform: bool) {
+        let cond = l.counter.goes_on(&mut Builder::new(f, block), self.counted);
+        f.blocks[block.index()].term = Term::CondBr {
+            cond,
+            uniform,
+            then: Edge { block: next, args: self.copier.all(&back.args) },
+            els: Edge { block: out.block, args: self.copier.all(&out.args) },
+        };
+    }
 }
 
 #[cfg(test)]

@@ -34,6 +34,11 @@ const RESERVED: u32 = 3;
 /// How many more values may be alive than in the order of selection: with 12 launches of `tests/kernels` take 0.4 % less and threads 1.7 %
 /// more registers, of which they have no more than the vendor's with 8 (`docs/quality.md`).
 const MORE: u32 = 8;
+/// How many values may be alive where one more is a load from far memory or leads to one: threads with no more than 32 registers have these
+/// for nothing, and a load that begins late is waited for once more.
+const LOADS: u32 = 26;
+/// Cycles that a load takes that is far away.
+const FAR: u16 = 100;
 
 /// How many more values may be alive than must be.
 #[derive(Clone, Copy, Debug)]
@@ -56,11 +61,13 @@ const NONE: u32 = u32::MAX;
 struct Values {
     /// Reads left in the block, the terminator's and those behind the block counted as one more.
     left: Vec<u32>,
-    /// Who defines it in the part at hand, in which slot.
-    def: Vec<(u32, u8)>,
+    /// Who defines it in the part at hand, in which slot, as which word of it.
+    def: Vec<(u32, u8, u8)>,
     /// General registers and predicates alive.
     live: [u32; 4],
     limit: [u32; 4],
+    /// General registers that may be alive where that starts another load from far memory.
+    loads: u32,
     /// Of parameters that are stepped in the block at hand: which step; of what steps them, too.
     step_from: Vec<u32>,
     step_to: Vec<u32>,
@@ -101,16 +108,19 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     let gprs = most.min(banks.count(File::Gpr).saturating_sub(6));
     let mut values = Values {
         left: vec![0; f.vregs.len()],
-        def: vec![(NONE, 0); f.vregs.len()],
+        def: vec![(NONE, 0, 0); f.vregs.len()],
         live: [0; 4],
         limit: [gprs, 40, 6, 6],
+        loads: 0,
         step_from: vec![NONE; f.vregs.len()],
         step_to: vec![NONE; f.vregs.len()],
         step_reads: Vec::new(),
     };
     let owned = registers::owned(f, &cfg);
+    let loads = gprs.max(if freedom.more == 0 { 0 } else { LOADS.min(banks.count(File::Gpr).saturating_sub(6)) });
     for &b in &cfg.rpo {
-        values.limit[0] = owned.get(b as usize).map_or(gprs, |&n| gprs.min(n.saturating_sub(6) as u32));
+        let owns = owned.get(b as usize).map_or(u32::MAX, |&n| n.saturating_sub(6) as u32);
+        (values.limit[0], values.loads) = (gprs.min(owns), loads.min(owns));
         let list = &steps[b as usize];
         for (k, &(p, d)) in list.iter().enumerate() {
             values.step_from[p.index()] = k as u32;
@@ -203,14 +213,15 @@ fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Graph {
                 step_reads[step_to[v.index()] as usize].drain(..).for_each(|before| g.edge(before, i, 1));
             }
         });
-        let mut read = |v: Vreg, s: Option<(&Sass, Option<u8>)>| {
-            let (w, slot) = def[v.index()];
+        let mut read = |v: Vreg, s: Option<(&Sass, Option<u8>, u32)>| {
+            let (w, slot, word) = def[v.index()];
             if w == NONE {
                 return;
             }
             let cycles = match (sass(w), s) {
-                (Some(first), Some((s, used))) => {
-                    planned(latency::raw(first, slot, s, used, sm), latency::expected(first, sm)).max(4)
+                (Some(first), Some((s, used, part))) => {
+                    let raw = latency::raw_word(first, slot, u32::from(word), s, used, part, sm);
+                    planned(raw, latency::expected(first, sm)).max(4)
                 }
                 (Some(first), None) if latency::needs_write_sb(first, sm) => latency::expected(first, sm),
                 (Some(_), None) => 5,
@@ -223,22 +234,32 @@ fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Graph {
                 let mut places: smallvec::SmallVec<[Place; 8]> = Default::default();
                 sass_uses(s, |p| places.push(p));
                 for p in places {
-                    f.each_scalar(p.reg, p.width, |v| read(v, Some((s, p.slot))));
+                    let mut part = 0;
+                    f.each_scalar(p.reg, p.width, |v| {
+                        read(v, Some((s, p.slot, part)));
+                        part += 1;
+                    });
                 }
                 order.add(i, memory(s), |before| g.edge(before, i, 1));
                 let def = &mut values.def;
-                sass_defs(s, |p| f.each_scalar(p.reg, p.width, |v| def[v.index()] = (i, p.slot.unwrap_or(0))));
+                sass_defs(s, |p| {
+                    let mut word = 0;
+                    f.each_scalar(p.reg, p.width, |v| {
+                        def[v.index()] = (i, p.slot.unwrap_or(0), word);
+                        word += 1;
+                    });
+                });
             }
             op => {
                 f.uses(op, |v| read(v, None));
                 let def = &mut values.def;
-                f.defs(op, |v| def[v.index()] = (i, 0));
+                f.defs(op, |v| def[v.index()] = (i, 0, 0));
             }
         }
     }
     values.step_reads.iter_mut().for_each(Vec::clear);
     for inst in part {
-        f.defs(&inst.op, |v| values.def[v.index()] = (NONE, 0));
+        f.defs(&inst.op, |v| values.def[v.index()] = (NONE, 0, 0));
     }
     g.finish(part.len());
     g
@@ -259,17 +280,25 @@ fn part_of_block(f: &Func, insts: &[Inst], range: Range<usize>, values: &mut Val
     for i in (0..n).rev() {
         height[i] = g.after(i).iter().map(|&(to, cycles)| height[to as usize] + cycles as u32).max().unwrap_or(1);
     }
+    // Loads from far away, and what their addresses are computed of.
+    let mut leads = vec![false; n];
+    for i in (0..n).rev() {
+        leads[i] = match &part[i].op {
+            Op::Sass(s) if latency::needs_write_sb(s, sm) && latency::expected(s, sm) >= FAR => true,
+            _ => g.after(i).iter().any(|&(to, cycles)| cycles < FAR && leads[to as usize]),
+        };
+    }
     let mut ready_at = vec![0u32; n];
     let mut issued = vec![false; n];
     let mut later: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new(); // by time
-    // By height: those that make no predicate, and those that do.
-    let mut ready: [BinaryHeap<(u32, Reverse<u32>)>; 2] = Default::default();
+    // By height: those that make no predicate, and those that do; then the same of those that lead to loads.
+    let mut ready: [BinaryHeap<(u32, Reverse<u32>)>; 4] = Default::default();
     let makes = |inst: &Inst| {
         let mut any = false;
         f.defs(&inst.op, |v| any |= matches!(f.vregs[v.index()], File::Pred | File::Upred));
         any as usize
     };
-    let kind: Vec<usize> = part.iter().map(makes).collect();
+    let kind: Vec<usize> = part.iter().zip(&leads).map(|(inst, &leads)| makes(inst) + 2 * leads as usize).collect();
     let mut oldest: BinaryHeap<Reverse<u32>> = BinaryHeap::new(); // all whose predecessors are issued
     for i in (0..n as u32).filter(|&i| g.waiting[i as usize] == 0) {
         later.push(Reverse((0, i)));
@@ -281,18 +310,33 @@ fn part_of_block(f: &Func, insts: &[Inst], range: Range<usize>, values: &mut Val
         let tight = |file: File| values.live[file as usize & 3] >= values.limit[file as usize & 3];
         let full = tight(File::Gpr) || tight(File::Ugpr);
         let predicates = tight(File::Pred) || tight(File::Upred);
+        let may_load = !tight(File::Ugpr) && values.live[0] < values.loads;
         let mut next = None;
-        if !full {
+        if !full || may_load {
             while let Some(&Reverse((_, i))) = later.peek().filter(|x| x.0.0 <= now) {
                 later.pop();
                 ready[kind[i as usize]].push((height[i as usize], Reverse(i)));
             }
-            // Where predicates are short, only what makes one keeps to its place.
-            let from = if predicates { 0 } else { (ready[1].peek() > ready[0].peek()) as usize };
-            next = ready[from].pop().map(|(_, Reverse(i))| i);
+            // Where predicates are short, only what makes one keeps to its place; where registers are, only loads go ahead.
+            let kinds: &[usize] = match (full, predicates) {
+                (true, true) => &[2],
+                (true, false) => &[3, 2],
+                (false, true) => &[0, 2],
+                (false, false) => &[3, 1, 0, 2],
+            };
+            let best = kinds.iter().copied().max_by(|&a, &b| ready[a].peek().cmp(&ready[b].peek()));
+            next = best.and_then(|k| ready[k].pop()).map(|(_, Reverse(i))| i);
         }
         let i = match next {
             Some(i) => i,
+            // A load's address may be there before the oldest can run.
+            None if full
+                && may_load
+                && later.peek().zip(oldest.peek()).is_some_and(|(l, o)| l.0.0 < ready_at[o.0 as usize]) =>
+            {
+                now = later.peek().map_or(now, |l| l.0.0);
+                continue;
+            }
             None if full || predicates => {
                 let Some(Reverse(i)) = oldest.pop() else { break };
                 i
