@@ -1,17 +1,15 @@
 //! Loop-invariant code motion: pure instructions whose arguments come from outside a loop move before it.
 //!
 //! Only what cannot trap and is worth a register: everything pure but cheap constants stays cheap to move, since the
-//! register allocator makes constants again where registers are short. What moves is alive through the loop: only so much moves that
-//! the loop leaves registers for what it does itself.
+//! register allocator makes constants again where registers are short. What moves is alive through the loop: where as many values are
+//! alive at once as anywhere in the function, each would take a thread one more register, and only what ends others moves.
 
+use super::pressure::{self, words};
 use crate::ir::{Def, Effect, Func, Inst, Op, Ty, Value};
 use rustc_hash::FxHashMap;
 
-/// Words alive through a loop up to which everything moves, ...
-const ROOM: i64 = 112;
-/// ... and how many more may be, where there are so many anyway. (Kernels of apex's layer norm, whose divisors are the same in all iterations, spilled ten
-/// times as much where everything moved.)
-const MORE: i64 = 8;
+/// So many words may be alive at once in a loop in any case: with 64 registers a thread half of a multiprocessor's threads are there.
+const ROOM: i64 = 48;
 /// Predicates alive through a loop up to which comparisons move. There are seven; one more waits in a general register and is compared
 /// with zero at each reader, which costs what the comparison does.
 const PREDICATES: i64 = 4;
@@ -32,6 +30,10 @@ pub fn run(f: &mut Func) {
             }
         }
     }
+    if loops.members.is_empty() {
+        return;
+    }
+    let mut peaks = pressure::peaks(f, &cfg);
     // Inner loops first: what leaves them may leave the outer ones too.
     for (header, members) in loops.members.iter().rev() {
         let Some(before) = preheader(f, &cfg, *header, members) else { continue };
@@ -44,6 +46,10 @@ pub fn run(f: &mut Func) {
             b == u32::MAX || !inside.contains(b as usize)
         };
         let mut room = Room::new(f, *header, members, &|v| outside(v, &block_of));
+        let within = members.iter().map(|&m| peaks[m as usize]).max().unwrap_or(0);
+        let elsewhere = (0..peaks.len()).filter(|&b| !inside.contains(b)).map(|b| peaks[b]).max().unwrap_or(0);
+        room.more = ROOM.max(elsewhere).max(within) - within;
+        let free = room.more;
         for &m in members {
             let insts = std::mem::take(&mut f.blocks[m as usize].insts);
             let mut kept = Vec::with_capacity(insts.len());
@@ -65,17 +71,18 @@ pub fn run(f: &mut Func) {
             }
             f.blocks[m as usize].insts = kept;
         }
+        let taken = free - room.more;
+        members.iter().for_each(|&m| peaks[m as usize] += taken);
     }
 }
 
-/// What is alive through a loop.
+/// What may be alive through a loop.
 struct Room {
     /// Reads in the loop, of each value that is read there.
     reads: FxHashMap<Value, u32>,
-    /// Words of what comes from outside, and of what the iterations hand on.
-    alive: i64,
-    most: i64,
-    /// Predicates among them.
+    /// Words that may be alive there beyond those that are.
+    more: i64,
+    /// Predicates that come from outside or are handed on by the iterations.
     predicates: i64,
 }
 
@@ -88,10 +95,9 @@ impl Room {
             block.insts.iter().flat_map(|&i| &f.inst(i).args).for_each(|&a| read(a));
             block.term.visit(&mut read);
         }
-        let through = || f.blocks[header as usize].params.iter().chain(reads.keys().filter(|&&v| outside(v)));
-        let alive = through().map(|&v| words(f, v)).sum::<i64>();
-        let predicates = through().filter(|&&v| f.ty(v) == Ty::P).count() as i64;
-        Room { alive, most: ROOM.max(alive + MORE), predicates, reads }
+        let through = f.blocks[header as usize].params.iter().chain(reads.keys().filter(|&&v| outside(v)));
+        let predicates = through.filter(|&&v| f.ty(v) == Ty::P).count() as i64;
+        Room { more: 0, predicates, reads }
     }
 
     /// Takes an instruction out of the loop, if there is room for what it gives in the place of what it alone reads.
@@ -107,13 +113,13 @@ impl Room {
         let made = inst.results.iter().filter(|&&r| predicate(r)).count() as i64;
         let ended =
             (0..inst.args.len()).filter(|&n| predicate(inst.args[n]) && first(n) && ends(inst.args[n])).count() as i64;
-        if gives > frees && self.alive + gives - frees > self.most {
+        if gives > frees && gives - frees > self.more {
             return false;
         }
         if made > ended && self.predicates + made - ended > PREDICATES && gives + made >= frees {
             return false;
         }
-        self.alive += gives - frees;
+        self.more -= (gives - frees).max(0);
         self.predicates += made - ended;
         for a in &inst.args {
             if let Some(n) = self.reads.get_mut(a) {
@@ -121,17 +127,6 @@ impl Room {
             }
         }
         true
-    }
-}
-
-/// Registers that a value takes; none if it is made again wherever it is read.
-fn words(f: &Func, v: Value) -> i64 {
-    let again = f.def_inst(v).is_some_and(|d| d.op.arity() == 0);
-    match f.ty(v) {
-        _ if again => 0,
-        Ty::P => 0,
-        Ty::B16 | Ty::B32 => 1,
-        Ty::B64 => 2,
     }
 }
 
@@ -172,7 +167,7 @@ mod tests {
         let moved = |f: &Func| f.blocks[0].insts.iter().filter(|&&i| f.inst(i).op == Op::Not).count() as i64;
         run(&mut f);
         verify::verify(&f).unwrap();
-        assert_eq!(moved(&f), MORE);
+        assert_eq!(moved(&f), 0);
     }
 
     #[test]

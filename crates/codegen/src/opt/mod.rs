@@ -11,6 +11,7 @@ pub mod licm;
 pub mod lone;
 pub mod lop3;
 pub mod params;
+pub mod pressure;
 pub mod simplify;
 pub mod sums;
 pub mod unroll;

@@ -35,9 +35,33 @@ use smallvec::SmallVec;
 use wide::{WIDE, Wide};
 
 const FREE: u32 = u32::MAX;
+/// A value that is alive for more instructions of its block than this stays for long. (With 8, registers of Triton's kernels would be a
+/// hundredth less, but values that are made side by side would take each other's registers.)
+const LASTING: u32 = 64;
 /// Held for a vector that is about to be defined.
 const HELD: u32 = u32::MAX - 1;
 const NOWHERE: u8 = 255;
+
+/// A window that waits for its other components: file, vector, base, size.
+type Promise = (usize, u32, usize, usize);
+
+/// Would a value in register `r`, read last by instruction `until`, be in the way of the vector that has been promised a window? Not
+/// if it is gone when the component is made that belongs there.
+fn in_the_way(
+    p: &Promise,
+    r: usize,
+    until: u32,
+    vecs: &[SmallVec<[Vreg; 4]>],
+    made: &[(u32, u32)],
+    loc: &[u8],
+    current: u32,
+) -> bool {
+    let Some(component) = r.checked_sub(p.2).and_then(|n| vecs[p.1 as usize][..p.3].get(n)) else { return false };
+    let (block, at) = made[component.index()];
+    // What is still to be made, in another block, comes after everything that ends in this one.
+    let free = if block == current { until <= at } else { loc[component.index()] == NOWHERE };
+    until == u32::MAX || !free
+}
 
 /// The assignment under way.
 pub struct Assign<'a> {
@@ -51,7 +75,7 @@ pub struct Assign<'a> {
     vec_base: Vec<u8>,
     /// Windows that wait for their other components: file, vector, base, size. Nothing else may take the places of uniform
     /// registers, which cannot always be moved; those of others stay free while there is something else.
-    promised: Vec<(usize, u32, usize, usize)>,
+    promised: Vec<Promise>,
     /// Places of wide vectors, as the sums of a warpgroup's products: nothing that lasts may take them in any block.
     wide: Vec<Wide>,
     /// By block: what products under way at its end read.
@@ -323,6 +347,11 @@ impl Assign<'_> {
             }
             false => SmallVec::new(),
         };
+        let until = self.end[v.index()];
+        // What stays for long goes into the gaps between others first: scattered, it leaves no place for vectors. Where there are calls, others
+        // come first.
+        let lasts = gpr && !choosy && until.saturating_sub(self.banks[file].now) > LASTING;
+        let (promises, vecs, made, loc, current) = (&self.promised, &self.f.vecs, &self.made, &self.loc, self.current);
         let bank = &mut self.banks[file];
         // Up to which one; whether only of the better kind; whether not in the way of vectors; whether only rested ones. What products under
         // way read comes last of all.
@@ -344,10 +373,13 @@ impl Assign<'_> {
             }
             // Where the budget does not do it grows by no more than it must.
             let first = if bound == bank.block { bank.cursor % bound } else { 0 };
-            for step in 0..bound {
+            for step in 0..if lasts { 2 * bound } else { bound } {
                 let r = (first + step) % bound;
-                let promised = |p: &(usize, u32, usize, usize)| p.0 == file && (p.2..p.2 + p.3).contains(&r);
-                let kept = keep && (self.promised.iter().any(promised) || wide.iter().any(|w| w.contains(&r)));
+                if lasts && step < bound && bank.open(r) {
+                    continue;
+                }
+                let promised = |p: &Promise| p.0 == file && in_the_way(p, r, until, vecs, made, loc, current);
+                let kept = keep && (promises.iter().any(promised) || wide.iter().any(|w| w.contains(&r)));
                 let waits = rested && !bank.rested(r) || idle && !bank.idle(r);
                 let worse = strict && choosy && !prefer(r);
                 if bank.free(r) && !worse && !kept && !waits {

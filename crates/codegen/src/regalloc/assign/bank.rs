@@ -39,6 +39,12 @@ impl Bank {
         (base..base + size).all(|r| self.free(r))
     }
 
+    /// True if the aligned four registers around one are all free.
+    pub(super) fn open(&self, r: usize) -> bool {
+        let first = r & !3;
+        (first..first + 4).all(|q| self.free(q) || !self.usable[q] || q >= self.limit)
+    }
+
     /// True if no product under way reads the register.
     pub(super) fn idle(&self, r: usize) -> bool {
         self.busy.as_ref().is_none_or(|b| b[r & 255] == 0)
