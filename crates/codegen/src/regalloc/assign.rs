@@ -24,7 +24,7 @@ use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
-use bank::Bank;
+use bank::{Bank, COPY_RESTS, LOAD_RESTS};
 use diag::Diagnostic;
 use sass::form::SlotName as S;
 use sass::forms as F;
@@ -654,11 +654,11 @@ impl Assign<'_> {
         } else if def_vecs.is_empty() {
             dying.iter().for_each(|&v| self.release(v));
         }
-        let late = copies_to_shared(&s);
+        let late = rest(&s);
         for p in &uses {
-            if late && p.reg.file() == File::Gpr {
+            if late > 0 && p.reg.file() == File::Gpr {
                 let bank = &mut self.banks[File::Gpr as usize];
-                self.f.each_scalar(p.reg, p.width, |v| bank.read[self.loc[v.index()] as usize] = at);
+                self.f.each_scalar(p.reg, p.width, |v| bank.read[self.loc[v.index()] as usize] = at + late);
             }
             let mut o = p.slot.map_or(s.guard, |i| s.operands[i as usize]);
             self.rename(&mut o, p.width);
@@ -699,8 +699,12 @@ impl Assign<'_> {
     }
 }
 
-/// True for copies into shared memory: until one is done its registers may not be written. Other memory instructions have soon
-/// read theirs; to spare those as well would bring chains that run side by side into few registers, one after the other.
-fn copies_to_shared(s: &Sass) -> bool {
-    s.form().class == Class::Global && s.form().mnemonic == "LDGSTS"
+/// For how many instructions what this one reads should not be written: until a copy into shared memory is done, and until loads have
+/// read their addresses. To spare the latter for long would bring chains that run side by side into few registers, one after the other.
+fn rest(s: &Sass) -> u32 {
+    match s.form().class {
+        Class::Global if s.form().mnemonic == "LDGSTS" => COPY_RESTS,
+        Class::Global | Class::Shared | Class::Local | Class::Texture => LOAD_RESTS,
+        _ => 0,
+    }
 }

@@ -5,8 +5,10 @@ use super::flight::Flight;
 use crate::mir::alignment;
 use sass::reg::File;
 
-/// For so many instructions a register that a copy into shared memory reads is left alone.
-const REST: u32 = 48;
+/// For so many instructions a register that a copy into shared memory reads is left alone, ...
+pub(super) const COPY_RESTS: u32 = 48;
+/// ... and one that another access to memory reads.
+pub(super) const LOAD_RESTS: u32 = 6;
 
 /// The registers of one file.
 pub(super) struct Bank {
@@ -23,7 +25,7 @@ pub(super) struct Bank {
     pub(super) most: usize,
     pub(super) occ: [u32; 256],
     pub(super) cursor: usize,
-    /// The instruction at hand, and by register the last copy into shared memory of the block that reads it; numbers from 1.
+    /// The instruction at hand, and by register until which one it is left alone; numbers from 1.
     pub(super) now: u32,
     pub(super) read: [u32; 256],
     /// Registers that products under way read, where there are any.
@@ -52,7 +54,7 @@ impl Bank {
 
     /// True if nothing has to wait before the register is written.
     pub(super) fn rested(&self, r: usize) -> bool {
-        self.read[r] == 0 || self.read[r] + REST < self.now
+        self.read[r] == 0 || self.read[r] < self.now
     }
 }
 
