@@ -35,9 +35,9 @@ use smallvec::SmallVec;
 use wide::{WIDE, Wide};
 
 const FREE: u32 = u32::MAX;
-/// A value that is alive for more instructions of its block than this stays for long. (With 8, registers of Triton's kernels would be a
+/// A value that is alive for more instructions of its block than this stays for long. (With none, registers of Triton's kernels would be a
 /// hundredth less, but values that are made side by side would take each other's registers.)
-const LASTING: u32 = 64;
+const LASTING: u32 = 16;
 /// Held for a vector that is about to be defined.
 const HELD: u32 = u32::MAX - 1;
 const NOWHERE: u8 = 255;
@@ -371,8 +371,8 @@ impl Assign<'_> {
             if bound == 0 {
                 continue;
             }
-            // Where the budget does not do it grows by no more than it must.
-            let first = if bound == bank.block { bank.cursor % bound } else { 0 };
+            // Where the budget does not do it grows by no more than it must. What stays lies low, so that there is a place for wide vectors.
+            let first = if bound == bank.block && !lasts { bank.cursor % bound } else { 0 };
             for step in 0..if lasts { 2 * bound } else { bound } {
                 let r = (first + step) % bound;
                 if lasts && step < bound && bank.open(r) {

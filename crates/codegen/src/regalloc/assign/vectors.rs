@@ -4,9 +4,7 @@ use super::bank::{Bank, find_window};
 use super::plan::{Group, plan_fresh, plan_near};
 use super::wide::{WIDE, Wide};
 use super::{Assign, FREE, HELD, NOWHERE};
-use crate::cfg::Cfg;
-use crate::mir::liveness::Liveness;
-use crate::mir::{Func, Vreg, alignment};
+use crate::mir::{Vreg, alignment};
 use sass::form::SlotName as S;
 use sass::inst::Inst as Sass;
 use sass::latency::Class;
@@ -35,8 +33,12 @@ impl Assign<'_> {
             let met = self.wide.iter().filter(|w| size >= WIDE || self.meets(w, end));
             let wide: SmallVec<[(usize, usize); 2]> = met.map(|w| (w.base, w.end)).collect();
             let wider = |r: usize| wide.iter().any(|w| (w.0..w.1).contains(&r));
+            let wide_place = (size >= WIDE).then(|| {
+                let home = self.home(vec as u32);
+                (self.waiting(&home, file), self.ahead(home))
+            });
             let bank = &mut self.banks[file];
-            if size >= WIDE {
+            if let Some((elsewhere, ahead)) = wide_place {
                 // The lowest place, before or behind the budget, that is free on the other ways to come, too.
                 let end = bank.limit;
                 // Behind the registers that threads have everywhere, where they change their number: those are for the rest.
@@ -47,9 +49,7 @@ impl Assign<'_> {
                         free && !(b..b + size).any(|r| elsewhere[r] || taken(r) || wider(r))
                     })
                 };
-                let elsewhere = waiting(self.f, self.cfg, self.live, &self.exit_loc, self.current, file);
                 let base = find(low, &elsewhere).or_else(|| find(0, &elsewhere)).or_else(|| find(0, &[false; 256]))?;
-                let ahead = self.ahead(vec as u32);
                 self.wide.push(Wide {
                     vec: vec as u32,
                     base,
@@ -229,20 +229,4 @@ impl Assign<'_> {
         self.moves(&pairs, loc);
         bases
     }
-}
-
-/// Registers that hold what blocks read which come after `current` in the walk, where they are entered from blocks done.
-fn waiting(f: &Func, cfg: &Cfg, live: &Liveness, exits: &[Vec<u8>], current: u32, file: usize) -> [bool; 256] {
-    let mut out = [false; 256];
-    let done = cfg.rpo_index[current as usize];
-    for &b in &cfg.rpo[..done as usize] {
-        let later = |s: u32| cfg.rpo_index[s as usize] > done;
-        if !cfg.succs[b as usize].iter().any(|&s| later(s)) {
-            continue;
-        }
-        for (&v, &r) in live.live_out[b as usize].iter().zip(&exits[b as usize]) {
-            out[r as usize] |= f.vregs[v.index()] as usize == file;
-        }
-    }
-    out
 }

@@ -22,25 +22,52 @@ pub(super) struct Wide {
 }
 
 impl Assign<'_> {
-    /// The blocks from which control comes to one where values live that belong into `vec`, those themselves too.
-    pub(super) fn ahead(&self, vec: u32) -> BitSet {
+    /// The blocks where values live, or are made, that belong into `vec`; the block at hand is one.
+    pub(super) fn home(&self, vec: u32) -> BitSet {
         let (f, live, hint) = (&*self.f, self.live, &self.vec_hint);
         let mine = |v: &Vreg| hint[v.index()].0 == vec;
         let mut found = BitSet::new(f.blocks.len());
-        let mut work = Vec::new();
         for &b in &self.cfg.rpo {
             let block = &f.blocks[b as usize];
             let mut here = b == self.current;
             here |= live.live_in[b as usize].iter().chain(&live.live_out[b as usize]).chain(&block.params).any(mine);
             here |= block.insts.iter().any(|i| makes(f, i, mine));
-            if here && found.insert(b as usize) {
-                work.push(b);
+            if here {
+                found.insert(b as usize);
             }
         }
+        found
+    }
+
+    /// The blocks from which control comes to one of these, those themselves too.
+    pub(super) fn ahead(&self, home: BitSet) -> BitSet {
+        let mut found = home;
+        let mut work: Vec<u32> = self.cfg.rpo.iter().copied().filter(|&b| found.contains(b as usize)).collect();
         while let Some(b) = work.pop() {
             work.extend(self.cfg.preds[b as usize].iter().copied().filter(|&p| found.insert(p as usize)));
         }
         found
+    }
+
+    /// Registers that hold what comes into one of these blocks on a way that does not lead through the block at hand: what blocks done have
+    /// left in them for later ones.
+    pub(super) fn waiting(&self, home: &BitSet, file: usize) -> [bool; 256] {
+        let mut read = vec![false; self.f.vregs.len()];
+        for &b in self.cfg.rpo.iter().filter(|&&b| home.contains(b as usize)) {
+            self.live.live_in[b as usize].iter().for_each(|v| read[v.index()] = true);
+        }
+        let mut out = [false; 256];
+        let done = self.cfg.rpo_index[self.current as usize];
+        for &b in &self.cfg.rpo[..done as usize] {
+            let later = |s: u32| self.cfg.rpo_index[s as usize] > done;
+            if !self.cfg.succs[b as usize].iter().any(|&s| later(s)) {
+                continue;
+            }
+            for (&v, &r) in self.live.live_out[b as usize].iter().zip(&self.exit_loc[b as usize]) {
+                out[r as usize] |= read[v.index()] && self.file(v) == file;
+            }
+        }
+        out
     }
 
     /// Finds out from where on wide vectors have values in the block.
