@@ -22,6 +22,9 @@ struct Made {
     cycles: f64,
 }
 
+/// Runs of each tool on a file, the median of which counts.
+const RUNS: usize = 3;
+
 /// Measures the folder `args[0]`.
 pub fn run(args: &[String]) -> Result<(), String> {
     let [folder] = args else { return Err("usage: cargo xtask corpus DIR".into()) };
@@ -48,7 +51,17 @@ pub fn run(args: &[String]) -> Result<(), String> {
         let mut why = String::new();
         for (slot, tool) in made.iter_mut().zip([&vendor, &ours]) {
             let out = work.join("k.cubin");
-            let (mut code, cost, mut log) = compile_any(tool, file, arch, &[], &out)?;
+            let (mut code, mut cost, mut log) = compile_any(tool, file, arch, &[], &out)?;
+            // A tool finds its own pages in memory when it runs again, and in the processor's caches what it left there, not what the other
+            // one did: so it is for whoever compiles more than one file. The first run is left out.
+            if code == 0 {
+                let mut runs = Vec::with_capacity(RUNS);
+                for _ in 0..RUNS {
+                    runs.push(compile_any(tool, file, arch, &[], &out)?.1);
+                }
+                runs.sort_by(|a, b| a.cpu.total_cmp(&b.cpu));
+                cost = runs.swap_remove(RUNS / 2);
+            }
             // Checking every pass takes longer than compiling: once more, so that it is in no figure.
             if code == 0 && tool == &ours {
                 (code, _, log) = compile_any(tool, file, arch, &["--verify"], &out)?;
