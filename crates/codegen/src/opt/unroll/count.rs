@@ -1,6 +1,6 @@
 //! Counters of loops: how often a loop runs, and whether it will run a few times more.
 
-use crate::ir::{Attr, Builder, Cmp, Effect, Func, Op, Term, Ty, Value, mask};
+use crate::ir::{Attr, Builder, Cmp, Effect, Func, Op, Sreg, Term, Ty, Value, mask};
 use crate::opt::eval::eval;
 
 /// What a loop counts.
@@ -91,6 +91,50 @@ pub fn same_for_all(f: &Func, v: Value) -> bool {
     look(f, v, 6)
 }
 
+/// An unsigned bound of a 32-bit value that is below 2^31 and computed without wrapping, if one is known.
+fn most(f: &Func, v: Value, depth: u32) -> Option<u64> {
+    let inst = f.def_inst(v)?;
+    if f.ty(v) != Ty::B32 || depth == 0 {
+        return None;
+    }
+    let arg = |n: usize| most(f, inst.args[n], depth - 1);
+    let k = |n: usize| f.constant(inst.args[n]);
+    let bound = match inst.op {
+        Op::Const => f.constant(v),
+        Op::Sreg => match Sreg::from_sub(inst.attr.sub)? {
+            Sreg::TidX | Sreg::TidY | Sreg::TidZ => Some(1023),
+            Sreg::NtidX | Sreg::NtidY | Sreg::NtidZ => Some(1024),
+            Sreg::Laneid => Some(31),
+            _ => None,
+        },
+        Op::And => match (arg(0), arg(1)) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        },
+        Op::IAdd => arg(0).zip(arg(1)).map(|(a, b)| a + b),
+        Op::IMul => arg(0).zip(arg(1)).map(|(a, b)| a * b),
+        Op::Shl => arg(0).zip(k(1)).filter(|&(_, n)| n < 31).map(|(a, n)| a << n),
+        _ => None,
+    };
+    bound.filter(|&b| b < 1 << 31)
+}
+
+/// What a value is a constant more than, and that constant (of 32 bits, with its sign).
+fn root(f: &Func, mut v: Value) -> (Value, i64) {
+    let mut offset = 0i64;
+    for _ in 0..4 {
+        let Some(d) = f.def_inst(v) else { break };
+        let k = |n: usize| f.constant(d.args[n]).map(|k| i64::from(k as u32 as i32));
+        (v, offset) = match d.op {
+            Op::IAdd if k(1).is_some() => (d.args[0], offset + k(1).unwrap_or(0)),
+            Op::IAdd if k(0).is_some() => (d.args[1], offset + k(0).unwrap_or(0)),
+            Op::ISub if k(1).is_some() => (d.args[0], offset - k(1).unwrap_or(0)),
+            _ => break,
+        };
+    }
+    (v, offset)
+}
+
 /// What holds when a comparison of integers does not.
 fn inverse(c: Cmp) -> Option<Cmp> {
     Some(match c {
@@ -107,6 +151,38 @@ fn inverse(c: Cmp) -> Option<Cmp> {
 impl Counter {
     /// How often the loop runs if its counter begins with `start`, if that is known and at most `most`.
     pub fn trips(&self, f: &Func, start: Value, most: u64) -> Option<u64> {
+        self.between_constants(f, start, most).or_else(|| self.from_one_value(f, start, most))
+    }
+
+    /// The same where the counter begins and ends constants away from one value that is known to be small: nothing wraps then, and
+    /// only the constants matter.
+    fn from_one_value(&self, f: &Func, start: Value, limit: u64) -> Option<u64> {
+        if self.ty != Ty::B32 {
+            return None;
+        }
+        let ((base, mut at), (other, bound)) = (root(f, start), root(f, self.bound));
+        if base != other || bound < 0 {
+            return None;
+        }
+        let room = (1i64 << 31) - 1 - most(f, base, 4)? as i64;
+        let step = i64::from(self.step as u32 as i32);
+        if !self.before {
+            at += step;
+        }
+        for n in 1..=limit {
+            if at < 0 || at > room || bound > room {
+                return None;
+            }
+            let holds = eval(Op::ICmp, self.attr(self.cmp), &[self.ty; 2], &[at as u64, bound as u64], Ty::P)?;
+            if holds == 0 {
+                return Some(n);
+            }
+            at += step;
+        }
+        None
+    }
+
+    fn between_constants(&self, f: &Func, start: Value, most: u64) -> Option<u64> {
         let (mut at, bound) = (f.constant(start)?, f.constant(self.bound)?);
         if !self.before {
             at = at.wrapping_add(self.step);

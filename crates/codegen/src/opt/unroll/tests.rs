@@ -30,6 +30,29 @@ fn a_known_number_of_iterations_stands_in_a_row() {
     assert_eq!(after(&sum(6, "const {imm=0}", -2, "gt")).matches("load").count(), 3);
 }
 
+/// From a value that every thread has its own of to a few more than that.
+#[test]
+fn a_known_number_of_iterations_from_where_a_thread_begins() {
+    let from = |first: &str, last: i64, cmp: &str| {
+        let body = format!(
+            "blk0():\nv0:b64 = param {{bytes=8}}\nv1:b32 = {first}\nv2:b32 = const {{imm=4}}\nv3:b32 = shl v1, v2\nv4:b32 = const {{imm={last}}}\n\
+             v5:b32 = iadd v3, v4\nv6:b32 = const {{imm=1}}\nv7:b64 = const {{imm=4}}\nbr blk1(v0, v4, v3)\nblk1(v8:b64, v9:b32, v10:b32):\n\
+             v11:b32 = load v8 {{space=global bytes=4}}\nv12:b32 = iadd v9, v11\nv13:b64 = iadd v8, v7\nv14:b32 = iadd v10, v6\n\
+             v15:p = icmp v14, v5 {{cmp={cmp} signed}}\nbrif v15, blk1(v13, v12, v14), blk2()\nblk2():\nret v12"
+        );
+        after(&body).matches("load").count()
+    };
+    // Numbers of threads (special register 0) are small.
+    assert_eq!(from("sreg", 5, "lt"), 5);
+    assert_eq!(from("sreg", 3, "le"), 4);
+    // It runs once, however far behind it is.
+    assert_eq!(from("sreg", 0, "lt"), 1);
+    // Any other number may wrap on the way.
+    assert_eq!(from("param {bytes=4 imm=8}", 5, "lt"), 7);
+    // So may the bound lie before the value.
+    assert_eq!(from("sreg", -5, "lt"), 7);
+}
+
 #[test]
 fn four_iterations_at_once_then_two_then_the_rest() {
     for (cmp, step) in [("lt", 1), ("ne", 2), ("ge", -1)] {
