@@ -123,6 +123,11 @@ pub fn in_parts(module: &Module, request: &Request) -> Result<(File, Output), Ve
     codegen::compile::in_parts(module, &options(request))
 }
 
+/// Warnings of launch bounds of the module or the request that do not fit the machine.
+pub fn bounds(module: &Module, request: &Request) -> Vec<Diagnostic> {
+    codegen::bounds::warnings(module, &options(request))
+}
+
 fn options(request: &Request) -> Options {
     let tool = Tool { options: request.options.clone(), ..codegen::compile::default_tool() };
     Options {

@@ -2,6 +2,7 @@
 
 use crate::abi::{Convention, Keeps};
 use crate::backend::{self, BackendInput, BackendOptions};
+use crate::bounds::Bounds;
 use crate::chips;
 use crate::debug::{self, Places};
 use crate::emit::Code;
@@ -19,7 +20,7 @@ use cubin::elf::Elf;
 use cubin::image::{self, Image, Kernel, Object, Tool};
 use diag::{Diagnostic, Severity};
 use ptx::isa::Op;
-use ptx::module::{Body, Directive, FuncId, FuncKind, Linkage, Module, Operand, VarId};
+use ptx::module::{Body, FuncId, FuncKind, Linkage, Module, Operand, VarId};
 use ptx::types::{ScalarType, Space};
 
 /// What a compilation gives.
@@ -124,14 +125,20 @@ pub fn in_parts(m: &Module, options: &Options) -> Result<(File, Output), Vec<Dia
             return Err(vec![object::unknown(name)]);
         }
     }
+    let linking = ptx::Linking {
+        relocatable: options.kind == Kind::Relocatable,
+        extensible: options.kind == Kind::Extensible,
+        debug: false,
+    };
+    let mut steps = ptx::outside(m, linking).into_iter();
+    if let Some(mut errors) = steps.find(|s| s.iter().any(Diagnostic::is_error)) {
+        errors.retain(Diagnostic::is_error);
+        return Err(errors);
+    }
     if options.kind != Kind::Executable {
         return object::compile(m, options);
     }
-    let errors = ptx::unresolved(m);
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    let mut notes = external(m);
+    let mut notes = Vec::new();
     let layout = Layout::new(m, options.target.sm);
     let variables = image_variables(m, &layout).map_err(|e| vec![e])?;
     let entries: Vec<FuncId> = (0..m.funcs.len() as u32)
@@ -206,16 +213,6 @@ pub fn default_tool() -> Tool {
     }
 }
 
-/// Warnings of variables that another module was to define: where there is no linker they are this module's own.
-fn external(m: &Module) -> Vec<Diagnostic> {
-    let outside =
-        |v: &&ptx::module::Variable| v.linkage == Linkage::Extern && matches!(v.space, Space::Global | Space::Const);
-    let rest = "in whole program compilation, ignoring extern qualifier";
-    let warning =
-        |name: &str| Diagnostic::new(Severity::Warning, format!("Unresolved extern variable '{name}' {rest}"));
-    m.vars.iter().filter(outside).map(|v| warning(&v.name)).collect()
-}
-
 /// One kernel, or one function of a relocatable module, compiled.
 pub(crate) struct Compiled {
     pub kernel: Kernel,
@@ -239,7 +236,7 @@ pub(crate) fn function(
 ) -> Result<Compiled, Vec<Diagnostic>> {
     let start = std::time::Instant::now();
     let f = &m.funcs[entry.index()];
-    let mut bounds = Bounds::of(&f.directives, options);
+    let mut bounds = Bounds::of(f, options).0;
     if let (FuncKind::Func, Some(n)) = (f.kind, options.max_function_registers) {
         bounds.max_registers = n.clamp(24, 255);
     }
@@ -393,70 +390,6 @@ fn check_shared(m: &Module, entry: FuncId, program: &Program, options: &Options)
         ]);
     }
     Ok(())
-}
-
-/// Launch bounds and register limits of a kernel.
-struct Bounds {
-    max_threads: Option<[u32; 3]>,
-    req_threads: Option<[u32; 3]>,
-    cluster: Option<[u32; 3]>,
-    max_cluster_rank: Option<u32>,
-    explicit_cluster: bool,
-    blocks_are_clusters: bool,
-    /// Registers a thread may have, as the driver counts them: 255 without a limit.
-    max_registers: u32,
-    /// So many registers a thread has at launch: a limit was given, or threads and blocks.
-    known: bool,
-}
-
-impl Bounds {
-    /// From the directives and the command line. The limit that launch bounds leave is what the vendor's compiler was seen
-    /// to choose: the registers of the machine over the threads, rounded down to 8.
-    fn of(directives: &[Directive], options: &Options) -> Bounds {
-        let mut b = Bounds {
-            max_threads: None,
-            req_threads: None,
-            cluster: None,
-            max_cluster_rank: None,
-            explicit_cluster: false,
-            blocks_are_clusters: false,
-            max_registers: 255,
-            known: false,
-        };
-        let (mut ctas, mut written) = (None, None);
-        for d in directives {
-            match d {
-                Directive::MaxNtid(n) => b.max_threads = Some(*n),
-                Directive::ReqNtid(n) => b.req_threads = Some(*n),
-                Directive::MinNctaPerSm(n) => ctas = Some(*n),
-                Directive::MaxNreg(n) => written = Some(*n),
-                Directive::ReqNctaPerCluster(n) => b.cluster = Some(*n),
-                Directive::MaxClusterRank(n) => b.max_cluster_rank = Some(*n),
-                Directive::ExplicitCluster => b.explicit_cluster = true,
-                Directive::BlocksAreClusters => b.blocks_are_clusters = true,
-                _ => {}
-            }
-        }
-        let first = options.override_directives;
-        if let Some(n) = options.max_threads.filter(|_| b.req_threads.is_none() && (first || b.max_threads.is_none())) {
-            b.max_threads = Some(n);
-        }
-        let ctas = if first { options.min_ctas.or(ctas) } else { ctas.or(options.min_ctas) };
-        let said = ctas.is_some();
-        let ctas = ctas.unwrap_or(1).max(1);
-        let product = |[x, y, z]: [u32; 3]| x.max(1).saturating_mul(y.max(1)).saturating_mul(z.max(1));
-        let threads = b.req_threads.or(b.max_threads).map(product);
-        if let (Some(t), Some(limits)) = (threads, arch::limits(options.target.sm)) {
-            let ctas = if t.saturating_mul(ctas) > limits.warps_per_sm * 32 { 1 } else { ctas };
-            b.max_registers = (limits.regs_per_sm / (t * ctas).max(1) / 8 * 8).clamp(24, 255);
-            b.known = said;
-        }
-        if let Some(n) = if first { options.max_registers.or(written) } else { written.or(options.max_registers) } {
-            b.max_registers = n.clamp(24, 255);
-            b.known = true;
-        }
-        b
-    }
 }
 
 fn image_kernel(

@@ -52,8 +52,13 @@ impl Sections {
     /// Reads the sections of a module. What stands in `.debug_str` is among them.
     fn new(m: &Module) -> Sections {
         let mut out = Sections { list: Vec::new(), labels: FxHashMap::default(), code: FxHashMap::default() };
+        // Entries that nobody could read are left out, as by the vendor's tool.
+        let named = |wanted: &str| m.items.iter().any(|i| matches!(i, Item::Section { name, .. } if name == wanted));
+        let readable = named(".debug_abbrev");
         for item in &m.items {
-            if let Item::Section { name, body } = item {
+            if let Item::Section { name, body } = item
+                && (readable || name != ".debug_info")
+            {
                 out.section(name, body);
             }
         }

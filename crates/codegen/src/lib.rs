@@ -7,6 +7,7 @@
 pub mod abi;
 pub mod backend;
 pub mod bitset;
+pub mod bounds;
 pub mod cfg;
 pub mod chips;
 pub mod compile;

@@ -109,7 +109,12 @@ pub enum Item {
         body: String,
     },
     /// `.pragma "a", "b";`
-    Pragma(Vec<String>),
+    Pragma {
+        /// The strings.
+        words: Vec<String>,
+        /// The place in the text.
+        span: Span,
+    },
     /// `.alias a, b;`
     Alias {
         /// The new name.
@@ -363,7 +368,7 @@ pub struct Body {
     operands: Vec<Operand>,
     regs: Vec<Regs>,
     locs: Vec<Loc>,
-    pragmas: Vec<Vec<String>>,
+    pragmas: Vec<(Vec<String>, Span)>,
     /// Everything but the heads is in here: [`Body::unpacked`] gives it.
     packed: Option<Box<pack::Pack>>,
 }
@@ -454,6 +459,7 @@ impl Body {
     /// The same body as if it stood nowhere: two texts that differ in blanks only give the same.
     pub fn without_places(mut self) -> Body {
         self.insts.iter_mut().for_each(|p| (p.start, p.end) = (0, 0));
+        self.pragmas.iter_mut().for_each(|p| p.1 = Span::default());
         self
     }
 
@@ -550,7 +556,13 @@ impl Body {
 
     /// The strings of a [`Stmt::Pragma`].
     pub fn pragma(&self, id: PragmaId) -> &[String] {
-        &self.pragmas[id.index()]
+        &self.pragmas[id.index()].0
+    }
+
+    /// All strings of all `.pragma`s, each with the place of its `.pragma`, also of a packed body.
+    pub fn pragmas(&self) -> impl Iterator<Item = (&str, Span)> {
+        let list = self.packed_pragmas().unwrap_or(&self.pragmas);
+        list.iter().flat_map(|(words, span)| words.iter().map(|w| (w.as_str(), *span)))
     }
 
     pub(crate) fn push_regs(&mut self, regs: Regs) {
@@ -563,9 +575,9 @@ impl Body {
         self.locs.push(loc);
     }
 
-    pub(crate) fn push_pragma(&mut self, words: Vec<String>) {
+    pub(crate) fn push_pragma(&mut self, words: Vec<String>, span: Span) {
         self.push_stmt(Stmt::Pragma(PragmaId(self.pragmas.len() as u32)));
-        self.pragmas.push(words);
+        self.pragmas.push((words, span));
     }
 }
 

@@ -62,7 +62,7 @@ impl Printer<'_> {
                     self.out.push('\n');
                 }
                 Item::Section { name, body } => put!(self, ".section {name}\n{{\n{body}\n}}\n"),
-                Item::Pragma(words) => self.pragma(words),
+                Item::Pragma { words, .. } => self.pragma(words),
                 Item::Alias { alias, target, .. } => {
                     put!(self, ".alias {}, {};\n", m.funcs[alias.index()].name, m.funcs[target.index()].name)
                 }

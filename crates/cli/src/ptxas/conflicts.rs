@@ -147,9 +147,15 @@ pub fn always(parsed: &Parsed) -> Option<&'static str> {
     )
 }
 
-/// What there is to say once the input has been read without an error: options that concern other machines, and debugging
-/// sections (`sections`: the names of those of the input) that `-g` wants.
-pub fn after(parsed: &Parsed, target: Target, sections: &[&str]) -> Vec<Diagnostic> {
+/// The message that ends the run where the PTX itself (`meant`) is for a debugger and a level of optimization was asked for.
+pub fn optimized(parsed: &Parsed, meant: bool) -> Option<Diagnostic> {
+    let level = parsed.get("opt-level").and_then(|n| n.parse::<u32>().ok());
+    let message = "Optimized debugging not supported";
+    (meant && level.is_some_and(|n| n > 0)).then(|| Diagnostic::new(Severity::Fatal, message))
+}
+
+/// What there is to say once the input has been read without an error: options that concern other machines.
+pub fn after(parsed: &Parsed, target: Target) -> Vec<Diagnostic> {
     let mut said = Vec::new();
     let debug = parsed.has("device-debug");
     if parsed.has("suppress-debug-info") && !debug && !parsed.has("generate-line-info") {
@@ -177,9 +183,21 @@ pub fn after(parsed: &Parsed, target: Target, sections: &[&str]) -> Vec<Diagnost
     if parsed.has("gno-fabric-access-check") && !target.has_fabric_checks() {
         said.push(Diagnostic::new(Severity::Info, unknown("--gno-fabric-access-check", &chip)));
     }
-    if debug {
-        let missing = [".debug_abbrev", ".debug_info"].into_iter().filter(|name| !sections.contains(name));
-        said.extend(missing.map(|name| warning(format!(" {name} section not found"))));
+    said
+}
+
+/// Debugging sections (`sections`: the names of those of the input) that a compilation for a debugger wants.
+pub fn debugging(wanted: bool, sections: &[&str]) -> Vec<Diagnostic> {
+    let needed = [".debug_abbrev", ".debug_info"];
+    let [abbreviations, info] = needed.map(|n| sections.contains(&n));
+    if !wanted {
+        return Vec::new();
+    }
+    let missing = needed.iter().filter(|n| !sections.contains(n));
+    let mut said: Vec<_> = missing.map(|n| warning(format!(" {n} section not found"))).collect();
+    if info && !abbreviations {
+        let message = "skipping .debug_info section due to missing .debug_abbrev section";
+        said.push(Diagnostic::new(Severity::Info, message));
     }
     said
 }

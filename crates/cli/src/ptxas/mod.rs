@@ -166,42 +166,23 @@ fn compile_text(parsed: &Parsed, input: impl FnOnce() -> Result<(String, Vec<u8>
     if !diagnostics.iter().any(Diagnostic::is_error) {
         diagnostics.extend(more::advice(&module, parsed));
     }
-    if !diagnostics.iter().any(Diagnostic::is_error) && !failed {
-        diagnostics.extend(conflicts::after(parsed, name.target, &sections(&module)));
-    }
+    // A fatal error without a place (the target does not fit) is the last word.
+    let ended = |said: &[Diagnostic]| match said.iter().any(|d| d.severity == Severity::Fatal && d.span.is_none()) {
+        true => FAILED,
+        false => fatal(diag::render::ABORTED),
+    };
     if show(&mut diagnostics, &source, style, quiet, strict) || failed {
-        // A fatal error without a place (the target does not fit) is the last word.
-        if diagnostics.iter().any(|d| d.severity == Severity::Fatal && d.span.is_none()) {
-            return Err(FAILED);
-        }
-        return Err(fatal(diag::render::ABORTED));
+        return Err(ended(&diagnostics));
     }
-    if name.kind != GpuKind::Sm {
-        return Ok(None);
-    }
-    let mut permits = None;
-    if parsed.has("jobserver") {
-        match jobserver::connect() {
-            jobserver::Found::Client(found) => permits = Some(found),
-            jobserver::Found::Damaged => return Err(fatal("Jobserver requested, but an error occurred")),
-            // As the vendor's tool, which says so where it would have used it.
-            jobserver::Found::Nothing if parsed.get("split-compile").is_some_and(|n| n != "1") => {
-                let text = "GNU Jobserver support requested, but no compatible jobserver found. Ignoring '--jobserver'";
-                if show(&mut vec![Diagnostic::new(Severity::Warning, text)], &nowhere, style, quiet, strict) {
-                    return Err(FAILED);
-                }
-            }
-            jobserver::Found::Nothing => {}
-        }
-    }
-    let debug = parsed.has("device-debug") || module.target.iter().any(|t| t == "debug");
+    let meant = module.target.iter().any(|t| t == "debug");
+    let debugged = parsed.has("device-debug") || meant;
     let wanted = parsed.has("generate-line-info");
     let line_info =
-        (debug || wanted || codegen::lines::has_sections(&module)) && !(wanted && parsed.has("suppress-debug-info"));
+        (debugged || wanted || codegen::lines::has_sections(&module)) && !(wanted && parsed.has("suppress-debug-info"));
     more::cache_operators(&mut module, caches);
     // A debugger follows the text instruction by instruction.
-    let effort = if debug { 0 } else { more::effort(parsed) };
-    let request = Request {
+    let effort = if debugged { 0 } else { more::effort(parsed) };
+    let mut request = Request {
         target: name.target,
         kind,
         fmad: parsed.is("fmad", true),
@@ -219,13 +200,54 @@ fn compile_text(parsed: &Parsed, input: impl FnOnce() -> Result<(String, Vec<u8>
         constant_tables: !parsed.has("disable-optimizer-constants"),
         register_level: conflicts::usage_level(parsed).map_or(REGISTER_LEVEL, |n| n as u8),
         threads: parsed.get("split-compile").and_then(|n| n.parse().ok()).unwrap_or(0),
-        permits,
+        permits: None,
         line_info: line_info.then(|| text.as_slice().into()),
-        debug: debug && line_info,
+        debug: debugged && line_info,
         effort,
         max_function_registers: registers.functions,
         options: note(parsed),
     };
+    let linking = ptx::Linking {
+        relocatable: request.kind == compile::Kind::Relocatable,
+        extensible: request.kind == compile::Kind::Extensible,
+        debug: parsed.has("device-debug"),
+    };
+    let mut steps = vec![conflicts::after(parsed, name.target)];
+    steps.extend(ptx::outside(&module, linking));
+    steps.insert(2, conflicts::optimized(parsed, meant).into_iter().collect());
+    let mut last = compile::bounds(&module, &request);
+    last.extend(conflicts::debugging(debugged, &sections(&module)));
+    steps.push(last);
+    for mut step in steps {
+        if show(&mut step, &source, style, quiet, strict) {
+            return Err(ended(&step));
+        }
+    }
+    if name.kind != GpuKind::Sm {
+        return Ok(None);
+    }
+    if linking.extensible && ptx::without_abi(&module) {
+        request.kind = compile::Kind::Executable;
+    }
+    let compilation = ptx::Compilation { relocatable: linking.relocatable, debug: debugged };
+    // The vendor's tool ends with these alone.
+    if show(&mut ptx::pragmas(&module, compilation, &request.entries), &source, style, quiet, strict) {
+        return Err(FAILED);
+    }
+    if parsed.has("jobserver") {
+        match jobserver::connect() {
+            jobserver::Found::Client(found) => request.permits = Some(found),
+            jobserver::Found::Damaged => return Err(fatal("Jobserver requested, but an error occurred")),
+            // As the vendor's tool, which says so where it would have used it.
+            jobserver::Found::Nothing if parsed.get("split-compile").is_some_and(|n| n != "1") => {
+                let text = "GNU Jobserver support requested, but no compatible jobserver found. Ignoring '--jobserver'";
+                if show(&mut vec![Diagnostic::new(Severity::Warning, text)], &nowhere, style, quiet, strict) {
+                    return Err(FAILED);
+                }
+            }
+            jobserver::Found::Nothing => {}
+        }
+    }
     if large && parsed.inputs.first().is_some_and(|f| *f == file && Path::new(f).is_file()) {
         text = Vec::new();
     }
@@ -261,16 +283,23 @@ fn compile_text(parsed: &Parsed, input: impl FnOnce() -> Result<(String, Vec<u8>
     if parsed.has("suppress-stack-size-warning") {
         diagnostics.retain(|d| !d.message.starts_with("Stack size for entry function"));
     }
-    for k in &output.log {
+    let mut log: Vec<&Log> = output.log.iter().collect();
+    // A whole program is compiled from the last entry to the first.
+    if request.kind == compile::Kind::Executable && !debugged {
+        log.reverse();
+    }
+    for k in log {
+        if parsed.has("warn-on-local-memory-usage") {
+            let frames = std::iter::once((&k.name, k.stack_frame)).chain(k.functions.iter().map(|(n, b)| (n, *b)));
+            for (name, bytes) in frames.filter(|f| f.1 > 0) {
+                let m = format!("Local memory used for function '{name}', size of stack frame: {bytes} bytes");
+                diagnostics.push(Diagnostic::new(Severity::Warning, m));
+            }
+        }
         if parsed.has("warn-on-spills") && k.spill_stores + k.spill_loads > 0 {
             let m = format!("Registers are spilled to local memory in function '{}'", k.name);
             let bytes = format!(", {} bytes spill stores, {} bytes spill loads", k.spill_stores, k.spill_loads);
             diagnostics.push(Diagnostic::new(Severity::Warning, m + &bytes));
-        }
-        if parsed.has("warn-on-local-memory-usage") && k.stack_frame > 0 {
-            let m =
-                format!("Local memory used for function '{}', size of stack frame: {} bytes", k.name, k.stack_frame);
-            diagnostics.push(Diagnostic::new(Severity::Warning, m));
         }
     }
     let failed = say(&mut diagnostics);

@@ -22,9 +22,6 @@ fn since(d: &Directive) -> Option<(&'static str, Since)> {
     })
 }
 
-/// Pragmas that speak of a place in a body.
-const INNER: [&str; 3] = ["used_bytes_mask", "enable_smem_spilling", "frequency"];
-
 impl Checker<'_> {
     /// The directives of a call's prototype.
     pub(super) fn prototype_directives(&mut self, span: Span, directives: &[Directive]) {
@@ -73,13 +70,7 @@ impl Checker<'_> {
                 Directive::Other(name, _) if entry && name.starts_with("abi_preserve") => {
                     self.error(span, format!("Parsing error near '.{name}': syntax error"));
                 }
-                Directive::Pragma(words) => {
-                    for word in words {
-                        if INNER.iter().any(|p| word.starts_with(p)) {
-                            self.error(span, format!("Pragma '{word}' is allowed only within function scope"));
-                        }
-                    }
-                }
+                Directive::Pragma(words) => self.outer_pragma(words, span),
                 _ => {}
             }
         }

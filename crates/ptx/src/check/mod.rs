@@ -10,12 +10,14 @@ mod gates;
 mod inst;
 mod linkage;
 mod memory;
+mod pragma;
 mod repeat;
 mod shape;
 mod texel;
 mod vector;
 
-pub use linkage::{SYSTEM, unresolved};
+pub use linkage::{Linking, SYSTEM, outside, unresolved, without_abi};
+pub use pragma::{Compilation, pragmas};
 
 use crate::isa::Since;
 use crate::module::*;
@@ -68,6 +70,11 @@ pub fn check(module: &Module, target: Option<&Target>) -> Vec<Diagnostic> {
     }
     c.variables(target);
     c.aliases();
+    for item in &module.items {
+        if let Item::Pragma { words, span } = item {
+            c.outer_pragma(words, *span);
+        }
+    }
     for (i, f) in module.funcs.iter().enumerate() {
         if c.full() {
             break;
@@ -159,6 +166,7 @@ impl Checker<'_> {
                 _ => {}
             }
         }
+        self.inner_pragmas(f);
         self.directives(f);
         for id in f.returns.iter().chain(&f.params) {
             self.formal(f, &self.m.vars[id.index()]);

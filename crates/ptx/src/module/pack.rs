@@ -4,6 +4,7 @@
 //! time: until then they stay packed, in about half the bytes of their text.
 
 use super::{Address, Body, FuncId, LabelId, NEGATED, Operand, Packed, RegId, TableId, VarId};
+use diag::Span;
 use std::borrow::Cow;
 
 /// The instructions of a body, as bytes.
@@ -115,6 +116,11 @@ impl Body {
     /// Packed or not, how many instructions there are.
     pub(super) fn packed_count(&self) -> usize {
         self.packed.as_ref().map_or(self.insts.len(), |p| p.count as usize)
+    }
+
+    /// The `.pragma`s of a packed body.
+    pub(super) fn packed_pragmas(&self) -> Option<&Vec<(Vec<String>, Span)>> {
+        self.packed.as_ref().map(|p| &p.shell.pragmas)
     }
 
     /// False where no instruction names a function, as far as that is known without looking at all of them.

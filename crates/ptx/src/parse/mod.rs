@@ -491,9 +491,10 @@ impl<'a> Parser<'a> {
         if self.at_dot("section") {
             return self.section();
         }
+        let at = self.tok.span;
         if self.eat_dot("pragma") {
             let words = self.pragma()?;
-            self.module.items.push(Item::Pragma(words));
+            self.module.items.push(Item::Pragma { words, span: at });
             return Ok(());
         }
         if self.eat_dot("file") {

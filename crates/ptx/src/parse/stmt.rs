@@ -80,9 +80,10 @@ impl Parser<'_> {
         if self.eat_dot("loc") {
             return self.loc();
         }
+        let at = self.tok.span;
         if self.eat_dot("pragma") {
             let words = self.pragma()?;
-            self.body.code.push_pragma(words);
+            self.body.code.push_pragma(words, at);
             return Ok(());
         }
         Err(self.syntax())

@@ -6,7 +6,7 @@ use ptx::module::{Body, Item, Module};
 pub fn bare(mut m: Module) -> Module {
     m.vars.iter_mut().for_each(|v| v.span = Default::default());
     for item in &mut m.items {
-        if let Item::Alias { span, .. } = item {
+        if let Item::Alias { span, .. } | Item::Pragma { span, .. } = item {
             *span = Default::default();
         }
     }
