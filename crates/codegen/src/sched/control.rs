@@ -7,10 +7,15 @@
 //!    reads them gets a read scoreboard, but only when an overwriting instruction is found. Before a branch backward
 //!    everything that the loop could meet again is waited for, but for registers that copies into shared memory read: where there
 //!    are such, a second walk lets each loop begin with those of its last iteration under way.
+//!    Who shares one of the six scoreboards with whom is decided by estimates of time (`choice`).
 //! 2. Stall counts: the exact distances of the latency tables inside a block, the longest of any user over its end.
 //!
 //! Calls, returns and indexed branches wait for everything. `sass::lint` must have nothing to say about the result.
 
+mod boards;
+mod choice;
+
+use self::boards::Boards;
 use super::branches::LinearBlock;
 use super::units::Units;
 use super::writes;
@@ -21,46 +26,6 @@ use sass::inst::Inst as Sass;
 use sass::latency::{self, Class, Latency};
 
 const NONE: u32 = u32::MAX;
-/// Reads under way that no scoreboard tells of yet, at most.
-const LAZY: usize = 64;
-
-#[derive(Clone)]
-struct State {
-    /// Scoreboards that tell when writes of each unit are done.
-    write: Vec<u8>,
-    /// The same for reads.
-    read: Vec<u8>,
-    /// Reads by instructions that have no read scoreboard yet: unit, instruction.
-    lazy: Vec<(u16, u32)>,
-    /// When each scoreboard was set last (0: idle), and by which class.
-    set: [(u32, Option<Class>); 6],
-}
-
-impl State {
-    fn new(units: &Units) -> State {
-        let none = || vec![0; units.count()];
-        State { write: none(), read: none(), lazy: Vec::new(), set: [(0, None); 6] }
-    }
-
-    fn join(&mut self, o: &State) {
-        self.write.iter_mut().zip(&o.write).for_each(|(a, b)| *a |= b);
-        self.read.iter_mut().zip(&o.read).for_each(|(a, b)| *a |= b);
-        for l in &o.lazy {
-            if !self.lazy.contains(l) {
-                self.lazy.push(*l);
-            }
-        }
-        for (a, b) in self.set.iter_mut().zip(&o.set) {
-            if b.0 > a.0 {
-                *a = *b;
-            }
-        }
-    }
-
-    fn busy(&self) -> u8 {
-        (0..6).filter(|&s| self.set[s].0 != 0).fold(0, |m, s| m | 1 << s)
-    }
-}
 
 /// Fills in the control fields of a function.
 pub fn run(blocks: &mut [LinearBlock], sm: u16) {
@@ -114,320 +79,6 @@ fn pad(blocks: &mut [LinearBlock], start: &[usize], long: &[(usize, u32)]) {
 /// Leaves the function, or goes where anything may happen: everything must be done before.
 fn drains(s: &Sass) -> bool {
     matches!(s.form().mnemonic, "CALL" | "RET" | "BRX" | "BRXU")
-}
-
-/// Goes to an engine that reads its uniform registers later.
-fn engine(s: &Sass) -> bool {
-    let name = s.form().mnemonic;
-    s.form != F::UTMACMDFLUSH && (name.starts_with("UTMA") || name.starts_with("UBLK") || s.form == F::SYNCS_EXCH)
-}
-
-/// Copies into shared memory read their registers late, when the copy is done.
-fn late(s: &Sass) -> bool {
-    s.form().mnemonic == "LDGSTS"
-}
-
-/// Reads under way where a loop begins again: by unit the scoreboards that tell of them, and the class that set each.
-#[derive(Clone)]
-struct Again {
-    read: Vec<u8>,
-    class: [Option<Class>; 6],
-}
-
-/// Where a branch backward may come to, as numbers of instructions.
-#[derive(Clone, Copy)]
-struct Back {
-    /// The block, if there is only one.
-    to: Option<usize>,
-    /// The first one that may run before the reads of this round are done.
-    from: usize,
-    /// The first one of the loops around this one that end behind it.
-    around: Option<usize>,
-}
-
-struct Boards<'a> {
-    sm: u16,
-    blocks: &'a [LinearBlock],
-    start: &'a [usize],
-    units: &'a Units,
-    /// Where each unit is written last, as the code lies, plus one.
-    written: Vec<u32>,
-    /// The last call or the like, behind which anything may be written, plus one.
-    left: u32,
-    /// Scoreboards that may be used.
-    first: u8,
-    /// When each scoreboard was waited for last, in this block.
-    waited: [u32; 6],
-    clock: u32,
-    block_start: u32,
-    /// Scoreboards of reads at the ends of inner loops, whose registers are written in loops around those.
-    carried: u8,
-    /// By block: what is under way when a branch backward comes to it. Found by a first walk, and used by a second one.
-    again: Vec<Option<Again>>,
-    second: bool,
-    read_sb: Vec<u8>,
-    write_sb: Vec<u8>,
-}
-
-impl<'a> Boards<'a> {
-    fn new(sm: u16, code: &[Sass], blocks: &'a [LinearBlock], start: &'a [usize], units: &'a Units) -> Boards<'a> {
-        let mut written = vec![0u32; units.count()];
-        for (i, s) in code.iter().enumerate() {
-            units.writes(s, |u, _| written[u] = i as u32 + 1);
-        }
-        let left = code.iter().rposition(drains).map_or(0, |i| i as u32 + 1);
-        // Groups of asynchronous copies are counted by SB0.
-        let counts = [F::LDGDEPBAR, F::UTMACMDFLUSH, F::DEPBAR_LE];
-        let first = code.iter().any(|s| counts.contains(&s.form)) as u8;
-        let n = code.len();
-        Boards {
-            sm,
-            blocks,
-            start,
-            units,
-            written,
-            left,
-            first,
-            waited: [0; 6],
-            clock: 0,
-            block_start: 0,
-            carried: 0,
-            again: vec![None; blocks.len()],
-            second: false,
-            read_sb: vec![7; n],
-            write_sb: vec![7; n],
-        }
-    }
-
-    fn run(mut self, code: &mut [Sass]) {
-        self.walk(code);
-        if self.again.iter().any(Option::is_some) {
-            let again = std::mem::take(&mut self.again);
-            self = Boards { again, second: true, ..Boards::new(self.sm, code, self.blocks, self.start, self.units) };
-            self.walk(code);
-        }
-        for (i, s) in code.iter_mut().enumerate() {
-            s.ctrl.read_sb = (self.read_sb[i] < 6).then_some(self.read_sb[i]);
-            s.ctrl.write_sb = (self.write_sb[i] < 6).then_some(self.write_sb[i]);
-        }
-    }
-
-    fn walk(&mut self, code: &mut [Sass]) {
-        let n = self.blocks.len();
-        let mut entry: Vec<Option<State>> = vec![None; n];
-        let mut preds_left = vec![0u32; n];
-        for (p, b) in self.blocks.iter().enumerate() {
-            b.succs.iter().filter(|&&s| s as usize > p).for_each(|&s| preds_left[s as usize] += 1);
-        }
-        let backward = |(b, block): (usize, &'a LinearBlock)| {
-            block.succs.iter().map(move |&s| (b, s as usize)).filter(|(b, s)| s <= b)
-        };
-        let edges: Vec<(usize, usize)> = self.blocks.iter().enumerate().flat_map(backward).collect();
-        for b in 0..n {
-            let mut st = entry[b].take().unwrap_or_else(|| State::new(self.units));
-            self.waited = [0; 6];
-            self.block_start = self.start[b] as u32;
-            if let Some(again) = self.again[b].as_ref().filter(|_| self.second) {
-                st.read.iter_mut().zip(&again.read).for_each(|(r, a)| *r |= a);
-                for (set, class) in st.set.iter_mut().zip(again.class).filter(|x| x.1.is_some()) {
-                    *set = (set.0.max(1), class);
-                }
-            }
-            let back = self.back(b, &edges);
-            let range = self.start[b]..self.start[b + 1];
-            for i in range.clone() {
-                let last = i + 1 == range.end;
-                self.inst(i, code, &mut st, back.filter(|_| last));
-            }
-            for &s in &self.blocks[b].succs {
-                if s as usize > b {
-                    match &mut entry[s as usize] {
-                        Some(e) => e.join(&st),
-                        e => *e = Some(st.clone()),
-                    }
-                }
-            }
-        }
-    }
-
-    /// Where the end of block `b` may branch backward to; `edges` are all such branches, from block to block.
-    fn back(&self, b: usize, edges: &[(usize, usize)]) -> Option<Back> {
-        let own = edges.iter().filter(|e| e.0 == b).map(|e| e.1).min()?;
-        // A branch from within this loop to the start of one around it was passed before.
-        let inside = edges.iter().filter(|e| (own..=b).contains(&e.0)).map(|e| e.1).min().unwrap_or(own);
-        let around = edges.iter().filter(|e| e.0 > b && e.1 <= b).map(|e| self.start[e.1]).min();
-        let mut to = edges.iter().filter(|e| e.0 == b).map(|e| e.1);
-        let to = to.next().filter(|_| to.next().is_none());
-        Some(Back { to, from: self.start[inside.min(own)], around })
-    }
-
-    /// A scoreboard for an instruction of this class: an idle one, else that of the last of its kind, else the one set
-    /// longest ago.
-    fn choose(&self, st: &State, class: Class, late: bool) -> u8 {
-        let all = self.first..6;
-        let idle = all.clone().find(|&s| st.set[s as usize].0 == 0);
-        let kin = || all.clone().filter(|&s| st.set[s as usize].1 == Some(class)).max_by_key(|&s| st.set[s as usize].0);
-        let oldest = || all.clone().min_by_key(|&s| st.set[s as usize].0);
-        // Copies begin together, and are done together.
-        let first = if late { kin().or(idle) } else { idle.or_else(kin) };
-        first.or_else(oldest).unwrap_or(5)
-    }
-
-    /// Gives the reads of instruction `i` a scoreboard. Returns what must be waited for: nothing, if it was waited for
-    /// in the meantime.
-    fn attach(&mut self, i: u32, code: &[Sass], st: &mut State) -> u8 {
-        let (class, late) = (code[i as usize].form().class, late(&code[i as usize]));
-        let mut mask = 0;
-        if self.read_sb[i as usize] == 7 {
-            let since = |s: u8| i >= self.block_start && self.waited[s as usize] > i + 1;
-            let s = match (self.first..6).find(|&s| since(s)) {
-                Some(s) => {
-                    self.read_sb[i as usize] = s;
-                    st.lazy.retain(|l| l.1 != i);
-                    return 0;
-                }
-                None => self.choose(st, class, late),
-            };
-            self.read_sb[i as usize] = s;
-        }
-        let s = self.read_sb[i as usize];
-        mask |= 1 << s;
-        self.clock += 1;
-        st.set[s as usize] = (self.clock, Some(class));
-        for l in st.lazy.extract_if(.., |l| l.1 == i) {
-            st.read[l.0 as usize] |= 1 << s;
-        }
-        mask
-    }
-
-    fn wait(&mut self, i: usize, mask: u8, st: &mut State) {
-        st.write.iter_mut().for_each(|m| *m &= !mask);
-        st.read.iter_mut().for_each(|m| *m &= !mask);
-        let (rs, ws) = (&self.read_sb, &self.write_sb);
-        let on = |s: u8| s < 6 && mask >> s & 1 != 0;
-        st.lazy.retain(|l| !on(rs[l.1 as usize]) && !on(ws[l.1 as usize]));
-        for s in (0..6).filter(|s| mask >> s & 1 != 0) {
-            st.set[s] = (0, None);
-            self.waited[s] = i as u32 + 1;
-        }
-    }
-
-    /// Scoreboards that need not be waited for before a branch backward to a block, as what begins there knows of all reads that they tell of;
-    /// on the first walk none, but what it will know is remembered.
-    fn passes(&mut self, to: usize, needed: u8, code: &[Sass], st: &State) -> u8 {
-        if !self.second {
-            let mut boards = 0u8;
-            for (i, s) in code.iter().enumerate().filter(|(i, s)| self.read_sb[*i] < 6 && late(s)) {
-                let board = self.read_sb[i];
-                if st.set[board as usize].1 == Some(s.form().class) {
-                    boards |= 1 << board;
-                }
-            }
-            if st.read.iter().any(|r| r & boards != 0) {
-                let read = st.read.iter().map(|r| r & boards).collect();
-                let class = [0, 1, 2, 3, 4, 5].map(|s| st.set[s].1.filter(|_| boards >> s & 1 != 0));
-                let again = Again { read, class };
-                match &mut self.again[to] {
-                    None => self.again[to] = Some(again),
-                    Some(a) => {
-                        a.read.iter_mut().zip(again.read).for_each(|(a, r)| *a |= r);
-                        a.class.iter_mut().zip(again.class).for_each(|(a, c)| *a = a.or(c));
-                    }
-                }
-            }
-            return 0;
-        }
-        let Some(again) = &self.again[to] else { return 0 };
-        let known = st.read.iter().zip(&again.read).fold(0, |m, (r, a)| m | r & a);
-        let unknown = st.read.iter().zip(&again.read).fold(0, |m, (r, a)| m | r & !a);
-        let written = st.write.iter().fold(0, |m, w| m | w);
-        known & !unknown & !written & !needed
-    }
-
-    fn inst(&mut self, i: usize, code: &mut [Sass], st: &mut State, back: Option<Back>) {
-        let units = self.units;
-        let s = &code[i];
-        let class = s.form().class;
-        let mut mask = 0u8;
-        // The vendor's compiler lets nothing begin before registers have been given up.
-        if i > 0 && code[i - 1].form == F::USETMAXREG_DEALLOC && self.write_sb[i - 1] < 6 {
-            mask |= 1 << self.write_sb[i - 1];
-        }
-        units.reads(s, |u, _| mask |= st.write[u]);
-        let mut overwritten: Vec<u32> = Vec::new();
-        units.writes(s, |u, _| {
-            mask |= st.write[u] | st.read[u];
-            overwritten.extend(st.lazy.iter().filter(|l| l.0 as usize == u).map(|l| l.1));
-        });
-        // What the instruction itself needs.
-        let needed = mask;
-        let everything = drains(s) || back.is_some();
-        if everything {
-            mask |= st.busy() | self.carried;
-            // Reads of registers that are written before the loop only cannot be overwritten.
-            let from = back.filter(|_| !drains(s)).map_or(0, |b| b.from) as u32;
-            let may = |u: u16| self.written[u as usize].max(self.left) > from;
-            overwritten.extend(st.lazy.iter().filter(|l| may(l.0)).map(|l| l.1));
-        }
-        overwritten.sort_unstable();
-        overwritten.dedup();
-        for o in overwritten {
-            mask |= self.attach(o, code, st);
-        }
-        if let Some(to) = back.filter(|_| !drains(s)).and_then(|b| b.to) {
-            mask &= !self.passes(to, needed, code, st);
-        }
-        if mask != 0 {
-            self.wait(i, mask, st);
-        }
-        if let Some(b) = back {
-            // What a loop around this one writes need only be waited for at its end.
-            if b.around.is_none() {
-                self.carried = 0;
-            }
-            if let Some(around) = b.around {
-                let may = |u: u16| self.written[u as usize].max(self.left) > around as u32;
-                let mut reads: Vec<u32> = st.lazy.iter().filter(|l| may(l.0)).map(|l| l.1).collect();
-                reads.sort_unstable();
-                reads.dedup();
-                for o in reads {
-                    self.carried |= self.attach(o, code, st);
-                }
-            }
-        }
-        let s = &mut code[i];
-        s.ctrl.wait = mask;
-        units.writes(s, |u, _| {
-            st.write[u] = 0;
-            st.read[u] = 0;
-        });
-        if s.form == F::LDGDEPBAR {
-            self.write_sb[i] = 0;
-        }
-        if s.form == F::UTMACMDFLUSH {
-            self.read_sb[i] = 0;
-        }
-        if latency::needs_write_sb(s, self.sm) || s.form == F::USETMAXREG_DEALLOC {
-            let sb = self.choose(st, class, false);
-            self.write_sb[i] = sb;
-            self.clock += 1;
-            st.set[sb as usize] = (self.clock, Some(class));
-            units.writes(s, |u, _| st.write[u] |= 1 << sb);
-        }
-        let engine = engine(s);
-        if engine || latency::may_need_read_sb(s, self.sm) {
-            let end = units.general(engine);
-            units.reads(s, |u, slot| {
-                if slot.is_some() && u < end && !st.lazy.contains(&(u as u16, i as u32)) {
-                    st.lazy.push((u as u16, i as u32));
-                }
-            });
-            while st.lazy.len() > LAZY {
-                let oldest = st.lazy[0].1;
-                self.attach(oldest, code, st);
-            }
-        }
-    }
 }
 
 /// What is under way in the walk that counts cycles.
@@ -771,6 +422,58 @@ mod tests {
         assert_eq!([waits(1, 0), waits(1, 1), waits(2, 0)], [0, 1, 0]);
         // So does what is written behind the loop.
         assert_eq!(waits(3, 0), 1);
+    }
+
+    #[test]
+    fn short_reads_are_not_waited_for_with_copies() {
+        let copy = |at: u32| format!("LDGSTS.E [R60+{at:#x}], desc[UR4][R62.64]");
+        let lines = [
+            "LDG.E R10, desc[UR4][R2.64]",
+            "LDG.E R11, desc[UR4][R2.64+0x4]",
+            "LDG.E R12, desc[UR4][R2.64+0x8]",
+            "LDG.E R13, desc[UR4][R2.64+0xc]",
+            "LDG.E R14, desc[UR4][R2.64+0x10]",
+            "STS [R4], R5",
+            &copy(0x10),
+            &copy(0x20),
+            "IADD3 R5, R6, R7, RZ",
+            "IADD3 R62, R6, R7, RZ",
+            "IADD3 R8, R10, R11, R12",
+            "IADD3 R9, R13, R14, RZ",
+            "EXIT",
+        ];
+        let c = &controls(&[(&lines, &[])])[0];
+        let store = c[5].read_sb.expect("the read is told of");
+        assert_eq!(c[8].wait, 1 << store);
+        assert!(c[..5].iter().chain(&c[6..8]).all(|c| c.write_sb != Some(store) && c.read_sb != Some(store)));
+    }
+
+    #[test]
+    fn nobody_waits_for_what_nobody_reads() {
+        let stack = "LDC R1, c[0x0][0x28]";
+        assert_eq!(controls(&[(&[stack, "IADD3 R2, R3, R4, RZ", "EXIT"], &[])])[0][0].write_sb, None);
+        assert!(controls(&[(&[stack, "IADD3 R2, R1, R4, RZ", "EXIT"], &[])])[0][0].write_sb.is_some());
+        // Who is called may read it.
+        assert!(controls(&[(&[stack, "CALL.REL.NOINC 0x80", "EXIT"], &[])])[0][0].write_sb.is_some());
+        let around: &[(&[&str], &[u32])] = &[
+            (&["IADD3 R2, R1, R4, RZ"], &[1]),
+            (&[stack, "ISETP.NE.U32.AND P1, PT, R2, RZ, PT", "@P1 BRA 0x0"], &[0, 2]),
+            (&["EXIT"], &[]),
+        ];
+        assert!(controls(around)[1][0].write_sb.is_some());
+    }
+
+    #[test]
+    fn reads_told_of_on_one_way_are_known_on_the_other() {
+        // The store's read is told of where R5 is written first; behind the other way a load must not be on the same scoreboard.
+        let c = controls(&[
+            (&["STS [R4], R5", "ISETP.NE.U32.AND P1, PT, R2, RZ, PT", "@P1 BRA 0x40"], &[1, 2]),
+            (&["IADD3 R5, R6, R7, RZ", "EXIT"], &[]),
+            (&["LDG.E R8, desc[UR4][R2.64]", "IADD3 R5, R6, R7, RZ", "IADD3 R9, R8, R7, RZ", "EXIT"], &[]),
+        ]);
+        let store = c[0][0].read_sb.expect("the read is told of");
+        assert_eq!((c[1][0].wait, c[2][1].wait), (1 << store, 1 << store));
+        assert!(c[2][0].write_sb.is_some_and(|s| s != store));
     }
 
     #[test]
