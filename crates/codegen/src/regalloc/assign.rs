@@ -206,6 +206,7 @@ pub fn run(
         f,
     };
     a.hints();
+    a.place_wide();
     for i in 0..cfg.rpo.len() {
         a.block(cfg.rpo[i], notes);
     }

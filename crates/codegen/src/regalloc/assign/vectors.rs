@@ -34,7 +34,7 @@ impl Assign<'_> {
             let wide: SmallVec<[(usize, usize); 2]> = met.map(|w| (w.base, w.end)).collect();
             let wider = |r: usize| wide.iter().any(|w| (w.0..w.1).contains(&r));
             let wide_place = (size >= WIDE).then(|| {
-                let home = self.home(vec as u32);
+                let home = self.home(vec as u32, Some(self.current));
                 (self.waiting(&home, file), self.ahead(home))
             });
             let bank = &mut self.banks[file];

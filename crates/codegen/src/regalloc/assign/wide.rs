@@ -1,12 +1,15 @@
 //! Wide vectors, as the sums of a warpgroup's products: they keep their places, and what is in the way of them.
 
-use super::{Assign, HELD};
+use super::{Assign, FREE, HELD};
 use crate::bitset::BitSet;
-use crate::mir::{Func, Inst, Vreg};
+use crate::mir::{Func, Inst, Vreg, alignment};
 use sass::reg::File;
 
 /// Vectors of so many registers keep their place through the whole function.
 pub(super) const WIDE: usize = 16;
+
+/// The lowest place that is given before others are: what all blocks need lies below.
+const LOWEST: usize = 8;
 
 /// The place of a wide vector.
 pub(super) struct Wide {
@@ -22,14 +25,14 @@ pub(super) struct Wide {
 }
 
 impl Assign<'_> {
-    /// The blocks where values live, or are made, that belong into `vec`; the block at hand is one.
-    pub(super) fn home(&self, vec: u32) -> BitSet {
+    /// The blocks where values live, or are made, that belong into `vec`, and block `also`.
+    pub(super) fn home(&self, vec: u32, also: Option<u32>) -> BitSet {
         let (f, live, hint) = (&*self.f, self.live, &self.vec_hint);
         let mine = |v: &Vreg| hint[v.index()].0 == vec;
         let mut found = BitSet::new(f.blocks.len());
         for &b in &self.cfg.rpo {
             let block = &f.blocks[b as usize];
-            let mut here = b == self.current;
+            let mut here = Some(b) == also;
             here |= live.live_in[b as usize].iter().chain(&live.live_out[b as usize]).chain(&block.params).any(mine);
             here |= block.insts.iter().any(|i| makes(f, i, mine));
             if here {
@@ -70,6 +73,38 @@ impl Assign<'_> {
         out
     }
 
+    /// Gives wide vectors their places before anything else has one, at the upper end of as many registers as values are alive at once:
+    /// below, everything else finds its place. Where the function has calls or threads change the number of their registers, places are
+    /// looked for when the first value wants one ([`Assign::window`]).
+    pub(super) fn place_wide(&mut self) {
+        if !self.bounds.is_empty() || self.has_calls || !self.f.entry {
+            return;
+        }
+        let mut vecs: Vec<u32> = Vec::new();
+        for (&(vec, _), &file) in self.vec_hint.iter().zip(&self.f.vregs) {
+            if vec != FREE && file == File::Gpr && self.f.vecs[vec as usize].len() >= WIDE && !vecs.contains(&vec) {
+                vecs.push(vec);
+            }
+        }
+        let bank = &self.banks[File::Gpr as usize];
+        let top = bank.budget.min(bank.limit);
+        let mut homes: Vec<(BitSet, std::ops::Range<usize>)> = Vec::new();
+        for vec in vecs {
+            let size = self.f.vecs[vec as usize].len();
+            let home = self.home(vec, None);
+            let meets = |other: &BitSet| (0..self.f.blocks.len()).any(|b| other.contains(b) && home.contains(b));
+            let met: Vec<_> = homes.iter().filter(|h| meets(&h.0)).map(|h| h.1.clone()).collect();
+            let apart = |base: usize| met.iter().all(|m| m.end <= base || base + size <= m.start);
+            let align = alignment(size);
+            let bases = (LOWEST / align..).map(|n| n * align).take_while(|base| base + size <= top);
+            let Some(base) = bases.filter(|&base| apart(base)).last() else { continue };
+            self.vec_base[vec as usize] = base as u8;
+            homes.push((home.clone(), base..base + size));
+            let ahead = self.ahead(home);
+            self.wide.push(Wide { vec, base, end: base + size, begins: false, makers: Vec::new(), ahead });
+        }
+    }
+
     /// Finds out from where on wide vectors have values in the block.
     pub(super) fn look_for_wide(&mut self, b: usize, insts: &[Inst]) {
         let (f, live, hint) = (&*self.f, self.live, &self.vec_hint);
@@ -82,13 +117,14 @@ impl Assign<'_> {
         }
     }
 
-    /// True if a value from the instruction at hand to `end` may not lie in a wide vector's place: values that belong there are alive,
-    /// or made meanwhile.
+    /// True if a value from the instruction at hand to `end` may not lie in a wide vector's place: values that belong there are made
+    /// meanwhile, or some are alive where it lives on. (A free place of a vector that is alive in part is of no use to it: it is whole
+    /// only after others have been made.)
     pub(super) fn near(&self, w: &Wide, end: u32) -> bool {
         let bank = &self.banks[File::Gpr as usize];
         let next = w.makers.get(w.makers.partition_point(|&m| m < bank.now));
         let mine = |r: usize| bank.occ[r] < HELD && self.vec_hint[bank.occ[r] as usize].0 == w.vec;
-        next.is_some_and(|&m| m <= end) || w.begins && bank.now == 0 || (w.base..w.end).any(mine)
+        next.is_some_and(|&m| m <= end) || w.begins && bank.now == 0 || end == u32::MAX && (w.base..w.end).any(mine)
     }
 
     /// As `near`; also where it would be in the way in a block that comes later.
