@@ -151,12 +151,12 @@ fn inverse(c: Cmp) -> Option<Cmp> {
 impl Counter {
     /// How often the loop runs if its counter begins with `start`, if that is known and at most `most`.
     pub fn trips(&self, f: &Func, start: Value, most: u64) -> Option<u64> {
-        self.between_constants(f, start, most).or_else(|| self.from_one_value(f, start, most))
+        self.between_constants(f, start, most).or_else(|| self.above_one_value(f, start, most))
     }
 
     /// The same where the counter begins and ends constants away from one value that is known to be small: nothing wraps then, and
     /// only the constants matter.
-    fn from_one_value(&self, f: &Func, start: Value, limit: u64) -> Option<u64> {
+    fn above_one_value(&self, f: &Func, start: Value, limit: u64) -> Option<u64> {
         if self.ty != Ty::B32 {
             return None;
         }
