@@ -153,6 +153,11 @@ kernel("cluster_async_store", HOPPER, TILE + INIT.format(count=1) + LOAD4 + "\n"
        "mapa.shared::cluster.u32 %s3, %s2, %t3;\n@%p0 mbarrier.arrive.expect_tx.shared.b64 %e1, [%s2], 1024;\n" + MEET + """
 st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%s1], {%x0, %x1, %x2, %x3}, [%s3];
 """ + WAIT.format(n=0) + "ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%s0];\n" + MEET, shared=BAR, cluster=2)
+kernel("cluster_async_store_scope", HOPPER, TILE + INIT.format(count=1) + LOAD4 + "\n" + RANK +
+       "mapa.shared::cluster.u32 %s3, %s2, %t3;\n@%p0 mbarrier.arrive.expect_tx.shared.b64 %e1, [%s2], 1024;\n" + MEET + """
+st.async.cluster.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%s1], {%x0, %x1}, [%s3]; mov.b64 %e2, {%x2, %x3};
+st.async.shared::cta.mbarrier::complete_tx::bytes.b64 [%s0+8], %e2, [%s2];
+""" + WAIT.format(n=0) + "ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%s0];\n" + MEET, shared=BAR, cluster=2)
 kernel("cluster_multicast", HOPPER, TILE + INIT.format(count=1) +
        "@%p0 mbarrier.arrive.expect_tx.shared.b64 %e1, [%s2], 1024;\n" + MEET + """
 mov.u32 %t2, %cluster_ctarank; setp.eq.and.u32 %p2, %t2, 0, %p0; mov.u16 %h0, 3;
@@ -485,6 +490,8 @@ for c in "ra":
 texture("tld4_2d_offset", f"tld4.b.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8], "unorm8", 4), tail=", {5, -7}")
 texture("tld4_2d_depth", f"tld4.r.2d.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8]), before=DEPTH, tail=", %q4")
 texture("tld4_2d_u32", "tld4.g.2d.v4.u32.f32 {%r0, %r1, %r2, %r3}, [%e7, {%g0, %g1}]", image([16, 8], "u16", 2), take="")
+texture("tld4_uni", f"tld4.r.2d.v4.f32.f32.uni {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8]))
+texture("tex_uni", f"tex.2d.uni.v4.f32.f32 {FOUR}, [%e7, {{%g0, %g1}}]", image([16, 8]), ', filter = "linear"')
 texture("tld4_a2d", f"tld4.r.a2d.v4.f32.f32 {FOUR}, [%e7, {{%t3, %g0, %g1, %g1}}]", image([16, 8], layers=3), before=LAYER)
 texture("tld4_cube", f"tld4.r.cube.v4.f32.f32 {FOUR}, [%e7, {{%q5, %q6, %q7, %q7}}]", image([8, 8], cube=True), before=DIRECTION)
 texture("tex_whether", f"tex.2d.v4.f32.f32 {FOUR}|%p0, [%e7, {{%g0, %g1}}]", image([16, 8]), take=TAKE + " selp.u32 %r3, 7, 9, %p0;")
@@ -550,6 +557,9 @@ for name, format, channels, value in [("unorm8", "unorm8", 4, "%g"), ("f16", "f1
             ("" if words >= 4 else " cvt.u32.u16 %r0, %h0;"), image([64, 2], format, channels))
 surface("surf_p_some", OWN + "sust.p.2d.v2.b32.zero [%e7, {%t0, %t1}], {%x0, %x1}; sust.p.2d.b32.zero [%e7, {%t0, 9}], %x0; shl.b32 %t0, %t0, 3; suld.b.2d.v2.b32.trap {%r0, %r1}, [%e7, {%t0, %t1}];",
         image([64, 2], "u16", 4))
+surface("surf_p_caches", OWN + "sust.p.2d.v2.b32.cg.zero [%e7, {%t0, %t1}], {%x0, %x1}; shl.b32 %t2, %t0, 3; suld.b.2d.v2.b32.trap {%r0, %r1}, [%e7, {%t2, %t1}]; "
+        "sust.p.2d.b32.cs.zero [%e7, {%t0, %t1}], %x2; suld.b.2d.b32.trap %r2, [%e7, {%t2, %t1}]; sust.p.2d.v4.b32.wt.trap [%e7, {%t0, %t1}], {%x0, %x1, %x2, %x3}; sust.p.2d.b32.wb.clamp [%e7, {9999, 9999}], %x0;",
+        image([65, 3], "u16", 4))
 # Reductions by all threads on a few words.
 PLACE = "and.b32 %t0, %x0, 12; and.b32 %t1, %x1, 1;\n"
 for op, kind in [("add", "u32"), ("min", "s32"), ("max", "s32"), ("and", "b32"), ("or", "b32"), ("min", "u32"), ("max", "u32")]:
