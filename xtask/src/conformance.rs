@@ -149,9 +149,13 @@ fn feature(file: &Path, tools: &Tools, thread: usize) -> Result<String, String> 
     let launch = Launch::parse(&launch, &mut |_| Err("a file is not wanted here".into()))
         .map_err(|d| d.iter().map(|d| d.message.clone()).collect::<Vec<_>>().join("; "))?;
     let first = text.lines().next().unwrap_or_default();
-    // Those since sm_100 are asked by `--chips`.
-    let chips = first.trim_start_matches("// chips:").split_whitespace();
-    let chips: Vec<&str> = chips.filter(|c| !crate::chips::newer(c)).collect();
+    // Those since sm_100 are asked by `--chips`, here only where there are no others.
+    let named: Vec<&str> = first.trim_start_matches("// chips:").split_whitespace().collect();
+    let mut chips: Vec<&str> = named.iter().copied().filter(|c| !crate::chips::newer(c)).collect();
+    let only_newer = chips.is_empty();
+    if only_newer {
+        chips = named;
+    }
     let (module, list) = ptx::parse(&text);
     if let Some(d) = list.iter().find(|d| d.is_error()) {
         return Err(format!("PTX: {}", d.message));
@@ -181,7 +185,7 @@ fn feature(file: &Path, tools: &Tools, thread: usize) -> Result<String, String> 
             Ok(got) if got.buffers != want.buffers => return Err(format!("{chip}: another result")),
             Ok(_) => agree.push(*chip),
         }
-        if OUR_CHIPS.contains(chip) {
+        if OUR_CHIPS.contains(chip) || only_newer {
             let mut command = Command::new(tools.ours.join("ptxas"));
             command
                 .arg(format!("-arch={chip}"))

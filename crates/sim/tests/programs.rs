@@ -218,3 +218,49 @@ fn the_vendors_code_does_the_same() {
     }
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
+
+/// Numbers of 8 and 16 bits beside each other, which sm_120 has, of a = 7f 80 ff 01 and b = 01 ff 01 02; values by hand.
+#[test]
+fn bytes_beside_each_other() {
+    let list: [(&str, u32); 14] = [
+        ("add.u8x4", 0x807f_0003),
+        ("add.s8x4", 0x807f_0003),
+        ("add.sat.u8x4", 0x80ff_ff03),
+        ("add.sat.s8x4", 0x7f80_0003),
+        ("sub.s8x4", 0x7e81_feff),
+        ("sub.sat.u8x4", 0x7e00_fe00),
+        ("sub.sat.s8x4", 0x7e81_feff),
+        ("min.s8x4", 0x0180_ff01),
+        ("max.u8x4", 0x7fff_ff02),
+        ("max.relu.s8x4", 0x7f00_0102),
+        ("neg.s8x4", 0x8180_01ff),
+        ("add.sat.u16x2", 0x817f_ffff),
+        ("add.sat.s16x2", 0x7fff_0003),
+        ("add.sat.u32", 0x8180_0003),
+    ];
+    let mut body = "mov.b32 %r2, 0x7f80ff01;\nmov.b32 %r3, 0x01ff0102;\nmov.b32 %r5, 0xff000000;\n\
+                    setp.ne.u32 %p1, %r1, 0;\n@%p1 bra END;\n"
+        .to_string();
+    for (i, (op, _)) in list.iter().enumerate() {
+        let second = if op.starts_with("neg") { "" } else { ", %r3" };
+        body += &format!("{op} %r4, %r2{second};\nst.global.u32 [%rd1+{}], %r4;\n", 4 * i);
+    }
+    body += &format!("add.sat.u32 %r4, %r2, %r5;\nst.global.u32 [%rd1+{}], %r4;\nEND:", 4 * list.len());
+    let want: Vec<u32> = list.iter().map(|l| l.1).chain([u32::MAX]).collect();
+    let p = Program { name: "bytes", decls: "", body: "", launch: |_| {}, expect: Vec::new };
+    let text = text(&p)
+        .replace(".version 8.1\n.target sm_90", ".version 9.2\n.target sm_120a")
+        .replace("\nret;", &format!("\n{body}\nret;"));
+    let (module, mut messages) = ptx::parse(&text);
+    messages.extend(ptx::check(&module, None));
+    assert!(!messages.iter().any(|m| m.is_error()), "{messages:?}");
+    let read = |buffer: &[u8]| -> Vec<u32> {
+        buffer.chunks_exact(4).take(want.len()).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect()
+    };
+    let done = sim::run_ptx(&module, &launch(&p), &Config::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(read(&done.buffers[0]), want, "interpreter");
+    let Some(ptxas) = testkit::oracle::ptxas() else { return };
+    let cubin = testkit::oracle::compile(&ptxas, &text, &["-arch=sm_120a"]).unwrap_or_else(|e| panic!("{e}"));
+    let done = sim::run_sass(&cubin, &launch(&p), &Config::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(read(&done.buffers[0]), want, "the vendor's code");
+}

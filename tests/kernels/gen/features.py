@@ -202,6 +202,9 @@ fma.rn.oob.f16 %h0, %q0, %q3, %q4; fma.rn.oob.relu.bf16 %h1, %q1, %q2, %q5; mov.
 fma.rn.oob.sat.f16 %h0, %q1, %q3, %q4; fma.rn.oob.bf16 %h1, %q0, %q2, %q5; mov.b32 %b2, {%h0, %h1};
 mov.b32 %r0, %a0; shf.l.wrap.b32 %r1, %a2, %a2, 5; xor.b32 %r1, %r1, %a1; shf.l.wrap.b32 %r2, %b0, %b0, 5; xor.b32 %r2, %r2, %a3;
 shf.l.wrap.b32 %r3, %b1, %b1, 5; xor.b32 %r3, %r3, %b2;""", shared=".reg .b16 %q<6>;")
+kernel("packed_bytes", ["sm_120a", "sm_121a"], LOAD4 + "".join(f"\n{op} %t0, %x{k % 4}, %x{(k + 1) % 4}; shf.l.wrap.b32 %r{k % 4}, %r{k % 4}, %r{k % 4}, 5; xor.b32 %r{k % 4}, %r{k % 4}, %t0;" for k, op in enumerate(
+    ["add.u8x4", "add.s8x4", "add.sat.u8x4", "add.sat.s8x4", "sub.u8x4", "sub.s8x4", "sub.sat.u8x4", "sub.sat.s8x4", "min.u8x4", "min.s8x4", "max.u8x4", "max.s8x4", "min.relu.s8x4", "max.relu.s8x4",
+     "add.sat.u16x2", "add.sat.s16x2", "add.sat.u32"])) + "\nneg.s8x4 %t0, %x3; xor.b32 %r3, %r3, %t0;")
 kernel("votes_half", OLD, LOAD4 + """
 and.b32 %t0, %lane, 16; setp.eq.u32 %p0, %t0, 0; and.b32 %t1, %x0, 1; setp.eq.u32 %p1, %t1, 0; @!%p0 bra B;
 vote.sync.ballot.b32 %r0, %p1, 0xffff; vote.sync.any.pred %p2, %p1, 0xffff; selp.u32 %r1, 1, 2, %p2; bra C;
@@ -616,9 +619,10 @@ kernel("tex_independent_initial", OLD, XY + Q + NORMAL + f"tex.2d.v4.f32.f32 {FO
 
 
 def text(name, chips, body, shared, before, cluster, params):
-    newer = [chip for chip in NEWER if chip not in LACK.get(name, [])]
+    newer = [chip for chip in NEWER if chip not in LACK.get(name, []) + chips and not chips[0] in NEWER]
+    version = "9.2" if chips[0] in NEWER else "8.7"
     return f"""// chips: {' '.join(chips + newer)}
-.version 8.7
+.version {version}
 .target {chips[0]}{', texmode_independent' if 'independent' in name else ''}
 .address_size 64
 {before}

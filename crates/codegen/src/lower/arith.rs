@@ -281,8 +281,11 @@ impl Lower<'_, '_> {
 
     fn integer(&mut self, x: &Inst, t: T) -> Res {
         let ty = self.ty(t, x)?;
-        if ty == Ty::P || t.bits() == 8 || matches!(t, T::U8x4 | T::S8x4) {
+        if ty == Ty::P || t.bits() == 8 {
             return self.unsupported(x);
+        }
+        if matches!(t, T::U8x4 | T::S8x4) || x.sat() && matches!(t, T::U16x2 | T::S16x2) {
+            return self.packed_numbers(x, t);
         }
         let attr = Attr { signed: t.is_signed(), ..Attr::default() };
         let a = self.arg(x, 1, ty)?;
@@ -304,6 +307,14 @@ impl Lower<'_, '_> {
         let b = self.arg(x, 2, ty)?;
         if x.has(Mod::Cc) {
             let v = self.with_carry(x.op == P::Sub, a, b, None, true);
+            return self.dst(x, v, false);
+        }
+        if x.sat() && !t.is_signed() {
+            // A sum that is less than what was added to wrapped.
+            let sum = self.same(Op::IAdd, &[a, b]);
+            let wrapped = self.b().icmp(Cmp::Lt, false, sum, a);
+            let most = self.konst(ty, u32::MAX as u64);
+            let v = self.op(Op::Select, &[most, sum, wrapped], ty);
             return self.dst(x, v, false);
         }
         if x.sat() {

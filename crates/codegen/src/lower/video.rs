@@ -109,6 +109,28 @@ impl Lower<'_, '_> {
         self.write(&dst, v, false)
     }
 
+    /// Numbers of 8 or 16 bits beside each other (`add.sat.s8x4`): each on its own, as by a SIMD video instruction.
+    pub(super) fn packed_numbers(&mut self, x: &Inst, t: T) -> Res {
+        let signed = t.is_signed();
+        let lanes = if matches!(t, T::U8x4 | T::S8x4) { 4 } else { 2 };
+        let plain = |word: Value| Picked { word, negated: false, select: None };
+        let zero = self.konst(Ty::B32, 0);
+        let a = self.arg(x, 1, Ty::B32)?;
+        let kind = match x.op {
+            P::Add => Kind::Add,
+            P::Sub | P::Neg => Kind::Sub,
+            P::Min => Kind::Min,
+            P::Max => Kind::Max,
+            _ => return self.unsupported(x),
+        };
+        let (a, b) = if x.op == P::Neg { (zero, a) } else { (a, self.arg(x, 2, Ty::B32)?) };
+        let mut v = self.simd_video(x, (kind, lanes), [&plain(a), &plain(b)], None, None, [signed; 3]);
+        if x.has(Mod::Relu) {
+            v = self.simd_video(x, (Kind::Max, lanes), [&plain(v), &plain(zero)], None, None, [signed; 3]);
+        }
+        self.dst(x, v, false)
+    }
+
     fn picked(&mut self, x: &Inst, n: usize) -> Res<Picked> {
         let (plain, negated, select) = match &x.operands[n] {
             Operand::Part { reg, negated, select } => (Operand::Reg { reg: *reg, elem: None }, *negated, Some(*select)),

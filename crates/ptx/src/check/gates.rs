@@ -136,6 +136,10 @@ fn form_subject(inst: &Inst, form: &Form, able: bool) -> Subject {
             Some(&m) => Subject::all(modifier(m)),
             None => plain(),
         },
+        Op::Add | Op::Sub | Op::Min | Op::Max | Op::Neg if form.since.ptx == (9, 2) => match types[..] {
+            [t] if t.ends_with("8x4") => Subject::all(feature(&format!("{name}.{t}"))),
+            _ => Subject::all(feature(&format!("{name}.sat"))),
+        },
         Op::Tensormap if has(Mod::Elemtype) && form.since.ptx == (8, 7) => {
             Subject::all("Instruction 'tensormap.replace.elemtype with input value >= 13'".to_string())
         }

@@ -15,7 +15,7 @@ pub(super) fn exact(reg: ScalarType, ty: ScalarType) -> bool {
     if reg.bits() != ty.bits() {
         return false;
     }
-    if matches!(ty, ScalarType::U16x2 | ScalarType::S16x2) {
+    if matches!(ty, ScalarType::U16x2 | ScalarType::S16x2 | ScalarType::U8x4 | ScalarType::S8x4) {
         return reg == ty || reg.is_bits();
     }
     reg == ty || reg.is_bits() || ty.is_bits() || (reg.is_int() && ty.is_int())
@@ -768,8 +768,8 @@ fn in_range(n: i64, values: Values, i: usize, inst: &Inst) -> Checked {
 pub(super) fn constant(o: &Operand, ty: Option<ScalarType>) -> Checked {
     let Some(ty) = ty else { return Err(Bad::Mismatch) };
     // Packed values have no literals.
-    if matches!(ty, ScalarType::U16x2 | ScalarType::S16x2 | ScalarType::BF16x2 | ScalarType::F16x2 | ScalarType::F32x2)
-    {
+    use ScalarType::{BF16x2, F16x2, F32x2, S8x4, S16x2, U8x4, U16x2};
+    if matches!(ty, U16x2 | S16x2 | BF16x2 | F16x2 | F32x2 | U8x4 | S8x4) {
         return Err(Bad::Mismatch);
     }
     let ok = match o {

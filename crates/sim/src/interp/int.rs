@@ -13,14 +13,17 @@ pub fn alu(inst: &Inst) -> Option<(usize, AluFn)> {
     let bits = t.bits();
     let m = mask(bits);
     let signed = t.is_signed();
-    if matches!(t, T::U16x2 | T::S16x2) {
-        return packed(inst, signed);
+    match t {
+        T::U16x2 | T::S16x2 => return packed(inst, signed, 16),
+        T::U8x4 | T::S8x4 => return packed(inst, signed, 8),
+        _ => {}
     }
     if t.is_float() || t == T::Pred {
         return None;
     }
     let sat = inst.sat();
     Some(match inst.op {
+        Op::Add if sat && !signed => (2, l2(|a, b| (a as u32).saturating_add(b as u32) as u64)),
         Op::Add if sat => (2, l2(|a, b| (a as u32 as i32).saturating_add(b as u32 as i32) as u32 as u64)),
         Op::Sub if sat => (2, l2(|a, b| (a as u32 as i32).saturating_sub(b as u32 as i32) as u32 as u64)),
         Op::Add => (2, l2(move |a, b| a.wrapping_add(b) & m)),
@@ -156,25 +159,32 @@ fn min_max(a: i64, b: i64, max: bool) -> i64 {
     if max { a.max(b) } else { a.min(b) }
 }
 
-fn packed(inst: &Inst, signed: bool) -> Option<(usize, AluFn)> {
-    let relu = inst.has(Mod::Relu);
+/// Numbers of `bits` bits beside each other in a word.
+fn packed(inst: &Inst, signed: bool, bits: u32) -> Option<(usize, AluFn)> {
+    let (relu, sat) = (inst.has(Mod::Relu), inst.sat());
+    let m = mask(bits);
+    let (min, max) = if signed { (-1i64 << (bits - 1), (m >> 1) as i64) } else { (0, m as i64) };
+    let part = move |x: u64, at: u32| if signed { sx(x >> at, bits) } else { (x >> at & m) as i64 };
+    let places = move || (0..32).step_by(bits as usize);
     let f: fn(i64, i64) -> i64 = match inst.op {
         Op::Add => |a, b| a + b,
         Op::Sub => |a, b| a - b,
         Op::Min => |a, b| a.min(b),
         Op::Max => |a, b| a.max(b),
-        Op::Neg => return Some((1, l1(|a| (a.wrapping_neg() & 0xffff) | ((a >> 16).wrapping_neg() & 0xffff) << 16))),
+        Op::Neg => {
+            return Some((1, l1(move |a| places().fold(0, |r, at| r | ((a >> at).wrapping_neg() & m) << at))));
+        }
         _ => return None,
     };
     Some((
         2,
         l2(move |a, b| {
-            let part = |x: u64, i: u32| if signed { sx(x >> (16 * i), 16) } else { (x >> (16 * i) & 0xffff) as i64 };
-            let one = |i| {
-                let r = f(part(a, i), part(b, i));
-                (if relu { r.max(0) } else { r }) as u64 & 0xffff
-            };
-            one(0) | one(1) << 16
+            places().fold(0, |all, at| {
+                let r = f(part(a, at), part(b, at));
+                let r = if relu { r.max(0) } else { r };
+                let r = if sat { r.clamp(min, max) } else { r };
+                all | (r as u64 & m) << at
+            })
         }),
     ))
 }

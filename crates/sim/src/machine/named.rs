@@ -320,7 +320,7 @@ fn carryless(w: &mut Vec<String>) -> Result<AluOp> {
     Ok(AluOp { fetch, pin: vec![], nd: 2, pout: vec![], f })
 }
 
-/// `VIADD.16x2`, `VIADDMNMX.S16x2`: sums of halves, that wrap, and the smaller or larger of them.
+/// `VIADD.16x2`, `VIADD.U8x4`, `VIADDMNMX.S16x2`: sums of halves and bytes, that wrap, and the smaller or larger of them.
 fn pairs(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
     let sign = |slot| inst.with_flags(slot).is_some_and(|o| o.neg);
     let (a, b, c) = (sign(S::Ra), sign(S::Rb), sign(S::Rc));
@@ -336,6 +336,9 @@ fn pairs(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
             () if take(w, "S32") => (32, i32::MIN as i64, i32::MAX as i64),
             () if take(w, "S16x2") => (16, i16::MIN as i64, i16::MAX as i64),
             () if take(w, "16x2") => (16, 0, u16::MAX as i64),
+            () if take(w, "S8x4") => (8, i8::MIN as i64, i8::MAX as i64),
+            () if take(w, "U8x4") => (8, 0, u8::MAX as i64),
+            () if take(w, "32") => (32, 0, u32::MAX as i64),
             () => return gap("this type"),
         };
         let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
@@ -344,12 +347,24 @@ fn pairs(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
                 let x = if min < 0 { shifted >> (64 - bits) } else { (shifted as u64 >> (64 - bits)) as i64 };
                 if neg { -x } else { x }
             };
-            let one = |k| (part(i.s[0][l], k, a) + part(i.s[1][l], k, b)).clamp(min, max) as u32;
-            o.r[0][l] = if bits == 32 { one(0) } else { one(0) & 0xffff | one(16) << 16 };
+            let one = |k| (part(i.s[0][l], k, a) + part(i.s[1][l], k, b)).clamp(min, max) as u64;
+            let mask = u64::MAX >> (64 - bits);
+            o.r[0][l] = (0..32).step_by(bits as usize).fold(0, |r, k| r | (one(k) & mask) << k) as u32;
         });
         return Ok(plain(&[S::Ra, S::Rb], f));
     }
     if inst.form().mnemonic == "VIADD" {
+        if take(w, "U8x4") || take(w, "S8x4") {
+            let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
+                let byte = |x: u32, k: u32, neg: bool| {
+                    let b = (x >> k) as u8;
+                    if neg { b.wrapping_neg() } else { b }
+                };
+                let one = |k| byte(i.s[0][l], k, a).wrapping_add(byte(i.s[1][l], k, b)) as u32;
+                o.r[0][l] = [0, 8, 16, 24].into_iter().fold(0, |r, k| r | one(k) << k);
+            });
+            return Ok(plain(&[S::Ra, S::Rb], f));
+        }
         if !take(w, "16x2") {
             return gap("this type");
         }

@@ -80,11 +80,11 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
                 _ if inst.has(M::M72) => inst.modifier(M::M72),
                 _ => inst.modifier(M::Type),
             };
-            if t > 3 {
+            if t > if stem == "VIMNMX" && inst.has(M::M72) { 5 } else { 3 } {
                 return None;
             }
-            // 16-bit pairs (2, 3) are compared half by half.
-            let (s, relu, halves) = (t & 1 == 1, inst.modifier(M::Relu) != 0, t > 1);
+            // 16-bit pairs (2, 3) are compared half by half, bytes (4, 5) each alone.
+            let (s, relu, halves, bytes) = (t & 1 == 1, inst.modifier(M::Relu) != 0, t > 1, t > 3);
             let word = move |a: i64, b: i64, min: bool| {
                 let r = if (a < b) == min { a } else { b };
                 if relu { r.max(0) } else { r }
@@ -92,6 +92,11 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
             let pick = move |a: u32, b: u32, min: bool| -> u32 {
                 let half = |x: u32, k: u32| if s { (x >> k) as i16 as i64 } else { (x >> k) as u16 as i64 };
                 let whole = |x: u32| if s { x as i32 as i64 } else { x as i64 };
+                if bytes {
+                    let byte = |x: u32, k: u32| if s { (x >> k) as i8 as i64 } else { (x >> k) as u8 as i64 };
+                    let one = |k| (word(byte(a, k), byte(b, k), min) as u8 as u32) << k;
+                    return one(0) | one(8) | one(16) | one(24);
+                }
                 if halves {
                     let one = |k| word(half(a, k), half(b, k), min) as u16 as u32;
                     return one(0) | one(16) << 16;
