@@ -79,7 +79,11 @@ impl Assign<'_> {
             let Some(base) = (self.loc[u.index()] as usize).checked_sub(nth) else { continue };
             let fits = |(k, v): (usize, &Vreg)| {
                 let r = base + k;
-                if r >= bank.limit || !bank.usable[r] || self.kept(File::Gpr as usize, r, vec as usize) {
+                if r >= bank.limit
+                    || !bank.usable[r]
+                    || !bank.rested(r)
+                    || self.kept(File::Gpr as usize, r, vec as usize)
+                {
                     return false;
                 }
                 let (block, at) = self.made[v.index()];
