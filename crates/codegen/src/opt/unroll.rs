@@ -11,7 +11,7 @@ mod strides;
 
 use super::{blocks, dce, gvn, params, sums};
 use crate::cfg::{Cfg, DomTree, NONE};
-use crate::ir::{Block, Builder, Def, Edge, Effect, Func, InstId, Op, Term, Value};
+use crate::ir::{Block, Builder, Def, Edge, Effect, Func, InstId, Op, Term, Ty, Value};
 use copy::Copier;
 use count::Counter;
 pub use count::same_for_all;
@@ -73,6 +73,8 @@ struct Loop {
     by: u64,
     /// And whether there shall be half as many behind them.
     halved: bool,
+    /// All threads agree on how many there are.
+    alike: bool,
 }
 
 impl Loop {
@@ -226,11 +228,11 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let start = f.blocks[entry as usize].term.edges().iter().find(|e| e.block.0 == header)?.args[counter.param];
     let by = if loads < LOADS { MANY } else { FEW };
     let trips = counter.trips(f, start, (WHOLE / size.max(1)) as u64);
-    let mut halved = false;
+    let (mut halved, mut alike) = (false, true);
     if trips.is_none() {
         let small = if loads > 0 { SMALL_WITH_LOADS } else { SMALL };
         // Threads that part after numbers of iterations of their own go through few, and wait for each other in more places.
-        let alike = count::same_for_all(f, start) && count::same_for_all(f, counter.bound);
+        alike = count::same_for_all(f, start) && count::same_for_all(f, counter.bound);
         let apart = (together || by == FEW) && !alike;
         halved = by > FEW && (alike || loads > 0);
         if size > small || apart || !counter.can_run_ahead(f, by) {
@@ -248,6 +250,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
         trips,
         by,
         halved,
+        alike,
     })
 }
 
@@ -314,48 +317,115 @@ fn some(f: &mut Func, l: &Loop, entry: Block) {
             e.block = guard;
         }
     }
-    // Where the rest begins: with what the header is given.
-    let rest = if l.halved { f.new_block() } else { header };
+    // Where the loop itself begins.
+    let last = if l.alike { Stage::plain(header) } else { Stage::joining(f, l, &back, &out) };
+    let rest = match (l.halved, l.alike) {
+        (false, _) => last.clone(),
+        (true, false) => Stage::joining(f, l, &back, &out),
+        (true, true) => Stage::new(f, l),
+    };
     // On the way in: are there enough?
     let limit = l.counter.limit(&mut Builder::new(f, guard), l.by);
     let enough = limit.first(&mut Builder::new(f, guard), start[l.counter.param]);
     let mut row = Row::new(f, l, guard, l.by);
-    f.blocks[guard.index()].term = Term::CondBr {
-        cond: enough,
-        uniform,
-        then: Edge { block: row.first, args: start.clone() },
-        els: Edge { block: rest, args: start },
-    };
+    let els = rest.enter(f, guard, &start);
+    let then = Edge { block: row.first, args: start };
+    f.blocks[guard.index()].term = Term::CondBr { cond: enough, uniform, then, els };
     // Once is enough, for both.
     f.blocks[header.index()].rolled = true;
     f.blocks[row.first.index()].rolled = true;
     // Behind them: are there as many again, or some, or none?
     let again = limit.again(&mut Builder::new(f, row.latch), row.counted);
-    let some_left = f.new_block();
-    let args = row.copier.all(&back.args);
-    f.blocks[row.latch.index()].term = Term::CondBr {
-        cond: again,
-        uniform,
-        then: Edge { block: row.first, args },
-        els: Edge { block: some_left, args: Vec::new() },
-    };
-    row.leave(f, l, some_left, rest, &back, &out, uniform);
-    if rest == header {
-        return;
+    let behind = f.new_block();
+    let then = Edge { block: row.first, args: row.copier.all(&back.args) };
+    let els = Edge { block: behind, args: Vec::new() };
+    f.blocks[row.latch.index()].term = Term::CondBr { cond: again, uniform, then, els };
+    row.leave(f, l, behind, &rest, &back, &out, uniform);
+    if l.halved {
+        let limit = l.counter.limit(&mut Builder::new(f, rest.block), FEW);
+        let mut cond = limit.first(&mut Builder::new(f, rest.block), rest.params[l.counter.param]);
+        if let Some(left) = rest.left {
+            cond = Builder::new(f, rest.block).op(Op::And, &[cond, left], Ty::P);
+        }
+        let mut row = Row::new(f, l, rest.block, FEW);
+        let then = Edge { block: row.first, args: rest.params.clone() };
+        let els = rest.pass(&last);
+        f.blocks[rest.block.index()].term = Term::CondBr { cond, uniform, then, els };
+        let latch = row.latch;
+        row.leave(f, l, latch, &last, &back, &out, uniform);
     }
-    let params: Vec<Value> =
-        f.blocks[header.index()].params.clone().into_iter().map(|p| f.add_param(rest, f.ty(p))).collect();
-    let limit = l.counter.limit(&mut Builder::new(f, rest), FEW);
-    let enough = limit.first(&mut Builder::new(f, rest), params[l.counter.param]);
-    let mut row = Row::new(f, l, rest, FEW);
-    f.blocks[rest.index()].term = Term::CondBr {
-        cond: enough,
-        uniform,
-        then: Edge { block: row.first, args: params.clone() },
-        els: Edge { block: header, args: params },
-    };
-    let latch = row.latch;
-    row.leave(f, l, latch, header, &back, &out, uniform);
+    if let Some(cond) = last.left {
+        let then = Edge { block: header, args: last.params.clone() };
+        let els = Edge { block: out.block, args: last.results.clone() };
+        f.blocks[last.block.index()].term = Term::CondBr { cond, uniform, then, els };
+    }
+}
+
+/// Where a stage of a loop begins that does fewer iterations at once than the one before: with what the header is given.
+#[derive(Clone)]
+struct Stage {
+    block: Block,
+    params: Vec<Value>,
+    /// Where threads have numbers of iterations of their own all of them come here and meet, whether any is left for them or not: this says it,
+    left: Option<Value>,
+    /// and these are what is read behind the loop, where there is none left.
+    results: Vec<Value>,
+    /// Which of the results are parameters of their own.
+    own: Vec<bool>,
+}
+
+impl Stage {
+    /// An existing block, that threads enter that have iterations left.
+    fn plain(block: Block) -> Stage {
+        Stage { block, params: Vec::new(), left: None, results: Vec::new(), own: Vec::new() }
+    }
+
+    /// A new one.
+    fn new(f: &mut Func, l: &Loop) -> Stage {
+        let block = f.new_block();
+        let types: Vec<Ty> = f.blocks[l.header() as usize].params.iter().map(|&p| f.ty(p)).collect();
+        let params = types.into_iter().map(|ty| f.add_param(block, ty)).collect();
+        Stage { params, ..Stage::plain(block) }
+    }
+
+    /// A new one where all threads meet.
+    fn joining(f: &mut Func, l: &Loop, back: &Edge, out: &Edge) -> Stage {
+        let mut stage = Stage::new(f, l);
+        stage.left = Some(f.add_param(stage.block, Ty::P));
+        for &a in &out.args {
+            let same = back.args.iter().position(|&b| b == a);
+            stage.own.push(same.is_none());
+            stage.results.push(match same {
+                Some(n) => stage.params[n],
+                None => f.add_param(stage.block, f.ty(a)),
+            });
+        }
+        stage
+    }
+
+    /// The results that are parameters of their own.
+    fn own<'a>(&'a self, results: &'a [Value]) -> impl Iterator<Item = Value> + 'a {
+        results.iter().zip(&self.own).filter(|r| *r.1).map(|r| *r.0)
+    }
+
+    /// The way in from `block`, where nothing has been done yet: one iteration is left in any case.
+    fn enter(&self, f: &mut Func, block: Block, start: &[Value]) -> Edge {
+        let mut args = start.to_vec();
+        if self.left.is_some() {
+            args.push(Builder::new(f, block).constant(Ty::P, 1));
+            let types: Vec<Ty> = self.own(&self.results).map(|v| f.ty(v)).collect();
+            args.extend(types.into_iter().map(|ty| Builder::new(f, block).op(Op::Undef, &[], ty)));
+        }
+        Edge { block: self.block, args }
+    }
+
+    /// The way from this stage to the next one.
+    fn pass(&self, next: &Stage) -> Edge {
+        let mut args = self.params.clone();
+        args.extend(self.left);
+        args.extend(self.own(&self.results));
+        Edge { block: next.block, args }
+    }
 }
 
 /// Several copies of a loop, one behind the other.
@@ -392,15 +462,19 @@ impl Row {
         Row { first, latch, copier, counted }
     }
 
-    /// Ends `block` behind the row: `next` goes on where an iteration is left.
+    /// Ends `block` behind the row: `next` goes on.
     #[allow(clippy::too_many_arguments)]
-    fn leave(&mut self, f: &mut Func, l: &Loop, block: Block, next: Block, back: &Edge, out: &Edge, uniform: bool) {
+    fn leave(&mut self, f: &mut Func, l: &Loop, block: Block, next: &Stage, back: &Edge, out: &Edge, uniform: bool) {
         let cond = l.counter.goes_on(&mut Builder::new(f, block), self.counted);
-        f.blocks[block.index()].term = Term::CondBr {
-            cond,
-            uniform,
-            then: Edge { block: next, args: self.copier.all(&back.args) },
-            els: Edge { block: out.block, args: self.copier.all(&out.args) },
+        let mut args = self.copier.all(&back.args);
+        let results = self.copier.all(&out.args);
+        f.blocks[block.index()].term = if next.left.is_some() {
+            args.push(cond);
+            args.extend(next.own(&results));
+            Term::Br(Edge { block: next.block, args })
+        } else {
+            let then = Edge { block: next.block, args };
+            Term::CondBr { cond, uniform, then, els: Edge { block: out.block, args: results } }
         };
     }
 }

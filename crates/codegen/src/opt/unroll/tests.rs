@@ -63,6 +63,19 @@ fn four_iterations_at_once_then_two_then_the_rest() {
 }
 
 #[test]
+fn threads_with_numbers_of_their_own_meet_before_each_stage() {
+    // A bound that is loaded may differ from thread to thread: the two and the rest each begin with a block that says what is left.
+    let stages = |t: &str| {
+        let heads = t.lines().filter(|l| l.starts_with("blk"));
+        heads.filter(|l| l.contains(":p,") || l.contains(":p)")).count()
+    };
+    let t = after(&sum(0, "load v0 {space=global bytes=4 imm=8}", 1, "lt"));
+    assert_eq!(stages(&t), 2, "{t}");
+    let t = after(&sum(0, "param {bytes=4 imm=8}", 1, "lt"));
+    assert_eq!(stages(&t), 0, "{t}");
+}
+
+#[test]
 fn what_cannot_be_counted_or_shall_not_stays() {
     let known = sum(0, "const {imm=3}", 1, "lt");
     let rolled = known.replace("v8:b32):", "v8:b32) rolled:");
