@@ -78,11 +78,16 @@ fn matches(pattern: &str, text: &str) -> bool {
 fn examples(wanted: &str) -> BTreeSet<(&'static str, String)> {
     let mut out = BTreeSet::new();
     let whole = |f: &Form| wanted == "full" || f.op.name() == wanted;
+    // Each opcode has its own numbers, so that a form more of one does not change what is drawn for all others.
+    let mut drawn: BTreeMap<&str, u64> = BTreeMap::new();
     for (n, form) in ptx::isa::FORMS.iter().enumerate() {
+        let nth = drawn.entry(form.op.name()).or_insert(0);
+        *nth += 1;
         if !whole(form) && !wanted.is_empty() {
             continue;
         }
-        let mut random = Random(0x5a55 + n as u64);
+        let name = form.op.name().bytes().fold(0x5a55, |sum: u64, b| sum.wrapping_mul(31).wrapping_add(b.into()));
+        let mut random = Random(name.wrapping_add(*nth));
         for (i, e) in generate::examples(form, &mut random).into_iter().enumerate() {
             if (whole(form) || (n + i).is_multiple_of(SAMPLE)) && matches!(e.what, "legal" | "target" | "first") {
                 out.insert(("sm_90", e.text.clone()));

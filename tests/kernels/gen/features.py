@@ -80,6 +80,10 @@ and.b32 %t0, %x0, 255; cvt.rn.f64.u32 %d0, %t0; and.b32 %t1, %x1, 255; cvt.rn.f6
 cvt.rn.f64.u32 %d2, %x2; cvt.rn.f64.u32 %d3, %x3;
 mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d2, %d3}, {%d0}, {%d1}, {%d2, %d3};
 mov.b64 {%r0, %r1}, %d2; mov.b64 {%r2, %r3}, %d3;""")
+kernel("mma_f64_constants", AMPERE, LOAD4 + """
+and.b32 %t0, %x0, 255; cvt.rn.f64.u32 %d0, %t0;
+mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d2, %d3}, {%d0}, {0d3ff8000000000000}, {0d3ff0000000000000, 0d0000000000000000};
+mov.b64 {%r0, %r1}, %d2; mov.b64 {%r2, %r3}, %d3;""")
 
 TILE = "shl.b32 %t0, %me, 4; mov.u32 %t1, tile; add.u32 %s0, %t0, %t1;\n"
 STORE4 = LOAD4 + "\nst.shared.v4.u32 [%s0], {%x0, %x1, %x2, %x3}; bar.sync 0;\n"
@@ -157,6 +161,11 @@ kernel("cluster_async_store_scope", HOPPER, TILE + INIT.format(count=1) + LOAD4 
        "mapa.shared::cluster.u32 %s3, %s2, %t3;\n@%p0 mbarrier.arrive.expect_tx.shared.b64 %e1, [%s2], 1024;\n" + MEET + """
 st.async.cluster.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%s1], {%x0, %x1}, [%s3]; mov.b64 %e2, {%x2, %x3};
 st.async.shared::cta.mbarrier::complete_tx::bytes.b64 [%s0+8], %e2, [%s2];
+""" + WAIT.format(n=0) + "ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%s0];\n" + MEET, shared=BAR, cluster=2)
+kernel("cluster_async_constants", HOPPER, TILE + INIT.format(count=1) + LOAD4 + "\nst.shared.v4.u32 [%s0], {%x0, %x1, %x2, %x3};\n" + RANK +
+       "mapa.shared::cluster.u32 %s3, %s2, %t3;\n@%p0 mbarrier.arrive.expect_tx.shared.b64 %e1, [%s2], 1024;\n" + MEET + """
+red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u64 [%s1], 0x123456789abcdef, [%s3];
+st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%s1+8], 7, [%s3];
 """ + WAIT.format(n=0) + "ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%s0];\n" + MEET, shared=BAR, cluster=2)
 kernel("cluster_multicast", HOPPER, TILE + INIT.format(count=1) +
        "@%p0 mbarrier.arrive.expect_tx.shared.b64 %e1, [%s2], 1024;\n" + MEET + """

@@ -73,10 +73,12 @@ impl Lower<'_, '_> {
     pub(super) fn values(&mut self, x: &Inst, n: usize) -> Res<Vec<Value>> {
         let Some(o) = x.operands.get(n) else { return Ok(Vec::new()) };
         let mut out = Vec::new();
+        let types = x.types();
+        let constant = if !types.is_empty() && types.iter().all(|t| t.bits() == 64) { Ty::B64 } else { Ty::B32 };
         for o in self.vector_operands(o) {
             let ty = match &o {
                 Operand::Reg { reg, .. } => self.reg_ty(*reg),
-                _ => Ty::B32,
+                _ => constant,
             };
             let ty = if ty == Ty::B16 { Ty::B32 } else { ty };
             out.push(self.src(&o, ty, x.span)?);
