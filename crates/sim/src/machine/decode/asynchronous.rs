@@ -77,7 +77,7 @@ impl Decoder<'_> {
     }
 
     pub(super) fn async_store(&mut self, inst: &Seen<'_>, name: &str) -> Result<Exec> {
-        let reduces = name == "REDAS_AR";
+        let reduces = name.starts_with("REDAS_AR");
         let to = [self.word(inst, S::Ra, 0)?, self.word(inst, S::Ra, 1)?];
         if self.src(inst, S::URc)? != self.k(0) {
             return gap("a uniform register in the address");
