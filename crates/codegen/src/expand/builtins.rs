@@ -12,6 +12,7 @@ pub enum Routine {
     URem32,
     UDiv64,
     FDiv(Rnd),
+    FDivSlow(Rnd),
     FRcp(Rnd),
     FSqrt(Rnd),
     DDiv(Rnd),
@@ -28,7 +29,7 @@ struct Source {
 const SOURCES: [Source; 5] = [
     Source { text: include_str!("../../builtins/div_u32.ptx"), names: &["udiv32", "urem32"] },
     Source { text: include_str!("../../builtins/div_u64.ptx"), names: &["udiv64"] },
-    Source { text: include_str!("../../builtins/div_f32.ptx"), names: &["fdiv", "frcp", "fsqrt"] },
+    Source { text: include_str!("../../builtins/div_f32.ptx"), names: &["fdiv", "frcp", "fsqrt", "fdivslow"] },
     Source { text: include_str!("../../builtins/div_f64.ptx"), names: &["ddiv", "dsqrt"] },
     Source { text: include_str!("../../builtins/fns.ptx"), names: &["fns"] },
 ];
@@ -70,7 +71,7 @@ fn part(file: usize, name: &str) -> String {
 /// The IR of a routine: parameters and results are 32-bit words. It is made when it is first asked for.
 pub fn body(routine: Routine) -> &'static Func {
     /// Most routines of a file.
-    const MOST: usize = 3;
+    const MOST: usize = 4;
     type Cells = [[OnceLock<Func>; MOST]; ROUNDINGS.len()];
     static LOWERED: [Cells; SOURCES.len()] =
         [const { [const { [const { OnceLock::new() }; MOST] }; ROUNDINGS.len()] }; SOURCES.len()];
@@ -81,6 +82,7 @@ pub fn body(routine: Routine) -> &'static Func {
         Routine::FDiv(r) => (2, 0, r),
         Routine::FRcp(r) => (2, 1, r),
         Routine::FSqrt(r) => (2, 2, r),
+        Routine::FDivSlow(r) => (2, 3, r),
         Routine::DDiv(r) => (3, 0, r),
         Routine::DSqrt(r) => (3, 1, r),
         Routine::Fns => (4, 0, Rnd::Rn),
@@ -114,6 +116,7 @@ mod tests {
                 Routine::URem32,
                 Routine::UDiv64,
                 Routine::FDiv(r),
+                Routine::FDivSlow(r),
                 Routine::FRcp(r),
                 Routine::FSqrt(r),
                 Routine::DDiv(r),

@@ -4,7 +4,7 @@
 
 use super::builtins::Routine;
 use super::{Cx, Step};
-use crate::ir::{Attr, Cmp, Fmt, Op, Rnd, Ty, Value};
+use crate::ir::{Attr, Cmp, Edge, Fmt, Op, Rnd, Term, Ty, Value};
 
 const F32: Attr =
     Attr { fmt: Fmt::F32, fmt2: Fmt::None, rnd: Rnd::Rn, cmp: Cmp::Eq, ftz: false, sat: false, signed: false, sub: 0 };
@@ -77,6 +77,9 @@ pub(super) fn single(cx: &mut Cx) -> Step {
                 Op::FRcp => Routine::FRcp(attr.rnd),
                 _ => Routine::FSqrt(attr.rnd),
             };
+            if !attr.ftz && routine == Routine::FDiv(Rnd::Rn) {
+                return quotient(cx);
+            }
             if !attr.ftz {
                 return Step::Call(routine, inst.args.to_vec());
             }
@@ -130,6 +133,38 @@ pub(super) fn single(cx: &mut Cx) -> Step {
         }
         _ => Step::Keep,
     }
+}
+
+/// a / b, rounded to nearest: the reciprocal, one step of Newton's, the quotient and two corrections, which the machine's own check
+/// (`FCHK`) is made for; where it says that they do not do, the routine for everything.
+fn quotient(cx: &mut Cx) -> Step {
+    let (a, b) = (cx.inst.args[0], cx.inst.args[1]);
+    let check = cx.one(Op::FCheck, F32, &[a, b], Ty::P);
+    let block = cx.block;
+    let [quick, slow, done] = [(); 3].map(|()| cx.f.new_block());
+    let edge = |block, args| Edge { block, args };
+    let branch =
+        Term::CondBr { cond: check, uniform: false, then: edge(slow, Vec::new()), els: edge(quick, Vec::new()) };
+    let term = std::mem::replace(&mut cx.f.blocks[block.index()].term, branch);
+    cx.f.blocks[done.index()].term = term;
+    cx.block = quick;
+    let one = cx.k(Ty::B32, bits(1.0));
+    let minus = cx.f32op(Op::FNeg, &[b]);
+    let first = cx.unit(Op::FRcp, b);
+    let rest = cx.f32op(Op::FFma, &[minus, first, one]);
+    let reciprocal = cx.f32op(Op::FFma, &[first, rest, first]);
+    let mut q = cx.f32op(Op::FMul, &[a, reciprocal]);
+    for _ in 0..2 {
+        let rest = cx.f32op(Op::FFma, &[minus, q, a]);
+        q = cx.f32op(Op::FFma, &[rest, reciprocal, q]);
+    }
+    cx.f.blocks[quick.index()].term = Term::Br(edge(done, vec![q]));
+    let other = super::call_words(cx.f, slow, cx.inst.loc, &[a, b], Ty::B32);
+    cx.f.blocks[slow.index()].term = Term::Br(edge(done, vec![other]));
+    super::inline_last_call(cx.f, slow, Routine::FDivSlow(Rnd::Rn), Vec::new());
+    cx.block = block;
+    let result = cx.f.add_param(done, Ty::B32);
+    Step::Split(done, vec![result])
 }
 
 /// Double precision.

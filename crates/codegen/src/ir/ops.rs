@@ -157,6 +157,8 @@ ops! {
     FMin "fmin" 2 Pure;
     FMax "fmax" 2 Pure;
     FCmp "fcmp" 2 Pure;
+    /// Are the quick steps of the quotient a / b of single precision not good enough? (P)
+    FCheck "fcheck" 2 Pure;
     /// Compares two pairs of halves and combines each outcome with the predicate c; `sub`: 0 and, 1 or, 2 xor. Results: of
     /// the lower halves, of the upper ones.
     FCmp2 "fcmp2" 3 Pure;

@@ -121,6 +121,7 @@ fn types(f: &Func, inst: &Inst) -> Result<(), String> {
         Op::Shl | Op::Shr => r == [a[0]] && a[1] == Ty::B32,
         Op::Lop3 | Op::Shf | Op::Prmt | Op::Dp4a | Op::Dp2a => a == [Ty::B32; 3] && r == [Ty::B32],
         Op::ICmp | Op::FCmp => a[0] == a[1] && r == [Ty::P],
+        Op::FCheck => a == [Ty::B32; 2] && r == [Ty::P],
         Op::Select => a[2] == Ty::P && a[0] == a[1] && r == [a[0]],
         Op::Popc | Op::Clz | Op::Bfind => r == [Ty::B32],
         Op::Bfe => r == [a[0]] && a[1..] == [Ty::B32, Ty::B32],

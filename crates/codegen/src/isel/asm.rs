@@ -438,6 +438,12 @@ impl Sel<'_> {
         self.finish_pred(inst)
     }
 
+    /// True where the quick steps of a / b are not good enough.
+    pub(super) fn fchk(&mut self, a: Operand, b: Operand) -> Operand {
+        let (a, b) = (self.gpr(fold(a, Fold::Float)), self.gpr(fold(b, Fold::Float)));
+        self.finish_pred(Inst::new(F::FCHK_RR).with(S::Ra, a).with(S::Rb, b))
+    }
+
     pub(super) fn dsetp(&mut self, cmp: Cmp, bool_op: u8, a: Operand, b: Operand, p: Operand) -> Operand {
         let a = self.dreg(a);
         let inst =

@@ -399,6 +399,9 @@ impl generated::Context for Sel<'_> {
     fn fsetp(&mut self, c: Cmp, ftz: bool, op: u8, a: Opn, b: Opn, p: Opn) -> Opn {
         Sel::fsetp(self, c, ftz, op, a, b, p)
     }
+    fn fchk(&mut self, a: Opn, b: Opn) -> Opn {
+        Sel::fchk(self, a, b)
+    }
     fn dsetp(&mut self, c: Cmp, op: u8, a: Opn, b: Opn, p: Opn) -> Opn {
         Sel::dsetp(self, c, op, a, b, p)
     }
