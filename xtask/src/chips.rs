@@ -40,19 +40,24 @@ struct Row {
 /// Whose code is asked.
 enum Compiler {
     Vendor(PathBuf),
-    Ours(PathBuf),
+    /// At a level of `--Ofast-compile`, where one is named.
+    Ours(PathBuf, Option<String>),
 }
 
-/// `CHIP,.. [--filter NAME] [--every N] [--ours]`: the table for these chips, of launches whose name contains NAME, one in N.
+/// `CHIP,.. [--filter NAME] [--every N] [--ours [--level LEVEL]]`: the table for these chips, of launches whose name contains NAME, one in N.
 pub fn run(args: &[String]) -> Result<(), String> {
-    let usage = "usage: cargo xtask conformance --chips sm_75,.. [--filter NAME] [--every N] [--ours]";
+    let usage = "usage: cargo xtask conformance --chips sm_75,.. [--filter NAME] [--every N] [--ours [--level LEVEL]]";
     let chips: Vec<String> = args.first().ok_or(usage)?.split(',').map(str::to_string).collect();
     let (mut filter, mut every) = (None, 1);
     let mut vendor = Compiler::Vendor(oracle::tool("ptxas")?);
     let mut rest = args[1..].iter();
     while let Some(flag) = rest.next() {
         match (flag.as_str(), rest.as_slice().first()) {
-            ("--ours", _) => vendor = Compiler::Ours(crate::conformance::built()?.join("ptxas")),
+            ("--ours", _) => vendor = Compiler::Ours(crate::conformance::built()?.join("ptxas"), None),
+            ("--level", Some(word)) => match &mut vendor {
+                Compiler::Ours(_, level) => *level = Some(format!("--Ofast-compile={word}")),
+                Compiler::Vendor(_) => return Err(usage.into()),
+            },
             ("--filter", Some(word)) => filter = Some(word.as_str()),
             ("--every", Some(n)) => every = n.parse().map_err(|_| usage)?,
             _ => return Err(usage.into()),
@@ -174,9 +179,9 @@ fn cells(file: &Path, compiler: &Compiler, chips: &[String], bound: Option<Bound
         std::fs::write(&ptx, retargeted(&source, chip)).map_err(|e| e.to_string())?;
         let mut command = match compiler {
             Compiler::Vendor(tool) => Command::new(tool),
-            Compiler::Ours(tool) => {
+            Compiler::Ours(tool, level) => {
                 let mut command = Command::new(tool);
-                command.arg("--verify");
+                command.arg("--verify").args(level);
                 command
             }
         };

@@ -30,7 +30,7 @@ usage: cargo xtask <command>
   conformance [--filter NAME | --level LEVEL]
                               run every launch of tests/kernels on three engines and compare; with a level, our code at
                               that level of --Ofast-compile
-  conformance --chips sm_75,.. [--filter NAME] [--every N]
+  conformance --chips sm_75,.. [--filter NAME] [--every N] [--ours [--level LEVEL]]
                               every launch of tests/kernels by two witnesses on each of these chips
   conformance --sass [--arch sm_XX,..] [--words N] [--quick]
                               the description of SASS against nvdisasm: words of ptxas and N mutated ones a target;

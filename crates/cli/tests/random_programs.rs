@@ -88,14 +88,18 @@ fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>, wide: bool, c
         Ok(o) => o.buffers[1].clone(),
         Err(f) => return Some(format!("seed {seed}: interpreter: {f}")),
     };
-    let ours = match codegen::compile(&m, &options) {
-        Ok(o) => o.cubin,
-        Err(d) => return Some(format!("seed {seed}: compiler: {d:?}")),
+    let ours = |effort: u8| match codegen::compile(&m, &codegen::Options { effort, ..options.clone() }) {
+        Ok(o) => Ok(Some(o.cubin)),
+        Err(d) => Err(Some(format!("seed {seed}: compiler at effort {effort}: {d:?}"))),
+    };
+    let (whole, least) = match (ours(codegen::opt::MOST_EFFORT), ours(codegen::opt::LEAST_EFFORT)) {
+        (Ok(whole), Ok(least)) => (whole, least),
+        (Err(e), _) | (_, Err(e)) => return e,
     };
     // The vendor's code does not change with our registers.
     let vendor = max_registers.is_none().then(|| vendor(&text, chip));
     let mut wrong = Vec::new();
-    for (who, cubin) in [("ours", Some(ours)), ("vendor", vendor.flatten())] {
+    for (who, cubin) in [("ours", whole), ("ours with the least effort", least), ("vendor", vendor.flatten())] {
         let Some(cubin) = cubin else { continue };
         match sim::run_sass(&cubin, launch, &Config::default()) {
             Ok(o) => wrong.extend(difference(&want, &o.buffers[1]).map(|x| format!("seed {seed}: {who}: {x}"))),

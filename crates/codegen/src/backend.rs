@@ -134,11 +134,9 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, mo
             f.at_entry = input.registers.unwrap_or(0);
         }
         after("isel", &f, true)?;
-        if wants(LEAST_EFFORT) {
+        if wants(SOME_EFFORT) {
             forward::run(&mut f);
             dead::run(&mut f);
-        }
-        if wants(SOME_EFFORT) {
             guards::run(&mut f);
         }
         after("guards", &f, true)?;
@@ -198,7 +196,10 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, mo
         for b in &mut blocks {
             chip::on_chip(&mut b.insts, sm)?;
         }
-        control::run(&mut blocks, sm);
+        match options.effort {
+            LEAST_EFFORT => control::plain::run(&mut blocks, sm),
+            _ => control::run(&mut blocks, sm),
+        }
         ready.push(Ready { name, frame, grows, blocks, calls, linkable, refs });
     }
     let mut code = emit::run(ready, &input.table, sm)?;

@@ -228,6 +228,7 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
         code.functions.push(Function { name: f.name.clone(), offset: begin, size: at - begin, frame: f.frame });
     }
     let end = at;
+    code.words.reserve_exact(end as usize / 16 + 16);
     if !table.is_empty() || code.has_indirect_calls {
         code.const2.extend(1u64.to_le_bytes());
         for &n in table {
@@ -285,8 +286,8 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
                     _ => return Err(internal(&f.name, "a call has no return address")),
                 }
             }
-            for inst in b.insts {
-                let Op::Sass(mut s) = inst.op else {
+            for inst in &mut b.insts {
+                let Op::Sass(s) = &mut inst.op else {
                     return Err(internal(&f.name, "an instruction was left for emission to expand"));
                 };
                 if inst.loc != last_loc && inst.loc != u32::MAX {
@@ -294,16 +295,16 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
                     last_loc = inst.loc;
                 }
                 if f.linkable {
-                    relocate_table(&mut code.relocs, &mut s, pc, table_base);
+                    relocate_table(&mut code.relocs, s, pc, table_base);
                 }
-                resolve(&mut s, pc, table_base, &code.functions, |block, bar| match bar {
+                resolve(s, pc, table_base, &code.functions, |block, bar| match bar {
                     Some(r) => after_sync.iter().find(|x| x.0 == block && x.1 == r).map_or(offsets[block], |x| x.2),
                     None => offsets[block],
                 });
                 if f.linkable {
-                    relocate(&mut code.relocs, &mut s, pc, &refs);
+                    relocate(&mut code.relocs, s, pc, &refs);
                 }
-                note(&mut code, &s, pc, &table, &mut highest, f.linkable);
+                note(&mut code, s, pc, &table, &mut highest, f.linkable);
                 for o in &mut s.operands {
                     if let Value::Imm(n @ ENTRY_SIZE..) = o.value {
                         let table = Table::ALL.get((n - ENTRY_SIZE) as usize).copied().unwrap_or(Table::Unified);
@@ -311,7 +312,7 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
                         o.value = Value::Imm(0);
                     }
                 }
-                match sass::codec::encode(&s, sm) {
+                match sass::codec::encode(s, sm) {
                     Ok(word) => code.words.push(word),
                     Err(e) => return Err(internal(&f.name, &e.message)),
                 }
@@ -457,8 +458,14 @@ fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32, li
     if s.form == F::EXIT {
         code.exit_offsets.push(pc);
     }
-    if form.effects.cross_lane || form.mnemonic.starts_with("WARPSYNC") {
+    if form.effects.cross_lane || !form.class.is_plain() && form.mnemonic.starts_with("WARPSYNC") {
         code.coop_group_offsets.push(pc);
+    }
+    // Any instruction that reads it names it by the same number.
+    let z = Value::Imm(sass::enums::sr::CTAID_Z as i64);
+    code.reads_ctaid_z |= s.get(S::Sr).is_some_and(|o| o.value == z);
+    if form.class.is_plain() {
+        return;
     }
     match s.form {
         F::BRX | F::BRXU => code.indirect_branches.push((pc, table.to_vec())),
@@ -476,9 +483,6 @@ fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32, li
             code.tensor_copies |= word == "UTMA";
         }
     }
-    // Any instruction that reads it names it by the same number.
-    let z = Value::Imm(sass::enums::sr::CTAID_Z as i64);
-    code.reads_ctaid_z |= s.get(S::Sr).is_some_and(|o| o.value == z);
     if form.mnemonic.starts_with("BAR") {
         let used = match s.get(S::Bar).map(|o| o.value) {
             Some(Value::Imm(n)) => n as u32 + 1,
@@ -569,5 +573,20 @@ mod tests {
         let callee = (0x30, link::CALL, Symbol::Function(3), 0);
         assert_eq!(list, [back(0, link::ABS32_LO), back(0x20, link::ABS32_HI), callee]);
         assert_eq!([0, 2].map(|at| immediate(&code, at)), [0, 0]);
+    }
+
+    /// Of what is plain, only registers and special registers are looked at.
+    #[test]
+    fn plain_instructions_say_nothing_to_the_container() {
+        for form in sass::tables::FORMS.iter().filter(|f| f.class.is_plain()) {
+            let told = |word: &str| form.mnemonic.starts_with(word);
+            assert!(!ISA_CLASSES.iter().any(|x| told(x.0)), "{}", form.name);
+            assert!(
+                !told("WARPSYNC") && !told("BAR") && !told("BRX") && !told("CALL") && !told("BSSY"),
+                "{}",
+                form.name
+            );
+            assert!(form.mnemonic != "EXIT", "{}", form.name);
+        }
     }
 }

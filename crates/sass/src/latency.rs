@@ -243,6 +243,19 @@ pub fn ready(inst: &Inst, def: u8, word: u32, sm: u16) -> Option<(u8, u8)> {
     }
 }
 
+/// The later of the two cycles of [`ready`]; 0 where there are none.
+pub fn slowest(inst: &Inst, def: u8, word: u32, sm: u16) -> u8 {
+    let form = inst.form();
+    match form.slots.get(def as usize).map(|s| s.kind) {
+        Some(SlotKind::Reg(File::Gpr)) if form.class.is_fixed(sm) => {
+            let chip = chip::of(sm);
+            let column = producer(inst, word, chip) as usize;
+            chip.gpr.iter().fold(0, |m, row| m.max(row[column]))
+        }
+        _ => ready(inst, def, word, sm).map_or(0, |r| r.1),
+    }
+}
+
 /// True for packed 16-bit comparisons and minima, which run beside the other packed instructions.
 fn compares(inst: &Inst) -> bool {
     matches!(inst.form().mnemonic, "HMNMX2" | "HSETP2" | "HSET2")

@@ -38,7 +38,7 @@ const PASSES: [Pass; 16] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("gvn", LEAST_EFFORT, gvn::run),
-    ("sums", LEAST_EFFORT, sums::run),
+    ("sums", SOME_EFFORT, sums::run),
     ("dce", NO_EFFORT, dce::run),
     (CONTRACT, NO_EFFORT, contract::run),
     ("lone", LEAST_EFFORT, lone::run),

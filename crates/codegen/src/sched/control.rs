@@ -14,12 +14,13 @@
 
 mod boards;
 mod choice;
+pub mod plain;
 
 use self::boards::Boards;
 use super::branches::LinearBlock;
 use super::units::Units;
 use super::writes;
-use crate::mir::Op;
+use crate::mir::{Inst, Op};
 use sass::control::Control;
 use sass::forms as F;
 use sass::inst::Inst as Sass;
@@ -29,28 +30,29 @@ const NONE: u32 = u32::MAX;
 
 /// Fills in the control fields of a function.
 pub fn run(blocks: &mut [LinearBlock], sm: u16) {
-    let mut code: Vec<Sass> = Vec::with_capacity(blocks.iter().map(|b| b.insts.len()).sum());
-    let mut start = vec![0usize];
-    for b in blocks.iter() {
-        code.extend(b.insts.iter().filter_map(|i| match &i.op {
-            Op::Sass(s) => Some(s.clone()),
-            _ => None,
-        }));
-        start.push(code.len());
+    let start: Vec<usize> = std::iter::once(0)
+        .chain(blocks.iter().scan(0, |n, b| {
+            *n += b.insts.iter().filter(|i| matches!(i.op, Op::Sass(_))).count();
+            Some(*n)
+        }))
+        .collect();
+    // A list of references: a copy of all instructions would be a good part of what a small compilation touches.
+    let mut lists: Vec<Vec<Inst>> = blocks.iter_mut().map(|b| std::mem::take(&mut b.insts)).collect();
+    let mut code: Vec<&mut Sass> = Vec::with_capacity(start[blocks.len()]);
+    for i in lists.iter_mut().flatten() {
+        if let Op::Sass(s) = &mut i.op {
+            s.ctrl = Control::default();
+            code.push(s);
+        }
     }
-    code.iter_mut().for_each(|s| s.ctrl = Control::default());
-    let units = Units::new(code.iter());
+    let units = Units::new(code.iter().map(|s| &**s));
     Boards::new(sm, &code, blocks, &start, &units).run(&mut code);
     let long = stalls(&mut code, blocks, &start, &units, sm);
     for b in 0..blocks.len() {
         reuse(&mut code[start[b]..start[b + 1]]);
     }
-    let mut done = code.into_iter();
-    for inst in blocks.iter_mut().flat_map(|b| &mut b.insts) {
-        if let (Op::Sass(s), Some(new)) = (&mut inst.op, done.next()) {
-            *s = new;
-        }
-    }
+    drop(code);
+    blocks.iter_mut().zip(lists).for_each(|(b, insts)| b.insts = insts);
     pad(blocks, &start, &long);
 }
 
@@ -64,16 +66,19 @@ fn pad(blocks: &mut [LinearBlock], start: &[usize], long: &[(usize, u32)]) {
         let b = start.partition_point(|&s| s <= at).saturating_sub(1).min(blocks.len() - 1);
         let at = at - start[b];
         let loc = blocks[b].insts.get(at).map_or(u32::MAX, |i| i.loc);
-        let mut left = cycles;
-        while left > 0 {
-            let stall = left.min(LONGEST);
-            left -= stall;
-            let mut nop = Sass::new(F::NOP);
-            nop.ctrl.stall = stall as u8;
-            nop.ctrl.bit109 = stall < 12;
-            blocks[b].insts.insert(at, crate::mir::Inst::new(Op::Sass(nop), loc));
-        }
+        nops(cycles).for_each(|nop| blocks[b].insts.insert(at, Inst::new(Op::Sass(nop), loc)));
     }
+}
+
+/// `NOP`s that take so many cycles together.
+fn nops(cycles: u32) -> impl Iterator<Item = Sass> {
+    (0..cycles.div_ceil(LONGEST)).map(move |n| {
+        let stall = LONGEST.min(cycles - n * LONGEST);
+        let mut nop = Sass::new(F::NOP);
+        nop.ctrl.stall = stall as u8;
+        nop.ctrl.bit109 = stall < 12;
+        nop
+    })
 }
 
 /// Leaves the function, or goes where anything may happen: everything must be done before.
@@ -122,19 +127,19 @@ impl<'a> Clock<'a> {
     }
 
     /// When everything that was written to a unit is done, for any reader or later writer.
-    fn done(&self, u: usize, code: &[Sass], issue: &[u32]) -> u32 {
-        let own = self.writers(u).map(|(w, def)| issue[w as usize] + self.worst(&code[w as usize], def, u));
+    fn done(&self, u: usize, code: &[&mut Sass], issue: &[u32]) -> u32 {
+        let own = self.writers(u).map(|(w, def)| issue[w as usize] + self.worst(code[w as usize], def, u));
         own.fold(self.carried[u], u32::max)
     }
 
     /// Instruction `i` writes the unit by its slot.
-    fn write(&mut self, u: usize, (i, slot): (u32, u8), code: &[Sass], issue: &[u32]) {
+    fn write(&mut self, u: usize, (i, slot): (u32, u8), code: &[&mut Sass], issue: &[u32]) {
         if code[i as usize].guard.as_reg().is_none_or(|g| g.is_const()) {
             (self.under[u], self.carried[u]) = ((NONE, 0), 0);
         } else {
             let (w, def) = self.under[u];
             if w != NONE {
-                let done = issue[w as usize] + self.worst(&code[w as usize], def, u);
+                let done = issue[w as usize] + self.worst(code[w as usize], def, u);
                 self.carried[u] = self.carried[u].max(done);
             }
             self.under[u] = self.writer[u];
@@ -144,7 +149,13 @@ impl<'a> Clock<'a> {
 }
 
 /// Sets the stall counts. Gives the instructions before which they do not suffice, with the cycles that are missing.
-fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], units: &Units, sm: u16) -> Vec<(usize, u32)> {
+fn stalls(
+    code: &mut [&mut Sass],
+    blocks: &[LinearBlock],
+    start: &[usize],
+    units: &Units,
+    sm: u16,
+) -> Vec<(usize, u32)> {
     let n = blocks.len();
     let mut long = Vec::new();
     let mut entry: Vec<Option<(Vec<u8>, [u8; 6])>> = vec![None; n];
@@ -170,18 +181,18 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], units: &Un
             units.reads(s, |u, slot| {
                 at = at.max(c.carried[u]);
                 for (w, def) in c.writers(u) {
-                    at = at.max(need(issue[w as usize], latency::raw(&code[w as usize], def, s, slot, sm)));
+                    at = at.max(need(issue[w as usize], latency::raw(code[w as usize], def, s, slot, sm)));
                 }
             });
             units.writes(s, |u, slot| {
                 at = at.max(c.carried[u]);
                 let slot = slot.unwrap_or(0);
                 for (w, def) in c.writers(u) {
-                    at = at.max(need(issue[w as usize], latency::waw(&code[w as usize], def, s, slot, sm)));
+                    at = at.max(need(issue[w as usize], latency::waw(code[w as usize], def, s, slot, sm)));
                 }
                 let (r, used) = c.reader[u];
                 if r != NONE {
-                    at = at.max(need(issue[r as usize], latency::war(&code[r as usize], used, s, slot, sm)));
+                    at = at.max(need(issue[r as usize], latency::war(code[r as usize], used, s, slot, sm)));
                 }
             });
             for sb in (0..6).filter(|sb| s.ctrl.wait >> sb & 1 != 0) {
@@ -204,7 +215,7 @@ fn stalls(code: &mut [Sass], blocks: &[LinearBlock], start: &[usize], units: &Un
                     long.push((i, stall - LONGEST));
                 }
                 issue[i] = before + stall;
-                if drains(&code[i - 1]) {
+                if drains(code[i - 1]) {
                     c.clear();
                 }
             }
@@ -293,7 +304,7 @@ fn pass_on(
 }
 
 /// Cycles after `before` until everything of fixed latency is done.
-fn latest(code: &[Sass], c: &Clock, issue: &[u32], before: u32) -> u32 {
+fn latest(code: &[&mut Sass], c: &Clock, issue: &[u32], before: u32) -> u32 {
     let mut out = 0;
     for u in 0..c.units.count() {
         out = out.max(c.done(u, code, issue).saturating_sub(before));
@@ -301,18 +312,18 @@ fn latest(code: &[Sass], c: &Clock, issue: &[u32], before: u32) -> u32 {
     out
 }
 
-fn set_stall(code: &mut [Sass], i: usize, stall: u32, next: Option<usize>, sm: u16) {
+fn set_stall(code: &mut [&mut Sass], i: usize, stall: u32, next: Option<usize>, sm: u16) {
     let stall = stall.min(15) as u8;
     let s = &code[i];
     let alu = s.form().class.is_fixed(sm) && !matches!(s.form().class, Class::Control);
-    let own = next.map_or(1, |n| latency::issue_interval(s, &code[n], sm));
+    let own = next.map_or(1, |n| latency::issue_interval(s, code[n], sm));
     let ctrl = &mut code[i].ctrl;
     ctrl.stall = stall;
     ctrl.bit109 = stall <= 1 || stall < 12 && !(alu && stall > own);
 }
 
 /// Sets reuse flags: the next instruction reads the same register in the same place.
-fn reuse(code: &mut [Sass]) {
+fn reuse(code: &mut [&mut Sass]) {
     for i in 1..code.len() {
         let (before, after) = code.split_at_mut(i);
         let (a, b) = (&mut before[i - 1], &after[0]);
@@ -347,7 +358,6 @@ fn reuse(code: &mut [Sass]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mir::Inst;
     use crate::sched::branches::LinearBlock;
     use sass::control::Control;
 
@@ -368,6 +378,11 @@ mod tests {
 
     /// The control fields of blocks of these lines, each with the blocks that follow it.
     fn controls(blocks: &[(&[&str], &[u32])]) -> Vec<Vec<Control>> {
+        controls_by(super::run, blocks)
+    }
+
+    /// As [`controls`], by one of the ways to set them.
+    pub(super) fn controls_by(run: fn(&mut [LinearBlock], u16), blocks: &[(&[&str], &[u32])]) -> Vec<Vec<Control>> {
         let mut blocks: Vec<LinearBlock> = blocks
             .iter()
             .enumerate()

@@ -92,6 +92,33 @@ impl Class {
         }
     }
 
+    /// Computes from registers and constants, or accesses memory in the usual way: instructions of which there is nothing else to know. Most of all
+    /// code is of these classes, so that passes ask this before they look at mnemonics.
+    pub const fn is_plain(self) -> bool {
+        use Class::*;
+        matches!(
+            self,
+            Alu | Pack
+                | Fma
+                | FmaInt
+                | FmaWide
+                | Half
+                | HalfMma
+                | Hmma
+                | Imma
+                | Double
+                | Uniform
+                | UniformMove
+                | UniformConst
+                | R2Ur
+                | Xu
+                | Global
+                | Shared
+                | Local
+                | Const
+        )
+    }
+
     /// Units behind the queue for addresses: memory, shuffles, barriers.
     pub(super) const fn is_queue(self) -> bool {
         use Class::*;

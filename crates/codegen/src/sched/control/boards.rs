@@ -52,13 +52,13 @@ impl State {
 }
 
 /// Goes to an engine that reads its uniform registers later.
-fn engine(s: &Sass) -> bool {
+pub fn engine(s: &Sass) -> bool {
     let name = s.form().mnemonic;
     s.form != F::UTMACMDFLUSH && (name.starts_with("UTMA") || name.starts_with("UBLK") || s.form == F::SYNCS_EXCH)
 }
 
 /// Copies into shared memory read their registers late, when the copy is done.
-fn late(s: &Sass) -> bool {
+pub fn late(s: &Sass) -> bool {
     s.form().mnemonic == "LDGSTS"
 }
 
@@ -121,9 +121,15 @@ pub struct Boards<'a> {
 
 impl<'a> Boards<'a> {
     /// For the code of some blocks, the first instructions of which are `start`.
-    pub fn new(sm: u16, code: &[Sass], blocks: &'a [LinearBlock], start: &'a [usize], units: &'a Units) -> Boards<'a> {
+    pub fn new(
+        sm: u16,
+        code: &[&mut Sass],
+        blocks: &'a [LinearBlock],
+        start: &'a [usize],
+        units: &'a Units,
+    ) -> Boards<'a> {
         let (written, due) = uses(sm, code, blocks, start, units);
-        let left = code.iter().rposition(drains).map_or(0, |i| i as u32 + 1);
+        let left = code.iter().rposition(|s| drains(s)).map_or(0, |i| i as u32 + 1);
         // Groups of asynchronous copies are counted by SB0.
         let counts = [F::LDGDEPBAR, F::UTMACMDFLUSH, F::DEPBAR_LE];
         let first = code.iter().any(|s| counts.contains(&s.form)) as u8;
@@ -150,7 +156,7 @@ impl<'a> Boards<'a> {
     }
 
     /// Sets scoreboards and waits.
-    pub fn run(mut self, code: &mut [Sass]) {
+    pub fn run(mut self, code: &mut [&mut Sass]) {
         self.walk(code);
         if self.again.iter().any(Option::is_some) {
             (self.second, self.carried) = (true, 0);
@@ -166,7 +172,7 @@ impl<'a> Boards<'a> {
         }
     }
 
-    fn walk(&mut self, code: &mut [Sass]) {
+    fn walk(&mut self, code: &mut [&mut Sass]) {
         let n = self.blocks.len();
         let mut entry: Vec<Option<State>> = vec![None; n];
         let backward = |(b, block): (usize, &'a LinearBlock)| {
@@ -212,7 +218,7 @@ impl<'a> Boards<'a> {
 
     /// Sees to it that the reads of instruction `i` are waited for, now and with the scoreboards `with`, or later. Returns what must be
     /// waited for: nothing, if somebody waits since.
-    fn attach(&mut self, i: u32, with: Option<u8>, code: &[Sass], st: &mut State) -> u8 {
+    fn attach(&mut self, i: u32, with: Option<u8>, code: &[&mut Sass], st: &mut State) -> u8 {
         if self.read_sb[i as usize] == 7 {
             let choice = self.choose_read(i, with.unwrap_or(0), code, st);
             // Its results come after its reads.
@@ -235,8 +241,8 @@ impl<'a> Boards<'a> {
 
     /// A scoreboard for the reads of instruction `i` that are waited for now, with the scoreboards `with`: where least is lost. Those who
     /// have waited for it since the instruction wait for these reads, too; in this block one of them may be all that is needed.
-    fn choose_read(&self, i: u32, with: u8, code: &[Sass], st: &State) -> Read {
-        let late = late(&code[i as usize]);
+    fn choose_read(&self, i: u32, with: u8, code: &[&mut Sass], st: &State) -> Read {
+        let late = late(code[i as usize]);
         let done = self.issue[i as usize] + if late { choice::COPY } else { choice::OPERANDS };
         let here = i >= self.block_start;
         // By scoreboard: when it was waited for first.
@@ -266,15 +272,15 @@ impl<'a> Boards<'a> {
     }
 
     /// The scoreboard that tells of the reads of instruction `i`, which are under way.
-    fn tells(&self, i: u32, code: &[Sass], st: &mut State) -> u8 {
-        let (s, late) = (self.read_sb[i as usize], late(&code[i as usize]));
+    fn tells(&self, i: u32, code: &[&mut Sass], st: &mut State) -> u8 {
+        let (s, late) = (self.read_sb[i as usize], late(code[i as usize]));
         let ready = self.issue[i as usize] + if late { choice::COPY } else { choice::OPERANDS };
         st.set[s as usize].add(&Board { busy: true, late, ready, due: self.due[i as usize].1 });
         s
     }
 
     /// What got a scoreboard for its reads on another way here has it on this one, too.
-    fn refresh(&self, code: &[Sass], st: &mut State) {
+    fn refresh(&self, code: &[&mut Sass], st: &mut State) {
         let mut lazy = std::mem::take(&mut st.lazy);
         lazy.retain(|&(unit, i)| {
             let known = self.read_sb[i as usize] < 6;
@@ -323,7 +329,7 @@ impl<'a> Boards<'a> {
         known & !unknown & !written & !needed
     }
 
-    fn inst(&mut self, i: usize, code: &mut [Sass], st: &mut State, back: Option<Back>) {
+    fn inst(&mut self, i: usize, code: &mut [&mut Sass], st: &mut State, back: Option<Back>) {
         let units = self.units;
         let s = &code[i];
         let mut mask = 0u8;
@@ -423,7 +429,13 @@ impl<'a> Boards<'a> {
 
 /// By unit where it is written last, as the code lies, plus one; and by instruction who is the first to touch what it writes, and to
 /// write what it reads, or waits for everything.
-fn uses(sm: u16, code: &[Sass], blocks: &[LinearBlock], start: &[usize], units: &Units) -> (Vec<u32>, Vec<(u32, u32)>) {
+fn uses(
+    sm: u16,
+    code: &[&mut Sass],
+    blocks: &[LinearBlock],
+    start: &[usize],
+    units: &Units,
+) -> (Vec<u32>, Vec<(u32, u32)>) {
     let mut last = vec![0u32; units.count()];
     // By unit: who touches it next, and who writes it next.
     let mut next = vec![(NONE, NONE); units.count()];
