@@ -179,7 +179,8 @@ fn uniform_values(f: &Func) -> Vec<bool> {
     let full = f.cfg();
     let loops = full.loops(&full.dominators());
     let mut uniform = vec![true; f.values.len()];
-    let mut users = vec![Blocks::new(); f.values.len()]; // blocks to look at again
+    // Blocks to look at again.
+    let mut users: Vec<Blocks> = f.values.iter().map(|_| Blocks::new()).collect();
     for (b, block) in f.blocks.iter().enumerate() {
         let mut note = |v: Value| {
             if users[v.index()].last() != Some(&(b as u32)) {

@@ -26,7 +26,7 @@ pub struct Lines {
 impl Lines {
     /// Of a module and the text it was read from.
     pub fn new(m: &Module, text: &[u8]) -> Lines {
-        let newlines = text.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i as u32 + 1);
+        let newlines = memchr::memchr_iter(b'\n', text).map(|i| i as u32 + 1);
         let (strings, labels) = strings(m);
         let files = m.files.iter().map(|f| {
             let (time, size) = f.stamp.unwrap_or_default();
@@ -132,7 +132,11 @@ fn strings(m: &Module) -> (Vec<u8>, FxHashMap<String, u32>) {
 /// bytes of sections only the empty line stays, so that numbers still fit.
 fn ptx_text(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
-    for line in text.strip_suffix(b"\n").unwrap_or(text).split(|&b| b == b'\n') {
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let mut from = 0;
+    for end in memchr::memchr_iter(b'\n', text).chain([text.len()]) {
+        let line = &text[from..end];
+        from = end + 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line).trim_ascii_start();
         let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
         let left_out =

@@ -50,6 +50,10 @@ fn expand_block(f: &mut Func, block: Block, aliases: &mut Vec<(Value, Value)>) {
     let insts = std::mem::take(&mut f.blocks[block.index()].insts);
     let mut iter = insts.into_iter();
     while let Some(id) = iter.next() {
+        if !concerns(f.inst(id).op) {
+            f.blocks[block.index()].insts.push(id);
+            continue;
+        }
         let inst = f.inst(id).clone();
         let step = expand(&mut Cx { f, block, inst: &inst });
         match step {
@@ -129,6 +133,38 @@ impl Cx<'_> {
     fn result_ty(&self) -> Ty {
         self.f.ty(self.inst.results[0])
     }
+}
+
+/// True for the operations that [`expand`] looks at.
+fn concerns(op: Op) -> bool {
+    use Op::*;
+    matches!(
+        op,
+        IDiv | IRem
+            | IMulHi
+            | Clz
+            | Bfind
+            | Bfe
+            | Bfi
+            | Fns
+            | FDiv
+            | FRcp
+            | FSqrt
+            | FRsqrt
+            | FEx2
+            | FLg2
+            | FSin
+            | FCos
+            | FMin
+            | FMax
+            | FSat
+            | Load
+            | Store
+            | Atom
+            | Red
+            | Vote
+            | Match
+    )
 }
 
 fn expand(cx: &mut Cx) -> Step {

@@ -123,11 +123,11 @@ impl Sel<'_> {
 
     /// Emits an instruction as the target has it.
     pub(super) fn push(&mut self, inst: Sass) {
-        let implicit = IMPLICIT.iter().any(|i| i.0 == F::RED_UAR && self.has(i.1));
+        let implicit = || IMPLICIT.iter().any(|i| i.0 == F::RED_UAR && self.has(i.1));
         // What adds floats to memory is told by the type before sm_90, not by the instruction.
         let other = match inst.form {
-            F::REDG | F::REDG_F if implicit => Some(F::RED_UAR),
-            F::ATOMG_F if implicit => Some(F::ATOMG),
+            F::REDG | F::REDG_F if implicit() => Some(F::RED_UAR),
+            F::ATOMG_F if implicit() => Some(F::ATOMG),
             _ => None,
         };
         if let Some(to) = other {

@@ -19,10 +19,11 @@ pub fn run(f: &mut Func) {
     for b in 0..f.blocks.len() {
         for n in 0..f.blocks[b].insts.len() {
             let id = f.blocks[b].insts[n];
-            let inst = f.inst(id).clone();
+            let inst = f.inst(id);
             if inst.op != Op::FAdd || inst.attr.sub & MAY_FUSE == 0 {
                 continue;
             }
+            let inst = inst.clone();
             for (x, y) in [(0, 1), (1, 0)] {
                 // `c - a * b` is a sum with the negation of a product: it becomes the product with one factor negated.
                 let negation = f.def_inst(inst.args[x]).filter(|n| n.op == Op::FNeg && !n.attr.ftz && !n.attr.sat);

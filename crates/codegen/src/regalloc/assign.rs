@@ -24,7 +24,7 @@ use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
-use bank::{Bank, COPY_RESTS, LOAD_RESTS};
+use bank::{Bank, COPY_RESTS, LOAD_RESTS, members};
 use diag::Diagnostic;
 use sass::form::SlotName as S;
 use sass::forms as F;
@@ -151,20 +151,7 @@ pub fn run(
             File::Gpr => want.min(limit),
             _ => limit,
         };
-        Bank {
-            file,
-            usable,
-            budget,
-            limit,
-            block: budget,
-            few: None,
-            most: limit,
-            occ: [FREE; 256],
-            cursor: 0,
-            now: 0,
-            read: [0; 256],
-            busy: None,
-        }
+        Bank::new(file, usable, budget, limit)
     };
     let blocks = f.blocks.len();
     let bounds = crate::registers::bounds(f, cfg);
@@ -253,7 +240,7 @@ impl Assign<'_> {
 
     fn occupy(&mut self, v: Vreg, r: usize) {
         let file = self.file(v);
-        self.banks[file].occ[r] = v.0;
+        self.banks[file].put(r, v.0);
         self.banks[file].budget = self.banks[file].budget.max(r + 1);
         self.loc[v.index()] = r as u8;
         self.clock += 1;
@@ -269,9 +256,9 @@ impl Assign<'_> {
     fn release(&mut self, v: Vreg) {
         let r = self.loc[v.index()];
         let file = self.file(v);
-        let occ = &mut self.banks[file].occ[r as usize];
-        if *occ == v.0 {
-            *occ = FREE;
+        let bank = &mut self.banks[file];
+        if bank.occ[r as usize] == v.0 {
+            bank.put(r as usize, FREE);
         }
     }
 
@@ -374,19 +361,21 @@ impl Assign<'_> {
             }
             // Where the budget does not do it grows by no more than it must. What stays lies low, so that there is a place for wide vectors.
             let first = if bound == bank.block && !lasts { bank.cursor % bound } else { 0 };
-            for step in 0..if lasts { 2 * bound } else { bound } {
-                let r = (first + step) % bound;
-                if lasts && step < bound && bank.open(r) {
-                    continue;
-                }
+            let fits = |r: usize| {
                 let promised = |p: &Promise| p.0 == file && in_the_way(p, r, until, vecs, made, loc, current);
-                let kept = keep && (promises.iter().any(promised) || wide.iter().any(|w| w.contains(&r)));
+                let kept = || keep && (promises.iter().any(promised) || wide.iter().any(|w| w.contains(&r)));
                 let waits = rested && !bank.rested(r) || idle && !bank.idle(r);
                 let worse = strict && choosy && !prefer(r);
-                if bank.free(r) && !worse && !kept && !waits {
-                    bank.cursor = (r + 1) % bound;
-                    return Some(r);
-                }
+                !worse && !waits && !kept()
+            };
+            // Once around, for what lasts twice.
+            let free = |from, to| members(&bank.empty, from, to).filter(|&r| r < bank.limit);
+            let round = || free(first, bound).chain(free(0, first));
+            let gap = || round().find(|&r| !bank.open(r) && fits(r));
+            let found = if lasts { gap().or_else(|| round().find(|&r| fits(r))) } else { round().find(|&r| fits(r)) };
+            if let Some(r) = found {
+                bank.cursor = (r + 1) % bound;
+                return Some(r);
             }
         }
         None
@@ -413,17 +402,15 @@ impl Assign<'_> {
         self.current = b;
         self.divergent = self.f.blocks[bi].divergent;
         let insts = std::mem::take(&mut self.f.blocks[bi].insts);
-        self.out.reserve(insts.len() + insts.len() / 8);
+        // With place for moves, and for branches at the end.
+        self.out.reserve(insts.len() + insts.len() / 8 + 2);
         self.lifetimes(bi, &insts);
         self.promised.clear();
         if !self.wide.is_empty() {
             self.look_for_wide(bi, &insts);
         }
         for bank in &mut self.banks {
-            bank.occ = [FREE; 256];
-            bank.block = bank.budget;
-            bank.now = 0;
-            bank.read = [0; 256];
+            bank.clear();
         }
         if let Some(&bound) = self.bounds.get(bi) {
             let bank = &mut self.banks[File::Gpr as usize];
@@ -454,26 +441,26 @@ impl Assign<'_> {
             self.next_call = calls.get(call).copied().unwrap_or(u32::MAX);
             let at = i as u32 + 1;
             let loc = inst.loc;
-            if let Op::Sass(s) = &inst.op
-                && !self.promised.is_empty()
-            {
-                let promised = &mut self.promised;
-                sass_uses(s, |p| {
-                    if p.reg.is_virtual() && p.width > 1 {
-                        promised.retain(|x| x.1 != p.reg.index());
-                    }
-                });
-            }
             self.banks.iter_mut().for_each(|b| b.now = at);
-            match inst.op {
-                Op::Sass(s) => {
-                    if let Some(n) = crate::registers::after(&s)
-                        && n < self.banks[File::Gpr as usize].limit
-                    {
-                        self.shrink(n, loc);
-                    }
-                    self.sass(at, s, (loc, inst.zero), note);
+            if let Op::Sass(s) = &inst.op {
+                if !self.promised.is_empty() && !single(s) {
+                    let promised = &mut self.promised;
+                    sass_uses(s, |p| {
+                        if p.reg.is_virtual() && p.width > 1 {
+                            promised.retain(|x| x.1 != p.reg.index());
+                        }
+                    });
                 }
+                if let Some(n) = crate::registers::after(s)
+                    && n < self.banks[File::Gpr as usize].limit
+                {
+                    self.shrink(n, loc);
+                }
+                self.sass(at, inst, note);
+                continue;
+            }
+            match inst.op {
+                Op::Sass(_) => {}
                 Op::Copy(pairs) => self.copy(at, &pairs, loc),
                 Op::Call(c) => self.call(at, *c, loc, note),
                 Op::LoadIncoming { dst, offset } => {
@@ -522,7 +509,7 @@ impl Assign<'_> {
         self.moves(&pairs, loc);
         self.banks[gpr].limit = bound;
         for ((v, r), to) in high.into_iter().zip(room) {
-            self.banks[gpr].occ[r] = FREE;
+            self.banks[gpr].put(r, FREE);
             self.occupy(Vreg(v), to);
         }
     }
@@ -574,11 +561,91 @@ impl Assign<'_> {
         }
     }
 
-    fn sass(&mut self, at: u32, mut s: Sass, (loc, zero): (u32, bool), note: Note) {
+    fn sass(&mut self, at: u32, mut inst: Inst, note: Note) {
+        let loc = inst.loc;
+        let Op::Sass(s) = &mut inst.op else { return };
+        match single(s) {
+            true => self.singles(at, s),
+            false => self.vectors(at, s, loc),
+        }
+        self.fly(s);
+        self.out.push(inst);
+        self.notes.push(note);
+    }
+
+    /// Notes values that are read for the last time, and which of them a selection stays with.
+    fn dies(&mut self, s: &Sass, dying: &[Vreg]) {
+        self.near = dying.into();
+        self.stays = None;
+        if s.form == F::SEL_RR {
+            // Of two the older one: the other has been computed for this.
+            let source =
+                |name| s.get(name).and_then(Operand::as_reg).filter(|r| r.is_virtual()).map(|r| Vreg(r.index()));
+            let sources = [source(S::Ra), source(S::Rb)];
+            self.stays =
+                sources.into_iter().flatten().filter(|v| dying.contains(v)).min_by_key(|v| self.age[v.index()]);
+        }
+    }
+
+    /// An instruction all of whose operands are one register wide.
+    fn singles(&mut self, at: u32, s: &mut Sass) {
+        let mut dying: SmallVec<[Vreg; 8]> = SmallVec::new();
+        let end = &self.end;
+        sass_uses(s, |p| {
+            let v = Vreg(p.reg.index());
+            if p.reg.is_virtual() && end[v.index()] == at && !dying.contains(&v) {
+                dying.push(v);
+            }
+        });
+        self.dies(s, &dying);
+        dying.iter().for_each(|&v| self.release(v));
+        let late = rest(s);
+        let form = s.form();
+        let mut slots = form.reads;
+        while slots != 0 {
+            let i = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            self.reads(&mut s.operands[i], at, late);
+        }
+        self.reads(&mut s.guard, at, late);
+        let mut slots = form.writes;
+        let mut made: SmallVec<[(usize, Vreg); 4]> = SmallVec::new();
+        while slots != 0 {
+            let i = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            if let Some(r) = s.operands[i].as_reg().filter(|r| r.is_virtual()) {
+                self.place_new(Vreg(r.index()));
+                made.push((i, Vreg(r.index())));
+            }
+        }
+        self.near.clear();
+        self.stays = None;
+        for &(i, _) in &made {
+            self.rename(&mut s.operands[i], 1);
+        }
+        for (_, v) in made {
+            self.release_if_dead(v, at);
+        }
+    }
+
+    /// An operand that is read.
+    fn reads(&mut self, o: &mut Operand, at: u32, late: u32) {
+        if let Value::Reg(reg) = o.value
+            && reg.is_virtual()
+        {
+            let r = self.loc[reg.index() as usize];
+            if late > 0 && reg.file() == File::Gpr {
+                self.banks[File::Gpr as usize].read[r as usize] = at + late;
+            }
+            o.value = Value::Reg(Reg::phys(reg.file(), r));
+        }
+    }
+
+    fn vectors(&mut self, at: u32, s: &mut Sass, loc: u32) {
         let mut uses: SmallVec<[Place; 8]> = SmallVec::new();
         let mut defs: SmallVec<[Place; 4]> = SmallVec::new();
         let (mut use_vecs, mut def_vecs): (SmallVec<[u32; 4]>, SmallVec<[u32; 4]>) = Default::default();
-        sass_uses(&s, |p| {
+        sass_uses(s, |p| {
             if p.reg.is_virtual() {
                 if p.width > 1 {
                     use_vecs.push(p.reg.index());
@@ -586,7 +653,7 @@ impl Assign<'_> {
                 uses.push(p);
             }
         });
-        sass_defs(&s, |p| {
+        sass_defs(s, |p| {
             if p.reg.is_virtual() {
                 if p.width > 1 {
                     def_vecs.push(p.reg.index());
@@ -602,38 +669,29 @@ impl Assign<'_> {
                 }
             });
         }
-        self.near = dying.clone();
-        self.stays = None;
-        if s.form == F::SEL_RR {
-            // Of two the older one: the other has been computed for this.
-            let source =
-                |name| s.get(name).and_then(Operand::as_reg).filter(|r| r.is_virtual()).map(|r| Vreg(r.index()));
-            let sources = [source(S::Ra), source(S::Rb)];
-            self.stays =
-                sources.into_iter().flatten().filter(|v| dying.contains(v)).min_by_key(|v| self.age[v.index()]);
-        }
+        self.dies(s, &dying);
         let mut bases: SmallVec<[usize; 4]> = SmallVec::new();
         let mut ok = use_vecs.iter().all(|&v| self.in_place(v));
         if ok && !def_vecs.is_empty() {
             dying.iter().for_each(|&v| self.release(v));
             for &vec in &def_vecs {
-                let Some(base) = self.sums_window(&s, vec).or_else(|| self.def_window(vec)) else {
+                let Some(base) = self.sums_window(s, vec).or_else(|| self.def_window(vec)) else {
                     ok = false;
                     break;
                 };
                 let size = self.f.vecs[vec as usize].len();
                 let bank = self.bank_of(vec);
-                bank.occ[base..base + size].fill(HELD);
+                bank.fill(base..base + size, HELD);
                 bases.push(base);
             }
             if !ok {
                 for (&base, &vec) in bases.iter().zip(&def_vecs) {
                     let size = self.f.vecs[vec as usize].len();
-                    self.bank_of(vec).occ[base..base + size].fill(FREE);
+                    self.bank_of(vec).fill(base..base + size, FREE);
                 }
                 for &v in &dying {
                     let (file, r) = (self.file(v), self.loc[v.index()] as usize);
-                    self.banks[file].occ[r] = v.0;
+                    self.banks[file].put(r, v.0);
                 }
                 bases.clear();
             }
@@ -650,12 +708,12 @@ impl Assign<'_> {
             dying.iter().for_each(|&v| self.release(v));
             for (&base, &vec) in bases.iter().zip(&def_vecs) {
                 let size = self.f.vecs[vec as usize].len();
-                self.bank_of(vec).occ[base..base + size].fill(HELD);
+                self.bank_of(vec).fill(base..base + size, HELD);
             }
         } else if def_vecs.is_empty() {
             dying.iter().for_each(|&v| self.release(v));
         }
-        let late = rest(&s);
+        let late = rest(s);
         for p in &uses {
             if late > 0 && p.reg.file() == File::Gpr {
                 let bank = &mut self.banks[File::Gpr as usize];
@@ -694,10 +752,13 @@ impl Assign<'_> {
             self.f.each_scalar(p.reg, p.width, |v| dead.push(v));
             dead.into_iter().for_each(|v| self.release_if_dead(v, at));
         }
-        self.fly(&s);
-        self.out.push(Inst { op: Op::Sass(s), loc, zero });
-        self.notes.push(note);
     }
+}
+
+/// True if every operand is one register wide, whatever the modifiers say.
+fn single(s: &Sass) -> bool {
+    let form = s.form();
+    (form.reads | form.writes) & !form.single == 0
 }
 
 /// For how many instructions what this one reads should not be written: until a copy into shared memory is done, and until loads have

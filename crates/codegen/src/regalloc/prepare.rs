@@ -176,8 +176,28 @@ fn separate_vectors(f: &mut Func) {
     }
 }
 
+/// Up to so many scalars each is compared with each.
+const FEW: usize = 24;
+
+/// True if these vectors have few scalars, all of which differ.
+fn distinct(f: &Func, vectors: &[Place]) -> bool {
+    let mut seen: SmallVec<[Vreg; FEW]> = SmallVec::new();
+    for p in vectors {
+        for v in &f.vecs[p.reg.index() as usize] {
+            if seen.len() == FEW || seen.contains(v) {
+                return false;
+            }
+            seen.push(*v);
+        }
+    }
+    true
+}
+
 fn conflicts(f: &mut Func, b: usize, i: usize, vectors: &[Place]) -> Vec<(Vreg, Vreg)> {
     let mut copies = Vec::new();
+    if distinct(f, vectors) {
+        return copies;
+    }
     let mut at: FxHashMap<Vreg, (usize, usize)> = FxHashMap::default();
     let mut kept: Vec<Vec<Vreg>> = Vec::new();
     for p in vectors {

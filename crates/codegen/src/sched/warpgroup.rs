@@ -25,6 +25,9 @@ use sass::inst::{Inst as Sass, Value};
 use sass::latency::Class;
 use sass::reg::Reg;
 
+/// Branches that may come at the end of a block.
+const SPARE: usize = 2;
+
 /// Not in flight.
 const DONE: u8 = 255;
 
@@ -202,6 +205,13 @@ impl Flight {
         }
     }
 
+    /// After a block in which no product is, if nothing is in flight.
+    fn passes(&mut self, calm: &Option<Written>) -> bool {
+        let Some(written) = calm.as_ref().filter(|_| !self.any) else { return false };
+        self.fresh.iter_mut().zip(written.iter()).for_each(|(f, w)| *f |= w);
+        true
+    }
+
     /// Puts a wait for everything.
     fn wait(&mut self, loc: u32, out: &mut Vec<Inst>) {
         if self.open() {
@@ -221,6 +231,26 @@ fn key(base: usize, n: usize) -> u16 {
     (base * 256 + n) as u16
 }
 
+/// By general register.
+type Written = Box<[bool; 256]>;
+
+/// What a block writes that has no products and nothing that orders them.
+fn calm(insts: &[Inst]) -> Option<Written> {
+    let mut written = Box::new([false; 256]);
+    for inst in insts {
+        match &inst.op {
+            Op::Sass(s) if stays(s) => return None,
+            Op::Sass(s) => writes(s, |u, _| {
+                if u < 256 {
+                    written[u] = true;
+                }
+            }),
+            _ => written.fill(true),
+        }
+    }
+    Some(written)
+}
+
 /// Ends groups and puts waits where they are missing; gives why, in the order of the blocks.
 pub fn run(f: &mut Func) -> Vec<Loss> {
     let any = f.blocks.iter().flat_map(|b| &b.insts).any(|i| matches!(&i.op, Op::Sass(s) if product(s)));
@@ -230,13 +260,15 @@ pub fn run(f: &mut Func) -> Vec<Loss> {
     f.blocks.iter_mut().for_each(|b| end_groups(&mut b.insts));
     let cfg = f.cfg();
     let awaited = Awaited::new(f, &cfg);
+    let calm: Vec<Option<Written>> = f.blocks.iter().map(|b| calm(&b.insts)).collect();
     let mut losses = Vec::new();
     let mut entry: Vec<Option<Flight>> = vec![None; f.blocks.len()];
     entry[0] = Some(Flight::new());
     let mut work = vec![0u32];
     while let Some(b) = work.pop() {
         let Some(mut now) = entry[b as usize].clone() else { continue };
-        for (at, inst) in f.blocks[b as usize].insts.iter().enumerate() {
+        let nothing = now.passes(&calm[b as usize]);
+        for (at, inst) in f.blocks[b as usize].insts.iter().enumerate().filter(|_| !nothing) {
             if now.conflict(inst, f.linkable).is_some() {
                 now.clear();
             }
@@ -262,29 +294,45 @@ pub fn run(f: &mut Func) -> Vec<Loss> {
     }
     for (b, start) in entry.into_iter().enumerate() {
         let Some(mut now) = start else { continue };
-        let insts = std::mem::take(&mut f.blocks[b].insts);
-        let mut out = Vec::with_capacity(insts.len());
-        for (at, inst) in insts.into_iter().enumerate() {
-            if let Some(cause) = now.conflict(&inst, f.linkable) {
-                let loc = inst.loc;
-                losses.push(Loss { cause, loc });
-                now.wait(loc, &mut out);
+        if !now.any && calm[b].is_some() {
+            continue;
+        }
+        // What is put in, and before which instructions.
+        let (mut new, mut places) = (Vec::new(), Vec::new());
+        let block = &f.blocks[b];
+        for (at, inst) in block.insts.iter().enumerate() {
+            if let Some(cause) = now.conflict(inst, f.linkable) {
+                losses.push(Loss { cause, loc: inst.loc });
+                now.wait(inst.loc, &mut new);
             }
             if now.unseen(&inst.op) {
-                out.push(Inst::new(Op::Sass(arrive()), inst.loc));
+                new.push(Inst::new(Op::Sass(arrive()), inst.loc));
                 now.fresh = [false; 256];
             }
+            places.resize(new.len(), at);
             now.step(&inst.op, awaited.behind(b, at));
-            out.push(inst);
         }
         // What products write to may be another's when the thread or the function has ended.
-        if now.any && matches!(f.blocks[b].term, Term::Exit | Term::Ret(_)) {
-            let loc = out.iter().rev().map(|i| i.loc).find(|&l| l != u32::MAX).unwrap_or(u32::MAX);
+        if now.any && matches!(block.term, Term::Exit | Term::Ret(_)) {
+            let loc = block.insts.iter().rev().map(|i| i.loc).find(|&l| l != u32::MAX).unwrap_or(u32::MAX);
             losses.push(Loss { cause: Cause::Unawaited, loc });
-            now.wait(loc, &mut out);
+            now.wait(loc, &mut new);
+            places.resize(new.len(), block.insts.len());
         }
-        end_groups(&mut out);
-        f.blocks[b].insts = out;
+        if !new.is_empty() {
+            let insts = &mut f.blocks[b].insts;
+            let mut out = Vec::with_capacity(insts.len() + new.len() + SPARE);
+            let mut new = new.into_iter().zip(places).peekable();
+            for (at, inst) in insts.drain(..).enumerate() {
+                while let Some((put, _)) = new.next_if(|n| n.1 <= at) {
+                    out.push(put);
+                }
+                out.push(inst);
+            }
+            out.extend(new.map(|n| n.0));
+            *insts = out;
+        }
+        end_groups(&mut f.blocks[b].insts);
     }
     losses
 }

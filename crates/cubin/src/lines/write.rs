@@ -1,6 +1,6 @@
 //! Places of code -> a line table: DWARF 3 as the vendor's tool writes it for sm_90 (release 13.5), one sequence a function.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// A place in a source text, with the calls that it was inlined through.
@@ -145,11 +145,11 @@ struct State<'a> {
     inlined: (u32, u32),
     /// Rows so far, and the first of each place.
     rows: u32,
-    known: HashMap<&'a Place, u32>,
+    known: FxHashMap<&'a Place, u32>,
 }
 
 fn sequence(s: &Sequence, out: &mut Vec<u8>) {
-    let mut state = State { address: 0, file: 1, line: 1, inlined: (0, 0), rows: 0, known: HashMap::new() };
+    let mut state = State { address: 0, file: 1, line: 1, inlined: (0, 0), rows: 0, known: FxHashMap::default() };
     for (address, place) in &s.places {
         row(&mut state, *address, place, out);
     }

@@ -23,7 +23,11 @@ pub(super) struct Bank {
     pub(super) few: Option<usize>,
     /// The limit wherever threads do not have fewer registers.
     pub(super) most: usize,
+    /// What lies in each, to be changed by [`Bank::put`].
     pub(super) occ: [u32; 256],
+    /// Those that may be assigned and are [`FREE`], and those that may be assigned; a bit each.
+    pub(super) empty: Set,
+    pub(super) all: Set,
     pub(super) cursor: usize,
     /// The instruction at hand, and by register until which one it is left alone; numbers from 1.
     pub(super) now: u32,
@@ -32,19 +36,92 @@ pub(super) struct Bank {
     pub(super) busy: Option<Box<Flight>>,
 }
 
+/// A set of registers of a file.
+pub(super) type Set = [u64; 4];
+
+/// The registers for which a bit is set, those from `first` on and below `bound`.
+pub(super) fn members(set: &Set, first: usize, bound: usize) -> impl Iterator<Item = usize> {
+    let set = *set;
+    let mut at = first;
+    std::iter::from_fn(move || {
+        while at < bound.min(256) {
+            let rest = set[at / 64] >> (at % 64);
+            if rest != 0 {
+                let r = at + rest.trailing_zeros() as usize;
+                at = r + 1;
+                return (r < bound).then_some(r);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    })
+}
+
 impl Bank {
+    pub(super) fn new(file: File, usable: [bool; 256], budget: usize, limit: usize) -> Bank {
+        let mut all = [0; 4];
+        usable.iter().enumerate().filter(|u| *u.1).for_each(|(r, _)| all[r / 64] |= 1 << (r % 64));
+        Bank {
+            file,
+            usable,
+            budget,
+            limit,
+            block: budget,
+            few: None,
+            most: limit,
+            occ: [FREE; 256],
+            empty: all,
+            all,
+            cursor: 0,
+            now: 0,
+            read: [0; 256],
+            busy: None,
+        }
+    }
+
+    /// Empties all registers, for a block that begins.
+    pub(super) fn clear(&mut self) {
+        self.occ = [FREE; 256];
+        self.empty = self.all;
+        self.block = self.budget;
+        self.now = 0;
+        self.read = [0; 256];
+    }
+
+    /// Puts a value, or [`FREE`], or [`super::HELD`], into a register.
+    #[inline]
+    pub(super) fn put(&mut self, r: usize, what: u32) {
+        self.occ[r] = what;
+        let bit = 1 << (r % 64);
+        let word = &mut self.empty[r / 64];
+        *word = if what == FREE { *word | self.all[r / 64] & bit } else { *word & !bit };
+    }
+
+    /// As [`Bank::put`], for some in a row.
+    pub(super) fn fill(&mut self, range: std::ops::Range<usize>, what: u32) {
+        range.for_each(|r| self.put(r, what));
+    }
+
+    #[inline]
     pub(super) fn free(&self, r: usize) -> bool {
-        r < self.limit && self.usable[r] && self.occ[r] == FREE
+        r < self.limit && self.empty[r / 64] >> (r % 64) & 1 != 0
     }
 
     pub(super) fn window_free(&self, base: usize, size: usize) -> bool {
+        let (word, from) = (base / 64, base % 64);
+        if from + size <= 64 && base + size <= self.limit && size < 64 {
+            let wanted = (1u64 << size) - 1;
+            return self.empty[word] >> from & wanted == wanted;
+        }
         (base..base + size).all(|r| self.free(r))
     }
 
     /// True if the aligned four registers around one are all free.
     pub(super) fn open(&self, r: usize) -> bool {
         let first = r & !3;
-        (first..first + 4).all(|q| self.free(q) || !self.usable[q] || q >= self.limit)
+        let taken = (self.all[r / 64] & !self.empty[r / 64]) >> (first % 64) & 15;
+        let there = if first + 4 <= self.limit { 15 } else { (1 << self.limit.saturating_sub(first)) - 1 };
+        taken & there == 0
     }
 
     /// True if no product under way reads the register.

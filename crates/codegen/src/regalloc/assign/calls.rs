@@ -56,13 +56,13 @@ impl Assign<'_> {
         self.moves(&pairs, loc);
         for (r, &v) in occ.iter().enumerate() {
             if v < HELD && !staying[r] {
-                self.banks[gpr].occ[r] = FREE;
+                self.banks[gpr].put(r, FREE);
             }
         }
         for (r, &v) in occ.iter().enumerate() {
             // Dying values in registers that were taken by moved ones, and the moved ones themselves.
             if v < HELD && (self.end[v as usize] == at || moved.iter().any(|m| m.0 == v)) {
-                self.banks[gpr].occ[r] = FREE;
+                self.banks[gpr].put(r, FREE);
             }
         }
         for (v, r) in moved {

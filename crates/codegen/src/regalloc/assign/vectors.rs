@@ -221,7 +221,7 @@ impl Assign<'_> {
             for &(v, to) in &plan.moves {
                 let from = self.loc[v.index()];
                 pairs.push((Reg::phys(kind, to as u8), Reg::phys(kind, from)));
-                bank.occ[from as usize] = FREE;
+                bank.put(from as usize, FREE);
             }
             for (n, base) in plan.bases {
                 bases[n] = base;
