@@ -54,7 +54,7 @@ impl Cfg {
         for (i, &b) in rpo.iter().enumerate() {
             rpo_index[b as usize] = i as u32;
         }
-        let mut preds = vec![Blocks::new(); n];
+        let mut preds: Vec<Blocks> = succs.iter().map(|_| Blocks::new()).collect();
         for (b, list) in succs.iter().enumerate() {
             if rpo_index[b] != NONE {
                 for &s in list {

@@ -41,7 +41,8 @@ const MOST_CONSTANTS: u32 = 1 << 16;
 /// The functions of the system that a module calls, in the order of the calls.
 fn system_calls(m: &Module) -> Vec<FuncId> {
     let mut out = Vec::new();
-    for body in m.funcs.iter().filter_map(|f| f.body.as_ref()).filter(|b| b.may_name_functions()) {
+    let calls = |b: &&Body| b.may_name_functions() && b.module_has(|op| op == Op::Call);
+    for body in m.funcs.iter().filter_map(|f| f.body.as_ref()).filter(calls) {
         for x in body.unpacked().insts() {
             if x.op == Op::Call
                 && let Some(Operand::Func(f)) = x.operands.get(1)

@@ -218,7 +218,10 @@ pub fn select(
         options.go_on().map_err(|e| vec![e])?;
         watch.ir("lower", f);
         registers::expand(f, moving);
-        opt::params::run(f);
+        // With the least effort what there is before expansion is seen to behind it.
+        if options.effort != opt::LEAST_EFFORT {
+            opt::params::run(f);
+        }
         watch.ir("params", f);
         if !options.constant_tables {
             expand::switches::run(f);

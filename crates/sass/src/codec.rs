@@ -379,6 +379,13 @@ fn encode_register(form: &Form, what: &str, bits: u8, file: File, reg: Reg) -> R
 }
 
 fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Result<u128, EncodeError> {
+    // Most operands are registers as they stand, in one field.
+    if let (SlotKind::Reg(file), Value::Reg(reg), &[(from, count)]) = (slot.kind, operand.value, slot.bits)
+        && !(operand.neg | operand.abs | operand.inv | grows(slot, file, wide))
+    {
+        let raw = encode_register(form, slot.name.name(), count, file, reg)? ^ slot.xor as u64;
+        return Ok(((raw & ones(count)) as u128) << (from & 127));
+    }
     let what = slot.name.name();
     let mut word = 0u128;
     for (set, at, sign) in [(operand.neg, slot.neg, '-'), (operand.abs, slot.abs, '|'), (operand.inv, slot.inv, '~')] {

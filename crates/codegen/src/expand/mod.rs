@@ -37,6 +37,9 @@ pub fn run(f: &mut Func) {
         expand_block(f, Block(b as u32), &mut aliases);
         b += 1;
     }
+    if aliases.is_empty() {
+        return;
+    }
     let mut replaced = crate::opt::identity(f);
     for (old, new) in aliases {
         replaced[Value::index(old)] = new;

@@ -120,7 +120,7 @@ impl Lower<'_, '_> {
             P::Cvt | P::Cvta | P::Isspacep => self.conversion(x),
             P::Ld | P::Ldu | P::St | P::Atom | P::Red | P::Membar | P::Fence => self.memory(x),
             P::Prefetch | P::Prefetchu | P::Applypriority | P::Discard => self.memory(x),
-            _ if super::stack::is_ours(x) => self.stack(x),
+            _ if super::stack::is_ours(x.op) => self.stack(x),
             P::Istypep => self.is_reference(x),
             P::Multimem => self.multimem(x),
             P::Tensormap => self.tensormap(x),

@@ -54,6 +54,9 @@ pub fn target(m: &Module, f: FuncId) -> FuncId {
 /// Every function of the module whose address is taken, in code or in an initialiser; sorted.
 pub fn address_taken(m: &Module) -> Vec<FuncId> {
     let mut taken = Vec::new();
+    if m.funcs.iter().all(|f| f.kind != FuncKind::Func) {
+        return taken;
+    }
     for v in &m.vars {
         for i in v.init.iter().flatten() {
             if let InitValue::Func(f) = i {

@@ -231,7 +231,8 @@ impl<'m, 'c> Lower<'m, 'c> {
         };
         lower.place_locals();
         lower.signature()?;
-        if body.iter().flat_map(|b| b.insts()).any(|x| stack::is_ours(&x)) {
+        let here = |b: &&Body| b.module_has(stack::is_ours);
+        if body.iter().copied().filter(here).flat_map(|b| b.insts()).any(|x| stack::is_ours(x.op)) {
             lower.begin_stack();
         }
         lower.body()?;

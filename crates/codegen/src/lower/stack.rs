@@ -13,8 +13,8 @@ use ptx::module::{Inst, Operand};
 const ALIGNMENT: u64 = 8;
 
 /// True for the opcodes that are lowered here.
-pub(super) fn is_ours(x: &Inst) -> bool {
-    matches!(x.op, P::Alloca | P::Stacksave | P::Stackrestore)
+pub(super) fn is_ours(op: P) -> bool {
+    matches!(op, P::Alloca | P::Stacksave | P::Stackrestore)
 }
 
 impl Lower<'_, '_> {

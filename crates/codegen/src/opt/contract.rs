@@ -16,6 +16,7 @@ pub fn run(f: &mut Func) {
         }
         b.term.visit(|v| uses[v.index()] += 1);
     }
+    let mut changed = false;
     for b in 0..f.blocks.len() {
         for n in 0..f.blocks[b].insts.len() {
             let id = f.blocks[b].insts[n];
@@ -44,6 +45,7 @@ pub fn run(f: &mut Func) {
                     }
                     let fused = &mut f.insts[id.0 as usize];
                     fused.op = Op::FFma;
+                    changed = true;
                     fused.attr.sub = 0;
                     fused.args = [a, b, inst.args[y]].into_iter().collect();
                     break;
@@ -51,7 +53,9 @@ pub fn run(f: &mut Func) {
             }
         }
     }
-    super::dce::run(f);
+    if changed {
+        super::dce::run(f);
+    }
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ const PASSES: [Pass; 16] = [
     ("gvn", MORE_EFFORT, gvn::run),
     ("dce", SOME_EFFORT, dce::run),
     ("lop3", LEAST_EFFORT, lop3::run),
-    ("dce", LEAST_EFFORT, dce::run),
+    ("dce", SOME_EFFORT, dce::run),
 ];
 
 const CONTRACT: &str = "contract";

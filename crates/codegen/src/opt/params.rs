@@ -14,7 +14,7 @@ pub fn run(f: &mut Func) {
     let mut replaced = identity(f);
     type Args = SmallVec<[Value; 4]>;
     let mut args: Vec<Vec<Args>> = f.blocks.iter().map(|b| vec![Args::new(); b.params.len()]).collect();
-    let mut users: Vec<SmallVec<[(u32, u32); 2]>> = vec![SmallVec::new(); f.values.len()];
+    let mut users: Vec<SmallVec<[(u32, u32); 2]>> = f.values.iter().map(|_| SmallVec::new()).collect();
     for &b in &cfg.rpo {
         for e in f.blocks[b as usize].term.edges() {
             for (n, &a) in e.args.iter().enumerate() {
