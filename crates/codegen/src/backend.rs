@@ -57,6 +57,8 @@ impl Default for BackendOptions {
 pub enum Failure {
     /// Registers could not be assigned with so many values in uniform registers; with fewer there they may.
     Uniform,
+    /// Registers could not be assigned with hardly more general ones than values are alive; with more they may.
+    Tight,
     /// What was said.
     Said(Vec<Diagnostic>),
 }
@@ -78,7 +80,16 @@ impl From<Vec<Diagnostic>> for Failure {
 /// # Errors
 /// Where something does not fit into the registers there may be; with `verify`, where a pass has made a mistake.
 pub fn compile(input: &BackendInput, target: Target, options: &BackendOptions) -> Result<Code, Vec<Diagnostic>> {
-    attempts(|most| attempt(input.clone(), target, options, most))
+    attempts(|room| attempt(input.clone(), target, options, room))
+}
+
+/// What an attempt may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// So many values may be in uniform registers at once that need not be there.
+    pub uniform: u32,
+    /// General registers are assigned with hardly more of them than values are alive at once.
+    pub tight: bool,
 }
 
 /// Calls `attempt` with fewer and fewer uniform registers until they can be assigned. It makes its input each time: nearly always
@@ -86,22 +97,28 @@ pub fn compile(input: &BackendInput, target: Target, options: &BackendOptions) -
 ///
 /// # Errors
 /// What `attempt` says.
-pub fn attempts<T>(mut attempt: impl FnMut(u32) -> Result<T, Failure>) -> Result<T, Vec<Diagnostic>> {
-    for most in [uniform::MOST, uniform::FEW, 0] {
-        match attempt(most) {
+pub fn attempts<T>(mut attempt: impl FnMut(Room) -> Result<T, Failure>) -> Result<T, Vec<Diagnostic>> {
+    let mut uniform = [uniform::MOST, uniform::FEW, 0].into_iter();
+    let mut room = Room { uniform: uniform.next().unwrap_or(0), tight: true };
+    loop {
+        match attempt(room) {
             Ok(made) => return Ok(made),
             Err(Failure::Said(list)) => return Err(list),
-            Err(Failure::Uniform) => {}
+            Err(Failure::Tight) if room.tight => room.tight = false,
+            Err(_) => match uniform.next() {
+                Some(n) => room.uniform = n,
+                None => break,
+            },
         }
     }
     Err(vec![Diagnostic::error("internal error: uniform registers could not be assigned")])
 }
 
-/// As [`compile`], with at most `most` values in uniform registers at once that need not be there.
+/// As [`compile`], with so much room.
 ///
 /// # Errors
-/// As [`compile`], and where fewer uniform registers may do.
-pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, most: u32) -> Result<Code, Failure> {
+/// As [`compile`], and where fewer uniform registers or more general ones may do.
+pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, room: Room) -> Result<Code, Failure> {
     let sm = target.sm;
     let Some(bank0) = arch::bank0(sm) else {
         return Err(Diagnostic::error(format!("no code can be made for sm_{sm} yet")).into());
@@ -141,7 +158,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, mo
         }
         after("guards", &f, true)?;
         // Uniform registers cannot be moved everywhere: where they do not fit, there shall be less of them.
-        let moved = wants(SOME_EFFORT) && most > 0 && uniform::run(&mut f, sm, most);
+        let moved = wants(SOME_EFFORT) && room.uniform > 0 && uniform::run(&mut f, sm, room.uniform);
         if moved {
             // Moves to uniform registers have become copies.
             forward::run(&mut f);
@@ -156,7 +173,9 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, mo
             prepass::run(&mut f, sm, prepass::Freedom::of(options.register_level));
         }
         after("prepass", &f, true)?;
-        let stats = match regalloc::run(&mut f, options.verify) {
+        let tight = room.tight && wants(SOME_EFFORT);
+        let stats = match regalloc::run(&mut f, options.verify, tight) {
+            Err(_) if tight => return Err(Failure::Tight),
             Err(_) if moved => return Err(Failure::Uniform),
             result => result?,
         };

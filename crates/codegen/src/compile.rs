@@ -252,14 +252,14 @@ pub(crate) fn function(
     let (mut done, mut why) = (None, None);
     for (n, plan) in plans.iter().enumerate() {
         let limit = plan.limit.min(255) - 2;
-        let made = backend::attempts(|most| {
+        let made = backend::attempts(|room| {
             let mut watch = Watch::new(options);
             let selected = pipeline::select(m, entry, layout, options, limit, plan.moving, &mut watch)?;
             let (program, functions) = (selected.program, selected.funcs);
             check_shared(m, entry, &program, options)?;
             let registers = plan.moving.then_some(bounds.max_registers);
             let input = BackendInput { functions, table: program.table.clone(), registers };
-            Ok((program, backend::attempt(input, options.target, &back, most)?, watch.printed))
+            Ok((program, backend::attempt(input, options.target, &back, room)?, watch.printed))
         });
         match made {
             Ok((_, Code { misfit: Some(m), .. }, _)) if plan.moving => {

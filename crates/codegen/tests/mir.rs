@@ -51,7 +51,7 @@ fn run(pass: &str, functions: Vec<Func>) -> String {
                 sched::prepass::run(&mut f, 90, sched::prepass::Freedom::of(codegen::pipeline::REGISTER_LEVEL));
                 verify::ssa(&f)
             }
-            "regalloc" => match regalloc::run(&mut f, true) {
+            "regalloc" => match regalloc::run(&mut f, true, false) {
                 Ok(_) => verify::physical(&f),
                 Err(d) => Err(d.message),
             },

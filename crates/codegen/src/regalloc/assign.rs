@@ -38,6 +38,10 @@ const FREE: u32 = u32::MAX;
 /// A value that is alive for more instructions of its block than this stays for long. (With none, registers of Triton's kernels would be a
 /// hundredth less, but values that are made side by side would take each other's registers.)
 const LASTING: u32 = 16;
+/// How many more registers than values that are alive at once there may be where they shall be few: with fewer, more is moved out of the way of
+/// vectors; and one more for so many.
+const SLACK: usize = 1;
+const MORE_SLACK: usize = 32;
 /// Held for a vector that is about to be defined.
 const HELD: u32 = u32::MAX - 1;
 const NOWHERE: u8 = 255;
@@ -112,7 +116,7 @@ pub struct Assign<'a> {
     stays: Option<Vreg>,
 }
 
-/// Assigns registers: `notes` has one note for each instruction, and gets those of the moves.
+/// Assigns registers: with `pressure` goes whether there shall be hardly more of them; `notes` has one note for each instruction, and gets those of the moves.
 ///
 /// # Errors
 /// Where the register limit is too small for an instruction, or uniform registers would have to be moved in divergent
@@ -122,7 +126,7 @@ pub fn run(
     cfg: &Cfg,
     live: &Liveness,
     banks: &Banks,
-    pressure: [u32; 4],
+    (pressure, tight): ([u32; 4], bool),
     notes: &mut [Vec<Note>],
 ) -> Result<(), Diagnostic> {
     let n = f.vregs.len();
@@ -141,11 +145,19 @@ pub fn run(
         (false, Keeps::System) => (f.keeps, f.keeps),
         (false, _) => (across, f.keeps),
     };
+    let held = flight::held(f);
     let make = |file: File| {
         let usable = banks.usable(file);
         let limit = usable.iter().rposition(|&u| u).map_or(0, |r| r + 1);
         // R1 is one more. Where there are calls, the registers that they keep are worth more than few registers.
         let want = pressure[file as usize] as usize + 1;
+        let limit = match file {
+            // Not where products read registers for longer than values are alive.
+            File::Gpr if tight && !choosy && f.at_entry == 0 && held.is_empty() => {
+                limit.min(want + SLACK + want / MORE_SLACK)
+            }
+            _ => limit,
+        };
         let budget = match file {
             File::Gpr if choosy => want.max(30).min(limit),
             File::Gpr => want.min(limit),
@@ -175,7 +187,7 @@ pub fn run(
         promised: Vec::new(),
         wide: Vec::new(),
         flights: vec![None; blocks],
-        held: flight::held(f),
+        held,
         web: (0..n as u32).collect(),
         web_reg: vec![NOWHERE; n],
         fixed_hint: vec![NOWHERE; n],

@@ -122,6 +122,11 @@ pub struct Pressure {
     pub preds_across: u32,
 }
 
+/// True for an instruction whose vectors that it reads and those that it writes are counted apart: a warpgroup's product works in place.
+pub(crate) fn apart(s: &sass::inst::Inst) -> bool {
+    prepare::has_vectors(s) && s.form().class != sass::latency::Class::Gmma
+}
+
 /// Measures the register pressure.
 pub fn pressure(f: &Func, cfg: &Cfg, live: &Liveness) -> Pressure {
     pressures(f, cfg, live).0
@@ -172,9 +177,7 @@ pub fn pressures(f: &Func, cfg: &Cfg, live: &Liveness) -> (Pressure, Vec<[u32; 4
                     demand[file].dying += 1;
                 }
             });
-            // A warpgroup's product works in place.
-            let in_place = |s: &sass::inst::Inst| s.form().class == sass::latency::Class::Gmma;
-            let vectors = matches!(&inst.op, Op::Sass(s) if prepare::has_vectors(s) && !in_place(s));
+            let vectors = matches!(&inst.op, Op::Sass(s) if apart(s));
             for k in 0..4 {
                 demand[k].vectors = vectors;
                 out.max[k] = out.max[k].max(through[k] + demand[k].extra());
@@ -221,11 +224,11 @@ pub struct Stats {
     pub spill_loads: u32,
 }
 
-/// Allocates the registers of `f`.
+/// Allocates the registers of `f`; `tight`: with hardly more general registers than values are alive at once.
 ///
 /// # Errors
 /// Where the function needs more registers than there may be, or `verify` finds a mistake of this pass.
-pub fn run(f: &mut Func, verify: bool) -> Result<Stats, Diagnostic> {
+pub fn run(f: &mut Func, verify: bool, tight: bool) -> Result<Stats, Diagnostic> {
     prepare::run(f);
     let banks = Banks::of(f);
     let original = verify.then(|| f.clone());
@@ -255,7 +258,7 @@ pub fn run(f: &mut Func, verify: bool) -> Result<Stats, Diagnostic> {
             need = pressure(f, &cfg, &live);
         }
     }
-    assign::run(f, &cfg, &live, &banks, need.max, &mut notes)?;
+    assign::run(f, &cfg, &live, &banks, (need.max, tight), &mut notes)?;
     if let Some(original) = &original {
         checker::run(original, f, &cfg, &symbols, &notes)?;
     }

@@ -1,15 +1,18 @@
 //! List scheduling before register allocation: starts long latencies early while registers are left.
 //!
-//! Needs SSA form, keeps it; works inside blocks, between control-flow instructions. Forward, cycle by cycle, the
-//! instruction with the longest way to the end first; once as many values are alive as the function may have, the oldest
-//! instruction instead, ready or not, which leads back to the order of [`super::order`] and its pressure; where predicates alone are
-//! short, only what makes them keeps to that order. Below 32 registers
+//! Needs SSA form, keeps it; works inside blocks, between control-flow instructions. First an order that needs few registers: that of
+//! [`super::order`], or of [`super::least`] where that needs fewer. Then forward, cycle by cycle, the
+//! instruction with the longest way to the end first, as long as the rest of the order will fit behind it ([`super::profile`]);
+//! where nothing fits, the oldest instruction, ready or not. Below 32 registers
 //! a function may take some more than that order needs; above, no more than threads are given for what it needs. n log n.
 
 use super::cluster::Cluster;
+use super::least;
 use super::order::{Orderer, Steps};
 use super::postpass::{Graph, MemoryOrder, memory, planned};
+use super::profile::Profile;
 use super::remat;
+use super::traffic::{Names, Traffic};
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
@@ -31,12 +34,24 @@ const FREELY: u32 = 30;
 const UNIT: u32 = 8;
 /// ... of which so many are not for values.
 const RESERVED: u32 = 3;
-/// How many more values may be alive than in the order of selection: with 12 launches of `tests/kernels` take 0.4 % less and threads 1.7 %
-/// more registers, of which they have no more than the vendor's with 8 (`docs/quality.md`).
+/// How many more values may be alive than must be, at most: so many, ...
 const MORE: u32 = 8;
-/// How many values may be alive where one more is a load from far memory or leads to one: threads with no more than 32 registers have these
-/// for nothing, and a load that begins late is waited for once more.
-const LOADS: u32 = 26;
+/// ... and one for so many.
+const PART: u32 = 4;
+/// How many values may be alive where one more is a load from far memory or leads to one, with few registers, usually and at most: threads with
+/// no more than 32 registers have these for nothing, and a load that begins late is waited for once more.
+const FEW_LOADS: u32 = 14;
+const LOADS: u32 = 22;
+const MOST_LOADS: u32 = 26;
+/// More registers are taken where that saves one cycle of so many: with 25 launches of `tests/kernels/cuda` take 0.6 % less and kernels have 3 %
+/// more registers.
+const WORTH: u64 = 12;
+/// A loop is taken to run so many times as its surroundings (as a power of two), up to four loops deep.
+const DEEPER: u32 = 3;
+/// How many instructions that do not fit are looked at before the oldest goes on.
+const TRIES: usize = 8;
+/// A function that needs no more than so many registers keeps its order.
+const FEW: u32 = 16;
 /// Cycles that a load takes that is far away.
 const FAR: u16 = 100;
 
@@ -54,25 +69,62 @@ impl Freedom {
         let (below, above) = (u32::from(level).min(usual), u32::from(level).saturating_sub(usual));
         Freedom { more: MORE * below / usual + 8 * above, freely: FREELY + (FREELY + 2) * above / usual }
     }
+
+    /// How many values may be alive, from the fewest to the most, where so many must be and there are so many registers.
+    fn rooms(self, least: u32, registers: u32) -> Vec<Room> {
+        if self.more == 0 {
+            return vec![Room { gprs: least.min(registers), loads: least.min(registers) }];
+        }
+        let given = (least + RESERVED).next_multiple_of(UNIT) - RESERVED;
+        let usual = (least + self.more).min(self.freely.max(given));
+        let room = |gprs: u32, loads: u32| Room { gprs: gprs.min(registers), loads: loads.max(gprs).min(registers) };
+        let most = usual.max(least + self.more + least / PART);
+        let mut list = vec![room(least + 1, FEW_LOADS), room(usual, LOADS), room(most, MOST_LOADS)];
+        list.dedup();
+        list
+    }
+}
+
+/// So many values may be alive, and so many where one more is a load from far memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Room {
+    gprs: u32,
+    loads: u32,
 }
 const NONE: u32 = u32::MAX;
 
 /// What is known of the values.
-struct Values {
+pub(super) struct Values {
     /// Reads left in the block, the terminator's and those behind the block counted as one more.
     left: Vec<u32>,
     /// Who defines it in the part at hand, in which slot, as which word of it.
     def: Vec<(u32, u8, u8)>,
     /// General registers and predicates alive.
-    live: [u32; 4],
-    limit: [u32; 4],
-    /// General registers that may be alive where that starts another load from far memory.
-    loads: u32,
+    pub(super) live: [u32; 4],
+    pub(super) limit: [u32; 4],
     /// Of parameters that are stepped in the block at hand: which step; of what steps them, too.
     step_from: Vec<u32>,
     step_to: Vec<u32>,
     /// Reads of each of those parameters in the part at hand.
     step_reads: Vec<Vec<u32>>,
+    names: Names,
+}
+
+impl Values {
+    /// What a part reads and writes.
+    pub(super) fn traffic(&mut self, f: &Func, part: &[Inst]) -> Traffic {
+        let alive = [self.live[0], self.live[File::Pred as usize]];
+        Traffic::new(f, part, &self.left, alive, &mut self.names)
+    }
+
+    /// Begins or ends with a block whose steps are these.
+    fn steps(&mut self, list: &Steps, begins: bool) {
+        for (k, &(p, d)) in (0..).zip(list) {
+            self.step_from[p.index()] = if begins { k } else { NONE };
+            self.step_to[d.index()] = if begins { k } else { NONE };
+        }
+        self.step_reads.resize_with(self.step_reads.len().max(list.len()), Vec::new);
+    }
 }
 
 /// Puts the instructions of every block of `f` into an order that keeps few values alive. Gives what is alive between blocks,
@@ -96,55 +148,79 @@ pub fn order(f: &mut Func, cfg: &Cfg) -> (Liveness, Vec<Steps>) {
 pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     let cfg = f.cfg();
     let (mut live, mut steps) = order(f, &cfg);
-    let (mut need, by_block) = regalloc::pressures(f, &cfg, &live);
+    let mut by_block = regalloc::pressures(f, &cfg, &live).1;
     let banks = Banks { gprs: f.max_gprs, uniform: 61 };
-    if remat::run(f, &cfg, &live, by_block, [banks.count(File::Gpr), banks.count(File::Pred)]) {
+    if remat::run(f, &cfg, &live, &by_block, [banks.count(File::Gpr), banks.count(File::Pred)]) {
         (live, steps) = order(f, &cfg);
-        need = regalloc::pressure(f, &cfg, &live);
+        by_block = regalloc::pressures(f, &cfg, &live).1;
     }
-    let least = need.max[0];
-    let given = (least + RESERVED).next_multiple_of(UNIT) - RESERVED;
-    let most = (least + freedom.more).min(freedom.freely.max(given));
-    let gprs = most.min(banks.count(File::Gpr).saturating_sub(6));
     let mut values = Values {
         left: vec![0; f.vregs.len()],
         def: vec![(NONE, 0, 0); f.vregs.len()],
         live: [0; 4],
-        limit: [gprs, 40, 6, 6],
-        loads: 0,
+        limit: [0, 40, 6, 6],
         step_from: vec![NONE; f.vregs.len()],
         step_to: vec![NONE; f.vregs.len()],
         step_reads: Vec::new(),
+        names: Names::default(),
     };
+    // What another order needs, of the blocks that need most.
+    let mut crowded: Vec<u32> = cfg.rpo.iter().copied().filter(|&b| by_block[b as usize][0] > FEW).collect();
+    crowded.sort_by_key(|&b| Reverse(by_block[b as usize][0]));
+    let mut least = by_block.iter().map(|p| p[0]).max().unwrap_or(0).min(FEW);
+    for &b in &crowded {
+        if by_block[b as usize][0] <= least {
+            break;
+        }
+        values.steps(&steps[b as usize], true);
+        least = least.max(least::lessen(f, b as usize, &live, &mut values, sm, None));
+        values.steps(&steps[b as usize], false);
+    }
+    let rooms = freedom.rooms(least, banks.count(File::Gpr).saturating_sub(6));
+    let fewest = rooms.first().map_or(least, |r| r.gprs);
+    for &b in crowded.iter().take_while(|&&b| by_block[b as usize][0] > fewest) {
+        values.steps(&steps[b as usize], true);
+        least::lessen(f, b as usize, &live, &mut values, sm, Some(fewest));
+        values.steps(&steps[b as usize], false);
+    }
     let owned = registers::owned(f, &cfg);
-    let loads = gprs.max(if freedom.more == 0 { 0 } else { LOADS.min(banks.count(File::Gpr).saturating_sub(6)) });
+    let mut totals = vec![0u64; rooms.len()];
+    let mut plans = Vec::with_capacity(cfg.rpo.len());
     for &b in &cfg.rpo {
         let owns = owned.get(b as usize).map_or(u32::MAX, |&n| n.saturating_sub(6) as u32);
-        (values.limit[0], values.loads) = (gprs.min(owns), loads.min(owns));
-        let list = &steps[b as usize];
-        for (k, &(p, d)) in list.iter().enumerate() {
-            values.step_from[p.index()] = k as u32;
-            values.step_to[d.index()] = k as u32;
-        }
-        values.step_reads.resize_with(values.step_reads.len().max(list.len()), Vec::new);
-        block(f, b as usize, &live, &mut values, sm);
-        for &(p, d) in list {
-            values.step_from[p.index()] = NONE;
-            values.step_to[d.index()] = NONE;
-        }
+        let own = |r: &Room| Room { gprs: r.gprs.min(owns), loads: r.loads.min(owns) };
+        values.steps(&steps[b as usize], true);
+        let list = block(f, b as usize, &live, &mut values, sm, &rooms.iter().map(own).collect::<Vec<_>>());
+        values.steps(&steps[b as usize], false);
+        let deeper = DEEPER * f.blocks[b as usize].depth.min(4);
+        totals.iter_mut().zip(&list).for_each(|(total, p)| *total = total.saturating_add(p.cycles << deeper));
+        plans.push(list);
+    }
+    let quickest = totals.iter().copied().min().unwrap_or(0);
+    let Some(room) = totals.iter().position(|&t| t <= quickest + quickest / WORTH) else { return };
+    for (&b, mut list) in cfg.rpo.iter().zip(plans) {
+        let insts = std::mem::take(&mut f.blocks[b as usize].insts);
+        f.blocks[b as usize].insts = reorder(insts, &list.swap_remove(room).order);
     }
 }
 
-fn block(f: &mut Func, b: usize, live: &Liveness, values: &mut Values, sm: u16) {
-    let insts = std::mem::take(&mut f.blocks[b].insts);
+/// An order of a block, and what it takes.
+#[derive(Clone, Default)]
+struct Plan {
+    order: Vec<u32>,
+    cycles: u64,
+}
+
+/// Counts what is alive where a block begins, and who reads what in it.
+pub(super) fn begin(f: &Func, b: usize, insts: &[Inst], live: &Liveness, values: &mut Values) {
     let start = |v: Vreg, values: &mut Values| values.left[v.index()] = 0;
     live.live_in[b].iter().for_each(|&v| start(v, values));
     f.blocks[b].params.iter().for_each(|&v| start(v, values));
     f.live_in.iter().filter(|_| b == 0).for_each(|l| start(l.0, values));
-    for inst in &insts {
+    for inst in insts {
         f.defs(&inst.op, |v| values.left[v.index()] = 0);
     }
-    for inst in &insts {
+    for inst in insts {
         f.uses(&inst.op, |v| values.left[v.index()] += 1);
     }
     let term = &f.blocks[b].term;
@@ -157,22 +233,28 @@ fn block(f: &mut Func, b: usize, live: &Liveness, values: &mut Values, sm: u16) 
     live.live_in[b].iter().for_each(|&v| count(v));
     f.blocks[b].params.iter().for_each(|&v| count(v));
     f.live_in.iter().filter(|_| b == 0).for_each(|l| count(l.0));
-    let mut order = Vec::with_capacity(insts.len());
+}
+
+/// Schedules a block: with each of so many registers.
+fn block(f: &Func, b: usize, live: &Liveness, values: &mut Values, sm: u16, rooms: &[Room]) -> Vec<Plan> {
+    let insts = &f.blocks[b].insts;
+    begin(f, b, insts, live, values);
+    let mut plans = vec![Plan::default(); rooms.len()];
     let mut from = 0;
     for (i, inst) in insts.iter().enumerate() {
         if fixed(&inst.op) {
-            part_of_block(f, &insts, from..i, values, sm, &mut order);
+            part_of_block(f, insts, from..i, values, sm, rooms, &mut plans);
             issue(f, &inst.op, values);
-            order.push(i as u32);
+            plans.iter_mut().for_each(|p| p.order.push(i as u32));
             from = i + 1;
         }
     }
-    part_of_block(f, &insts, from..insts.len(), values, sm, &mut order);
-    f.blocks[b].insts = reorder(insts, &order);
+    part_of_block(f, insts, from..insts.len(), values, sm, rooms, &mut plans);
+    plans
 }
 
 /// Nothing passes it: control flow, calls, writes of physical registers.
-fn fixed(op: &Op) -> bool {
+pub(super) fn fixed(op: &Op) -> bool {
     let Op::Sass(s) = op else { return matches!(op, Op::Call(_)) };
     let mut physical = false;
     sass_defs(s, |p| physical |= !p.reg.is_virtual() && !p.reg.is_const());
@@ -180,7 +262,7 @@ fn fixed(op: &Op) -> bool {
 }
 
 /// Counts the values that an instruction ends and makes.
-fn issue(f: &Func, op: &Op, values: &mut Values) {
+pub(super) fn issue(f: &Func, op: &Op, values: &mut Values) {
     let Values { left, live, .. } = values;
     f.uses(op, |v| {
         left[v.index()] = left[v.index()].saturating_sub(1);
@@ -192,7 +274,7 @@ fn issue(f: &Func, op: &Op, values: &mut Values) {
     f.defs(op, |v| live[f.vregs[v.index()] as usize & 3] += (left[v.index()] > 0) as u32);
 }
 
-fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Graph {
+pub(super) fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Graph {
     let mut g = Graph::default();
     let mut order = MemoryOrder::default();
     let sass = |i: u32| match part.get(i as usize).map(|x| &x.op) {
@@ -265,110 +347,178 @@ fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Graph {
     g
 }
 
-/// Adds the numbers of these instructions to `out`, in the order in which they shall be.
-fn part_of_block(f: &Func, insts: &[Inst], range: Range<usize>, values: &mut Values, sm: u16, out: &mut Vec<u32>) {
+/// True if an instruction may go ahead of all from `front` on, with so many general registers and predicates; then it is taken to go there.
+fn fits([general, predicates]: &mut [Profile; 2], front: usize, at: usize, limits: [u32; 2]) -> bool {
+    if !predicates.may_lead(front, at, limits[1]) {
+        return false;
+    }
+    let fits = general.may_lead(front, at, limits[0]);
+    if !fits {
+        predicates.undo(front, at);
+    }
+    fits
+}
+
+/// Schedules these instructions, with each of so many registers, and adds their numbers to the plans.
+fn part_of_block(
+    f: &Func,
+    insts: &[Inst],
+    range: Range<usize>,
+    values: &mut Values,
+    sm: u16,
+    rooms: &[Room],
+    plans: &mut [Plan],
+) {
     let first = range.start as u32;
     let part = &insts[range];
     let n = part.len();
     if n < 3 {
         part.iter().for_each(|i| issue(f, &i.op, values));
-        out.extend((0..n as u32).map(|i| first + i));
+        plans.iter_mut().for_each(|p| p.order.extend((0..n as u32).map(|i| first + i)));
         return;
     }
-    let mut g = graph(f, part, values, sm);
-    let mut height = vec![0u32; n];
-    for i in (0..n).rev() {
-        height[i] = g.after(i).iter().map(|&(to, cycles)| height[to as usize] + cycles as u32).max().unwrap_or(1);
+    let traffic = values.traffic(f, part);
+    let mut heights = [Vec::with_capacity(n), Vec::with_capacity(n)];
+    traffic.needs(0..n as u32, |need| (0..2).for_each(|k| heights[k].push(need[k])));
+    let mut profiles = [0, 1].map(|k| Profile::new(&traffic, k, &heights[k]));
+    let task = Task::new(f, part, values, sm);
+    let alive = values.live;
+    let mut last: Option<Scheduled> = None;
+    // With the most registers first: what does not take more than there are fewer of is the same with those.
+    for (k, (room, plan)) in rooms.iter().zip(plans).enumerate().rev() {
+        let same = last.take().filter(|s| s.peak <= room.gprs);
+        let done = same.unwrap_or_else(|| {
+            if k + 1 < rooms.len() {
+                part.iter().for_each(|i| f.uses(&i.op, |v| values.left[v.index()] += 1));
+                values.live = alive;
+            }
+            let profiles = if k == 0 { std::mem::take(&mut profiles) } else { profiles.clone() };
+            schedule(f, part, &task, *room, values, profiles)
+        });
+        plan.order.extend(done.order.iter().map(|i| first + i));
+        plan.cycles += done.cycles;
+        last = Some(done);
     }
-    // Loads from far away, and what their addresses are computed of.
-    let mut leads = vec![false; n];
-    for i in (0..n).rev() {
-        leads[i] = match &part[i].op {
-            Op::Sass(s) if latency::needs_write_sb(s, sm) && latency::expected(s, sm) >= FAR => true,
-            _ => g.after(i).iter().any(|&(to, cycles)| cycles < FAR && leads[to as usize]),
-        };
+}
+
+/// Instructions that are to be scheduled.
+struct Task {
+    graph: Graph,
+    /// Cycles from each instruction to the end.
+    height: Vec<u32>,
+    /// Loads from far away, and what their addresses are computed of.
+    leads: Vec<bool>,
+}
+
+impl Task {
+    fn new(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Task {
+        let n = part.len();
+        let graph = graph(f, part, values, sm);
+        let mut height = vec![0u32; n];
+        for i in (0..n).rev() {
+            height[i] =
+                graph.after(i).iter().map(|&(to, cycles)| height[to as usize] + cycles as u32).max().unwrap_or(1);
+        }
+        let mut leads = vec![false; n];
+        for i in (0..n).rev() {
+            leads[i] = match &part[i].op {
+                Op::Sass(s) if latency::needs_write_sb(s, sm) && latency::expected(s, sm) >= FAR => true,
+                _ => graph.after(i).iter().any(|&(to, cycles)| cycles < FAR && leads[to as usize]),
+            };
+        }
+        Task { graph, height, leads }
     }
+}
+
+/// An order of a part, what it takes, and how many general registers it needs.
+struct Scheduled {
+    order: Vec<u32>,
+    cycles: u64,
+    peak: u32,
+}
+
+/// Schedules a part with so many registers.
+fn schedule(
+    f: &Func,
+    part: &[Inst],
+    Task { graph, height, leads }: &Task,
+    room: Room,
+    values: &mut Values,
+    mut profiles: [Profile; 2],
+) -> Scheduled {
+    let n = part.len();
+    let mut before = graph.waiting.clone();
+    let mut order = Vec::with_capacity(n);
+    let mut peak = values.live[0];
     let mut ready_at = vec![0u32; n];
     let mut issued = vec![false; n];
     let mut later: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new(); // by time
-    // By height: those that make no predicate, and those that do; then the same of those that lead to loads.
-    let mut ready: [BinaryHeap<(u32, Reverse<u32>)>; 4] = Default::default();
-    let makes = |inst: &Inst| {
-        let mut any = false;
-        f.defs(&inst.op, |v| any |= matches!(f.vregs[v.index()], File::Pred | File::Upred));
-        any as usize
-    };
-    let kind: Vec<usize> = part.iter().zip(&leads).map(|(inst, &leads)| makes(inst) + 2 * leads as usize).collect();
-    let mut oldest: BinaryHeap<Reverse<u32>> = BinaryHeap::new(); // all whose predecessors are issued
-    for i in (0..n as u32).filter(|&i| g.waiting[i as usize] == 0) {
-        later.push(Reverse((0, i)));
-        oldest.push(Reverse(i));
-    }
+    let mut ready: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new(); // by height
+    // What did not fit when it was tried.
+    let mut waiting: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new();
+    (0..n as u32).filter(|&i| before[i as usize] == 0).for_each(|i| later.push(Reverse((0, i))));
     let mut now = 0u32;
-    let mut done = 0;
-    while done < n {
+    // The oldest one that is left. All that come before it are done, so it can be next.
+    let mut oldest = 0;
+    while oldest < n {
         let tight = |file: File| values.live[file as usize & 3] >= values.limit[file as usize & 3];
-        let full = tight(File::Gpr) || tight(File::Ugpr);
-        let predicates = tight(File::Pred) || tight(File::Upred);
-        let may_load = !tight(File::Ugpr) && values.live[0] < values.loads;
         let mut next = None;
-        if !full || may_load {
+        if !tight(File::Ugpr) && !tight(File::Upred) {
             while let Some(&Reverse((_, i))) = later.peek().filter(|x| x.0.0 <= now) {
                 later.pop();
-                ready[kind[i as usize]].push((height[i as usize], Reverse(i)));
+                ready.push((height[i as usize], Reverse(i)));
             }
-            // Where predicates are short, only what makes one keeps to its place; where registers are, only loads go ahead.
-            let kinds: &[usize] = match (full, predicates) {
-                (true, true) => &[2],
-                (true, false) => &[3, 2],
-                (false, true) => &[0, 2],
-                (false, false) => &[3, 1, 0, 2],
-            };
-            let best = kinds.iter().copied().max_by(|&a, &b| ready[a].peek().cmp(&ready[b].peek()));
-            next = best.and_then(|k| ready[k].pop()).map(|(_, Reverse(i))| i);
-        }
-        let i = match next {
-            Some(i) => i,
-            // A load's address may be there before the oldest can run.
-            None if full
-                && may_load
-                && later.peek().zip(oldest.peek()).is_some_and(|(l, o)| l.0.0 < ready_at[o.0 as usize]) =>
+            let mut tries = TRIES;
+            while tries > 0
+                && next.is_none()
+                && let Some((h, Reverse(i))) = ready.pop()
             {
-                now = later.peek().map_or(now, |l| l.0.0);
-                continue;
-            }
-            None if full || predicates => {
-                let Some(Reverse(i)) = oldest.pop() else { break };
-                i
-            }
-            None => match later.peek() {
-                Some(&Reverse((t, _))) => {
-                    now = t;
+                if issued[i as usize] {
                     continue;
                 }
-                None => break,
-            },
-        };
-        if std::mem::replace(&mut issued[i as usize], true) {
-            continue;
+                let limit = if leads[i as usize] { room.loads } else { room.gprs };
+                if fits(&mut profiles, oldest, i as usize, [limit, values.limit[2]]) {
+                    next = Some(i);
+                } else {
+                    waiting.push((h, Reverse(i)));
+                    tries -= 1;
+                }
+            }
+            if next.is_none() && ready.is_empty() && waiting.is_empty() {
+                let Some(&Reverse((t, _))) = later.peek() else { break };
+                now = t;
+                continue;
+            }
         }
-        done += 1;
+        let i = next.unwrap_or(oldest as u32);
+        issued[i as usize] = true;
         now = now.max(ready_at[i as usize]);
-        for k in 0..g.after(i as usize).len() {
-            let (to, cycles) = g.after(i as usize)[k];
+        for k in 0..graph.after(i as usize).len() {
+            let (to, cycles) = graph.after(i as usize)[k];
             ready_at[to as usize] = ready_at[to as usize].max(now + cycles as u32);
-            g.waiting[to as usize] -= 1;
-            if g.waiting[to as usize] == 0 {
+            before[to as usize] -= 1;
+            if before[to as usize] == 0 {
                 later.push(Reverse((ready_at[to as usize], to)));
-                oldest.push(Reverse(to));
             }
         }
         issue(f, &part[i as usize].op, values);
-        out.push(first + i);
+        profiles.iter_mut().for_each(|p| p.take(i as usize));
+        order.push(i);
+        peak = peak.max(values.live[0]);
         now += 1;
+        if i as usize == oldest {
+            while oldest < n && issued[oldest] {
+                oldest += 1;
+            }
+            // There may be more room now.
+            for _ in 0..TRIES {
+                ready.extend(waiting.pop());
+            }
+        }
     }
     // Nothing is ever left; an instruction must not be lost whatever happens.
-    out.extend((0..n as u32).filter(|&i| !issued[i as usize]).map(|i| first + i));
+    order.extend((0..n as u32).filter(|&i| !issued[i as usize]));
+    Scheduled { order, cycles: now.into(), peak }
 }
 
 #[cfg(test)]

@@ -34,17 +34,17 @@ struct Cheap {
 
 /// Runs the pass. `pressure`: how many values of each file are alive at most in each block; `limits`: how many general registers and
 /// predicates there are. True if anything changed.
-pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: Vec<[u32; 4]>, limits: [u32; 2]) -> bool {
+pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]], limits: [u32; 2]) -> bool {
     let limits = [0, 1].map(|k| limits[k].saturating_sub(SPARE[k]));
     let over = |k: usize, pressure: &[[u32; 4]]| pressure.iter().any(|p| p[index(FILES[k])] > limits[k]);
-    if f.blocks.len() < 2 || !(over(0, &pressure) || over(1, &pressure)) {
+    if f.blocks.len() < 2 || !(over(0, pressure) || over(1, pressure)) {
         return false;
     }
     let list = candidates(f, cfg, live);
     let mut plan = Plan {
         f,
         live,
-        pressure,
+        pressure: pressure.to_vec(),
         limits,
         alive: FxHashSet::default(),
         through: FxHashMap::default(),
@@ -294,7 +294,7 @@ mod tests {
         let cfg = f.cfg();
         let live = Liveness::new(&f, &cfg);
         let by_block = regalloc::pressures(&f, &cfg, &live).1;
-        run(&mut f, &cfg, &live, by_block, [gprs - 1, 7]);
+        run(&mut f, &cfg, &live, &by_block, [gprs - 1, 7]);
         verify::ssa(&f).unwrap();
         let made = make.split('_').next().unwrap();
         let is = |i: &&Inst| matches!(&i.op, Op::Sass(s) if s.form().mnemonic == made);

@@ -1,0 +1,281 @@
+//! How many values of a file are alive at each place of an order, while instructions of it are taken out and put in front.
+//!
+//! The rest of an order needs so many registers at each of its places. What goes ahead adds its results to all places that it passes, and
+//! takes away what it reads last. So it can be known before whether everything still fits: an instruction that fits now may be in the way of one that
+//! comes much later. Each step takes log n.
+
+use super::traffic::{Effect, Traffic};
+
+/// Numbers over places, with sums over ranges and the largest of a range.
+#[derive(Clone, Default)]
+struct Heights {
+    leaves: usize,
+    most: Vec<i32>,
+    added: Vec<i32>,
+}
+
+impl Heights {
+    fn reset(&mut self, list: &[i32]) {
+        self.leaves = list.len().next_power_of_two();
+        self.most.clear();
+        self.most.resize(2 * self.leaves, i32::MIN / 2);
+        self.added.clear();
+        self.added.resize(self.leaves, 0);
+        self.most[self.leaves..self.leaves + list.len()].copy_from_slice(list);
+        for p in (1..self.leaves).rev() {
+            self.most[p] = self.most[2 * p].max(self.most[2 * p + 1]);
+        }
+    }
+
+    fn above(&mut self, mut p: usize) {
+        while p > 1 {
+            p /= 2;
+            self.most[p] = self.most[2 * p].max(self.most[2 * p + 1]) + self.added[p];
+        }
+    }
+
+    fn add(&mut self, from: usize, to: usize, n: i32) {
+        if from >= to || n == 0 {
+            return;
+        }
+        let (mut l, mut r) = (from + self.leaves, to + self.leaves);
+        let ends = (l, r - 1);
+        let mut apply = |p: usize| {
+            self.most[p] += n;
+            if let Some(a) = self.added.get_mut(p) {
+                *a += n;
+            }
+        };
+        while l < r {
+            if l & 1 == 1 {
+                apply(l);
+                l += 1;
+            }
+            if r & 1 == 1 {
+                r -= 1;
+                apply(r);
+            }
+            l /= 2;
+            r /= 2;
+        }
+        self.above(ends.0);
+        self.above(ends.1);
+    }
+
+    /// The largest of a range; a range of nothing has none.
+    fn largest(&self, from: usize, to: usize) -> i32 {
+        if from >= to {
+            return i32::MIN / 2;
+        }
+        let (mut l, mut r) = (from + self.leaves, to - 1 + self.leaves);
+        let (mut a, mut b) = (self.most[l], self.most[r]);
+        while l / 2 != r / 2 {
+            if l & 1 == 0 {
+                a = a.max(self.most[l ^ 1]);
+            }
+            if r & 1 == 1 {
+                b = b.max(self.most[r ^ 1]);
+            }
+            l /= 2;
+            r /= 2;
+            a += self.added[l];
+            b += self.added[r];
+        }
+        let mut most = a.max(b);
+        while l > 1 {
+            l /= 2;
+            most += self.added[l];
+        }
+        most
+    }
+}
+
+/// A value that instructions of the order read.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    first: u32,
+    /// Behind the last place that reads it and has not been taken out.
+    end: u32,
+    /// Nobody reads it behind the order.
+    ends: bool,
+}
+
+/// The order, without what has been taken out of it.
+#[derive(Clone, Default)]
+pub struct Profile {
+    heights: Heights,
+    effects: Vec<Effect>,
+    reads: Vec<Read>,
+    /// Places that read each value.
+    places: Vec<u32>,
+    /// By place: which values are read.
+    of: Vec<u32>,
+    from: Vec<u32>,
+    taken: Vec<bool>,
+    alive: i32,
+}
+
+impl Profile {
+    /// The order of a part: `kind` says whether of its general registers or of its predicates, and `heights` how many each instruction needs.
+    pub fn new(traffic: &Traffic, kind: usize, heights: &[i32]) -> Profile {
+        let n = traffic.len();
+        let (first, places) = traffic.readers();
+        let reads = traffic.values.iter().zip(first.windows(2));
+        let reads = reads.map(|(v, w)| Read { first: w[0], end: w[1], ends: !v.behind }).collect();
+        let mut p = Profile {
+            heights: Heights::default(),
+            effects: traffic.effects.iter().map(|e| e[kind]).collect(),
+            reads,
+            places,
+            of: Vec::with_capacity(traffic.reads.len()),
+            from: Vec::with_capacity(n + 1),
+            taken: vec![false; n],
+            alive: traffic.alive[kind] as i32,
+        };
+        for at in 0..n {
+            p.from.push(p.of.len() as u32);
+            let of = traffic.reads(at).iter().copied();
+            p.of.extend(of.filter(|&v| traffic.values[v as usize].kind as usize == kind));
+        }
+        p.from.push(p.of.len() as u32);
+        p.heights.reset(heights);
+        p
+    }
+
+    /// Values that an instruction reads last, and for each the place behind the last other one that reads it, if there is one.
+    fn dying(&self, at: usize, mut f: impl FnMut(Option<usize>)) {
+        for &k in &self.of[self.from[at] as usize..self.from[at + 1] as usize] {
+            let r = self.reads[k as usize];
+            let places = &self.places[r.first as usize..r.end as usize];
+            if !r.ends || places.last() != Some(&(at as u32)) {
+                continue;
+            }
+            let others = &places[..places.len() - 1];
+            f(others.iter().rev().find(|&&p| !self.taken[p as usize]).map(|&p| p as usize + 1));
+        }
+    }
+
+    /// Adds what changes for the rest if the instruction at a place goes to the front, `sign` times. Gives how many values end with it.
+    fn shift(&mut self, front: usize, at: usize, sign: i32) -> i32 {
+        let mut ranges: smallvec::SmallVec<[usize; 8]> = smallvec::SmallVec::new();
+        let mut now = 0;
+        self.dying(at, |last| match last {
+            Some(p) => ranges.push(p),
+            None => now += 1,
+        });
+        self.heights.add(front, at, sign * (self.effects[at].made as i32 - now));
+        ranges.into_iter().for_each(|p| self.heights.add(p.max(front), at, -sign));
+        now
+    }
+
+    /// True if the instruction may go ahead of all from `front` on, and there will never be more than `limit` values; where there are anyway, if
+    /// there will be no more of them. Then the rest is taken to be without it; else nothing has changed.
+    pub fn may_lead(&mut self, front: usize, at: usize, limit: u32) -> bool {
+        let limit = limit as i32;
+        let e = self.effects[at];
+        if e.written == 0 && e.made == 0 {
+            self.shift(front, at, 1);
+            return true;
+        }
+        let now = self.shift(front, at, 1);
+        let written = e.written as i32;
+        let here = self.alive + if e.apart { written } else { (written - now).max(0) };
+        let fits = here <= limit && self.heights.largest(front, at) <= limit;
+        if fits || e.made as i32 <= now && !e.apart {
+            return true;
+        }
+        self.shift(front, at, -1);
+        false
+    }
+
+    /// Takes back what [`Profile::may_lead`] has granted last.
+    pub fn undo(&mut self, front: usize, at: usize) {
+        self.shift(front, at, -1);
+    }
+
+    /// Takes an instruction out: it is done.
+    pub fn take(&mut self, at: usize) {
+        let mut dying = 0;
+        self.taken[at] = true;
+        for n in self.from[at] as usize..self.from[at + 1] as usize {
+            let r = &mut self.reads[self.of[n] as usize];
+            let before = r.end;
+            while r.end > r.first && self.taken[self.places[r.end as usize - 1] as usize] {
+                r.end -= 1;
+            }
+            dying += (r.ends && r.end == r.first && before > r.end) as i32;
+        }
+        self.alive += self.effects[at].made as i32 - dying;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::traffic::Known;
+    use super::*;
+
+    #[test]
+    fn sums_and_the_largest_of_ranges() {
+        let mut numbers: Vec<i32> = (0..13).map(|n| n * 7 % 5).collect();
+        let mut heights = Heights::default();
+        heights.reset(&numbers);
+        for k in 0..200usize {
+            let (a, b) = (k * 5 % 13, k * 11 % 14);
+            let (from, to) = (a.min(b), a.max(b));
+            heights.add(from, to, k as i32 % 7 - 3);
+            numbers[from..to].iter_mut().for_each(|n| *n += k as i32 % 7 - 3);
+            let (from, to) = (k * 3 % 13, 13 - k % 4);
+            let most = numbers[from.min(to)..to].iter().copied().max().unwrap_or(i32::MIN / 2);
+            assert_eq!(heights.largest(from.min(to), to), most);
+        }
+    }
+
+    /// Of instructions that do so, and read these values.
+    fn profile(effects: &[Effect], alive: u32, reads: &[&[u32]]) -> Profile {
+        let mut t = Traffic { alive: [alive, 0], ..Traffic::default() };
+        for (e, r) in effects.iter().zip(reads) {
+            t.from.push((t.reads.len() as u32, 0));
+            t.reads.extend_from_slice(r);
+            t.effects.push([*e, Effect::default()]);
+        }
+        t.from.push((t.reads.len() as u32, 0));
+        t.values = vec![Known { behind: false, kind: 0 }; 10];
+        let mut heights = Vec::new();
+        t.needs(0..t.len() as u32, |n| heights.push(n[0]));
+        Profile::new(&t, 0, &heights)
+    }
+
+    /// Loads at places 0 and 2, whose values are read at 1 and 3.
+    fn loads() -> Profile {
+        let load = Effect { made: 1, written: 1, apart: false };
+        profile(&[load, Effect::default(), load, Effect::default()], 1, &[&[], &[7], &[], &[8]])
+    }
+
+    #[test]
+    fn results_of_what_goes_ahead_are_there_longer() {
+        let mut p = loads();
+        assert_eq!(p.heights.largest(0, 4), 2);
+        assert!(p.may_lead(0, 0, 2));
+        p.take(0);
+        assert!(!p.may_lead(1, 2, 2));
+        assert!(p.may_lead(1, 2, 3));
+        p.undo(1, 2);
+        assert_eq!(p.heights.largest(0, 4), 2);
+        assert!(p.may_lead(1, 1, 2));
+        p.take(1);
+        assert!(p.may_lead(2, 2, 2));
+    }
+
+    #[test]
+    fn what_ends_more_values_than_it_makes_may_always_lead() {
+        // The value 5 is read at 1 and 2; what reads it last may go ahead if the other one then is the last.
+        let effects = [Effect { made: 2, written: 2, apart: true }, Effect::default(), Effect::default()];
+        let mut p = profile(&effects, 3, &[&[9], &[5], &[5, 6]]);
+        assert!(p.may_lead(0, 2, 0));
+        p.take(2);
+        assert_eq!(p.alive, 2);
+        assert!(p.may_lead(0, 1, 0));
+        p.take(1);
+        assert_eq!(p.alive, 1);
+    }
+}
