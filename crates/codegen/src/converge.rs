@@ -18,7 +18,7 @@ mod shape;
 use crate::abi::Convention;
 use crate::bitset::BitSet;
 use crate::cfg::{Blocks, Cfg, DomTree, NONE};
-use crate::ir::{Block, BlockData, Def, Edge, Effect, Func, InstId, MemSpace, Op, Sreg, Term, Value};
+use crate::ir::{Block, BlockData, Builder, Def, Edge, Effect, Func, InstId, MemSpace, Op, Sreg, Term, Value};
 use crate::lower::asynchronous::barrier;
 use shape::{EXCLUSIVE, one_return, split_edges, take_turns};
 
@@ -66,6 +66,7 @@ impl Convergence {
 
 /// Analyses a function and puts join blocks in.
 pub fn run(f: &mut Func) -> Convergence {
+    choose(f);
     crate::opt::blocks::preheaders(f);
     let mut found = if f.entry {
         let uniform = uniform_values(f);
@@ -80,6 +81,28 @@ pub fn run(f: &mut Func) -> Convergence {
     take_turns(f, &mut found);
     split_edges(f, &mut found);
     found
+}
+
+/// A branch both sides of which go to one block with different values chooses among values: nobody need come apart there. As a branch it would
+/// have no place between its sides where they meet.
+fn choose(f: &mut Func) {
+    for b in 0..f.blocks.len() {
+        let Term::CondBr { cond, then, els, .. } = &f.blocks[b].term else { continue };
+        if then.block != els.block {
+            continue;
+        }
+        let (cond, to) = (*cond, then.block);
+        let sides: Vec<(Value, Value)> = then.args.iter().copied().zip(els.args.iter().copied()).collect();
+        let loc = f.blocks[b].loc;
+        let mut args = Vec::with_capacity(sides.len());
+        for (yes, no) in sides {
+            let mut build = Builder::new(f, Block(b as u32));
+            build.loc = loc;
+            let ty = build.func.ty(yes);
+            args.push(if yes == no { yes } else { build.op(Op::Select, &[yes, no, cond], ty) });
+        }
+        f.blocks[b].term = Term::Br(Edge { block: to, args });
+    }
 }
 
 /// By value: all threads that execute its definition together get the same bits. Of a device function, which part of a warp may
@@ -556,6 +579,17 @@ mod tests {
     }
 
     const TID: &str = "blk0():\nv0:b32 = sreg\nv1:b32 = const {imm=3}\nv2:p = icmp v0, v1 {cmp=lt}\n";
+
+    #[test]
+    fn a_branch_to_one_block_chooses_its_values() {
+        let (f, found) = analyse(
+            "blk0():\nv0:b32 = sreg\nv1:b32 = const {imm=3}\nv2:p = icmp v0, v1 {cmp=lt}\nbrif v2, blk1(v0, v1), blk1(v1, v1)\n\
+             blk1(v3:b32, v4:b32):\nexit",
+        );
+        let t = text::print(&f);
+        assert!(t.contains("select v0, v1, v2") && t.matches("select").count() == 1 && !t.contains("brif"), "{t}");
+        assert!(!found.divergent.contains(&true));
+    }
 
     #[test]
     fn who_asks_a_barrier_together_goes_on_together() {
