@@ -7,7 +7,7 @@ use crate::opt::{self, LEAST_EFFORT, SOME_EFFORT};
 use crate::regalloc::{self, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
-use crate::sched::{control, copies, dead, forward, postpass, prepass, select, sink, warpgroup, zeros};
+use crate::sched::{control, copies, dead, forward, halves, postpass, prepass, select, sink, warpgroup, zeros};
 use crate::uniform;
 use crate::{guards, ifconvert};
 use arch::Target;
@@ -153,6 +153,9 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         after("isel", &f, true)?;
         if wants(SOME_EFFORT) {
             forward::run(&mut f);
+            if wants(SOME_EFFORT) {
+                halves::run(&mut f);
+            }
             dead::run(&mut f);
             guards::run(&mut f);
         }

@@ -49,7 +49,10 @@ fn join(cx: &mut Cx, part: &[Value], width: u64) -> Value {
         cx.op(Op::Prmt, &[a, b, s], Ty::B32)
     };
     match (part, width) {
-        ([a, b], 16) => select(cx, *a, *b, 0x5410),
+        ([a, b], 16) => {
+            let (a, b) = (cx.op(Op::Trunc, &[*a], Ty::B16), cx.op(Op::Trunc, &[*b], Ty::B16));
+            cx.op(Op::Pack, &[a, b], Ty::B32)
+        }
         ([a, b], _) => select(cx, *a, *b, 0x5540),
         ([a, b, c, d], _) => {
             let lo = select(cx, *a, *b, 0x5540);

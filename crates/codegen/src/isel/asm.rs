@@ -56,6 +56,7 @@ shapes! {
     FFMA: FFMA_RRR FFMA_RRI FFMA_RIR FFMA_RRU FFMA_RUR;
     DFMA: DFMA_RRR DFMA_RRI DFMA_RIR DFMA_RRU DFMA_RUR;
     HFMA2: HFMA2_RRR HFMA2_RRI HFMA2_RIR HFMA2_RRU HFMA2_RUR;
+    HFMA2_RELU: HFMA2_RELU_RRR HFMA2_RELU_RRI HFMA2_RELU_RIR HFMA2_RELU_RRU HFMA2_RELU_RUR;
 }
 macro_rules! shapes2 {
     ($($name:ident: $rr:ident $ri:ident $ru:ident;)*) => {
@@ -452,16 +453,16 @@ impl Sel<'_> {
     }
 
     pub(super) fn hsetp2(&mut self, bf16: bool, cmp: Cmp, ftz: bool, a: Operand, b: Operand, p: Operand) -> Operand {
-        let (a, b) = (self.gpr(a), self.gpr(b));
-        let inst = Inst::new(HSETP2.rr)
-            .with(S::Ra, a)
-            .with(S::Rb, b)
-            .with_mod(M::Fmt, bf16 as u8)
-            .with_mod(M::Cmp, fcmp(cmp))
-            .with_mod(M::Ftz, ftz as u8)
-            .with_mod(M::HalfA, enums::hswz::H0_H0)
-            .with_mod(M::HalfB, enums::hswz::H0_H0)
-            .with(S::Pp, p);
+        let h = HalfOp { bf16, single: true, ftz, sat: false, sub: 0 };
+        let a = self.gpr(a);
+        let inst = match b.value {
+            V::Imm(_) => Inst::new(HSETP2.ri).with(S::Ra, a).with(S::Rb, h.constant(fold(b, Fold::Half))),
+            _ => {
+                let b = self.gpr(b);
+                Inst::new(HSETP2.rr).with(S::Ra, a).with(S::Rb, b).with_mod(M::HalfB, enums::hswz::H0_H0)
+            }
+        };
+        let inst = h.set(inst, M::Ftz).with_mod(M::Cmp, fcmp(cmp)).with(S::Pp, p);
         self.finish_pred(inst)
     }
 
@@ -567,34 +568,64 @@ impl Sel<'_> {
 
     // ---- half -----------------------------------------------------------------------------------------------------
 
+    /// A sum, product, least or greatest: a constant stands in the instruction. `ftz`: the modifier that flushes.
+    fn half2(&mut self, sh: Shapes2, h: HalfOp, a: Operand, b: Operand, ftz: M) -> Inst {
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
+        let (a, b) = (self.gpr(fold(a, Fold::Half)), fold(b, Fold::Half));
+        if matches!(b.value, V::Imm(_)) {
+            return h.set(Inst::new(sh.ri).with(S::Ra, a).with(S::Rb, h.constant(b)), ftz);
+        }
+        let b = self.gpr(b);
+        let halves = h.single || sh.rr == HADD2.rr && b.as_reg() == Some(Reg::RZ);
+        let inst = h.set(Inst::new(sh.rr).with(S::Ra, a).with(S::Rb, b), ftz);
+        if halves { inst.with_mod(M::HalfB, enums::hswz::H0_H0) } else { inst }
+    }
+
     pub(super) fn hadd2(&mut self, h: HalfOp, a: Operand, b: Operand) -> Operand {
-        let (a, b) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)));
-        let inst = h.set(Inst::new(HADD2.rr).with(S::Ra, a).with(S::Rb, b), M::Ftz, b.as_reg() == Some(Reg::RZ));
+        let inst = self.half2(HADD2, h, a, b, M::Ftz);
         self.finish(inst)
     }
 
     pub(super) fn hmul2(&mut self, h: HalfOp, a: Operand, b: Operand) -> Operand {
-        let (a, b) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)));
-        let inst = h.set(Inst::new(HMUL2.rr).with(S::Ra, a).with(S::Rb, b), M::Fz, false);
+        let inst = self.half2(HMUL2, h, a, b, M::Fz);
         self.finish(inst)
     }
 
     pub(super) fn hfma2(&mut self, h: HalfOp, a: Operand, b: Operand, c: Operand) -> Operand {
-        let (a, b, c) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)), self.gpr(fold(c, Fold::Half)));
-        let form = if h.sub & 2 != 0 { F::HFMA2_RELU_RRR } else { HFMA2.rrr };
-        let inst = h.set(Inst::new(form).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c), M::Fz, false);
-        let inst = if h.sub & 4 != 0 { inst.with_mod(M::Fz, enums::hfz::OOB) } else { inst };
-        let inst = if h.single { inst.with_mod(M::HalfC, enums::hswz::H0_H0) } else { inst };
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
+        let (a, b, c) = (self.gpr(fold(a, Fold::Half)), fold(b, Fold::Half), fold(c, Fold::Half));
+        let sh = if h.sub & 2 != 0 { HFMA2_RELU } else { HFMA2 };
+        let constant = |o: &Operand| matches!(o.value, V::Imm(_));
+        let (b, c) = (if uniform(&b) { self.gpr(b) } else { b }, if uniform(&c) { self.gpr(c) } else { c });
+        let c = if constant(&b) { self.gpr(c) } else { c };
+        let form = match sh.rri {
+            _ if constant(&b) => sh.rir,
+            Some(rri) if constant(&c) => rri,
+            _ => sh.rrr,
+        };
+        let registers = [(M::HalfB, !constant(&b)), (M::HalfC, !constant(&c))];
+        let operands = Inst::new(form).with(S::Ra, a).with(S::Rb, h.constant(b)).with(S::Rc, h.constant(c));
+        let mut inst = h.set(operands, M::Fz);
+        if h.sub & 4 != 0 {
+            inst = inst.with_mod(M::Fz, enums::hfz::OOB);
+        }
+        for (half, _) in registers.into_iter().filter(|&(_, register)| h.single && register) {
+            inst = inst.with_mod(half, enums::hswz::H0_H0);
+        }
         self.finish(inst)
     }
 
     pub(super) fn hmnmx2(&mut self, h: HalfOp, max: bool, a: Operand, b: Operand) -> Operand {
         let xorsign = h.sub >> 1 & 1;
-        let (a, b) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)));
         // The sign of a constant counts: its magnitude is taken in the instruction.
-        let (a, b) = if xorsign != 0 { (magnitude(a), magnitude(b)) } else { (a, b) };
+        let (a, b) = if xorsign != 0 {
+            let (a, b) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)));
+            (magnitude(a), magnitude(b))
+        } else {
+            (a, b)
+        };
         let p = if max { TRUE.inverted() } else { TRUE };
-        let inst = h.set(Inst::new(HMNMX2.rr).with(S::Ra, a).with(S::Rb, b), M::Ftz, false);
+        let inst = self.half2(HMNMX2, h, a, b, M::Ftz);
         self.finish(inst.with_mod(M::Nan, h.sub & 1).with_mod(M::Xorsign, xorsign).with(S::Pp, p))
     }
 }
@@ -631,17 +662,25 @@ fn magnitude(o: Operand) -> Operand {
 }
 
 impl HalfOp {
-    fn set(self, inst: Inst, ftz: M, zero_b: bool) -> Inst {
+    fn set(self, inst: Inst, ftz: M) -> Inst {
         let mut inst = inst.with_mod(M::Fmt, self.bf16 as u8).with_mod(ftz, self.ftz as u8);
         if self.sat {
             inst = inst.with_mod(M::Sat, 1);
         }
         if self.single {
-            inst = inst.with_mod(M::HalfA, enums::hswz::H0_H0).with_mod(M::HalfB, enums::hswz::H0_H0);
-        } else if zero_b {
-            inst = inst.with_mod(M::HalfB, enums::hswz::H0_H0);
+            inst = inst.with_mod(M::HalfA, enums::hswz::H0_H0);
         }
         inst
+    }
+
+    /// A constant as an instruction holds it: one half is there twice.
+    fn constant(self, o: Operand) -> Operand {
+        let V::Imm(bits) = o.value else { return o };
+        if !self.single {
+            return o;
+        }
+        let half = bits as u32 & 0xffff;
+        Operand::imm((half << 16 | half) as i64)
     }
 }
 

@@ -85,6 +85,12 @@ impl generated::Context for Sel<'_> {
     fn k(&mut self, v: Value) -> Option<u64> {
         self.constant(v)
     }
+    fn kzx(&mut self, v: Value) -> Option<u32> {
+        self.constant(v).and_then(|c| u32::try_from(c).ok())
+    }
+    fn ksx(&mut self, v: Value) -> Option<u32> {
+        self.constant(v).and_then(|c| i32::try_from(c as i64).ok()).map(|c| c as u32)
+    }
     fn k32(&mut self, v: Value) -> Option<u8> {
         self.constant(v).filter(|&c| c < 32).map(|c| c as u8)
     }
@@ -277,6 +283,9 @@ impl generated::Context for Sel<'_> {
     }
     fn imad(&mut self, a: Opn, b: Opn, c: Opn) -> Opn {
         Sel::imad(self, a, b, c)
+    }
+    fn imad_onto(&mut self, a: Opn, b: Opn, c: Opn) -> Opn {
+        if a == ZERO || b == ZERO { c } else { Sel::imad(self, a, b, c) }
     }
     fn imad_hi(&mut self, signed: bool, a: Opn, b: Opn) -> Opn {
         Sel::imad_hi(self, signed, a, b)

@@ -107,6 +107,17 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
                 Op::Trunc => with(Op::Trunc, Attr::default(), &[d.args[0]]),
                 Op::Pack if f.ty(d.args[0]) == ty => Some(Simpler::Value(d.args[0])),
                 Op::Pack if f.ty(d.args[0]) > ty => with(Op::Trunc, Attr::default(), &[d.args[0]]),
+                // A half of a word that was taken out as a field, or shifted down.
+                Op::Bfe if ty == Ty::B16 && f.ty(d.args[0]) == Ty::B32 && f.constant(d.args[2])? & 0xff >= 16 => {
+                    match f.constant(d.args[1])? & 0xff {
+                        0 => with(Op::Trunc, Attr::default(), &[d.args[0]]),
+                        16 => with(Op::Hi, Attr::default(), &[d.args[0]]),
+                        _ => None,
+                    }
+                }
+                Op::Shr if ty == Ty::B16 && f.ty(d.args[0]) == Ty::B32 && f.constant(d.args[1]) == Some(16) => {
+                    with(Op::Hi, Attr::default(), &[d.args[0]])
+                }
                 _ => None,
             }
         }
