@@ -91,6 +91,19 @@ impl generated::Context for Sel<'_> {
     fn ksx(&mut self, v: Value) -> Option<u32> {
         self.constant(v).and_then(|c| i32::try_from(c as i64).ok()).map(|c| c as u32)
     }
+    fn wide_mul(&mut self, v: Value) -> Option<(bool, Value, Value)> {
+        let product = self.f.def_inst(v).filter(|d| d.op == Op::IMul && self.f.ty(v) == Ty::B64)?;
+        let (a, b) = (product.args[0], product.args[1]);
+        let word = |v: Value, op: Op| {
+            self.f.def_inst(v).filter(|d| d.op == op && self.f.ty(d.args[0]) == Ty::B32).map(|d| d.args[0])
+        };
+        let factors = |op: Op, fits: bool| {
+            let a = word(a, op)?;
+            if fits { Some(b) } else { word(b, op) }.map(|b| (op == Op::Sext, a, b))
+        };
+        let (signed, unsigned) = (self.ksx(b).is_some(), self.kzx(b).is_some());
+        factors(Op::Sext, signed).or_else(|| factors(Op::Zext, unsigned))
+    }
     fn k32(&mut self, v: Value) -> Option<u8> {
         self.constant(v).filter(|&c| c < 32).map(|c| c as u8)
     }

@@ -51,6 +51,14 @@ impl Sel<'_> {
     pub(super) fn peel(&self, addr: Value, mut offset: i64) -> (Value, i64) {
         let mut v = addr;
         while let Some(inst) = self.f.def_inst(v) {
+            // The low word of a sum.
+            if inst.op == Op::Trunc
+                && self.f.ty(v) == crate::ir::Ty::B32
+                && self.f.ty(inst.args[0]) == crate::ir::Ty::B64
+            {
+                v = inst.args[0];
+                continue;
+            }
             if inst.op != Op::IAdd {
                 break;
             }

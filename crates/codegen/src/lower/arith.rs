@@ -410,7 +410,13 @@ impl Lower<'_, '_> {
         }
         let c = self.arg(x, 3, ty)?;
         if mode == MulMode::Lo && !carries {
-            let v = self.op(Op::IMad, &[a, b, c], ty);
+            // Addresses are sums: what is added to one is found there. Selection puts the product into it.
+            let v = if ty == Ty::B64 {
+                let product = self.op(Op::IMul, &[a, b], ty);
+                self.op(Op::IAdd, &[product, c], ty)
+            } else {
+                self.op(Op::IMad, &[a, b, c], ty)
+            };
             return self.dst(x, v, t.is_signed());
         }
         let p =

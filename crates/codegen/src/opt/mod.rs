@@ -12,6 +12,7 @@ pub mod lone;
 pub mod lop3;
 pub mod params;
 pub mod pressure;
+pub mod rotate;
 pub mod simplify;
 pub mod sums;
 pub mod unroll;
@@ -34,9 +35,14 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 16] = [
+const PASSES: [Pass; 17] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
+    ("rotate", MOST_EFFORT, |f| {
+        if rotate::run(f) {
+            params::run(f);
+        }
+    }),
     ("gvn", LEAST_EFFORT, gvn::run),
     ("sums", SOME_EFFORT, sums::run),
     ("dce", NO_EFFORT, dce::run),

@@ -9,7 +9,7 @@ mod copy;
 mod count;
 mod strides;
 
-use super::{blocks, dce, gvn, params, sums};
+use super::{blocks, dce, gvn, params, rotate, sums};
 use crate::cfg::{Cfg, DomTree, NONE};
 use crate::ir::{Block, Builder, Def, Edge, Effect, Func, InstId, Op, Term, Ty, Value};
 use copy::Copier;
@@ -51,6 +51,13 @@ pub fn run(f: &mut Func) {
         params::run(f);
         sums::run(f);
         dce::run(f);
+        // What was around a loop that is gone may ask first.
+        if rotate::run(f) {
+            params::run(f);
+            gvn::run(f);
+            blocks::run(f);
+            params::run(f);
+        }
         blocks::preheaders(f);
     }
 }

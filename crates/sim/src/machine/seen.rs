@@ -102,6 +102,12 @@ impl<'a> Seen<'a> {
         form.mods[m].values.get(self.inst.mods[m] as usize).copied().flatten().unwrap_or_default()
     }
 
+    /// What a modifier prints, `.F16`; none if it prints nothing.
+    pub fn modifier_text(&self, name: M) -> Option<&'static str> {
+        self.modifier(name);
+        self.inst.modifier_text(name)
+    }
+
     /// All modifiers are taken into account.
     pub fn modifiers(&self) {
         self.mods.set(u32::MAX);

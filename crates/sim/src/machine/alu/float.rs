@@ -99,10 +99,11 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
                 7 => return Some(plain(vec![rb], one(move |b| mufu::rsq64h(mb.f32(b))))),
                 n => *[Cos, Sin, Ex2, Lg2, Rcp, Rsq, Rcp, Rcp, Sqrt, Tanh].get(n as usize)?,
             };
-            let small: Option<&'static Format> = match inst.modifier(M::Fmt) {
-                0 => None,
-                1 => Some(&F16),
-                _ => Some(&BF16),
+            // sm_75 has another number for the same name.
+            let small: Option<&'static Format> = match inst.modifier_text(M::Fmt) {
+                Some(name) if name.ends_with("BF16") => Some(&BF16),
+                Some(name) if name.ends_with("F16") => Some(&F16),
+                _ => None,
             };
             plain(
                 vec![rb],
