@@ -10,6 +10,7 @@ pub mod gvn;
 pub mod licm;
 pub mod lone;
 pub mod lop3;
+pub mod narrow;
 pub mod params;
 pub mod pressure;
 pub mod rotate;
@@ -35,7 +36,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 17] = [
+const PASSES: [Pass; 18] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -43,6 +44,7 @@ const PASSES: [Pass; 17] = [
             params::run(f);
         }
     }),
+    ("narrow", SOME_EFFORT, narrow::run),
     ("gvn", LEAST_EFFORT, gvn::run),
     ("sums", SOME_EFFORT, sums::run),
     ("dce", NO_EFFORT, dce::run),
