@@ -86,6 +86,13 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
         // A register that was never written may hold anything.
         Op::Select if def(1).is_some_and(|d| d.op == Op::Undef) => same(0),
         Op::Select if def(0).is_some_and(|d| d.op == Op::Undef) => same(1),
+        // What is chosen under the same condition again.
+        Op::Select if def(0).is_some_and(|d| d.op == Op::Select && d.args[2] == args[2]) => {
+            with(Op::Select, inst.attr, &[def(0)?.args[0], args[1], args[2]])
+        }
+        Op::Select if def(1).is_some_and(|d| d.op == Op::Select && d.args[2] == args[2]) => {
+            with(Op::Select, inst.attr, &[args[0], def(1)?.args[1], args[2]])
+        }
         Op::Select if def(2).is_some_and(|d| d.op == Op::Not) => {
             let p = def(2)?.args[0];
             with(Op::Select, inst.attr, &[args[1], args[0], p])
@@ -254,6 +261,28 @@ mod tests {
         assert_eq!(last(&format!("{k}v3:b32 = xor v0, v0")), Some(Simpler::Const(0)));
         assert!(matches!(last(&format!("{k}v3:b32 = iadd v1, v0")), Some(Simpler::Inst(_))));
         assert_eq!(last(&format!("{k}v3:b32 = iadd v0, v2")), None);
+    }
+
+    #[test]
+    fn a_choice_under_the_condition_of_another() {
+        let k = "v0:p = param {bytes=4}\nv1:b32 = sreg\nv2:b32 = const {imm=16}\nv3:b32 = const {imm=0}\n";
+        let Some(Simpler::Inst(new)) = last(&format!("{k}v4:b32 = select v1, v2, v0\nv5:b32 = select v4, v3, v0\n"))
+        else {
+            panic!("it stays")
+        };
+        assert_eq!(new.args.as_slice(), [Value(1), Value(3), Value(0)]);
+        let Some(Simpler::Inst(new)) = last(&format!("{k}v4:b32 = select v1, v2, v0\nv5:b32 = select v3, v4, v0\n"))
+        else {
+            panic!("it stays")
+        };
+        assert_eq!(new.args.as_slice(), [Value(3), Value(2), Value(0)]);
+    }
+
+    #[test]
+    fn halves_of_words() {
+        let k = "v0:b32 = sreg\nv1:b32 = const {imm=16}\nv2:b32 = bfe v0, v1, v1\n";
+        let Some(Simpler::Inst(new)) = last(&format!("{k}v3:b16 = trunc v2")) else { panic!("it stays") };
+        assert_eq!((new.op, new.args.as_slice()), (Op::Hi, [Value(0)].as_slice()));
     }
 
     #[test]

@@ -36,6 +36,9 @@ const SMALL_WITH_LOADS: usize = 40;
 /// Loads of an iteration from which on [`FEW`] of them are enough.
 const LOADS: usize = 4;
 
+/// Iterations that are counted to see whether something is left over.
+const COUNTED: u64 = 1024;
+
 /// Times that the pass looks again: what was inside another loop is gone then.
 const ROUNDS: usize = 3;
 
@@ -76,8 +79,10 @@ struct Loop {
     strides: Strides,
     /// Iterations, where they are known.
     trips: Option<u64>,
-    /// Where they are not, how many of them shall stand in a row.
+    /// Where they are not, or too many, how many of them shall stand in a row.
     by: u64,
+    /// There are so many that nothing is left over.
+    even: bool,
     /// And whether there shall be half as many behind them.
     halved: bool,
     /// All threads agree on how many there are.
@@ -127,6 +132,7 @@ fn round(f: &mut Func) -> bool {
         home.push(NONE);
         match l.trips {
             Some(trips) => whole(f, l, trips),
+            None if l.even => even(f, l),
             None => some(f, l, entry),
         }
         home.resize(f.blocks.len(), n as u32);
@@ -196,7 +202,8 @@ fn candidates(f: &Func, cfg: &Cfg, dom: &DomTree) -> Vec<Loop> {
     }
     let mut bad = bad.into_iter();
     out.retain(|_| !bad.next().unwrap_or(false));
-    out.iter_mut().for_each(|l| l.test = lone_test(f, l));
+    // Where the iterations in a row are a loop again, the last one asks.
+    out.iter_mut().filter(|l| !l.even).for_each(|l| l.test = lone_test(f, l));
     out
 }
 
@@ -236,8 +243,11 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let by = if loads < LOADS { MANY } else { FEW };
     let trips = counter.trips(f, start, (WHOLE / size.max(1)) as u64);
     let (mut halved, mut alike) = (false, true);
-    if trips.is_none() {
-        let small = if loads > 0 { SMALL_WITH_LOADS } else { SMALL };
+    let small = if loads > 0 { SMALL_WITH_LOADS } else { SMALL };
+    let counted = if trips.is_none() && size <= small { counter.trips(f, start, COUNTED) } else { None };
+    let divisor = counted.and_then(|n| (2..=by).rev().find(|k| n % k == 0));
+    let by = divisor.unwrap_or(by);
+    if trips.is_none() && divisor.is_none() {
         // Threads that part after numbers of iterations of their own go through few, and wait for each other in more places.
         alike = count::same_for_all(f, start) && count::same_for_all(f, counter.bound);
         let apart = (together || by == FEW) && !alike;
@@ -256,6 +266,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
         strides,
         trips,
         by,
+        even: divisor.is_some(),
         halved,
         alike,
     })
@@ -308,6 +319,24 @@ fn whole(f: &mut Func, l: &Loop, trips: u64) {
         args = copier.all(&back.args);
     }
     f.blocks[latch.index()].term = Term::Br(Edge { block: out.block, args: copier.all(&out.args) });
+}
+
+/// Several iterations at once, which is all of them in the end: the loop itself gets longer.
+fn even(f: &mut Func, l: &Loop) {
+    let (back, _) = l.edges(f);
+    let mut question = f.blocks[l.latch as usize].term.clone();
+    let mut copier = Copier::after();
+    let mut latch = Block(l.latch);
+    let mut args = back.args.clone();
+    for k in 1..l.by {
+        let blocks = copier.copy(f, l, k);
+        f.blocks[latch.index()].term = Term::Br(Edge { block: blocks[0], args });
+        latch = blocks[l.members.iter().position(|&m| m == l.latch).unwrap_or(0)];
+        args = copier.all(&back.args);
+    }
+    question.map(|v| copier.value(v));
+    f.blocks[latch.index()].term = question;
+    f.blocks[l.header() as usize].rolled = true;
 }
 
 /// Several iterations at once before the loop, as long as there are so many; half as many once, if there are; the loop does

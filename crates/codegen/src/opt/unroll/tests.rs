@@ -76,6 +76,18 @@ fn threads_with_numbers_of_their_own_meet_before_each_stage() {
 }
 
 #[test]
+fn nothing_is_left_of_a_known_number_that_divides() {
+    // 1,000 iterations are 250 times four, or 200 times five; 999 are 333 times three: one loop, which asks at its end.
+    for (n, loads) in [(1000, 4), (999, 3), (998, 2)] {
+        let t = after(&sum(0, &format!("const {{imm={n}}}"), 1, "lt"));
+        assert_eq!((t.matches("load").count(), t.matches("brif").count()), (loads, 1), "{t}");
+    }
+    // A prime number of them leaves something.
+    let t = after(&sum(0, "const {imm=997}", 1, "lt"));
+    assert!(t.matches("brif").count() > 1, "{t}");
+}
+
+#[test]
 fn what_cannot_be_counted_or_shall_not_stays() {
     let known = sum(0, "const {imm=3}", 1, "lt");
     let rolled = known.replace("v8:b32):", "v8:b32) rolled:");
