@@ -4,6 +4,7 @@ use super::operand::{TRUE, ZERO, immediate};
 use super::{Regs, Sel};
 use crate::ir::{InstId, MemSpace, Op};
 use crate::lower::asynchronous::{Bulk, barrier, order};
+use crate::lower::copies::OFFSETS;
 use crate::mir::Vreg;
 use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
@@ -155,10 +156,10 @@ impl Sel<'_> {
         };
         let keep = args.get(2).map(|&p| self.pred(p));
         let (shared, offset) = self.peel(args[0], 0);
-        let (global, far) = self.peel(args[1], 0);
+        let (global, far) = self.peel_within(args[1], 0, OFFSETS);
         // The offsets have 20 and 12 bits, signed.
         let (d, offset) = if offset.abs() < 0x8_0000 { (self.lo(shared), offset) } else { (self.lo(args[0]), 0) };
-        let (a, far) = if far.abs() < 0x800 { (self.pair(global), far) } else { (self.pair(args[1]), 0) };
+        let a = self.pair(global);
         let d = self.gpr(d);
         let descriptor = self.descriptor(id);
         let bypass = if attr.sub & 1 != 0 { enums::bypass::BYPASS } else { enums::bypass::ACCESS };

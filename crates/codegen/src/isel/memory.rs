@@ -48,7 +48,12 @@ impl Sel<'_> {
     }
 
     /// Splits constant additions off an address, as far as the offset field reaches.
-    pub(super) fn peel(&self, addr: Value, mut offset: i64) -> (Value, i64) {
+    pub(super) fn peel(&self, addr: Value, offset: i64) -> (Value, i64) {
+        self.peel_within(addr, offset, -REACH..REACH + 1)
+    }
+
+    /// The same, as far as the sum lies in `reach`.
+    pub(super) fn peel_within(&self, addr: Value, mut offset: i64, reach: std::ops::Range<i64>) -> (Value, i64) {
         let mut v = addr;
         while let Some(inst) = self.f.def_inst(v) {
             // The low word of a sum.
@@ -65,7 +70,7 @@ impl Sel<'_> {
             let Some(c) = self.f.constant(inst.args[1]) else { break };
             let c = if self.f.ty(v) == crate::ir::Ty::B64 { c as i64 } else { c as u32 as i32 as i64 };
             let sum = offset + c;
-            if sum.abs() > REACH {
+            if !reach.contains(&sum) {
                 break;
             }
             offset = sum;

@@ -412,6 +412,7 @@ impl Lower<'_, '_> {
     fn cp_async(&mut self, x: &Inst) -> Res {
         let d = self.shared32(x, 0)?;
         let s = self.generic(x, 1)?;
+        let (s, offset) = self.near_base(s);
         let bytes = match x.operands.get(2) {
             Some(Operand::Int(n)) if matches!(*n, 4 | 8 | 16) => *n as u64,
             _ => return self.unsupported(x),
@@ -447,6 +448,7 @@ impl Lower<'_, '_> {
                 }
             }
         }
+        args[1] = self.far_from(args[1], offset);
         let prefetch = [(Mod::L264B, 1), (Mod::L2128B, 2), (Mod::L2256B, 3)];
         let prefetch = prefetch.iter().find(|(m, _)| x.has(*m)).map_or(0, |p| p.1);
         let policy_there = policy.is_some();

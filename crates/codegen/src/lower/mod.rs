@@ -9,6 +9,7 @@ mod atomic;
 pub mod call;
 mod control;
 mod convert;
+pub(crate) mod copies;
 mod fragment;
 mod matrix;
 mod meaning;
