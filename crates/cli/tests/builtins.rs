@@ -59,8 +59,9 @@ fn differences(
     let args = if unary { "in0" } else { "in0, in1" };
     let text = builtins::text(file, rnd);
     let body = inlined(&text, routine);
+    // Behind the routines, as some call others.
     let text = format!(
-        ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)\n{{\n\
+        "{text}\n.visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)\n{{\n\
          .reg .b64 p<6>; .reg .b32 t<6>; .reg .{ty} in0, in1, got, want; .reg .pred past;\n\
          ld.param.u64 p0, [in]; ld.param.u64 p1, [out]; ld.param.u32 t5, [n];\n\
          mov.u32 t0, %tid.x; mov.u32 t1, %ctaid.x; mov.u32 t2, %ntid.x; mad.lo.u32 t3, t1, t2, t0;\n\
@@ -168,6 +169,13 @@ fn integer_division() {
     ];
     let p: Vec<_> = operands(64, &s64, 8000).into_iter().filter(|p| p.1 != 0).collect();
     check(differences(1, Rnd::Rn, "udiv64", "div.u64", "u64", &p, false));
+    check(differences(1, Rnd::Rn, "udiv64slow", "div.u64", "u64", &p, false));
+    check(differences(1, Rnd::Rn, "urem64", "rem.u64", "u64", &p, false));
+    // What is not defined: the one quotient that does not fit.
+    let fits = |&(a, b): &(u64, u64)| (a, b) != (1 << 63, u64::MAX);
+    let p: Vec<_> = p.into_iter().filter(fits).collect();
+    check(differences(1, Rnd::Rn, "sdiv64", "div.s64", "s64", &p, false));
+    check(differences(1, Rnd::Rn, "srem64", "rem.s64", "s64", &p, false));
 }
 
 #[test]
@@ -202,6 +210,10 @@ fn single_precision() {
         check(differences(2, rnd, "fdiv", &format!("div.{name}.f32"), "f32", &p, false));
         check(differences(2, rnd, "frcp", &format!("rcp.{name}.f32"), "f32", &p, true));
         check(differences(2, rnd, "fsqrt", &format!("sqrt.{name}.f32"), "f32", &p, true));
+        // The seldom cases' routines are right for everything.
+        check(differences(2, rnd, "fdivslow", &format!("div.{name}.f32"), "f32", &p, false));
+        check(differences(2, rnd, "frcpslow", &format!("rcp.{name}.f32"), "f32", &p, true));
+        check(differences(2, rnd, "fsqrtslow", &format!("sqrt.{name}.f32"), "f32", &p, true));
     }
 }
 
@@ -232,6 +244,7 @@ fn double_precision() {
     let p = operands(64, &s, 8000);
     for (rnd, name) in ROUNDINGS {
         check(differences(3, rnd, "ddiv", &format!("div.{name}.f64"), "f64", &p, false));
+        check(differences(3, rnd, "ddivslow", &format!("div.{name}.f64"), "f64", &p, false));
         check(differences(3, rnd, "dsqrt", &format!("sqrt.{name}.f64"), "f64", &p, true));
     }
 }

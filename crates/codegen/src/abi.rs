@@ -20,6 +20,9 @@ pub enum Keeps {
     System,
     /// R2 and so many from R16 on.
     First(u8),
+    /// All but those from one on, so many, and with them the predicates and uniform registers: routines that arithmetic calls in seldom
+    /// cases. Both numbers are even; the last two registers hold the return address.
+    But(u8, u8),
 }
 
 impl Keeps {
@@ -27,8 +30,19 @@ impl Keeps {
     pub fn return_pair(self) -> u8 {
         match self {
             Keeps::First(n) => (14 + n) & !1,
+            Keeps::But(first, n) => first + n - 2,
             Keeps::Usual | Keeps::System => 20,
         }
+    }
+
+    /// Does a call leave everything but some general registers as it was?
+    pub fn light(self) -> bool {
+        matches!(self, Keeps::But(..))
+    }
+
+    /// Where a function that keeps the predicates puts them.
+    pub fn predicates(self) -> Option<u8> {
+        self.light().then(|| self.return_pair() - 1)
     }
 
     /// Is it one of the registers that hold the return address?
@@ -44,6 +58,7 @@ impl Keeps {
                 Keeps::Usual => usual,
                 Keeps::System => usual || gpr >= 16,
                 Keeps::First(n) => gpr == 2 || (16..16 + u32::from(n)).contains(&gpr),
+                Keeps::But(first, n) => !(u32::from(first)..u32::from(first) + u32::from(n)).contains(&gpr),
             }
     }
 

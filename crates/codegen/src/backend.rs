@@ -133,6 +133,9 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
     let mut moving = None;
     let mut losses = Vec::new();
     let wants = |least: u8| options.effort >= least;
+    // Routines for seldom cases stand last. Where nothing else is called, the kernel says where their registers are.
+    let alone = input.functions.iter().skip(1).all(|f| f.keeps.light());
+    let mut light = None;
     for mut f in input.functions {
         let mut after = |pass: &str, f: &Func, ssa: bool| -> Result<(), Diagnostic> {
             if options.print_after.as_deref() == Some(pass) {
@@ -172,10 +175,16 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             sink::run(&mut f);
         }
         after("sink", &f, true)?;
-        if wants(SOME_EFFORT) {
+        // A routine for seldom cases shall take few registers, whatever time it takes.
+        if wants(SOME_EFFORT) && (f.entry || !f.keeps.light()) {
             prepass::run(&mut f, sm, prepass::Freedom::of(options.register_level));
         }
         after("prepass", &f, true)?;
+        if f.entry && alone {
+            light = regalloc::light::choose(&mut f);
+        } else if let Some(first) = light {
+            regalloc::light::place(&mut f, first);
+        }
         let tight = room.tight && wants(SOME_EFFORT);
         let stats = match regalloc::run(&mut f, options.verify, tight) {
             Err(_) if tight => return Err(Failure::Tight),
@@ -211,7 +220,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         if f.entry && input.registers.is_some() {
             moving = Some(f.clone());
         }
-        let (name, frame, grows) = (f.name.clone(), f.frame.size, f.frame.grows);
+        let (name, frame, grows, returns_by) = (f.name.clone(), f.frame.size, f.frame.grows, f.keeps.return_pair());
         let (linkable, mut refs) = (f.linkable, std::mem::take(&mut f.refs));
         let mut blocks = branches::run(f);
         let calls = emit::expand_calls(&mut blocks, descriptor, &mut refs, sm);
@@ -222,7 +231,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             LEAST_EFFORT => control::plain::run(&mut blocks, sm),
             _ => control::run(&mut blocks, sm),
         }
-        ready.push(Ready { name, frame, grows, blocks, calls, linkable, refs });
+        ready.push(Ready { name, frame, grows, blocks, calls, returns_by, linkable, refs });
     }
     let mut code = emit::run(ready, &input.table, sm)?;
     if options.verify {

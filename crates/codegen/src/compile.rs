@@ -311,7 +311,7 @@ pub(crate) fn function(
         constant0,
         constant2: code.const2.len() as u32,
         instructions: code.code_size / 16,
-        functions: code.functions[1..].iter().map(|f| (f.name.clone(), f.frame)).collect(),
+        functions: code.functions[1..program.ids.len()].iter().map(|f| (f.name.clone(), f.frame)).collect(),
         stack: code.stack,
         time: start.elapsed(),
     };
@@ -404,17 +404,19 @@ fn image_kernel(
     let bytes: Vec<u8> = code.words.iter().flat_map(|w| w.to_le_bytes()).collect();
     let by_name = |r: &crate::link::Reloc| matches!(r.to.kind, link::CALL | link::CALL_REGISTER);
     let called = f.kind == FuncKind::Func || code.relocs.iter().any(by_name);
-    let calls = called || code.functions.len() > 1 || !code.syscall_offsets.is_empty();
+    let calls = called || program.ids.len() > 1 || !code.syscall_offsets.is_empty();
     // Functions that call or are called may use every register up to the return address.
     let keeps = match called && f.kind == FuncKind::Func {
         true => Convention::of(&f.directives).keeps,
         false => Keeps::Usual,
     };
+    // Routines that are called in seldom cases come last and have no names.
     let last = code.functions.len() - 1;
     let functions = code
         .functions
         .iter()
         .enumerate()
+        .take(program.ids.len())
         .skip(1)
         .map(|(n, part)| image::Function {
             symbol: image::function_symbol(&f.name, &part.name),

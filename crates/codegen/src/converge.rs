@@ -36,7 +36,7 @@ pub fn called(f: &Func, id: InstId) -> Option<Convention> {
 
 /// True for a call, of whatever function.
 fn is_call(op: Op) -> bool {
-    matches!(op, Op::Call | Op::CallIndirect)
+    matches!(op, Op::Call | Op::Routine | Op::CallIndirect)
 }
 
 /// What the analysis found.

@@ -107,6 +107,8 @@ pub struct Ready {
     pub blocks: Vec<LinearBlock>,
     /// Functions that it calls.
     pub calls: Vec<CallTarget>,
+    /// The first register of its return address.
+    pub returns_by: u8,
     /// It is linked by name.
     pub linkable: bool,
     /// What its operands refer to.
@@ -191,8 +193,9 @@ pub fn expand_calls(
                     Sass::new(F::CALL_REL_R).with(S::Ra, Reg::r(r.0 as u8))
                 }
             };
-            push(Sass::new(F::MOV_I).with(S::Rd, Reg::r(20)).with(S::Rb, Operand::imm(0)));
-            push(Sass::new(F::MOV_R).with(S::Rd, Reg::r(21)).with(S::Rb, Reg::RZ));
+            let pair = call.keeps.return_pair();
+            push(Sass::new(F::MOV_I).with(S::Rd, Reg::r(pair)).with(S::Rb, Operand::imm(0)));
+            push(Sass::new(F::MOV_R).with(S::Rd, Reg::r(pair + 1)).with(S::Rb, Reg::RZ));
             push(last);
             back.into_iter().for_each(push);
             calls.push(call.target);
@@ -236,6 +239,7 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
             code.const2.extend((offset as u64).to_le_bytes());
         }
     }
+    let pairs: Vec<u8> = functions.iter().map(|f| f.returns_by).collect();
     let mut last_loc = u32::MAX;
     let mut highest = 1;
     for (fi, mut f) in functions.into_iter().enumerate() {
@@ -277,7 +281,15 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
                 if !is_call {
                     continue;
                 }
-                let sets = |s: &Sass| s.form == F::MOV_I && s.get(S::Rd).and_then(Operand::as_reg) == Some(Reg::r(20));
+                let callee = match &b.insts[k].op {
+                    Op::Sass(s) => s.get(S::Target).and_then(|o| match o.value {
+                        Value::Target(t) => pairs.get(t.checked_sub(FUNCTION)? as usize),
+                        _ => None,
+                    }),
+                    _ => None,
+                };
+                let pair = Reg::r(callee.copied().unwrap_or(20));
+                let sets = |s: &Sass| s.form == F::MOV_I && s.get(S::Rd).and_then(Operand::as_reg) == Some(pair);
                 let set = (0..k).rev().find(|&j| matches!(&b.insts[j].op, Op::Sass(s) if sets(s)));
                 match set.map(|j| &mut b.insts[j].op) {
                     Some(Op::Sass(s)) if let Some(i) = s.slot(S::Rb) => {
@@ -553,7 +565,7 @@ mod tests {
         let call = Sass::new(F::CALL_REL).with(S::Target, to);
         let kernel = block(vec![set(20, 7), set(20, 0), Sass::new(F::NOP), set(4, 9), Sass::new(F::NOP), call]);
         let callee = block(vec![Sass::new(F::RET_REL).with(S::Ra, Reg::r(20)).with(S::Target, to)]);
-        let ready = |name: &str, blocks| Ready { name: name.into(), blocks, ..Ready::default() };
+        let ready = |name: &str, blocks| Ready { name: name.into(), blocks, returns_by: 20, ..Ready::default() };
         let code = run(vec![ready("k", kernel), ready("f", callee)], &[], 90).unwrap();
         assert_eq!([0, 1, 3].map(|at| immediate(&code, at)), [7, 0x60, 9]);
     }

@@ -213,6 +213,8 @@ pub fn select(
         list.iter_mut().for_each(|f| inliner::copies(f, &own));
         list.iter().for_each(|f| watch.ir("inline", f));
     }
+    let mut seldom =
+        calls_seldom(&list, options, layout, max_gprs).then(|| expand::builtins::Seldom::behind(list.len() as u32));
     for mut f in list {
         let f = &mut f;
         options.go_on().map_err(|e| vec![e])?;
@@ -232,7 +234,7 @@ pub fn select(
         if options.effort > 0 && !layout.relocatable && arch::files(layout.sm).reserved_shared > 0 {
             expand::shared::run(f);
         }
-        expand::run(f);
+        expand::with(f, seldom.as_mut());
         watch.ir("expand", f);
         opt::run(f, options.effort, options.fmad, &mut |pass, f| {
             watch.ir(pass, f);
@@ -250,7 +252,25 @@ pub fn select(
         }
         funcs.push(isel::select(f, layout, &convergence, max_gprs, checks).map_err(|e| vec![e])?);
     }
+    for mut f in seldom.iter().flat_map(|s| s.functions()) {
+        let convergence = converge::run(&mut f);
+        funcs.push(isel::select(&f, layout, &convergence, max_gprs, isel::Checks::default()).map_err(|e| vec![e])?);
+    }
     Ok(Selected { funcs, program })
+}
+
+/// Registers that there must be for a kernel to call routines for seldom cases.
+const ROOM: u32 = 60;
+
+/// May a kernel call what arithmetic does in seldom cases? Its threads do not change how many registers they have, and run no products of
+/// warpgroups, which would have to be done at each call.
+fn calls_seldom(list: &[ir::Func], options: &Options, layout: &Layout, max_gprs: u32) -> bool {
+    let apart = |op: ir::Op| matches!(op, ir::Op::SetMaxReg | ir::Op::Wgmma | ir::Op::WgmmaOrder);
+    options.effort > 0
+        && !options.debug
+        && !layout.relocatable
+        && max_gprs >= ROOM
+        && !list.iter().any(|f| f.blocks.iter().flat_map(|b| &b.insts).any(|&i| apart(f.inst(i).op)))
 }
 
 /// A diagnostic for a broken rule of the compiler itself.

@@ -81,6 +81,15 @@ fn each(inst: &Inst, uses: &mut Set, defs: &mut Set) {
         sass_uses(s, |p| put(uses, p));
         sass_defs(s, |p| put(defs, p));
     }
+    // Of other calls nobody asks here.
+    if let Op::Call(c) = &inst.op
+        && c.keeps.light()
+    {
+        (0..253u32).filter(|&r| !c.keeps.keeps(r)).for_each(|r| {
+            uses[r as usize / 64] |= 1 << (r % 64);
+            defs[r as usize / 64] |= 1 << (r % 64);
+        });
+    }
 }
 
 /// The number that an instruction sets.

@@ -22,8 +22,17 @@ pub(super) fn division(cx: &mut Cx) -> Step {
         let r = if inst.op == Op::IDiv { Routine::UDiv32 } else { Routine::URem32 };
         return Step::Call(r, vec![a, b]);
     }
+    if ty == Ty::B64 && cx.seldom.as_ref().is_some_and(|s| s.wants(Routine::UDiv64)) {
+        let routine = match (inst.op, signed) {
+            (Op::IDiv, false) => Routine::UDiv64,
+            (Op::IDiv, true) => Routine::Div64(0),
+            (_, false) => Routine::Div64(1),
+            (_, true) => Routine::Div64(2),
+        };
+        return Step::Call(routine, vec![a, b]);
+    }
     if ty == Ty::B64 && !signed && inst.op == Op::IDiv {
-        return Step::Call(Routine::UDiv64, vec![a, b]);
+        return Step::Call(Routine::UDiv64Slow, vec![a, b]);
     }
     let unsigned = Attr::default();
     if !signed {

@@ -1,6 +1,10 @@
 //! The routines of `builtins/*.ptx`, lowered once each.
+//!
+//! Some have a part for seldom cases, a function of its own in the text. A kernel gets it once, and calls it ([`Seldom`]); where that is not
+//! possible, it stands in the place of each call.
 
-use crate::ir::{Func, Rnd};
+use crate::abi::Keeps;
+use crate::ir::{CallSite, Fmt, Func, Op, Rnd, Ty};
 use crate::layout::Layout;
 use std::sync::OnceLock;
 
@@ -11,11 +15,18 @@ pub enum Routine {
     UDiv32,
     URem32,
     UDiv64,
+    UDiv64Slow,
+    /// 0: signed quotient, 1: unsigned remainder, 2: signed remainder.
+    Div64(u8),
+    Div64Slow(u8),
     FDiv(Rnd),
     FDivSlow(Rnd),
     FRcp(Rnd),
+    FRcpSlow(Rnd),
     FSqrt(Rnd),
+    FSqrtSlow(Rnd),
     DDiv(Rnd),
+    DDivSlow(Rnd),
     DSqrt(Rnd),
     Fns,
 }
@@ -28,9 +39,15 @@ struct Source {
 
 const SOURCES: [Source; 5] = [
     Source { text: include_str!("../../builtins/div_u32.ptx"), names: &["udiv32", "urem32"] },
-    Source { text: include_str!("../../builtins/div_u64.ptx"), names: &["udiv64"] },
-    Source { text: include_str!("../../builtins/div_f32.ptx"), names: &["fdiv", "frcp", "fsqrt", "fdivslow"] },
-    Source { text: include_str!("../../builtins/div_f64.ptx"), names: &["ddiv", "dsqrt"] },
+    Source {
+        text: include_str!("../../builtins/div_u64.ptx"),
+        names: &["udiv64", "udiv64slow", "sdiv64", "urem64", "srem64", "sdiv64slow", "urem64slow", "srem64slow"],
+    },
+    Source {
+        text: include_str!("../../builtins/div_f32.ptx"),
+        names: &["fdiv", "frcp", "fsqrt", "fdivslow", "frcpslow", "fsqrtslow"],
+    },
+    Source { text: include_str!("../../builtins/div_f64.ptx"), names: &["ddiv", "dsqrt", "ddivslow"] },
     Source { text: include_str!("../../builtins/fns.ptx"), names: &["fns"] },
 ];
 
@@ -55,52 +72,222 @@ fn rounding(text: &str, rnd: Rnd) -> String {
     text.replace("@RND", ROUNDINGS[r]).replace("@ROUND", ROUND[r].0).replace("@OVERFLOW", ROUND[r].1)
 }
 
-/// The head of a file and one function of it: reading the others takes as long as compiling a small kernel. All of it, where
-/// the function does not stand in it as it should.
+/// The head of a file and one function of it, with that for its seldom cases before it: reading the others takes as long as compiling a small
+/// kernel. All of it, where the function does not stand in it as it should.
 fn part(file: usize, name: &str) -> String {
     let text = SOURCES[file].text;
-    let found = || {
-        let head = text.find(".func")?;
+    let function = |name: &str| {
         let start = text[..text.find(&format!(") {name}("))?].rfind(".func")?;
         let end = start + text[start..].find("\n}")? + 2;
-        Some(text[..head].to_string() + &text[start..end])
+        Some(&text[start..end])
+    };
+    let found = || {
+        // All of these need one of them.
+        if file == 1 {
+            return None;
+        }
+        let own = function(name)?;
+        let slow = format!("{name}slow");
+        let slow = if own.contains(&slow) { function(&slow)? } else { "" };
+        Some(format!("{}{slow}\n{own}", &text[..text.find(".func")?]))
     };
     found().unwrap_or_else(|| text.to_string())
 }
 
-/// The IR of a routine: parameters and results are 32-bit words. It is made when it is first asked for.
-pub fn body(routine: Routine) -> &'static Func {
-    /// Most routines of a file.
-    const MOST: usize = 4;
-    type Cells = [[OnceLock<Func>; MOST]; ROUNDINGS.len()];
-    static LOWERED: [Cells; SOURCES.len()] =
-        [const { [const { [const { OnceLock::new() }; MOST] }; ROUNDINGS.len()] }; SOURCES.len()];
+/// Most routines of a file.
+const MOST: usize = 8;
+
+/// A routine in the ways it is used in, each made when it is first asked for.
+#[derive(Debug)]
+struct Cell {
+    /// With everything in it.
+    whole: OnceLock<Func>,
+    /// With a call of what it does in seldom cases.
+    quick: OnceLock<Func>,
+}
+
+fn cell(routine: Routine) -> (&'static Cell, usize, usize, Rnd) {
+    type Cells = [[Cell; MOST]; ROUNDINGS.len()];
+    static LOWERED: [Cells; SOURCES.len()] = [const {
+        [const { [const { Cell { whole: OnceLock::new(), quick: OnceLock::new() } }; MOST] }; ROUNDINGS.len()]
+    }; SOURCES.len()];
     let (file, index, rnd) = match routine {
         Routine::UDiv32 => (0, 0, Rnd::Rn),
         Routine::URem32 => (0, 1, Rnd::Rn),
         Routine::UDiv64 => (1, 0, Rnd::Rn),
+        Routine::UDiv64Slow => (1, 1, Rnd::Rn),
+        Routine::Div64(n) => (1, 2 + n as usize, Rnd::Rn),
+        Routine::Div64Slow(n) => (1, 5 + n as usize, Rnd::Rn),
         Routine::FDiv(r) => (2, 0, r),
         Routine::FRcp(r) => (2, 1, r),
         Routine::FSqrt(r) => (2, 2, r),
         Routine::FDivSlow(r) => (2, 3, r),
+        Routine::FRcpSlow(r) => (2, 4, r),
+        Routine::FSqrtSlow(r) => (2, 5, r),
         Routine::DDiv(r) => (3, 0, r),
         Routine::DSqrt(r) => (3, 1, r),
+        Routine::DDivSlow(r) => (3, 2, r),
         Routine::Fns => (4, 0, Rnd::Rn),
     };
-    LOWERED[file][rnd as usize][index].get_or_init(|| lower(file, SOURCES[file].names[index], rnd))
+    (&LOWERED[file][rnd as usize][index], file, index, rnd)
 }
 
-/// Parses and lowers a function of a file. The files are part of this crate: what is wrong with them is a bug that
-/// the test below finds.
-fn lower(file: usize, name: &str, rnd: Rnd) -> Func {
+/// The IR of a routine with everything in it: parameters and results are 32-bit words.
+pub fn body(routine: Routine) -> &'static Func {
+    let (cell, file, index, rnd) = cell(routine);
+    cell.whole.get_or_init(|| lower(file, SOURCES[file].names[index], rnd, true))
+}
+
+/// The IR of a routine that calls what it does in seldom cases; [`slow`] says what.
+fn quick(routine: Routine) -> &'static Func {
+    let (cell, file, index, rnd) = cell(routine);
+    cell.quick.get_or_init(|| lower(file, SOURCES[file].names[index], rnd, false))
+}
+
+/// What a routine calls in seldom cases.
+fn slow(routine: Routine) -> Option<Routine> {
+    match routine {
+        Routine::UDiv64 => Some(Routine::UDiv64Slow),
+        Routine::Div64(n) => Some(Routine::Div64Slow(n)),
+        Routine::FDiv(r) => Some(Routine::FDivSlow(r)),
+        Routine::FRcp(r) => Some(Routine::FRcpSlow(r)),
+        Routine::FSqrt(r) => Some(Routine::FSqrtSlow(r)),
+        Routine::DDiv(r) => Some(Routine::DDivSlow(r)),
+        _ => None,
+    }
+}
+
+/// How many registers from R4 on a routine for seldom cases may change, the two of the return address among them.
+fn changes(routine: Routine) -> u8 {
+    match routine {
+        Routine::DDivSlow(_) | Routine::UDiv64Slow | Routine::Div64Slow(_) => 20,
+        _ => 14,
+    }
+}
+
+/// The routines for seldom cases that a kernel calls, behind its own functions.
+#[derive(Clone, Debug)]
+pub struct Seldom {
+    list: Vec<Routine>,
+    first: u32,
+    /// Of each kind ([`kind`]), whether the function at hand calls them.
+    wanted: [bool; 3],
+}
+
+/// The kinds of routines: single precision, double precision, integers of 64 bits.
+fn kind(routine: Routine) -> usize {
+    match routine {
+        Routine::FDiv(_) | Routine::FRcp(_) | Routine::FSqrt(_) => 0,
+        Routine::DDiv(_) => 1,
+        _ => 2,
+    }
+}
+
+/// So many places of each kind are worth a call outside of loops: a call takes registers, and what it calls takes its place once.
+const PLACES: [u32; 3] = [3, 2, 2];
+
+impl Seldom {
+    /// None yet; the first will be the function of this number.
+    pub fn behind(first: u32) -> Seldom {
+        Seldom { list: Vec::new(), first, wanted: [false; 3] }
+    }
+
+    /// Finds out what is worth calling in a function: what stands in a loop, where seldom cases are in the way, or in many places.
+    pub(super) fn look(&mut self, f: &Func) {
+        let cfg = f.cfg();
+        let loops = cfg.loops(&cfg.dominators());
+        let mut places = [0u32; 3];
+        for (b, block) in f.blocks.iter().enumerate() {
+            for &i in &block.insts {
+                let inst = f.inst(i);
+                let exact = inst.attr.sub & 3 == 0;
+                let at = match (inst.op, inst.attr.fmt) {
+                    (Op::FDiv | Op::FRcp | Op::FSqrt, Fmt::F32) if exact => 0,
+                    (Op::FDiv | Op::FRcp, Fmt::F64) if exact => 1,
+                    (Op::IDiv | Op::IRem, _) if f.ty(inst.args[0]) == Ty::B64 => 2,
+                    _ => continue,
+                };
+                places[at] += if loops.depth[b] > 0 { PLACES[at] } else { 1 };
+            }
+        }
+        self.wanted = std::array::from_fn(|k| places[k] >= PLACES[k]);
+    }
+
+    /// Is this one called, in the function at hand?
+    pub(super) fn wants(&self, routine: Routine) -> bool {
+        self.wanted[kind(routine)]
+    }
+
+    /// Puts what `routine` does into `f` in the place of call `at` of `block`, its seldom cases as a call.
+    pub(super) fn inline(&mut self, f: &mut Func, block: crate::ir::Block, at: usize, routine: Routine) {
+        let Some(slow) = slow(routine).filter(|_| self.wants(routine)) else {
+            crate::inline::inline(f, block, at, body(routine), false);
+            return;
+        };
+        // The block behind the call comes first, then those of the routine.
+        let first = f.blocks.len() + 1;
+        crate::inline::inline(f, block, at, quick(routine), false);
+        let site = self.site(f, slow);
+        for b in first..f.blocks.len() {
+            for n in 0..f.blocks[b].insts.len() {
+                let inst = &mut f.insts[f.blocks[b].insts[n].0 as usize];
+                if inst.op == Op::Call {
+                    (inst.op, inst.imm) = (Op::Routine, site);
+                }
+            }
+        }
+    }
+
+    /// The number of a call of this routine among the calls of `f`.
+    pub(super) fn site(&mut self, f: &mut Func, routine: Routine) -> i64 {
+        let number = self.list.iter().position(|&r| r == routine).unwrap_or_else(|| {
+            self.list.push(routine);
+            self.list.len() - 1
+        });
+        let callee = Some(self.first + number as u32);
+        if let Some(known) = f.calls.iter().position(|c| c.callee == callee) {
+            return known as i64;
+        }
+        f.calls.push(CallSite { callee, ..signature(routine) });
+        f.calls.len() as i64 - 1
+    }
+
+    /// The functions, in the order of their numbers.
+    pub fn functions(&self) -> Vec<Func> {
+        let function = |(n, &r): (usize, &Routine)| Func {
+            name: format!("$seldom{n}"),
+            signature: signature(r),
+            ..body(r).clone()
+        };
+        self.list.iter().enumerate().map(function).collect()
+    }
+}
+
+/// How a routine for seldom cases is called.
+fn signature(routine: Routine) -> CallSite {
+    let mut out = body(routine).signature.clone();
+    out.convention.keeps = Keeps::But(4, changes(routine));
+    out
+}
+
+/// Parses and lowers a function of a file; `whole`: with what it calls in its place. The files are part of this crate: what is wrong with them is
+/// a bug that the test below finds.
+fn lower(file: usize, name: &str, rnd: Rnd, whole: bool) -> Func {
     let (m, diagnostics) = ptx::parse(&rounding(&part(file, name), rnd));
     assert!(!diagnostics.iter().any(diag::Diagnostic::is_error), "{diagnostics:?}");
     let layout = Layout::new(&m, 90);
     let id = m.funcs.iter().position(|f| f.name == name).expect("a routine of the list");
     let mut program = crate::lower::lower(&m, ptx::module::FuncId(id as u32), &layout).expect("it lowers");
+    if whole {
+        crate::inliner::run(&mut program.funcs, &mut []);
+    }
     let mut f = program.funcs.swap_remove(0);
     super::run(&mut f);
     crate::opt::run(&mut f, crate::opt::MOST_EFFORT, false, &mut |_, _| true);
+    for inst in &mut f.insts {
+        inst.loc = u32::MAX;
+    }
+    f.blocks.iter_mut().for_each(|b| b.loc = u32::MAX);
     f
 }
 
@@ -115,8 +302,12 @@ mod tests {
                 Routine::UDiv32,
                 Routine::URem32,
                 Routine::UDiv64,
+                Routine::UDiv64Slow,
                 Routine::FDiv(r),
                 Routine::FDivSlow(r),
+                Routine::FRcpSlow(r),
+                Routine::FSqrtSlow(r),
+                Routine::DDivSlow(r),
                 Routine::FRcp(r),
                 Routine::FSqrt(r),
                 Routine::DDiv(r),
@@ -124,6 +315,9 @@ mod tests {
                 Routine::Fns,
             ] {
                 crate::ir::verify::verify(body(routine)).unwrap();
+                let f = body(routine);
+                assert!(!f.blocks.iter().flat_map(|b| &b.insts).any(|&i| f.inst(i).op == Op::Call), "{routine:?}");
+                crate::ir::verify::verify(quick(routine)).unwrap();
             }
         }
     }
@@ -133,7 +327,8 @@ mod tests {
         for (file, source) in SOURCES.iter().enumerate() {
             for name in source.names {
                 let text = part(file, name);
-                assert_eq!(text.matches(".func").count(), 1, "{name}");
+                let slow = text.matches("call (").count();
+                assert_eq!(text.matches(".func").count(), 1 + slow, "{name}");
                 assert!(text.starts_with(".version") && text.contains(&format!(") {name}(")), "{name}: {text}");
             }
         }

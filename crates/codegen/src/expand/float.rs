@@ -161,7 +161,16 @@ fn quotient(cx: &mut Cx) -> Step {
     cx.f.blocks[quick.index()].term = Term::Br(edge(done, vec![q]));
     let other = super::call_words(cx.f, slow, cx.inst.loc, &[a, b], Ty::B32);
     cx.f.blocks[slow.index()].term = Term::Br(edge(done, vec![other]));
-    super::inline_last_call(cx.f, slow, Routine::FDivSlow(Rnd::Rn), Vec::new());
+    match cx.seldom.as_deref_mut().filter(|s| s.wants(Routine::FDiv(Rnd::Rn))) {
+        Some(list) => {
+            let site = list.site(cx.f, Routine::FDivSlow(Rnd::Rn));
+            if let Some(&call) = cx.f.blocks[slow.index()].insts.last() {
+                let call = &mut cx.f.insts[call.0 as usize];
+                (call.op, call.imm) = (Op::Routine, site);
+            }
+        }
+        None => super::inline_last_call(cx.f, slow, Routine::FDivSlow(Rnd::Rn), Vec::new(), None),
+    }
     cx.block = block;
     let result = cx.f.add_param(done, Ty::B32);
     Step::Split(done, vec![result])

@@ -31,10 +31,18 @@ enum Step {
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
+    with(f, None);
+}
+
+/// Runs the pass. What routines do in seldom cases stays in `seldom`, and calls of it in `f`.
+pub fn with(f: &mut Func, mut seldom: Option<&mut builtins::Seldom>) {
+    if let Some(list) = &mut seldom {
+        list.look(f);
+    }
     let mut aliases = Vec::new();
     let mut b = 0;
     while b < f.blocks.len() {
-        expand_block(f, Block(b as u32), &mut aliases);
+        expand_block(f, Block(b as u32), &mut aliases, &mut seldom);
         b += 1;
     }
     if aliases.is_empty() {
@@ -49,7 +57,12 @@ pub fn run(f: &mut Func) {
 
 /// Expands the instructions of one block. When the block is split, its rest is a block with a higher number, which the
 /// caller comes to.
-fn expand_block(f: &mut Func, block: Block, aliases: &mut Vec<(Value, Value)>) {
+fn expand_block(
+    f: &mut Func,
+    block: Block,
+    aliases: &mut Vec<(Value, Value)>,
+    seldom: &mut Option<&mut builtins::Seldom>,
+) {
     let insts = std::mem::take(&mut f.blocks[block.index()].insts);
     let mut iter = insts.into_iter();
     while let Some(id) = iter.next() {
@@ -58,7 +71,7 @@ fn expand_block(f: &mut Func, block: Block, aliases: &mut Vec<(Value, Value)>) {
             continue;
         }
         let inst = f.inst(id).clone();
-        let step = expand(&mut Cx { f, block, inst: &inst });
+        let step = expand(&mut Cx { f, block, inst: &inst, seldom: seldom.as_deref_mut() });
         match step {
             Step::Keep => f.blocks[block.index()].insts.push(id),
             Step::Values(values) => aliases.extend(inst.results.iter().copied().zip(values)),
@@ -67,7 +80,7 @@ fn expand_block(f: &mut Func, block: Block, aliases: &mut Vec<(Value, Value)>) {
                 let words = call_words(f, block, inst.loc, &args, ty);
                 aliases.push((inst.results[0], words));
                 // The call is the last instruction but for those that put its result together: take it apart.
-                inline_last_call(f, block, routine, iter.collect());
+                inline_last_call(f, block, routine, iter.collect(), seldom.as_deref_mut());
                 return;
             }
             Step::Split(rest, values) => {
@@ -99,12 +112,23 @@ fn call_words(f: &mut Func, block: Block, loc: u32, args: &[Value], ty: Ty) -> V
 }
 
 /// Inlines the call that stands last in the block (or before a `pack` of its results) and appends `rest`.
-fn inline_last_call(f: &mut Func, block: Block, routine: builtins::Routine, rest: Vec<InstId>) {
+fn inline_last_call(
+    f: &mut Func,
+    block: Block,
+    routine: builtins::Routine,
+    rest: Vec<InstId>,
+    seldom: Option<&mut builtins::Seldom>,
+) {
     let insts = &f.blocks[block.index()].insts;
     let at = insts.iter().rposition(|&i| f.inst(i).op == Op::Call && f.inst(i).imm == -1);
     f.blocks[block.index()].insts.extend(rest);
     if let Some(at) = at {
-        inline(f, block, at, builtins::body(routine), false);
+        match seldom {
+            Some(list) => list.inline(f, block, at, routine),
+            None => {
+                inline(f, block, at, builtins::body(routine), false);
+            }
+        }
     }
 }
 
@@ -113,6 +137,8 @@ struct Cx<'a> {
     f: &'a mut Func,
     block: Block,
     inst: &'a Inst,
+    /// The routines for seldom cases, where they are called.
+    seldom: Option<&'a mut builtins::Seldom>,
 }
 
 impl Cx<'_> {

@@ -287,6 +287,9 @@ ops! {
     /// Address of the table of what is known of textures (`imm` 0), samplers (1) or surfaces (2).
     TableAddr "addr.table" 0 Pure;
     // ---- calls --------------------------------------------------------------------------------------------------
+    /// A call of a routine that arithmetic needs in seldom cases; arguments and `imm` as of [`Op::Call`]. As it is no pure operation, it stays in
+    /// the block of those cases.
+    Routine "routine" -1 Read;
     /// `imm` is the number of the [`CallSite`](super::CallSite); arguments are the words that go in registers.
     Call "call" -1 Write;
     /// The same; the first argument is the function pointer (B64).

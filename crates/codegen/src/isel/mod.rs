@@ -298,7 +298,7 @@ impl Sel<'_> {
             I::Wgmma | I::WgmmaOrder => self.warpgroup(id),
             I::Mma | I::MovMatrix | I::Unpack8 => self.matrices(id),
             I::Texture | I::Surface | I::SameAsOne | I::Handle | I::EntrySize | I::TableAddr => self.textures(id),
-            I::Call | I::CallIndirect => self.call(id),
+            I::Call | I::Routine | I::CallIndirect => self.call(id),
             I::AddC | I::SubC => self.carry(id),
             _ => match isle::constructor_select(self, id) {
                 Some(r) => {

@@ -79,6 +79,7 @@ pub fn print_op(f: &Func, op: &Op) -> String {
                 Keeps::Usual => target,
                 Keeps::System => format!("careful {target}"),
                 Keeps::First(n) => format!("keeps={n} {target}"),
+                Keeps::But(first, n) => format!("light={first}+{n} {target}"),
             };
             let target = c.top.map_or(target.clone(), |n| format!("top={n} {target}"));
             format!("call {target} ({}) -> ({})", pairs(f, &c.args), pairs(f, &c.rets))
@@ -394,9 +395,14 @@ impl Parser<'_> {
                     Some((n, rest)) => (Some(number(n)? as u32), rest),
                     None => (None, rest),
                 };
-                let (keeps, rest) = match rest.strip_prefix("keeps=").and_then(|r| r.split_once(' ')) {
-                    Some((n, rest)) => (Keeps::First(number(n)? as u8), rest),
-                    None => rest.strip_prefix("careful ").map_or((Keeps::Usual, rest), |r| (Keeps::System, r)),
+                let counted = |key| rest.strip_prefix(key).and_then(|r: &str| r.split_once(' '));
+                let (keeps, rest) = match (counted("keeps="), counted("light=")) {
+                    (Some((n, rest)), _) => (Keeps::First(number(n)? as u8), rest),
+                    (None, Some((n, rest))) => {
+                        let (first, n) = n.split_once('+').ok_or("where the registers of a light call begin")?;
+                        (Keeps::But(number(first)? as u8, number(n)? as u8), rest)
+                    }
+                    (None, None) => rest.strip_prefix("careful ").map_or((Keeps::Usual, rest), |r| (Keeps::System, r)),
                 };
                 let (target, rest) = rest.split_once(' ').ok_or("call needs arguments")?;
                 let (args, rets) = rest.split_once("->").ok_or("call needs '->'")?;

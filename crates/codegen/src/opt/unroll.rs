@@ -229,7 +229,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
                 return None;
             }
             size += (inst.op != Op::Const) as usize;
-            loads += (inst.op.effect() == Effect::Read) as usize;
+            loads += (inst.op.effect() == Effect::Read && inst.op != Op::Routine) as usize;
             together |= inst.op.effect() == Effect::Warp;
         }
     }

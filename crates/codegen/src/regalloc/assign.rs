@@ -20,6 +20,7 @@ mod wide;
 
 use super::{Banks, INCOMING, Note};
 use crate::abi::Keeps;
+use crate::bitset::BitSet;
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
@@ -90,6 +91,8 @@ pub struct Assign<'a> {
     fixed_hint: Vec<u8>,
     has_calls: bool,
     next_call: u32,
+    /// Values that live across calls of routines for seldom cases, and what those keep.
+    spared: Option<(BitSet, Keeps)>,
     /// What its calls keep, and what it keeps for its own callers.
     keeps: (Keeps, Keeps),
     divergent: bool,
@@ -130,7 +133,8 @@ pub fn run(
     notes: &mut [Vec<Note>],
 ) -> Result<(), Diagnostic> {
     let n = f.vregs.len();
-    let has_calls = f.blocks.iter().any(|b| b.insts.iter().any(|i| matches!(i.op, Op::Call(_))));
+    let heavy = |i: &Inst| matches!(&i.op, Op::Call(c) if !c.keeps.light());
+    let has_calls = f.blocks.iter().any(|b| b.insts.iter().any(heavy));
     let choosy = has_calls || !f.entry;
     // What all calls keep, or what is usual. A function keeps the registers of its own callers, too.
     let mut calls = f
@@ -192,6 +196,7 @@ pub fn run(
         web_reg: vec![NOWHERE; n],
         fixed_hint: vec![NOWHERE; n],
         has_calls,
+        spared: calls::spared(f, live),
         next_call: u32::MAX,
         keeps,
         divergent: false,
@@ -205,6 +210,7 @@ pub fn run(
         f,
     };
     a.hints();
+    a.spread_spared();
     a.place_wide();
     for i in 0..cfg.rpo.len() {
         a.block(cfg.rpo[i], notes);
@@ -337,8 +343,13 @@ impl Assign<'_> {
         }
         // Callee-saved registers for values that live across calls, the others for the rest.
         let (across, own) = self.keeps;
-        let prefer = |r: usize| !gpr || if crosses { across.keeps(r as u32) } else { !own.preserves(r as u32) };
-        let choosy = gpr && (self.has_calls || !self.f.entry);
+        let spared = self.spared.as_ref().filter(|_| gpr).map(|(set, keeps)| (set.contains(v.index()), *keeps));
+        let prefer = |r: usize| {
+            let light = spared.is_none_or(|(across, keeps)| across == keeps.keeps(r as u32));
+            light
+                && (!gpr || if crosses { across.keeps(r as u32) } else { !own.preserves(r as u32) || spared.is_some() })
+        };
+        let choosy = gpr && (self.has_calls || !self.f.entry || spared.is_some());
         let wide: SmallVec<[std::ops::Range<usize>; 2]> = match gpr {
             true => {
                 let end = self.end[v.index()];

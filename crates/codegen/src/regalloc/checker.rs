@@ -280,7 +280,7 @@ impl Checker<'_> {
                         self.at(place(Reg::r(r as u8))).clear();
                     }
                 }
-                for p in 0..7 {
+                for p in 0..if x.keeps.light() { 0 } else { 7 } {
                     self.at(place(Reg::p(p))).clear();
                 }
                 for &(v, r) in &x.rets {

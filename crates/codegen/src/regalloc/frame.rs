@@ -68,6 +68,9 @@ fn check_guard(slot: u32) -> Vec<Sass> {
 /// Lays out the frame of an allocated function.
 pub fn run(f: &mut Func) {
     let saved = if f.entry { Vec::new() } else { registers_to_save(f) };
+    if let (Some(r), false) = (f.keeps.predicates(), f.entry) {
+        keep_predicates(f, Reg::r(r));
+    }
     let over_aligned = f.frame.align > 8;
     let keep_r1 = over_aligned && !f.entry;
     let top = f.frame.fixed.next_multiple_of(4);
@@ -172,6 +175,19 @@ fn lets_others_go_on(s: &Sass) -> bool {
     const NAMES: [&str; 7] = ["BAR", "WARPSYNC", "BSYNC", "YIELD", "NANOSLEEP", "UCGABAR", "ENDCOLLECTIVE"];
     let name = s.form().mnemonic;
     NAMES.iter().any(|n| name.starts_with(n))
+}
+
+/// Puts the predicates into the register that is there for them, and back at the end.
+fn keep_predicates(f: &mut Func, r: Reg) {
+    let all = Operand::imm(0x7f);
+    let save = Sass::new(F::P2R).with(S::Rd, r).with(S::Ra, Reg::RZ).with(S::Mask, all);
+    let back = Sass::new(F::R2P).with(S::Ra, r).with(S::Mask, all);
+    f.blocks[0].insts.insert(0, Inst::new(Op::Sass(save), u32::MAX));
+    for b in &mut f.blocks {
+        if matches!(b.term, Term::Ret(_)) {
+            b.insts.push(Inst::new(Op::Sass(back.clone()), u32::MAX));
+        }
+    }
 }
 
 /// Registers of the caller that the function writes.

@@ -6,10 +6,12 @@
 pub mod assign;
 pub mod checker;
 pub mod frame;
+pub mod light;
 pub mod parcopy;
 pub mod prepare;
 pub mod spill;
 
+use crate::abi::Keeps;
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::{Call, Func, Op, Vreg};
@@ -51,13 +53,16 @@ pub struct Banks {
     pub gprs: u32,
     /// Bound of the uniform registers.
     pub uniform: u32,
+    /// What the function keeps, where that is all but a few registers: it takes these alone.
+    pub light: Option<Keeps>,
 }
 
 impl Banks {
     /// Those that a function may have.
     pub fn of(f: &Func) -> Banks {
         // A function that is linked by name need not keep UR4 to UR35 for its callers, and must keep the others.
-        Banks { gprs: f.max_gprs, uniform: if f.linkable && !f.entry { 36 } else { 61 } }
+        let light = Some(f.keeps).filter(|k| k.light() && !f.entry);
+        Banks { gprs: f.max_gprs, uniform: if f.linkable && !f.entry { 36 } else { 61 }, light }
     }
 
     /// Which registers of a file may be assigned.
@@ -72,6 +77,13 @@ impl Banks {
         range.for_each(|r| out[r] = true);
         if file == File::Gpr {
             out[1] = false;
+            // The return address is a value that must have its place, too.
+            if let Some(k) = self.light {
+                (0..256u32).for_each(|r| {
+                    let own = !k.keeps(r) && k.predicates().map(u32::from) != Some(r);
+                    out[r as usize] &= own || k.returns_by(r);
+                });
+            }
         }
         out
     }
@@ -184,7 +196,12 @@ pub fn pressures(f: &Func, cfg: &Cfg, live: &Liveness) -> (Pressure, Vec<[u32; 4
             }
             if let Op::Call(c) = &inst.op {
                 out.across |= through[0] > banks.across(c);
-                out.preds_across = out.preds_across.max(through[File::Pred as usize]);
+                if !c.keeps.light() {
+                    out.preds_across = out.preds_across.max(through[File::Pred as usize]);
+                }
+                if let Keeps::But(_, n) = c.keeps {
+                    out.max[0] = out.max[0].max((through[0] + u32::from(n)).min(banks.count(File::Gpr)));
+                }
                 let target = !c.target.values().is_empty() as u32;
                 out.max[0] = out.max[0].max(through[0] + c.args.len() as u32 + 2 * target + 2);
             }

@@ -130,7 +130,7 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
             Term::Ret(_) if f.linkable => {
                 push(Sass::new(F::RET_ABS).with(S::Ra, Reg::r(f.keeps.return_pair())).with(S::Offset, Operand::imm(0)))
             }
-            Term::Ret(_) => push(Sass::new(F::RET_REL).with(S::Ra, Reg::r(20))),
+            Term::Ret(_) => push(Sass::new(F::RET_REL).with(S::Ra, Reg::r(f.keeps.return_pair()))),
             // The code before does not come back; if it did, the thread would stay here.
             Term::Unreachable => push(bra(b)),
         }

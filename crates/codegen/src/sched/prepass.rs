@@ -149,7 +149,7 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     let cfg = f.cfg();
     let (mut live, mut steps) = order(f, &cfg);
     let mut by_block = regalloc::pressures(f, &cfg, &live).1;
-    let banks = Banks { gprs: f.max_gprs, uniform: 61 };
+    let banks = Banks { gprs: f.max_gprs, uniform: 61, light: None };
     if remat::run(f, &cfg, &live, &by_block, [banks.count(File::Gpr), banks.count(File::Pred)]) {
         (live, steps) = order(f, &cfg);
         by_block = regalloc::pressures(f, &cfg, &live).1;

@@ -26,7 +26,7 @@ const FAR: usize = 48;
 /// Runs the pass.
 pub fn run(f: &mut Func) {
     // Registers that calls and returns read are not in the instructions.
-    let calls = f.blocks.iter().flat_map(|b| &b.insts).any(|i| matches!(i.op, Op::Call(_)));
+    let calls = f.blocks.iter().flat_map(|b| &b.insts).any(|i| matches!(&i.op, Op::Call(c) if !c.keeps.light()));
     if !f.entry || calls {
         return;
     }

@@ -2,10 +2,71 @@
 
 use super::super::Note;
 use super::{Assign, FREE, HELD};
-use crate::mir::{Inst, Op, Vreg};
+use crate::abi::Keeps;
+use crate::bitset::BitSet;
+use crate::mir::liveness::Liveness;
+use crate::mir::{Func, Vreg};
+use crate::mir::{Inst, Op};
 use sass::reg::{File, Reg};
+use smallvec::SmallVec;
+
+/// The general registers that live across calls of routines for seldom cases, with what the one keeps that keeps least.
+pub(super) fn spared(f: &Func, live: &Liveness) -> Option<(BitSet, Keeps)> {
+    let light = |i: &Inst| if let Op::Call(c) = &i.op { Some(c.keeps).filter(|k| k.light()) } else { None };
+    let mut out: Option<(BitSet, Keeps)> = None;
+    for (b, block) in f.blocks.iter().enumerate() {
+        if !block.insts.iter().any(|i| light(i).is_some()) {
+            continue;
+        }
+        let mut alive: Vec<Vreg> = live.live_out[b].to_vec();
+        f.term_uses(&block.term, |v| alive.push(v));
+        block.term.edges().iter().for_each(|e| alive.extend(&e.args));
+        for inst in block.insts.iter().rev() {
+            f.defs(&inst.op, |v| alive.retain(|&a| a != v));
+            if let Some(keeps) = light(inst) {
+                let (set, least) = out.get_or_insert_with(|| (BitSet::new(f.vregs.len()), keeps));
+                if keeps.return_pair() > least.return_pair() {
+                    *least = keeps;
+                }
+                alive.iter().filter(|v| f.vregs[v.index()] == File::Gpr).for_each(|v| {
+                    set.insert(v.index());
+                });
+            }
+            f.uses(&inst.op, |v| alive.push(v));
+        }
+    }
+    out
+}
 
 impl Assign<'_> {
+    /// What should meet a value that lives across such a call in one register is better placed as that one is.
+    pub(super) fn spread_spared(&mut self) {
+        let Some((mut set, keeps)) = self.spared.take() else { return };
+        for v in 0..self.f.vregs.len() {
+            if set.contains(v) {
+                let rep = self.rep(Vreg(v as u32));
+                set.insert(rep);
+            }
+        }
+        for v in 0..self.f.vregs.len() {
+            let rep = self.rep(Vreg(v as u32));
+            if set.contains(rep) {
+                set.insert(v);
+            }
+        }
+        self.spared = Some((set, keeps));
+    }
+
+    /// The registers that calls of routines for seldom cases change, up to the last of them, where part of this vector lives across such a call.
+    pub(super) fn exposed(&self, vec: u32) -> SmallVec<[bool; 32]> {
+        match &self.spared {
+            Some((set, keeps)) if self.f.vecs[vec as usize].iter().any(|v| set.contains(v.index())) => {
+                (0..u32::from(keeps.return_pair()) + 2).map(|r| !keeps.keeps(r)).collect()
+            }
+            _ => SmallVec::new(),
+        }
+    }
+
     pub(super) fn call(&mut self, at: u32, mut call: crate::mir::Call, loc: u32, note: Note) {
         let gpr = File::Gpr as usize;
         let mut pairs: Vec<(Reg, Reg)> = Vec::new();
@@ -41,7 +102,7 @@ impl Assign<'_> {
             }
             if kept(r) { staying[r] = true } else { homeless.push((v, r)) }
         }
-        let mut moved = Vec::new();
+        let (mut moved, mut homes) = (Vec::new(), Vec::new());
         for (v, r) in homeless {
             let to = (0..self.banks[gpr].limit).find(|&r| self.banks[gpr].usable[r] && kept(r) && !staying[r]);
             let Some(to) = to else {
@@ -51,6 +112,7 @@ impl Assign<'_> {
             staying[to] = true;
             pairs.push((Reg::r(to as u8), Reg::r(r as u8)));
             moved.push((v, to));
+            homes.push((Vreg(v), r));
         }
         pairs.retain(|(d, s)| d != s);
         self.moves(&pairs, loc);
@@ -71,13 +133,15 @@ impl Assign<'_> {
         let preds = File::Pred as usize;
         for r in 0..7 {
             let v = self.banks[preds].occ[r];
-            if v < HELD && self.end[v as usize] != at {
+            if v < HELD && self.end[v as usize] != at && !call.keeps.light() {
                 self.fail("a predicate lives across a call");
             }
         }
         for &(v, r) in &call.rets {
             self.occupy(v, r.index() as usize);
         }
+        let light = call.keeps.light();
+        let rets: Vec<(Vreg, Reg)> = call.rets.clone();
         for &(v, _) in &call.rets {
             self.release_if_dead(v, at);
         }
@@ -85,5 +149,36 @@ impl Assign<'_> {
         call.rets.iter_mut().for_each(|a| a.0 = Vreg::NONE);
         self.out.push(Inst::new(Op::Call(Box::new(call)), loc));
         self.notes.push(note);
+        if light {
+            self.back_home(&homes, &rets, loc);
+        }
+    }
+
+    /// Puts values that lived across a call of a routine for seldom cases back where they were, results of it elsewhere: what meets its caller
+    /// behind it, which is nearly everyone, shall have nothing to move.
+    fn back_home(&mut self, homes: &[(Vreg, usize)], rets: &[(Vreg, Reg)], loc: u32) {
+        let gpr = File::Gpr as usize;
+        let mut pairs = Vec::new();
+        let mut places: Vec<(Vreg, usize)> = Vec::new();
+        for &(v, home) in homes {
+            let bank = &self.banks[gpr];
+            let result = rets.iter().map(|r| r.0).find(|r| bank.occ[home] == r.0);
+            if let Some(v) = result {
+                let wanted = |r: usize| homes.iter().any(|h| h.1 == r) || places.iter().any(|p| p.1 == r);
+                let Some(to) = (0..bank.limit).find(|&r| bank.usable[r] && bank.occ[r] == FREE && !wanted(r)) else {
+                    continue;
+                };
+                places.push((v, to));
+            } else if bank.occ[home] != FREE {
+                continue;
+            }
+            places.push((v, home));
+        }
+        for &(v, to) in &places {
+            pairs.push((Reg::r(to as u8), Reg::r(self.loc[v.index()])));
+            self.release(v);
+        }
+        places.into_iter().for_each(|(v, to)| self.occupy(v, to));
+        self.moves(&pairs, loc);
     }
 }

@@ -32,6 +32,7 @@ impl Assign<'_> {
             let end = if size >= WIDE { u32::MAX } else { self.vector_end(vec as u32) };
             let met = self.wide.iter().filter(|w| size >= WIDE || self.meets(w, end));
             let wide: SmallVec<[(usize, usize); 2]> = met.map(|w| (w.base, w.end)).collect();
+            let exposed = if file == File::Gpr as usize { self.exposed(vec as u32) } else { SmallVec::new() };
             let wider = |r: usize| wide.iter().any(|w| (w.0..w.1).contains(&r));
             let wide_place = (size >= WIDE).then(|| {
                 let home = self.home(vec as u32, Some(self.current));
@@ -60,7 +61,9 @@ impl Assign<'_> {
                 });
                 base
             } else {
-                let base = find_window(bank, size, true, |r| taken(r) || wider(r))
+                let exposed = |r: usize| exposed.get(r).copied().unwrap_or(false);
+                let base = find_window(bank, size, true, |r| taken(r) || wider(r) || exposed(r))
+                    .or_else(|| find_window(bank, size, true, |r| taken(r) || wider(r)))
                     .or_else(|| find_window(bank, size, true, taken))?;
                 self.promised.push((file, vec as u32, base, size));
                 base
@@ -162,9 +165,11 @@ impl Assign<'_> {
         let end = self.f.vecs[vec as usize].iter().map(|v| self.end[v.index()]).max().unwrap_or(u32::MAX);
         let near = self.wide.iter().filter(|w| self.near(w, end));
         let wide: SmallVec<[(usize, usize); 2]> = near.map(|w| (w.base, w.end)).collect();
+        let exposed = if file == File::Gpr as usize { self.exposed(vec) } else { SmallVec::new() };
         let promised = &self.promised;
         let taken = |r: usize| {
-            promised.iter().any(|p| p.0 == file && (p.2..p.2 + p.3).contains(&r))
+            exposed.get(r).copied().unwrap_or(false)
+                || promised.iter().any(|p| p.0 == file && (p.2..p.2 + p.3).contains(&r))
                 || file == File::Gpr as usize && wide.iter().any(|w| (w.0..w.1).contains(&r))
         };
         find_window(&mut self.banks[file], size, false, taken)
