@@ -43,6 +43,8 @@ const LASTING: u32 = 16;
 /// vectors; and one more for so many.
 const SLACK: usize = 1;
 const MORE_SLACK: usize = 32;
+/// So many there may always be: moves for fewer cost more than registers that every thread has anyway.
+const ENOUGH: usize = 16;
 /// Held for a vector that is about to be defined.
 const HELD: u32 = u32::MAX - 1;
 const NOWHERE: u8 = 255;
@@ -158,7 +160,7 @@ pub fn run(
         let limit = match file {
             // Not where products read registers for longer than values are alive.
             File::Gpr if tight && !choosy && f.at_entry == 0 && held.is_empty() => {
-                limit.min(want + SLACK + want / MORE_SLACK)
+                limit.min((want + SLACK + want / MORE_SLACK).max(ENOUGH))
             }
             _ => limit,
         };

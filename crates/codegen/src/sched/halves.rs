@@ -32,8 +32,8 @@ pub fn run(f: &mut Func) {
                 }
                 // Moved twice: the first place.
                 let (v, upper) = from;
-                let first = if upper { None } else { origins[v.index() as usize] };
-                origins[d.index() as usize] = Some(first.unwrap_or(from));
+                let first = if upper { None } else { origins[v.index()] };
+                origins[d.index()] = Some(first.unwrap_or(from));
             }
             if !origins.is_empty() {
                 read(sass, &origins);
