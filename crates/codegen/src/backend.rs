@@ -59,6 +59,8 @@ pub enum Failure {
     Uniform,
     /// Registers could not be assigned with hardly more general ones than values are alive; with more they may.
     Tight,
+    /// Registers could not be assigned in the order of the program, at the least effort; with more work they may.
+    Hurried,
     /// What was said.
     Said(Vec<Diagnostic>),
 }
@@ -90,6 +92,8 @@ pub struct Room {
     pub uniform: u32,
     /// General registers are assigned with hardly more of them than values are alive at once.
     pub tight: bool,
+    /// All passes run, whatever the effort: with the least one registers could not be assigned.
+    pub unhurried: bool,
 }
 
 /// Calls `attempt` with fewer and fewer uniform registers until they can be assigned. It makes its input each time: nearly always
@@ -99,12 +103,13 @@ pub struct Room {
 /// What `attempt` says.
 pub fn attempts<T>(mut attempt: impl FnMut(Room) -> Result<T, Failure>) -> Result<T, Vec<Diagnostic>> {
     let mut uniform = [uniform::MOST, uniform::FEW, 0].into_iter();
-    let mut room = Room { uniform: uniform.next().unwrap_or(0), tight: true };
+    let mut room = Room { uniform: uniform.next().unwrap_or(0), tight: true, unhurried: false };
     loop {
         match attempt(room) {
             Ok(made) => return Ok(made),
             Err(Failure::Said(list)) => return Err(list),
             Err(Failure::Tight) if room.tight => room.tight = false,
+            Err(Failure::Hurried) if !room.unhurried => room.unhurried = true,
             Err(_) => match uniform.next() {
                 Some(n) => room.uniform = n,
                 None => break,
@@ -132,7 +137,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
     let mut ready = Vec::with_capacity(input.functions.len());
     let mut moving = None;
     let mut losses = Vec::new();
-    let wants = |least: u8| options.effort >= least;
+    let wants = |least: u8| options.effort >= least || room.unhurried;
     // Routines for seldom cases stand last. Where nothing else is called, the kernel says where their registers are.
     let alone = input.functions.iter().skip(1).all(|f| f.keeps.light());
     let mut light = None;
@@ -188,6 +193,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         let tight = room.tight && wants(SOME_EFFORT);
         let stats = match regalloc::run(&mut f, options.verify, tight) {
             Err(_) if tight => return Err(Failure::Tight),
+            Err(_) if options.effort == LEAST_EFFORT && !room.unhurried => return Err(Failure::Hurried),
             Err(_) if moved => return Err(Failure::Uniform),
             result => result?,
         };

@@ -617,10 +617,11 @@ impl Sel<'_> {
 
     pub(super) fn hmnmx2(&mut self, h: HalfOp, max: bool, a: Operand, b: Operand) -> Operand {
         let xorsign = h.sub >> 1 & 1;
-        // The sign of a constant counts: its magnitude is taken in the instruction.
-        let (a, b) = if xorsign != 0 {
+        // The sign of a constant counts: its magnitude is taken in the instruction. Before sm_89 constants lie in registers: the simulator
+        // does not know the other form there.
+        let (a, b) = if xorsign != 0 || self.layout.sm < 89 {
             let (a, b) = (self.gpr(fold(a, Fold::Half)), self.gpr(fold(b, Fold::Half)));
-            (magnitude(a), magnitude(b))
+            if xorsign != 0 { (magnitude(a), magnitude(b)) } else { (a, b) }
         } else {
             (a, b)
         };
