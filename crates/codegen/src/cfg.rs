@@ -127,6 +127,13 @@ impl Cfg {
         DomTree::new(n + 1, &order, &index, |b| &rpreds[b as usize])
     }
 
+    /// True if an edge leads back in reverse postorder: without one there is no loop to look for.
+    pub fn goes_back(&self) -> bool {
+        let back =
+            |b: u32| self.succs[b as usize].iter().any(|&s| self.rpo_index[s as usize] <= self.rpo_index[b as usize]);
+        self.rpo.iter().any(|&b| back(b))
+    }
+
     /// Natural loops: nesting depth of each block and the innermost header.
     pub fn loops(&self, dom: &DomTree) -> Loops {
         let n = self.len();

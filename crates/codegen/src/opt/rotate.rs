@@ -34,8 +34,7 @@ struct Loop {
 /// Runs the pass on innermost loops; true if there was anything.
 pub fn run(f: &mut Func) -> bool {
     let cfg = f.cfg();
-    let back = |b: u32| cfg.succs[b as usize].iter().any(|&s| cfg.rpo_index[s as usize] <= cfg.rpo_index[b as usize]);
-    if !cfg.rpo.iter().any(|&b| back(b)) {
+    if !cfg.goes_back() {
         return false;
     }
     // The loop of each block, and of each value of a head.

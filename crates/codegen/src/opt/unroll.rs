@@ -107,8 +107,7 @@ impl Loop {
 /// Unrolls what it can; true if there was anything.
 fn round(f: &mut Func) -> bool {
     let cfg = f.cfg();
-    let back = |b: u32| cfg.succs[b as usize].iter().any(|&s| cfg.rpo_index[s as usize] <= cfg.rpo_index[b as usize]);
-    if !cfg.rpo.iter().any(|&b| back(b)) {
+    if !cfg.goes_back() {
         return false;
     }
     let loops = candidates(f, &cfg, &cfg.dominators());
