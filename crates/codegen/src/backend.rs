@@ -191,9 +191,14 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             regalloc::light::place(&mut f, first);
         }
         let tight = room.tight && wants(SOME_EFFORT);
-        let stats = match regalloc::run(&mut f, options.verify, tight) {
+        let quickly = options.effort == LEAST_EFFORT && !room.unhurried;
+        let assigned = match quickly {
+            true => regalloc::run_quickly(&mut f, options.verify),
+            false => regalloc::run(&mut f, options.verify, tight),
+        };
+        let stats = match assigned {
             Err(_) if tight => return Err(Failure::Tight),
-            Err(_) if options.effort == LEAST_EFFORT && !room.unhurried => return Err(Failure::Hurried),
+            Err(_) if quickly => return Err(Failure::Hurried),
             Err(_) if moved => return Err(Failure::Uniform),
             result => result?,
         };

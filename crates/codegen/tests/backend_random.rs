@@ -5,6 +5,7 @@ mod common;
 
 use codegen::backend::{BackendInput, BackendOptions, compile};
 use codegen::mir::{Func, text, verify};
+use codegen::opt::LEAST_EFFORT;
 use common::{Shape, function};
 
 fn try_one(functions: Vec<Func>, table: Vec<u32>) -> Result<codegen::emit::Code, String> {
@@ -17,8 +18,11 @@ fn try_one(functions: Vec<Func>, table: Vec<u32>) -> Result<codegen::emit::Code,
             return Err("the text form does not come back".into());
         }
     }
+    let input = BackendInput { functions, table, registers: None };
     let how = BackendOptions { verify: true, ..BackendOptions::default() };
-    compile(&BackendInput { functions, table, registers: None }, sm_90, &how).map_err(|e| e[0].message.clone())
+    let least = BackendOptions { effort: LEAST_EFFORT, ..how.clone() };
+    compile(&input, sm_90, &least).map_err(|e| format!("with the least effort: {}", e[0].message))?;
+    compile(&input, sm_90, &how).map_err(|e| e[0].message.clone())
 }
 
 /// One function per line of work for `cargo test --release -- --ignored --nocapture growth`: prints sizes and seconds.

@@ -9,6 +9,7 @@ pub mod frame;
 pub mod light;
 pub mod parcopy;
 pub mod prepare;
+pub mod scan;
 pub mod spill;
 
 use crate::abi::Keeps;
@@ -247,10 +248,36 @@ pub struct Stats {
 /// Where the function needs more registers than there may be, or `verify` finds a mistake of this pass.
 pub fn run(f: &mut Func, verify: bool, tight: bool) -> Result<Stats, Diagnostic> {
     prepare::run(f);
+    let cfg = f.cfg();
+    whole(f, cfg, verify, tight)
+}
+
+/// As [`run`], in less time and with more moves, by [`scan`] where it will do.
+///
+/// # Errors
+/// As [`run`], and where `scan` gets stuck.
+pub fn run_quickly(f: &mut Func, verify: bool) -> Result<Stats, Diagnostic> {
+    prepare::run(f);
+    let cfg = f.cfg();
+    let original = verify.then(|| f.clone());
+    let mut notes = Vec::new();
+    match scan::run(f, &cfg, verify.then_some(&mut notes)) {
+        scan::Outcome::Unfit => return whole(f, cfg, verify, false),
+        scan::Outcome::Stuck => return Err(Diagnostic::error(format!("no place for a vector of '{}'", f.name))),
+        scan::Outcome::Done => {}
+    }
+    if let Some(original) = &original {
+        checker::run(original, f, &cfg, &spill::Symbols::new(original), &notes)?;
+    }
+    frame::run(f);
+    Ok(Stats::default())
+}
+
+/// Allocates the registers of a prepared function.
+fn whole(f: &mut Func, mut cfg: Cfg, verify: bool, tight: bool) -> Result<Stats, Diagnostic> {
     let banks = Banks::of(f);
     let original = verify.then(|| f.clone());
     let mut notes: Vec<Vec<Note>> = f.blocks.iter().map(|b| vec![Note::Orig; b.insts.len()]).collect();
-    let mut cfg = f.cfg();
     let mut live = Liveness::new(f, &cfg);
     let mut need = pressure(f, &cfg, &live);
     for file in [File::Ugpr, File::Upred] {

@@ -1,0 +1,243 @@
+//! From where to where each value has its register, and where it should lie: one walk over the code.
+//!
+//! Positions are numbers in the order of the walk: even ones of block starts and instructions, odd ones of the ends of blocks.
+
+use crate::cfg::{Cfg, NONE};
+use crate::mir::{Func, Op, Vreg};
+use sass::inst::{Inst as Sass, Value as Content};
+use sass::latency::Class;
+use sass::reg::{File, Reg};
+
+/// No register yet.
+pub(super) const NOWHERE: u8 = 255;
+/// The end of what keeps its register to the end of the function.
+pub(super) const FOREVER: u32 = u32::MAX;
+/// Vectors of more registers are not for this allocator.
+pub(super) const WIDEST: usize = 16;
+
+/// What is known of a value.
+#[derive(Clone, Copy)]
+pub(super) struct Known {
+    /// Where it is made; 0 of what is never made.
+    pub(super) start: u32,
+    /// Where its register is free again; odd where that is the end of a block.
+    pub(super) end: u32,
+    /// The first vector that it is read as part of, and the place there ([`Known::vector`]).
+    hint: u32,
+    /// The parameter that it is given to.
+    pub(super) meet: u32,
+    /// Of those whose register is free again where this one's is: the next.
+    pub(super) next: u32,
+    /// Its register.
+    pub(super) loc: u8,
+    /// The register that it should have: that of a value that it is given.
+    pub(super) wish: u8,
+}
+
+impl Known {
+    const NEW: Known = Known { start: 0, end: 0, hint: NONE, meet: NONE, next: NONE, loc: NOWHERE, wish: NOWHERE };
+
+    /// The first vector that the value is read as part of, and which of its scalars it is.
+    pub(super) fn vector(&self) -> Option<(usize, usize)> {
+        (self.hint != NONE).then_some((self.hint as usize / WIDEST, self.hint as usize % WIDEST))
+    }
+}
+
+/// What the walk found.
+pub(super) struct Spans {
+    /// By value.
+    pub(super) values: Vec<Known>,
+    /// Behind the last position.
+    pub(super) bound: u32,
+    /// The most registers that are taken at once, by file.
+    pub(super) most: [u32; 4],
+}
+
+/// The walk under way.
+struct Walk<'a> {
+    f: &'a Func,
+    values: Vec<Known>,
+    at: u32,
+    /// A uniform register is written where a warp may be divided.
+    apart: bool,
+}
+
+impl Walk<'_> {
+    fn read(&mut self, v: Vreg) {
+        self.values[v.index()].end = self.at;
+    }
+
+    fn make(&mut self, v: Vreg) {
+        let known = &mut self.values[v.index()];
+        known.start = self.at;
+        known.end = self.at;
+    }
+
+    /// False where the instruction is not for this allocator.
+    fn sass(&mut self, s: &Sass, divergent: bool) -> bool {
+        let form = s.form();
+        if form.class == Class::Gmma || crate::registers::after(s).is_some() {
+            return false;
+        }
+        if let Content::Reg(r) = s.guard.value
+            && r.is_virtual()
+        {
+            self.read(Vreg(r.index()));
+        }
+        let mut slots = form.reads;
+        while slots != 0 {
+            let i = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            let Content::Reg(r) = s.operands[i].value else { continue };
+            if !r.is_virtual() {
+            } else if form.single >> i & 1 != 0 || form.slots[i].width.of(s) == 1 {
+                self.read(Vreg(r.index()));
+            } else if !self.read_vector(r) {
+                return false;
+            }
+        }
+        let mut slots = form.writes;
+        while slots != 0 {
+            let i = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            let Content::Reg(r) = s.operands[i].value else { continue };
+            if !r.is_virtual() {
+                continue;
+            }
+            self.apart |= divergent && matches!(r.file(), File::Ugpr | File::Upred);
+            if form.single >> i & 1 != 0 || form.slots[i].width.of(s) == 1 {
+                self.make(Vreg(r.index()));
+                continue;
+            }
+            let f = self.f;
+            let list = &f.vecs[r.index() as usize];
+            if list.len() > WIDEST {
+                return false;
+            }
+            list.iter().for_each(|&v| self.make(v));
+        }
+        true
+    }
+
+    fn read_vector(&mut self, r: Reg) -> bool {
+        let f = self.f;
+        let list = &f.vecs[r.index() as usize];
+        if list.len() > WIDEST {
+            return false;
+        }
+        for (n, v) in list.iter().enumerate() {
+            let known = &mut self.values[v.index()];
+            known.end = self.at;
+            if known.hint == NONE {
+                known.hint = r.index() * WIDEST as u32 + n as u32;
+            }
+        }
+        true
+    }
+}
+
+/// Finds the spans; none for a function that is not for this allocator.
+pub(super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
+    if !f.entry || !f.live_in.is_empty() || f.vecs.len() >= NONE as usize / WIDEST {
+        return None;
+    }
+    let mut w = Walk { f, values: vec![Known::NEW; f.vregs.len()], at: 0, apart: false };
+    let mut starts = Vec::with_capacity(cfg.rpo.len());
+    // Edges that lead back: from where, to where.
+    let mut back: Vec<(u32, u32)> = Vec::new();
+    for (n, &b) in cfg.rpo.iter().enumerate() {
+        let block = &f.blocks[b as usize];
+        w.at += 2;
+        starts.push(w.at);
+        block.params.iter().for_each(|&p| w.make(p));
+        for inst in &block.insts {
+            w.at += 2;
+            match &inst.op {
+                Op::Sass(s) => {
+                    if !w.sass(s, block.divergent) {
+                        return None;
+                    }
+                }
+                Op::Copy(pairs) => {
+                    pairs.iter().filter(|p| p.1.is_virtual()).for_each(|p| w.read(Vreg(p.1.index())));
+                    for &(d, _) in pairs {
+                        w.make(Vreg(d.index()));
+                        w.apart |= block.divergent && matches!(d.file(), File::Ugpr | File::Upred);
+                    }
+                }
+                Op::Call(_) | Op::LoadIncoming { .. } => return None,
+            }
+        }
+        w.at += 1;
+        f.term_uses(&block.term, |v| w.read(v));
+        for e in block.term.edges() {
+            for (&p, &v) in f.blocks[e.block.0 as usize].params.iter().zip(&e.args) {
+                w.read(v);
+                w.values[v.index()].meet = p.0;
+            }
+        }
+        for &s in &cfg.succs[b as usize] {
+            let to = cfg.rpo_index[s as usize] as usize;
+            if to <= n {
+                back.push((starts[to], w.at));
+            }
+        }
+        w.at += 1;
+    }
+    let bound = w.at + 2;
+    let (mut values, apart) = (w.values, w.apart);
+    prolong(&mut values, &mut back);
+    if apart {
+        // What one side of a divided warp writes, the other finds: no uniform register has two values then.
+        let uniform = |v: usize| matches!(f.vregs[v], File::Ugpr | File::Upred);
+        (0..values.len()).filter(|&v| uniform(v)).for_each(|v| values[v].end = FOREVER);
+    }
+    let most = most(f, &values, bound);
+    Some(Spans { values, bound, most })
+}
+
+/// What comes from before the target of an edge that leads back, and is there at the target, is there until that edge. Sound for any graph: where
+/// a value is alive, it is so along a way to one of its readers; if all edges of that way lead on, its reader comes later in the walk, and where one
+/// leads back, the value is alive at the target.
+fn prolong(values: &mut [Known], back: &mut [(u32, u32)]) {
+    if back.is_empty() {
+        return;
+    }
+    back.sort_unstable();
+    let first = back[0].0;
+    for known in values {
+        if known.end < first || known.start == 0 {
+            continue;
+        }
+        let from = back.partition_point(|e| e.0 <= known.start);
+        for &(to, at) in &back[from..] {
+            if to > known.end {
+                break;
+            }
+            known.end = known.end.max(at);
+        }
+    }
+}
+
+/// The most registers of each file that are taken at once.
+fn most(f: &Func, values: &[Known], bound: u32) -> [u32; 4] {
+    let mut change = vec![[0i32; 4]; bound as usize / 2 + 2];
+    for (known, &file) in values.iter().zip(&f.vregs) {
+        if known.start == 0 {
+            continue;
+        }
+        // A register is free for what the last reader makes; one that nobody reads is not.
+        let end = known.end.min(bound) as usize;
+        let free = if known.end == known.start { end / 2 + 1 } else { end.div_ceil(2) };
+        change[known.start as usize / 2][file as usize & 3] += 1;
+        change[free][file as usize & 3] -= 1;
+    }
+    let (mut now, mut most) = ([0i32; 4], [0i32; 4]);
+    for c in change {
+        for k in 0..4 {
+            now[k] += c[k];
+            most[k] = most[k].max(now[k]);
+        }
+    }
+    most.map(|n| n as u32)
+}
