@@ -161,10 +161,9 @@ impl Scan<'_> {
     fn place(&mut self, v: Vreg) {
         let file = self.file(v);
         let known = self.values[v.index()];
-        if known.meet != NONE || known.wish != NOWHERE {
-            if let Some(r) = self.wish(v).filter(|&r| self.banks[file].is_free(r)) {
-                return self.put(v, r);
-            }
+        let wishes = known.meet != NONE || known.wish != NOWHERE;
+        if wishes && let Some(r) = self.wish(v).filter(|&r| self.banks[file].is_free(r)) {
+            return self.put(v, r);
         }
         if let Some((vec, nth)) = known.vector()
             && let Some(base) = self.keep(vec)

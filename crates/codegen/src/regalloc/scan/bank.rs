@@ -46,36 +46,36 @@ impl Bank {
 
     #[inline]
     pub(super) fn is_free(&self, r: usize) -> bool {
-        self.free[r / 64 & 3] >> (r % 64) & 1 != 0
+        self.free[r / 64 % 4] >> (r % 64) & 1 != 0
     }
 
     /// True for one that is kept for a vector and empty.
     #[inline]
     pub(super) fn is_held(&self, r: usize) -> bool {
-        self.held[r / 64 & 3] >> (r % 64) & 1 != 0
+        self.held[r / 64 % 4] >> (r % 64) & 1 != 0
     }
 
     /// Takes a register, free or held.
     #[inline]
     pub(super) fn take(&mut self, r: usize) {
         let bit = 1 << (r % 64);
-        self.free[r / 64 & 3] &= !bit;
-        self.held[r / 64 & 3] &= !bit;
+        self.free[r / 64 % 4] &= !bit;
+        self.held[r / 64 % 4] &= !bit;
         self.high = self.high.max(r + 1);
     }
 
     /// Keeps a free register for a vector.
     pub(super) fn hold(&mut self, r: usize) {
         self.take(r);
-        self.held[r / 64 & 3] |= 1 << (r % 64);
+        self.held[r / 64 % 4] |= 1 << (r % 64);
     }
 
     /// Gives a register back. Once or more often.
     #[inline]
     pub(super) fn release(&mut self, r: usize) {
         let bit = 1 << (r % 64);
-        self.free[r / 64 & 3] |= bit;
-        self.held[r / 64 & 3] &= !bit;
+        self.free[r / 64 % 4] |= bit;
+        self.held[r / 64 % 4] &= !bit;
     }
 
     /// A free register. What lasts lies low, so that there is a place for vectors; the others go around, so that what was just read is not
