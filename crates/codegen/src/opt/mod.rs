@@ -7,6 +7,7 @@ pub mod contract;
 pub mod dce;
 pub mod eval;
 pub mod gvn;
+pub mod join;
 pub mod licm;
 pub mod lone;
 pub mod lop3;
@@ -36,7 +37,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 18] = [
+const PASSES: [Pass; 19] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -57,6 +58,7 @@ const PASSES: [Pass; 18] = [
     ("unroll", MOST_EFFORT, unroll::run),
     ("gvn", MORE_EFFORT, gvn::run),
     ("dce", SOME_EFFORT, dce::run),
+    ("join", MOST_EFFORT, join::run),
     ("lop3", LEAST_EFFORT, lop3::run),
     ("dce", SOME_EFFORT, dce::run),
 ];
