@@ -40,6 +40,20 @@ pub struct Limits {
     pub local_bytes: u32,
 }
 
+impl Limits {
+    /// CTAs of so many warps that an SM holds by the registers of their threads, as the driver counts them.
+    pub fn ctas_by_registers(&self, registers: u32, warps: u32) -> u32 {
+        let each = (registers.max(1) * 32).next_multiple_of(self.reg_alloc_unit.max(1));
+        // Warps share a register file by fours.
+        self.regs_per_sm / each / self.warp_alloc_unit.max(1) * self.warp_alloc_unit.max(1) / warps.max(1)
+    }
+
+    /// As [`Limits::ctas_by_registers`], by their warps and by the limit of CTAs, too.
+    pub fn ctas(&self, registers: u32, warps: u32) -> u32 {
+        self.ctas_by_registers(registers, warps).min(self.warps_per_sm / warps.max(1)).min(self.ctas_per_sm)
+    }
+}
+
 const KB: u32 = 1024;
 
 /// One line an SM: number, shared memory of an SM and of a CTA (opt-in) in KB, warps, CTAs.

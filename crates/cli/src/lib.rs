@@ -30,7 +30,7 @@ Commands:
   fatbinary    make a fatbin of cubins and PTX
   run          run a kernel of a PTX file or cubin on the CPU:
                  run MODULE.{ptx,cubin} --launch FILE.toml [--out DIR] [--arch sm_90] [--engine ptx|sass]
-                 [--timing [--latency global=500,texture=600,shared=30,constant=40,operands=15,sectors=2,sms=1]] [--trace]
+                 [--timing [--latency global=500,local=40,texture=600,shared=30,constant=40,operands=15,sectors=2,sms=1]] [--trace]
   check        check a PTX file: check FILE.ptx [--arch sm_90] [--diagnostics vendor|pretty|json]
                  [--time], which prints bytes, seconds of parsing and of checking to stderr
   lint         look for hazards in the code of a cubin: lint FILE.cubin

@@ -135,19 +135,20 @@ fn run(args: &[String]) -> Result<u8, String> {
     Ok(0)
 }
 
-/// `global=600,texture=700,shared=25,constant=40,operands=15,sectors=2,sms=132`: what the estimate assumes, where it is not the default.
+/// `global=600,local=40,texture=700,shared=25,constant=40,operands=15,sectors=2,sms=132`: what the estimate assumes, where it is not the default.
 fn latencies(list: &str) -> Result<Latencies, String> {
     let mut l = Latencies::default();
     for part in list.split(',') {
         let bad = || {
             format!(
-                "--latency takes global=, texture=, shared=, constant=, operands=, sectors= and sms= with a number, not '{part}'"
+                "--latency takes global=, local=, texture=, shared=, constant=, operands=, sectors= and sms= with a number, not '{part}'"
             )
         };
         let (name, value) = part.split_once('=').ok_or_else(bad)?;
         let whole = || value.parse::<u32>().map_err(|_| bad());
         match name {
             "global" => l.global = whole()?,
+            "local" => l.local = whole()?,
             "texture" => l.texture = whole()?,
             "shared" => l.shared = whole()?,
             "constant" => l.constant = whole()?,

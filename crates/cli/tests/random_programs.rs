@@ -79,7 +79,16 @@ fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>, wide: bool, c
     }
     let (m, mut d) = ptx::parse(&text);
     let target = arch::Target::parse(chip).expect("a chip");
-    let options = codegen::Options { fmad: false, verify: true, max_registers, target, ..codegen::Options::default() };
+    // Every other program says how many threads there are, and spills to shared memory.
+    let max_threads = (max_registers.is_some() && seed % 2 == 1).then_some([launch.block[0], 1, 1]);
+    let options = codegen::Options {
+        fmad: false,
+        verify: true,
+        max_registers,
+        max_threads,
+        target,
+        ..codegen::Options::default()
+    };
     d.extend(ptx::check(&m, Some(&options.target)));
     if !d.is_empty() {
         return Some(format!("seed {seed}: {d:?}"));

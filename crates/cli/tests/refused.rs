@@ -61,6 +61,8 @@ fn pragmas() {
     let spills = ".visible .entry k() { .pragma \"enable_smem_spilling\"; ret; }\n";
     says(spills, &[], false, &[]);
     says(spills, &["-O0"], false, &[]);
+    let dynamic = ".extern .shared .align 16 .b8 d[];\n.visible .entry k() { .pragma \"enable_smem_spilling\"; st.shared.u32 [d], 1; ret; }\n";
+    says(dynamic, &[], true, &["fatal: Pragma 'enable_smem_spilling' is not allowed for dynamic SMEM"]);
     let alone = "fatal: Pragma 'enable_smem_spilling' is not allowed for per-function compilation modes";
     says(spills, &["-c"], true, &[alone]);
     says(spills, &["-g"], true, &[NO_ABBREVIATIONS, NO_INFO, alone]);

@@ -130,6 +130,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
     };
     let mut dumps = Vec::new();
     let mut spills = (0, 0);
+    let mut shared_spills = None;
     let needs_descriptor =
         |f: &Func| f.blocks.iter().flat_map(|b| &b.insts).any(|i| matches!(&i.op, Op::Sass(s) if uses_descriptor(s)));
     let descriptor = input.functions.iter().any(needs_descriptor);
@@ -206,7 +207,9 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         spills.1 += stats.spill_stores;
         if f.entry {
             let once = if f.linkable { None } else { descriptor };
+            regalloc::shared::begin(&mut f, sm);
             frame::begin_entry(&mut f, bank0.stack, once);
+            shared_spills = f.shared_spills;
         }
         after("regalloc", &f, false)?;
         guards::clear(&mut f);
@@ -223,7 +226,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             frame::reload_descriptor(&mut f, at);
         }
         if wants(SOME_EFFORT) {
-            let mut scheduler = postpass::Scheduler::new(sm);
+            let mut scheduler = postpass::Scheduler::new(sm, postpass::Slots::of(&f));
             f.blocks.iter_mut().for_each(|b| scheduler.block(&mut b.insts));
         }
         copies::run(&mut f);
@@ -266,5 +269,6 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
     code.dumps = dumps;
     code.losses = losses;
     code.spill_bytes = spills;
+    code.shared_spills = shared_spills;
     Ok(code)
 }

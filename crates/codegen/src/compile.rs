@@ -13,12 +13,14 @@ use crate::lower::Program;
 use crate::object;
 use crate::parallel;
 use crate::pipeline::{self, Kind, Options, Watch};
+use crate::room::room_for_spills;
 use crate::sched::warpgroup::losses;
 use arch::Target;
-use cubin::attr::Attr;
+use cubin::attr::{self, Attr};
 use cubin::elf::Elf;
 use cubin::image::{self, Image, Kernel, Object, Tool};
 use diag::{Diagnostic, Severity};
+use ptx::SHARED_SPILLS;
 use ptx::isa::Op;
 use ptx::module::{Body, FuncId, FuncKind, Linkage, Module, Operand, VarId};
 use ptx::types::{ScalarType, Space};
@@ -248,6 +250,7 @@ pub(crate) fn function(
         cancel: options.cancel.clone(),
     };
     let mut notes = Vec::new();
+    let asked = f.body.as_ref().is_some_and(|b| b.pragmas().any(|p| p.0 == SHARED_SPILLS));
     let plans = plans(m, entry, &bounds, &mut notes);
     let (mut done, mut why) = (None, None);
     for (n, plan) in plans.iter().enumerate() {
@@ -255,8 +258,15 @@ pub(crate) fn function(
         let made = backend::attempts(|room| {
             let mut watch = Watch::new(options);
             let selected = pipeline::select(m, entry, layout, options, limit, plan.moving, &mut watch)?;
-            let (program, functions) = (selected.program, selected.funcs);
+            let (program, mut functions) = (selected.program, selected.funcs);
             check_shared(m, entry, &program, options)?;
+            if asked && program.shared.dynamic {
+                let text = format!("Pragma '{SHARED_SPILLS}' is not allowed for dynamic SMEM");
+                return Err(vec![Diagnostic::new(Severity::Fatal, text)].into());
+            }
+            if let (Some(kernel), false) = (functions.first_mut(), plan.moving) {
+                kernel.room = room_for_spills(f, asked, &program, &bounds, limit + 2, options);
+            }
             let registers = plan.moving.then_some(bounds.max_registers);
             let input = BackendInput { functions, table: program.table.clone(), registers };
             Ok((program, backend::attempt(input, options.target, &back, room)?, watch.printed))
@@ -274,7 +284,7 @@ pub(crate) fn function(
             Err(e) => return Err(e),
         }
     }
-    let Some((program, code, printed, moving)) = done else {
+    let Some((mut program, code, printed, moving)) = done else {
         return Err(vec![Diagnostic::error(format!("internal error: no plan for '{}'", f.name))]);
     };
     if !moving && plans.len() > 1 {
@@ -285,11 +295,19 @@ pub(crate) fn function(
     }
     let mut dumps = printed;
     dumps.extend(code.dumps.iter().map(|(pass, text)| format!("# after {pass}\n{text}")));
+    if let Some(taken) = code.shared_spills {
+        program.shared.size = taken.start + taken.size;
+        program.shared.align = program.shared.align.max(16);
+    }
     let mut kernel = image_kernel(m, entry, (&program, layout), &code, &bounds, options);
     if moving {
         // Threads begin with what the launch bounds say, whatever the code uses.
         kernel.regs = bounds.max_registers;
         kernel.reconfigures = true;
+    }
+    if let Some(taken) = code.shared_spills {
+        // Where it begins and how long it is.
+        kernel.others.push(Attr::words(attr::SHARED_SCRATCH, [taken.start, taken.size]));
     }
     if options.annotate {
         let text = format!("instr/R-regs: {} instructions, {} R-regs", code.code_size / 16, kernel.regs);

@@ -73,6 +73,8 @@ pub struct Code {
     pub misfit: Option<crate::registers::Misfit>,
     /// Bytes of spill code: loads, stores.
     pub spill_bytes: (u32, u32),
+    /// Shared memory that the kernel takes for them.
+    pub shared_spills: Option<crate::regalloc::shared::Taken>,
     /// Where products of warpgroups wait for one another though the program does not say so.
     pub losses: Vec<crate::sched::warpgroup::losses::Loss>,
     /// Relocations of a function that is linked by name.

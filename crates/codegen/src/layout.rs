@@ -242,13 +242,15 @@ pub struct Shared {
     pub align: u32,
     /// True if the kernel reads or writes dynamic shared memory.
     pub dynamic: bool,
+    /// True if its code asks how much shared memory there is.
+    pub asked: bool,
 }
 
 impl Shared {
     /// Places the given shared variables: function scope first, then module scope, each in declaration order; unsized
     /// (dynamic) ones at the aligned end.
     pub fn new(m: &Module, used: &[VarId]) -> Shared {
-        let mut out = Shared { offset: Vec::new(), size: 0, align: 1, dynamic: false };
+        let mut out = Shared { offset: Vec::new(), size: 0, align: 1, dynamic: false, asked: false };
         let mut used: Vec<VarId> = used.to_vec();
         used.sort_unstable();
         used.dedup();

@@ -32,6 +32,7 @@ pub mod parallel;
 pub mod pipeline;
 pub mod regalloc;
 pub mod registers;
+mod room;
 pub mod sched;
 pub mod uniform;
 

@@ -18,6 +18,7 @@ pub mod text;
 pub mod verify;
 
 use crate::abi::Keeps;
+use crate::regalloc::shared;
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
@@ -66,6 +67,10 @@ pub struct Func {
     pub max_gprs: u32,
     /// How many registers threads begin with, as the driver counts them, where they change the number and that is known; else 0.
     pub at_entry: u32,
+    /// Shared memory that its spills may take, where it is a kernel that leaves some.
+    pub room: Option<shared::Room>,
+    /// What register allocation took of it.
+    pub shared_spills: Option<shared::Taken>,
 }
 
 /// The stack frame, in bytes from R1 after the prologue: outgoing arguments, then locals, then what the register
@@ -76,6 +81,8 @@ pub struct Frame {
     pub outgoing: u32,
     /// Bytes of outgoing arguments plus local variables: where spill slots begin.
     pub fixed: u32,
+    /// Where what register allocation adds begins, which only instructions with R1 and an offset access.
+    pub slots: u32,
     /// Total size, a multiple of 8; set by register allocation (at least `fixed`).
     pub size: u32,
     /// Largest alignment of a local; above 8, the prologue masks R1.

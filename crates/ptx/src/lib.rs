@@ -15,6 +15,6 @@ mod print;
 mod special;
 pub mod types;
 
-pub use check::{Compilation, Linking, SYSTEM, check, outside, pragmas, unresolved, without_abi};
+pub use check::{Compilation, Linking, SHARED_SPILLS, SYSTEM, check, outside, pragmas, unresolved, without_abi};
 pub use parse::{parse, parse_bytes, parse_packed};
 pub use print::{print, print_inst};

@@ -269,8 +269,9 @@ fn compile_text(parsed: &Parsed, input: impl FnOnce() -> Result<(String, Vec<u8>
         Ok(made) => made,
         Err(mut diagnostics) => {
             say(&mut diagnostics);
-            // An entry that is not there is the last word.
-            if diagnostics.iter().any(|d| d.severity == Severity::Fatal && d.message.starts_with("Unknown function")) {
+            // An entry that is not there is the last word, and so is a pragma that does not go with it.
+            let last = |d: &Diagnostic| ["Unknown function", "Pragma"].iter().any(|w| d.message.starts_with(w));
+            if diagnostics.iter().any(|d| d.severity == Severity::Fatal && last(d)) {
                 return Err(FAILED);
             }
             return Err(fatal(diag::render::ABORTED));

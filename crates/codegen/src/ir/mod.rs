@@ -231,6 +231,8 @@ pub struct Func {
     pub local_align: u32,
     /// Its stack grows while it runs (`alloca`).
     pub grows: bool,
+    /// It asks how much shared memory its kernel has.
+    pub asks_shared: bool,
     /// Threads of a CTA in each dimension, where the PTX fixes them (`.reqntid`). Not part of the text form.
     pub shape: Option<[u32; 3]>,
 }

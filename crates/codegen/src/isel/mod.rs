@@ -94,6 +94,7 @@ pub fn select(
     let frame = Frame {
         outgoing,
         fixed: (outgoing + f.local_size).next_multiple_of(4),
+        slots: 0,
         size: 0,
         align: f.local_align.max(8),
         grows: f.grows,

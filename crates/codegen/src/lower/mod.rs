@@ -64,7 +64,7 @@ pub fn lower(m: &Module, entry: FuncId, layout: &Layout) -> Result<Program, Vec<
         true => call::Reach::alone(entry),
         false => call::reachable(m, entry, &layout.taken),
     };
-    let shared = Shared::new(m, &reach.shared);
+    let mut shared = Shared::new(m, &reach.shared);
     let (params, param_bytes) = kernel_params(m, entry, layout.sm);
     let handles = handles(m, entry, &reach);
     let mut funcs = Vec::new();
@@ -90,6 +90,7 @@ pub fn lower(m: &Module, entry: FuncId, layout: &Layout) -> Result<Program, Vec<
         return Err(errors);
     }
     let table = reach.table.iter().map(|&f| reach.number(f)).collect();
+    shared.asked = funcs.iter().any(|f: &ir::Func| f.asks_shared);
     Ok(Program { funcs, ids: reach.funcs, table, shared, params, param_bytes, externs: reach.externs, handles })
 }
 

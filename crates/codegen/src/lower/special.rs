@@ -27,6 +27,7 @@ impl Lower<'_, '_> {
     /// A special register.
     pub(super) fn special(&mut self, s: SpecialReg, span: Span) -> Res<Value> {
         use SpecialReg as S;
+        self.f.asks_shared |= matches!(s, S::DynamicSmemSize | S::TotalSmemSize | S::AggrSmemSize);
         let (reg, ty, volatile) = match s {
             S::Tid(d) => (component(Sreg::TidX, d), Ty::B32, false),
             S::Ntid(d) => (component(Sreg::NtidX, d), Ty::B32, false),

@@ -35,8 +35,11 @@ pub fn print(f: &Func) -> String {
     let kind = if f.entry { "entry" } else { "device" };
     let Frame { outgoing, fixed, size, align, .. } = f.frame;
     let max = f.max_gprs;
-    let _ =
-        writeln!(o, "func {} {kind} max={max} outgoing={outgoing} fixed={fixed} size={size} align={align} {{", f.name);
+    let _ = write!(o, "func {} {kind} max={max} outgoing={outgoing} fixed={fixed} size={size} align={align} ", f.name);
+    if let Some(r) = &f.room {
+        let _ = write!(o, "shared_start={} shared_words={} shared_threads={} ", r.start, r.words, r.threads);
+    }
+    o.push_str("{\n");
     for &(v, r) in &f.live_in {
         let _ = writeln!(o, "    in {}={r}", f.reg(v));
     }
@@ -234,6 +237,9 @@ impl Parser<'_> {
                             "fixed" => self.f.frame.fixed = value,
                             "size" => self.f.frame.size = value,
                             "align" => self.f.frame.align = value,
+                            "shared_start" => self.f.room.get_or_insert_default().start = value,
+                            "shared_words" => self.f.room.get_or_insert_default().words = value,
+                            "shared_threads" => self.f.room.get_or_insert_default().threads = value,
                             _ => return Err(format!("unknown property '{key}'")),
                         }
                     }

@@ -10,6 +10,7 @@ pub mod light;
 pub mod parcopy;
 pub mod prepare;
 pub mod scan;
+pub mod shared;
 pub mod spill;
 
 use crate::abi::Keeps;
@@ -276,6 +277,9 @@ pub fn run_quickly(f: &mut Func, verify: bool) -> Result<Stats, Diagnostic> {
 /// Allocates the registers of a prepared function.
 fn whole(f: &mut Func, mut cfg: Cfg, verify: bool, tight: bool) -> Result<Stats, Diagnostic> {
     let banks = Banks::of(f);
+    let mut banks = Banks::of(f);
+    let fixed = f.frame.fixed;
+    f.frame.slots = fixed.next_multiple_of(4);
     let original = verify.then(|| f.clone());
     let mut notes: Vec<Vec<Note>> = f.blocks.iter().map(|b| vec![Note::Orig; b.insts.len()]).collect();
     let mut live = Liveness::new(f, &cfg);
@@ -296,6 +300,10 @@ fn whole(f: &mut Func, mut cfg: Cfg, verify: bool, tight: bool) -> Result<Stats,
     for file in [File::Pred, File::Gpr] {
         let across = if file == File::Pred { need.preds_across > 0 } else { need.across || need.tight };
         if need.max[file as usize] > banks.count(file) || across {
+            if file == File::Gpr {
+                shared::reserve(f, need.max[0], banks.count(file));
+                banks = Banks::of(f);
+            }
             spill::run(f, &cfg, &live, file, &banks, &mut symbols, &mut notes, &mut stats)?;
             cfg = f.cfg();
             live = Liveness::new(f, &cfg);
@@ -305,6 +313,9 @@ fn whole(f: &mut Func, mut cfg: Cfg, verify: bool, tight: bool) -> Result<Stats,
     assign::run(f, &cfg, &live, &banks, (need.max, tight), &mut notes)?;
     if let Some(original) = &original {
         checker::run(original, f, &cfg, &symbols, &notes)?;
+    }
+    if stats.spilled > 0 {
+        shared::run(f, fixed, &notes);
     }
     frame::run(f);
     Ok(stats)

@@ -6,10 +6,12 @@
 //! pass loads. Linear but for the two heaps.
 
 use super::{UNITS, reads, writes};
-use crate::mir::{Inst, Op, reorder};
+use crate::mir::{Func, Inst, Op, reorder};
+use rustc_hash::FxHashMap;
 use sass::form::{ModName as M, SlotName as S};
-use sass::inst::{Inst as Sass, Value};
+use sass::inst::{Inst as Sass, Operand, Value};
 use sass::latency::{self, Class, Latency};
+use sass::reg::Reg;
 use sass::{enums, forms as F};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -84,6 +86,61 @@ impl MemoryOrder {
     }
 }
 
+/// Words that only a thread's own spill code accesses, each by one address: of those only accesses to the same one keep their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slots {
+    /// On the stack: bytes from R1, first and end.
+    pub stack: (u32, u32),
+    /// In shared memory: behind this register.
+    pub shared: Option<Reg>,
+}
+
+impl Slots {
+    /// Of a function whose registers are assigned.
+    pub fn of(f: &Func) -> Slots {
+        // Where the stack grows, R1 does not stay where it is.
+        let stack = if f.frame.grows { (0, 0) } else { (f.frame.slots, f.frame.size) };
+        Slots { stack, shared: f.shared_spills.map(|_| Reg::r((f.max_gprs - 1) as u8)) }
+    }
+
+    /// Which of them an instruction accesses: its offset, and whether it is in shared memory.
+    fn accessed(&self, s: &Sass) -> Option<(i64, bool)> {
+        let shared = match s.form {
+            F::STL | F::LDL => false,
+            F::STS | F::LDS => true,
+            _ => return None,
+        };
+        let base = s.get(S::Ra).and_then(Operand::as_reg)?;
+        let at = match s.get(S::Imm).map(|o| o.value) {
+            Some(Value::Imm(n)) => n,
+            _ => 0,
+        };
+        let own = match shared {
+            true => self.shared == Some(base),
+            false => base == Reg::r(1) && (i64::from(self.stack.0)..i64::from(self.stack.1)).contains(&at),
+        };
+        own.then_some((at, shared))
+    }
+}
+
+/// The order of accesses to [`Slots`], while walking forward: by slot the last store, and the loads since.
+#[derive(Default)]
+struct SlotOrder(FxHashMap<(i64, bool), (Option<u32>, Vec<u32>)>);
+
+impl SlotOrder {
+    /// As [`MemoryOrder::add`].
+    fn add(&mut self, n: u32, slot: (i64, bool), store: bool, mut edge: impl FnMut(u32)) {
+        let (last, loads) = self.0.entry(slot).or_default();
+        last.iter().for_each(|&w| edge(w));
+        if store {
+            loads.drain(..).for_each(edge);
+            *last = Some(n);
+        } else {
+            loads.push(n);
+        }
+    }
+}
+
 /// A graph of what must come before what, with distances in cycles.
 #[derive(Default)]
 pub struct Graph {
@@ -136,6 +193,7 @@ pub fn planned(l: Latency, scoreboard: u16) -> u16 {
 /// Scratch memory of the pass.
 pub struct Scheduler {
     sm: u16,
+    slots: Slots,
     writer: Vec<(u32, u8)>,
     readers: Vec<Vec<(u32, Option<u8>)>>,
     touched: Vec<usize>,
@@ -144,9 +202,9 @@ pub struct Scheduler {
 const NONE: u32 = u32::MAX;
 
 impl Scheduler {
-    /// For chip `sm`.
-    pub fn new(sm: u16) -> Scheduler {
-        Scheduler { sm, writer: vec![(NONE, 0); UNITS], readers: vec![Vec::new(); UNITS], touched: Vec::new() }
+    /// For chip `sm`, and a function with such spill code.
+    pub fn new(sm: u16, slots: Slots) -> Scheduler {
+        Scheduler { sm, slots, writer: vec![(NONE, 0); UNITS], readers: vec![Vec::new(); UNITS], touched: Vec::new() }
     }
 
     /// Schedules the instructions of one block.
@@ -179,6 +237,7 @@ impl Scheduler {
         let sm = self.sm;
         let mut g = Graph::default();
         let mut mem = MemoryOrder::default();
+        let mut spills = SlotOrder::default();
         let sass = |i: u32| match part.get(i as usize).map(|x| &x.op) {
             Some(Op::Sass(s)) => Some(s),
             _ => None,
@@ -207,7 +266,10 @@ impl Scheduler {
                 self.writer[u] = (i, def);
                 self.touched.push(u);
             });
-            mem.add(i, memory(s), |before| g.edge(before, i, 1));
+            match self.slots.accessed(s) {
+                Some(slot) => spills.add(i, slot, s.form().effects.store, |before| g.edge(before, i, 1)),
+                None => mem.add(i, memory(s), |before| g.edge(before, i, 1)),
+            }
         }
         for u in self.touched.drain(..) {
             self.writer[u] = (NONE, 0);
@@ -291,5 +353,37 @@ fn pipe(s: &Sass) -> usize {
         Class::R2Ur => 10,
         Class::Cs2r => 11,
         _ => OTHER,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(form: sass::form::FormId, base: u8, at: i64) -> Sass {
+        Sass::new(form).with(S::Ra, Reg::r(base)).with(S::Imm, Operand::imm(at)).with(S::Rb, Reg::r(9))
+    }
+
+    #[test]
+    fn slots_are_what_only_spill_code_accesses() {
+        let slots = Slots { stack: (16, 32), shared: Some(Reg::r(30)) };
+        assert_eq!(slots.accessed(&store(F::STL, 1, 20)), Some((20, false)));
+        assert_eq!(slots.accessed(&store(F::STS, 30, 20)), Some((20, true)));
+        // A variable, what the caller has there, another register.
+        for other in [store(F::STL, 1, 12), store(F::STL, 1, 32), store(F::STL, 2, 20), store(F::STS, 1, 20)] {
+            assert_eq!(slots.accessed(&other), None);
+        }
+        assert_eq!(Slots::default().accessed(&store(F::STS, 30, 20)), None);
+    }
+
+    #[test]
+    fn accesses_to_one_slot_keep_their_order() {
+        let mut order = SlotOrder::default();
+        let mut edges = Vec::new();
+        let list = [(4, true), (8, true), (4, false), (4, false), (8, false), (4, true), (4, false)];
+        for (n, (at, store)) in list.into_iter().enumerate() {
+            order.add(n as u32, (at, false), store, |before| edges.push((before, n as u32)));
+        }
+        assert_eq!(edges, [(0, 2), (0, 3), (1, 4), (0, 5), (2, 5), (3, 5), (5, 6)]);
     }
 }

@@ -58,6 +58,7 @@ pub fn function(seed: u64, shape: Shape) -> Func {
         frame: Frame {
             outgoing: 0,
             fixed: 0,
+            slots: 0,
             size: 0,
             align: if seed.is_multiple_of(5) { 16 } else { 8 },
             grows: false,

@@ -17,7 +17,7 @@ mod texel;
 mod vector;
 
 pub use linkage::{Linking, SYSTEM, outside, unresolved, without_abi};
-pub use pragma::{Compilation, pragmas};
+pub use pragma::{Compilation, SHARED_SPILLS, pragmas};
 
 use crate::isa::Since;
 use crate::module::*;

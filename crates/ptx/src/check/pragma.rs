@@ -11,8 +11,8 @@ use rustc_hash::FxHashSet;
 
 /// Pragmas that speak of a place in a body, with the first version that has them. What follows the word is read by itself.
 const INNER: [(&str, (u16, u16)); 3] = [("used_bytes_mask", (8, 3)), (SHARED_SPILLS, (8, 7)), ("frequency", (9, 0))];
-/// Registers are spilled to shared memory.
-const SHARED_SPILLS: &str = "enable_smem_spilling";
+/// The pragma of kernels whose registers are spilled to shared memory.
+pub const SHARED_SPILLS: &str = "enable_smem_spilling";
 /// Those that may stand anywhere.
 const ANYWHERE: [&str; 1] = ["nounroll"];
 

@@ -8,8 +8,10 @@ use std::fmt::Write as _;
 /// microbenchmarks of these chips report, not measurements of one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latencies {
-    /// Cycles until a load from global or local memory gives its result.
+    /// Cycles until a load from global memory gives its result.
     pub global: u32,
+    /// The same for local memory, which is a thread's own and nearly always in the first cache.
+    pub local: u32,
     /// The same for textures and surfaces.
     pub texture: u32,
     /// The same for shared memory without bank conflicts.
@@ -26,7 +28,7 @@ pub struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        Latencies { global: 500, texture: 600, shared: 30, constant: 40, operands: 15, sectors: 2.0, sms: 1 }
+        Latencies { global: 500, local: 40, texture: 600, shared: 30, constant: 40, operands: 15, sectors: 2.0, sms: 1 }
     }
 }
 
@@ -96,11 +98,8 @@ impl Occupancy {
     pub fn of(sm: u16, registers: u32, shared: u32, threads: u32) -> Option<Occupancy> {
         let l = arch::limits(sm)?;
         let warps = threads.div_ceil(32).max(1);
-        let each = (registers.max(1) * 32).next_multiple_of(l.reg_alloc_unit.max(1));
-        // Warps share a register file by fours.
-        let by_registers = l.regs_per_sm / each / l.warp_alloc_unit.max(1) * l.warp_alloc_unit.max(1);
         let limits = vec![
-            ("registers", by_registers / warps),
+            ("registers", l.ctas_by_registers(registers, warps)),
             ("shared memory", if shared == 0 { u32::MAX } else { l.shared_per_sm / shared.next_multiple_of(128) }),
             ("warps", l.warps_per_sm / warps),
             ("CTAs", l.ctas_per_sm),
@@ -181,7 +180,8 @@ impl Timing {
     /// Cycles until an instruction of a class releases its scoreboard; `other` for those that are no memory accesses.
     pub(super) fn latency(&self, class: Class, other: u16) -> (u64, Lost) {
         match class {
-            Class::Global | Class::Local => (self.latencies.global as u64, Lost::Memory),
+            Class::Global => (self.latencies.global as u64, Lost::Memory),
+            Class::Local => (self.latencies.local as u64, Lost::Memory),
             Class::Texture => (self.latencies.texture as u64, Lost::Memory),
             Class::Shared => (self.latencies.shared as u64, Lost::Memory),
             Class::Const => (self.latencies.constant as u64, Lost::Memory),
