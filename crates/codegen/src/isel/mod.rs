@@ -91,10 +91,11 @@ pub fn select(
     checks: Checks,
 ) -> Result<Func, Diagnostic> {
     let outgoing = f.calls.iter().map(|c| c.stack).max().unwrap_or(0).next_multiple_of(16);
+    let fixed = (outgoing + f.local_size).next_multiple_of(4);
     let frame = Frame {
         outgoing,
-        fixed: (outgoing + f.local_size).next_multiple_of(4),
-        slots: 0,
+        fixed,
+        slots: fixed,
         size: 0,
         align: f.local_align.max(8),
         grows: f.grows,

@@ -234,7 +234,10 @@ impl Parser<'_> {
                         match key {
                             "max" => self.f.max_gprs = value,
                             "outgoing" => self.f.frame.outgoing = value,
-                            "fixed" => self.f.frame.fixed = value,
+                            "fixed" => {
+                                self.f.frame.fixed = value;
+                                self.f.frame.slots = value.next_multiple_of(4);
+                            }
                             "size" => self.f.frame.size = value,
                             "align" => self.f.frame.align = value,
                             "shared_start" => self.f.room.get_or_insert_default().start = value,

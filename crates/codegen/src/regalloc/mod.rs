@@ -276,10 +276,8 @@ pub fn run_quickly(f: &mut Func, verify: bool) -> Result<Stats, Diagnostic> {
 
 /// Allocates the registers of a prepared function.
 fn whole(f: &mut Func, mut cfg: Cfg, verify: bool, tight: bool) -> Result<Stats, Diagnostic> {
-    let banks = Banks::of(f);
     let mut banks = Banks::of(f);
     let fixed = f.frame.fixed;
-    f.frame.slots = fixed.next_multiple_of(4);
     let original = verify.then(|| f.clone());
     let mut notes: Vec<Vec<Note>> = f.blocks.iter().map(|b| vec![Note::Orig; b.insts.len()]).collect();
     let mut live = Liveness::new(f, &cfg);
