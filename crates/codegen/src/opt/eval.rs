@@ -122,8 +122,27 @@ pub fn eval(op: Op, attr: Attr, tys: &[Ty], args: &[u64], ty: Ty) -> Option<u64>
             if op == Op::FNeg { a ^ sign } else { a & !sign }
         }
         Op::FAdd | Op::FMul | Op::FFma if attr.rnd == Rnd::Rn && !attr.sat => return float(op, attr, a, b, c),
+        Op::F2I if ty == Ty::B32 && attr.sub == 32 => return to_word(attr, a),
         _ => return None,
     })
+}
+
+/// A number of single precision to an integer of 32 bits, where it fits: what does not is clamped by the unit.
+fn to_word(attr: Attr, a: u64) -> Option<u64> {
+    let x = f32::from_bits(a as u32);
+    if attr.fmt != Fmt::F32 || !(x == 0.0 || x.is_normal()) {
+        return None;
+    }
+    let x = f64::from(x);
+    let x = match attr.rnd {
+        Rnd::Rn => x.round_ties_even(),
+        Rnd::Rz => x.trunc(),
+        Rnd::Rm => x.floor(),
+        Rnd::Rp => x.ceil(),
+    };
+    let (least, most) =
+        if attr.signed { (f64::from(i32::MIN), f64::from(i32::MAX)) } else { (0.0, f64::from(u32::MAX)) };
+    (least <= x && x <= most).then_some(x as i64 as u64 & mask(Ty::B32))
 }
 
 /// Is one of the halves a NaN?
@@ -203,6 +222,21 @@ mod tests {
         assert_eq!(e(Op::Shf, Attr { sub: 0, ..u }, Ty::B32, &[0x8000_0000, 1, 33]), Some(3));
         assert_eq!(bfe(0xf0, 32, 4, 4, true), 0xffff_ffff);
         assert_eq!(bfe(0x8000_0000, 32, 28, 8, true), 0xffff_fff8);
+    }
+
+    #[test]
+    fn floats_become_words_where_they_fit() {
+        let u = Attr { fmt: Fmt::F32, rnd: Rnd::Rz, sub: 32, ..Attr::default() };
+        let s = Attr { signed: true, ..u };
+        let of = |attr, v: f32| e(Op::F2I, attr, Ty::B32, &[v.to_bits() as u64]);
+        assert_eq!(of(u, 15.99), Some(15));
+        assert_eq!(of(Attr { rnd: Rnd::Rp, ..u }, 15.01), Some(16));
+        assert_eq!(of(Attr { rnd: Rnd::Rn, ..u }, 2.5), Some(2));
+        assert_eq!(of(Attr { rnd: Rnd::Rm, ..s }, -1.5), Some(0xffff_fffe));
+        assert_eq!(of(s, -2_147_483_648.0), Some(0x8000_0000));
+        assert_eq!((of(s, 2_147_483_648.0), of(u, -1.0), of(u, f32::NAN)), (None, None, None));
+        assert_eq!(of(u, 4_294_967_296.0), None);
+        assert_eq!(e(Op::F2I, Attr { sub: 16, ..u }, Ty::B32, &[0]), None);
     }
 
     #[test]
