@@ -186,16 +186,23 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             prepass::run(&mut f, sm, prepass::Freedom::of(options.register_level));
         }
         after("prepass", &f, true)?;
-        if f.entry && alone {
-            light = regalloc::light::choose(&mut f);
-        } else if let Some(first) = light {
-            regalloc::light::place(&mut f, first);
-        }
         let tight = room.tight && wants(SOME_EFFORT);
         let quickly = options.effort == LEAST_EFFORT && !room.unhurried;
-        let assigned = match quickly {
-            true => regalloc::run_quickly(&mut f, options.verify),
-            false => regalloc::run(&mut f, options.verify, tight),
+        if !f.entry
+            && let Some(first) = light
+        {
+            regalloc::light::place(&mut f, first);
+        }
+        let mut choose = |f: &mut Func| {
+            if f.entry && alone {
+                light = regalloc::light::choose(f);
+            }
+        };
+        let assigned = if quickly {
+            regalloc::run_quickly(&mut f, options.verify, choose)
+        } else {
+            choose(&mut f);
+            regalloc::run(&mut f, options.verify, tight)
         };
         let stats = match assigned {
             Err(_) if tight => return Err(Failure::Tight),

@@ -250,36 +250,23 @@ pub struct Stats {
 pub fn run(f: &mut Func, verify: bool, tight: bool) -> Result<Stats, Diagnostic> {
     prepare::run(f);
     let cfg = f.cfg();
-    whole(f, cfg, verify, tight)
-}
-
-/// As [`run`], in less time and with more moves, by [`scan`] where it will do.
-///
-/// # Errors
-/// As [`run`], and where `scan` gets stuck.
-pub fn run_quickly(f: &mut Func, verify: bool) -> Result<Stats, Diagnostic> {
-    prepare::run(f);
-    let cfg = f.cfg();
     let original = verify.then(|| f.clone());
-    let mut notes = Vec::new();
-    match scan::run(f, &cfg, verify.then_some(&mut notes)) {
-        scan::Outcome::Unfit => return whole(f, cfg, verify, false),
-        scan::Outcome::Stuck => return Err(Diagnostic::error(format!("no place for a vector of '{}'", f.name))),
-        scan::Outcome::Done => {}
-    }
-    if let Some(original) = &original {
-        checker::run(original, f, &cfg, &spill::Symbols::new(original), &notes)?;
-    }
-    frame::run(f);
-    Ok(Stats::default())
+    let notes: Vec<Vec<Note>> = f.blocks.iter().map(|b| vec![Note::Orig; b.insts.len()]).collect();
+    let symbols = spill::Symbols::new(f);
+    rest(f, cfg, symbols, notes, original, tight)
 }
 
-/// Allocates the registers of a prepared function.
-fn whole(f: &mut Func, mut cfg: Cfg, verify: bool, tight: bool) -> Result<Stats, Diagnostic> {
+/// Allocates the registers of a prepared function, whose values have these names; `original`: the function that the checker shall compare it with.
+fn rest(
+    f: &mut Func,
+    mut cfg: Cfg,
+    mut symbols: spill::Symbols,
+    mut notes: Vec<Vec<Note>>,
+    original: Option<Func>,
+    tight: bool,
+) -> Result<Stats, Diagnostic> {
     let mut banks = Banks::of(f);
     let fixed = f.frame.fixed;
-    let original = verify.then(|| f.clone());
-    let mut notes: Vec<Vec<Note>> = f.blocks.iter().map(|b| vec![Note::Orig; b.insts.len()]).collect();
     let mut live = Liveness::new(f, &cfg);
     let mut need = pressure(f, &cfg, &live);
     for file in [File::Ugpr, File::Upred] {
@@ -293,7 +280,6 @@ fn whole(f: &mut Func, mut cfg: Cfg, verify: bool, tight: bool) -> Result<Stats,
             )));
         }
     }
-    let mut symbols = spill::Symbols::new(f);
     let mut stats = Stats::default();
     for file in [File::Pred, File::Gpr] {
         let across = if file == File::Pred { need.preds_across > 0 } else { need.across || need.tight };
@@ -317,4 +303,53 @@ fn whole(f: &mut Func, mut cfg: Cfg, verify: bool, tight: bool) -> Result<Stats,
     }
     frame::run(f);
     Ok(stats)
+}
+
+/// As [`run`], in less time and with more moves, by [`scan`] where that will do; before anything else is done, where it will not, `whole` is called.
+///
+/// # Errors
+/// Where `scan` gets stuck; and as [`run`].
+pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) -> Result<Stats, Diagnostic> {
+    prepare::run(f);
+    let cfg = f.cfg();
+    let mut spans = scan::spans::find(f, &cfg);
+    let many = |s: &&scan::spans::Spans| s.most[File::Pred as usize] > Banks::of(f).count(File::Pred);
+    let carried = spans.as_ref().filter(many).is_some_and(|s| s.fit || s.changed.is_empty());
+    if spans.is_none() || !carried && spans.as_ref().is_some_and(|s| !s.fit) {
+        whole(f);
+        return run(f, verify, false);
+    }
+    let original = verify.then(|| f.clone());
+    let mut notes = Vec::new();
+    if verify || carried {
+        notes = f.blocks.iter().map(|b| vec![Note::Orig; b.insts.len()]).collect();
+    }
+    let mut symbols = None;
+    if let Some(s) = spans.as_ref().filter(|_| carried) {
+        let symbols = symbols.insert(spill::Symbols::new(f));
+        scan::carry::run(f, &cfg, &s.values, symbols, &mut notes);
+        spans = scan::spans::find(f, &cfg);
+    }
+    let outcome = match spans {
+        Some(s) => scan::run(f, &cfg, s, &mut notes),
+        None => scan::Outcome::Unfit,
+    };
+    match outcome {
+        scan::Outcome::Stuck => return Err(Diagnostic::error(format!("no place for a vector of '{}'", f.name))),
+        scan::Outcome::Unfit if !carried => {
+            whole(f);
+            return run(f, verify, false);
+        }
+        scan::Outcome::Unfit => {
+            let symbols = symbols.unwrap_or_else(|| spill::Symbols::new(f));
+            return rest(f, cfg, symbols, notes, original, false);
+        }
+        scan::Outcome::Done => {}
+    }
+    if let Some(original) = &original {
+        let symbols = symbols.unwrap_or_else(|| spill::Symbols::new(original));
+        checker::run(original, f, &cfg, &symbols, &notes)?;
+    }
+    frame::run(f);
+    Ok(Stats::default())
 }

@@ -2,17 +2,18 @@
 //!
 //! A value has one register for all of its span, so nothing has to be remembered of the ends of blocks, and what moves on edges is arguments only. Where a
 //! vector is read whose components lie elsewhere, they are copied to a free place before it, or moved there if they live in this block alone.
-//! Functions with calls, products of warpgroups, changing numbers of registers, or more values at once than registers are not for it:
+//! Functions with calls (other than of routines for seldom cases), products of warpgroups, changing numbers of registers, or more values at once than registers are not for it:
 //! [`super::run`] has [`super::assign`] for them.
 
 mod bank;
-mod spans;
+pub(super) mod carry;
+pub(super) mod spans;
 
 use super::parcopy::{Step, sequence};
 use super::{Banks, Note};
 use crate::cfg::{Cfg, NONE};
 use crate::mir::operands::copy_inst;
-use crate::mir::{Block, Func, Inst, Op, Term, Vreg, alignment};
+use crate::mir::{Block, Call, Func, Inst, Op, Term, Vreg, alignment};
 use bank::Bank;
 use sass::inst::{Inst as Sass, Operand, Value};
 use sass::reg::{File, Reg};
@@ -20,7 +21,7 @@ use smallvec::SmallVec;
 use spans::{FOREVER, Known, NOWHERE, Spans};
 
 /// What came of it.
-pub enum Outcome {
+pub(super) enum Outcome {
     /// All registers are assigned.
     Done,
     /// Not for this allocator; nothing has changed.
@@ -60,13 +61,25 @@ struct Scan<'a> {
     stuck: bool,
 }
 
-/// Assigns the registers of a prepared function in SSA form; `notes`, if there shall be some, get one for each instruction.
-pub fn run(f: &mut Func, cfg: &Cfg, notes: Option<&mut Vec<Vec<Note>>>) -> Outcome {
-    let Some(Spans { values, bound, most }) = spans::find(f, cfg) else { return Outcome::Unfit };
+/// Assigns the registers of a prepared function in SSA form, whose spans these are; `notes`, where there are some, have one for each instruction and
+/// get those of the new ones.
+pub(super) fn run(f: &mut Func, cfg: &Cfg, spans: Spans, notes: &mut [Vec<Note>]) -> Outcome {
+    let Spans { fit, values, bound, most, changed } = spans;
+    if !fit {
+        return Outcome::Unfit;
+    }
     let all = Banks::of(f);
-    let general = Bank::new(0..all.gprs.min(253) as usize, Some(1));
-    let banks = [general, Bank::new(6..all.uniform as usize, None), Bank::new(0..7, None), Bank::new(0..7, None)];
-    if (0..4).any(|k| most[k] + if k == 0 { SPARE } else { 0 } > banks[k].count()) {
+    let general = Bank::new(0..all.gprs.min(253) as usize).without(|r| r == 1);
+    let general = match all.light {
+        Some(_) => {
+            let usable = all.usable(File::Gpr);
+            general.without(|r| !usable[r])
+        }
+        None => changed.iter().fold(general, |bank, k| bank.without(|r| !k.preserves(r as u32))),
+    };
+    let banks = [general, Bank::new(6..all.uniform as usize), Bank::new(0..7), Bank::new(0..7)];
+    let spare = if all.light.is_some() { 0 } else { SPARE };
+    if (0..4).any(|k| most[k] + if k == 0 { spare } else { 0 } > banks[k].count()) {
         return Outcome::Unfit;
     }
     let mut blocks = std::mem::take(&mut f.blocks);
@@ -86,20 +99,26 @@ pub fn run(f: &mut Func, cfg: &Cfg, notes: Option<&mut Vec<Vec<Note>>>) -> Outco
         gone: Vec::new(),
         stuck: false,
     };
-    let mut no_notes = Vec::new();
-    let wanted = notes.is_some();
-    let notes = notes.unwrap_or(&mut no_notes);
-    if wanted {
-        *notes = vec![Vec::new(); blocks.len()];
+    // At the first position, where they arrive.
+    scan.at = 2;
+    for &(v, r) in &f.live_in {
+        scan.put(v, r.index() as usize);
     }
+    let unread = |v: &Vreg| scan.values[v.index()].end == 2;
+    f.live_in.iter().map(|l| l.0).filter(unread).collect::<Vec<_>>().into_iter().for_each(|v| scan.release(v));
+    scan.at = 0;
     for &b in &cfg.rpo {
-        let list = scan.block(&mut blocks[b as usize], wanted);
-        if wanted {
-            notes[b as usize] = list;
+        let old = notes.get_mut(b as usize).map(std::mem::take);
+        let new = scan.block(&mut blocks[b as usize], old);
+        if let Some(list) = notes.get_mut(b as usize) {
+            *list = new;
         }
     }
+    if scan.stuck {
+        return Outcome::Stuck;
+    }
     for &b in &cfg.rpo {
-        scan.edges(&mut blocks, b as usize, wanted.then_some(notes));
+        scan.edges(&mut blocks, b as usize, notes);
     }
     let stuck = scan.stuck;
     for (b, block) in blocks.iter_mut().enumerate() {
@@ -111,6 +130,7 @@ pub fn run(f: &mut Func, cfg: &Cfg, notes: Option<&mut Vec<Vec<Note>>>) -> Outco
         }
     }
     f.blocks = blocks;
+    f.live_in.clear();
     if stuck { Outcome::Stuck } else { Outcome::Done }
 }
 
@@ -264,8 +284,8 @@ impl Scan<'_> {
 
     // ---- blocks -----------------------------------------------------------------------------------------------------
 
-    /// Assigns a block; gives notes, if they are wanted.
-    fn block(&mut self, block: &mut Block, wanted: bool) -> Vec<Note> {
+    /// Assigns a block; gives its notes, if it had some.
+    fn block(&mut self, block: &mut Block, notes: Option<Vec<Note>>) -> Vec<Note> {
         self.divergent = block.divergent;
         self.at += 2;
         self.start = self.at;
@@ -290,12 +310,21 @@ impl Scan<'_> {
                     let pairs = std::mem::take(pairs);
                     self.copy(n as u32, &pairs);
                 }
-                _ => self.stuck = true,
+                Op::Call(c) => self.call(n as u32, c),
+                Op::LoadIncoming { .. } => self.stuck = true,
             }
         }
         self.at += 1;
-        if let Term::CondBr { cond, .. } = &mut block.term {
-            self.rename(cond);
+        match &mut block.term {
+            Term::CondBr { cond, .. } => drop(self.rename(cond)),
+            Term::Ret(values) => {
+                let pairs = values.iter().map(|&(v, r)| (r, Reg::phys(r.file(), self.values[v.index()].loc)));
+                let pairs: SmallVec<[(Reg, Reg); 8]> = pairs.filter(|(d, s)| d != s).collect();
+                let n = block.insts.len() as u32;
+                sequence(&pairs, |_| None, |s, step| self.added.push((n, s, note(step))));
+                values.clear();
+            }
+            _ => {}
         }
         let mut v = self.ends[self.at as usize / 2];
         while v != NONE {
@@ -303,14 +332,15 @@ impl Scan<'_> {
             v = self.values[v as usize].next;
         }
         self.at += 1;
-        self.change(block, wanted)
+        self.change(block, notes)
     }
 
     /// Puts what was added to a block between its instructions, and takes out what goes.
-    fn change(&mut self, block: &mut Block, wanted: bool) -> Vec<Note> {
+    fn change(&mut self, block: &mut Block, notes: Option<Vec<Note>>) -> Vec<Note> {
         if self.added.is_empty() && self.gone.is_empty() {
-            return if wanted { vec![Note::Orig; block.insts.len()] } else { Vec::new() };
+            return notes.unwrap_or_default();
         }
+        let known = notes.unwrap_or_default();
         let old = std::mem::take(&mut block.insts);
         let mut notes = Vec::new();
         block.insts.reserve(old.len() + self.added.len() + 1 - self.gone.len());
@@ -323,10 +353,14 @@ impl Scan<'_> {
             }
             if gone.next_if_eq(&(n as u32)).is_none() {
                 block.insts.push(inst);
-                notes.push(Note::Orig);
+                notes.push(known.get(n).copied().unwrap_or(Note::Orig));
             }
         }
-        if wanted { notes } else { Vec::new() }
+        for (_, s, note) in added {
+            block.insts.push(Inst::new(Op::Sass(s), u32::MAX));
+            notes.push(note);
+        }
+        notes
     }
 
     /// Replaces a virtual register, one wide, by its place.
@@ -583,10 +617,30 @@ impl Scan<'_> {
         sequence(&moves, |_| None, |s, step| self.added.push((n, s, note(step))));
     }
 
+    /// A call of a routine for a seldom case, instruction `n` of its block. What it changes are no registers of values.
+    fn call(&mut self, n: u32, call: &mut Call) {
+        let moved = |a: &mut Self, n: u32, d: Reg, s: Reg| a.added.push((n, copy_inst(d, s), Note::Move(d, s)));
+        for (v, r) in &mut call.args {
+            let known = self.values[v.index()];
+            moved(self, n, *r, Reg::phys(r.file(), known.loc));
+            if known.end == self.at {
+                self.release(*v);
+            }
+            *v = Vreg::NONE;
+        }
+        for (v, r) in &mut call.rets {
+            if self.values[v.index()].end > self.at {
+                self.place(*v);
+                moved(self, n + 1, Reg::phys(r.file(), self.values[v.index()].loc), *r);
+            }
+            *v = Vreg::NONE;
+        }
+    }
+
     // ---- edges ------------------------------------------------------------------------------------------------------
 
     /// Moves the arguments of the edges of a block to where the parameters are.
-    fn edges(&mut self, blocks: &mut [Block], b: usize, mut notes: Option<&mut Vec<Vec<Note>>>) {
+    fn edges(&mut self, blocks: &mut [Block], b: usize, notes: &mut [Vec<Note>]) {
         let targets = match &blocks[b].term {
             Term::Br(_) => 1,
             Term::CondBr { .. } => 2,
@@ -618,8 +672,8 @@ impl Scan<'_> {
             );
             let at = if home == b { blocks[b].insts.len() } else { 0 };
             blocks[home].insts.splice(at..at, moves);
-            if let Some(notes) = &mut notes {
-                notes[home].splice(at..at, new);
+            if let Some(list) = notes.get_mut(home) {
+                list.splice(at..at, new);
             }
         }
     }

@@ -32,11 +32,17 @@ fn first(set: &Set, from: usize, to: usize) -> Option<usize> {
 }
 
 impl Bank {
-    /// The registers in `range`, less `not`.
-    pub(super) fn new(range: std::ops::Range<usize>, not: Option<usize>) -> Bank {
-        let mut free = [0; 4];
-        range.filter(|&r| Some(r) != not).for_each(|r| free[r / 64] |= 1 << (r % 64));
-        Bank { free, held: [0; 4], high: 0, cursor: 0 }
+    /// The registers in `range`.
+    pub(super) fn new(range: std::ops::Range<usize>) -> Bank {
+        let mut bank = Bank { free: [0; 4], held: [0; 4], high: 0, cursor: 0 };
+        range.for_each(|r| bank.release(r));
+        bank
+    }
+
+    /// Without these registers.
+    pub(super) fn without(mut self, these: impl Fn(usize) -> bool) -> Bank {
+        (0..256).filter(|&r| these(r)).for_each(|r| self.free[r / 64] &= !(1 << (r % 64)));
+        self
     }
 
     /// How many there are, when none is taken.
@@ -119,7 +125,7 @@ mod tests {
 
     #[test]
     fn windows_are_aligned_and_free() {
-        let mut b = Bank::new(0..24, Some(1));
+        let mut b = Bank::new(0..24).without(|r| r == 1);
         assert_eq!(b.count(), 23);
         assert_eq!((b.window(1), b.window(2), b.window(3), b.window(4)), (Some(0), Some(2), Some(4), Some(4)));
         b.take(9);
@@ -133,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_lasts_lies_low() {
-        let mut b = Bank::new(0..8, Some(1));
+        let mut b = Bank::new(0..8).without(|r| r == 1);
         for r in [0, 2, 3] {
             assert_eq!(b.pick(true), Some(r));
             b.take(r);

@@ -2,8 +2,9 @@
 //!
 //! Positions are numbers in the order of the walk: even ones of block starts and instructions, odd ones of the ends of blocks.
 
+use crate::abi::Keeps;
 use crate::cfg::{Cfg, NONE};
-use crate::mir::{Func, Op, Vreg};
+use crate::mir::{Func, Op, Term, Vreg};
 use sass::inst::{Inst as Sass, Value as Content};
 use sass::latency::Class;
 use sass::reg::{File, Reg};
@@ -17,7 +18,7 @@ pub(super) const WIDEST: usize = 16;
 
 /// What is known of a value.
 #[derive(Clone, Copy)]
-pub(super) struct Known {
+pub(in super::super) struct Known {
     /// Where it is made; 0 of what is never made.
     pub(super) start: u32,
     /// Where its register is free again; odd where that is the end of a block.
@@ -44,13 +45,17 @@ impl Known {
 }
 
 /// What the walk found.
-pub(super) struct Spans {
+pub(in super::super) struct Spans {
+    /// [`super::run`] can do it, if there are registers enough.
+    pub(in super::super) fit: bool,
     /// By value.
-    pub(super) values: Vec<Known>,
+    pub(in super::super) values: Vec<Known>,
     /// Behind the last position.
     pub(super) bound: u32,
     /// The most registers that are taken at once, by file.
-    pub(super) most: [u32; 4],
+    pub(in super::super) most: [u32; 4],
+    /// General registers that routines for seldom cases change: they are not for values.
+    pub(in super::super) changed: Vec<Keeps>,
 }
 
 /// The walk under way.
@@ -60,6 +65,8 @@ struct Walk<'a> {
     at: u32,
     /// A uniform register is written where a warp may be divided.
     apart: bool,
+    changed: Vec<Keeps>,
+    fit: bool,
 }
 
 impl Walk<'_> {
@@ -73,11 +80,10 @@ impl Walk<'_> {
         known.end = self.at;
     }
 
-    /// False where the instruction is not for this allocator.
-    fn sass(&mut self, s: &Sass, divergent: bool) -> bool {
+    fn sass(&mut self, s: &Sass, divergent: bool) {
         let form = s.form();
         if form.class == Class::Gmma || crate::registers::after(s).is_some() {
-            return false;
+            self.fit = false;
         }
         if let Content::Reg(r) = s.guard.value
             && r.is_virtual()
@@ -92,8 +98,8 @@ impl Walk<'_> {
             if !r.is_virtual() {
             } else if form.single >> i & 1 != 0 || form.slots[i].width.of(s) == 1 {
                 self.read(Vreg(r.index()));
-            } else if !self.read_vector(r) {
-                return false;
+            } else {
+                self.read_vector(r);
             }
         }
         let mut slots = form.writes;
@@ -111,37 +117,33 @@ impl Walk<'_> {
             }
             let f = self.f;
             let list = &f.vecs[r.index() as usize];
-            if list.len() > WIDEST {
-                return false;
-            }
+            self.fit &= list.len() <= WIDEST;
             list.iter().for_each(|&v| self.make(v));
         }
-        true
     }
 
-    fn read_vector(&mut self, r: Reg) -> bool {
+    fn read_vector(&mut self, r: Reg) {
         let f = self.f;
         let list = &f.vecs[r.index() as usize];
-        if list.len() > WIDEST {
-            return false;
-        }
+        let wide = list.len() > WIDEST;
+        self.fit &= !wide;
         for (n, v) in list.iter().enumerate() {
             let known = &mut self.values[v.index()];
             known.end = self.at;
-            if known.hint == NONE {
+            if known.hint == NONE && !wide {
                 known.hint = r.index() * WIDEST as u32 + n as u32;
             }
         }
-        true
     }
 }
 
-/// Finds the spans; none for a function that is not for this allocator.
-pub(super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
-    if !f.entry || !f.live_in.is_empty() || f.vecs.len() >= NONE as usize / WIDEST {
+/// Finds the spans; none of a function with calls that this allocator does not know.
+pub(in super::super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
+    if !(f.entry && f.live_in.is_empty() || f.keeps.light()) || f.vecs.len() >= NONE as usize / WIDEST {
         return None;
     }
-    let mut w = Walk { f, values: vec![Known::NEW; f.vregs.len()], at: 0, apart: false };
+    let mut w =
+        Walk { f, values: vec![Known::NEW; f.vregs.len()], at: 0, apart: false, changed: Vec::new(), fit: true };
     let mut starts = Vec::with_capacity(cfg.rpo.len());
     // Edges that lead back: from where, to where.
     let mut back: Vec<(u32, u32)> = Vec::new();
@@ -150,14 +152,13 @@ pub(super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
         w.at += 2;
         starts.push(w.at);
         block.params.iter().for_each(|&p| w.make(p));
+        if b == 0 {
+            f.live_in.iter().for_each(|&(v, _)| w.make(v));
+        }
         for inst in &block.insts {
             w.at += 2;
             match &inst.op {
-                Op::Sass(s) => {
-                    if !w.sass(s, block.divergent) {
-                        return None;
-                    }
-                }
+                Op::Sass(s) => w.sass(s, block.divergent),
                 Op::Copy(pairs) => {
                     pairs.iter().filter(|p| p.1.is_virtual()).for_each(|p| w.read(Vreg(p.1.index())));
                     for &(d, _) in pairs {
@@ -165,11 +166,22 @@ pub(super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
                         w.apart |= block.divergent && matches!(d.file(), File::Ugpr | File::Upred);
                     }
                 }
+                // A routine for a seldom case leaves everything but a few general registers as it was.
+                Op::Call(c) if c.keeps.light() && c.target.values().is_empty() && f.entry => {
+                    c.args.iter().for_each(|a| w.read(a.0));
+                    c.rets.iter().for_each(|r| w.make(r.0));
+                    if !w.changed.contains(&c.keeps) {
+                        w.changed.push(c.keeps);
+                    }
+                }
                 Op::Call(_) | Op::LoadIncoming { .. } => return None,
             }
         }
         w.at += 1;
         f.term_uses(&block.term, |v| w.read(v));
+        if let Term::Ret(values) = &block.term {
+            values.iter().for_each(|&(v, r)| w.values[v.index()].wish = r.index() as u8);
+        }
         for e in block.term.edges() {
             for (&p, &v) in f.blocks[e.block.0 as usize].params.iter().zip(&e.args) {
                 w.read(v);
@@ -185,7 +197,7 @@ pub(super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
         w.at += 1;
     }
     let bound = w.at + 2;
-    let (mut values, apart) = (w.values, w.apart);
+    let (mut values, apart, changed, fit) = (w.values, w.apart, w.changed, w.fit);
     prolong(&mut values, &mut back);
     if apart {
         // What one side of a divided warp writes, the other finds: no uniform register has two values then.
@@ -193,7 +205,7 @@ pub(super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
         (0..values.len()).filter(|&v| uniform(v)).for_each(|v| values[v].end = FOREVER);
     }
     let most = most(f, &values, bound);
-    Some(Spans { values, bound, most })
+    Some(Spans { fit, values, bound, most, changed })
 }
 
 /// What comes from before the target of an edge that leads back, and is there at the target, is there until that edge. Sound for any graph: where

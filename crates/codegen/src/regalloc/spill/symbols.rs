@@ -41,7 +41,8 @@ impl Symbols {
         self.of[v.index()]
     }
 
-    pub(super) fn push(&mut self, symbol: u32) {
+    /// The value that the next new name stands for.
+    pub fn push(&mut self, symbol: u32) {
         self.of.push(symbol);
     }
 }
