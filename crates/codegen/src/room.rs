@@ -29,7 +29,8 @@ pub(crate) fn room_for_spills(
     let sm = options.target.sm;
     let limits = arch::limits(sm)?;
     let fit = 32 * (1..=32).rev().find(|&warps| limits.ctas_by_registers(registers, warps) > 0)?;
-    let threads = told.map_or(limits.threads_per_cta, |n| n.iter().map(|&n| n.max(1)).product()).min(fit);
+    let threads =
+        told.map_or(limits.threads_per_cta, |n| n.iter().fold(1u32, |all, &n| all.saturating_mul(n.max(1)))).min(fit);
     let shape = bounds.req_threads.map(|[x, y, _]| [x.max(1), y.max(1)]);
     Room::left(sm, program.shared.size, threads, registers, shape)
 }

@@ -146,7 +146,7 @@ impl Scan<'_> {
         let file = self.file(v);
         self.banks[file].take(r);
         let known = &mut self.values[v.index()];
-        known.loc = r as u8;
+        (known.loc, known.first) = (r as u8, r as u8);
         let (end, meet) = (known.end, known.meet);
         if end & 1 != 0 && end != FOREVER {
             known.next = std::mem::replace(&mut self.ends[end as usize / 2], v.0);
@@ -652,8 +652,10 @@ impl Scan<'_> {
                 continue;
             }
             let to = edge.block.0 as usize;
-            let place = |v: &Vreg| Reg::phys(self.files[v.index()], self.values[v.index()].loc);
-            let pairs = blocks[to].params.iter().zip(&edge.args).map(|(p, a)| (place(p), place(a)));
+            let place = |v: &Vreg, loc: u8| Reg::phys(self.files[v.index()], loc);
+            let pairs = blocks[to].params.iter().zip(&edge.args);
+            let pairs =
+                pairs.map(|(p, a)| (place(p, self.values[p.index()].first), place(a, self.values[a.index()].loc)));
             let pairs: SmallVec<[(Reg, Reg); 8]> = pairs.filter(|(d, s)| d != s).collect();
             if pairs.is_empty() {
                 continue;

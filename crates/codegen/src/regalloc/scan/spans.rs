@@ -31,12 +31,15 @@ pub(in super::super) struct Known {
     pub(super) next: u32,
     /// Its register.
     pub(super) loc: u8,
+    /// Its first register: where the ends of edges put a parameter.
+    pub(super) first: u8,
     /// The register that it should have: that of a value that it is given.
     pub(super) wish: u8,
 }
 
 impl Known {
-    const NEW: Known = Known { start: 0, end: 0, hint: NONE, meet: NONE, next: NONE, loc: NOWHERE, wish: NOWHERE };
+    const NEW: Known =
+        Known { start: 0, end: 0, hint: NONE, meet: NONE, next: NONE, loc: NOWHERE, first: NOWHERE, wish: NOWHERE };
 
     /// The first vector that the value is read as part of, and which of its scalars it is.
     pub(super) fn vector(&self) -> Option<(usize, usize)> {
