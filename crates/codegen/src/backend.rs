@@ -7,7 +7,7 @@ use crate::opt::{self, LEAST_EFFORT, SOME_EFFORT};
 use crate::regalloc::{self, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
-use crate::sched::{control, copies, dead, forward, halves, postpass, prepass, select, sink, warpgroup, zeros};
+use crate::sched::{control, copies, dead, forward, halves, postpass, prepass, select, share, sink, warpgroup, zeros};
 use crate::uniform;
 use crate::{guards, ifconvert};
 use arch::Target;
@@ -179,6 +179,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         after("uniform", &f, true)?;
         if wants(SOME_EFFORT) {
             sink::run(&mut f);
+            share::run(&mut f);
         }
         after("sink", &f, true)?;
         // A routine for seldom cases shall take few registers, whatever time it takes.

@@ -51,6 +51,10 @@ fn run(pass: &str, functions: Vec<Func>) -> String {
                 sched::prepass::run(&mut f, 90, sched::prepass::Freedom::of(codegen::pipeline::REGISTER_LEVEL));
                 verify::ssa(&f)
             }
+            "share" => {
+                sched::share::run(&mut f);
+                verify::ssa(&f)
+            }
             "scan" => match regalloc::run_quickly(&mut f, true, |_| ()) {
                 Ok(_) => verify::physical(&f),
                 Err(d) => Err(d.message),

@@ -14,6 +14,7 @@ pub mod prepass;
 pub mod profile;
 pub mod remat;
 pub mod select;
+pub mod share;
 pub mod sink;
 pub mod traffic;
 pub mod units;
