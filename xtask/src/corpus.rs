@@ -1,12 +1,12 @@
 //! Any folder of PTX beside the vendor's newest ptxas: what is accepted, what compiling takes, what comes out.
 //!
-//! Cycles are an estimate from the code alone, as there are no launches: the stall counts of all instructions, each as often as ten
-//! times for every loop around it (a branch backward and what it encloses, up to three deep). Waits on scoreboards count nothing.
+//! Cycles are an estimate from the code alone, as there are no launches ([`estimate`]). Waits on scoreboards count nothing.
+
+mod estimate;
 
 use crate::bench::{Cost, compile_any, number};
 use crate::{oracle, root, test};
 use cubin::elf::Elf;
-use sass::inst::Value;
 use std::path::{Path, PathBuf};
 
 /// Files that are listed at the end for each figure.
@@ -154,27 +154,9 @@ fn measure(file: &Path, log: &str) -> Result<Made, String> {
     for s in elf.sections.iter().filter(|s| s.name.starts_with(".text.")) {
         let words = s.data.chunks_exact(16).filter_map(|c| Some(u128::from_le_bytes(c.try_into().ok()?)));
         let code: Vec<_> = words.map(|w| sass::codec::decode(w, elf.sm())).collect();
-        let mut depth = vec![0u32; code.len()];
-        for (at, d) in code.iter().enumerate() {
-            let sass::codec::Decoded::Known(i) = d else { continue };
-            if i.form().mnemonic != "BRA" {
-                continue;
-            }
-            let to = i.operands.iter().find_map(|o| if let Value::Target(d) = o.value { Some(d) } else { None });
-            if let Some(to) = to.and_then(|d| usize::try_from(at as i64 + 1 + d.div_euclid(16)).ok())
-                && to < at
-            {
-                depth[to..=at].iter_mut().for_each(|n| *n += 1);
-            }
-        }
-        for (d, depth) in code.iter().zip(depth) {
-            if let sass::codec::Decoded::Known(i) = d
-                && i.form().mnemonic != "NOP"
-            {
-                made.instructions += 1.0;
-                made.cycles += f64::from(i.ctrl.stall.max(1)) * 10f64.powi(depth.min(3) as i32);
-            }
-        }
+        let e = estimate::estimate(&code);
+        made.instructions += e.instructions;
+        made.cycles += e.cycles;
     }
     Ok(made)
 }
