@@ -241,6 +241,22 @@ fn all_of(form: &FormDef) -> impl Iterator<Item = &str> {
     std::iter::once(form).chain(&form.variants).map(|f| f.mnemonic.as_str())
 }
 
+/// True if bits of a modifier's field are those of another field too, or fixed, so that the two may contradict each other.
+fn shared(form: &FormDef) -> bool {
+    const GUARD_AND_CONTROL: u128 = 0xf << 12 | !0 << 105;
+    let mut taken = form.fixed_mask | form.wide | GUARD_AND_CONTROL;
+    for slot in &form.slots {
+        taken |= mask(&form.at, &slot.bits);
+        taken |= [slot.neg, slot.abs, slot.inv].iter().flatten().fold(0, |bits, b| bits | 1 << b);
+    }
+    form.mods.iter().any(|m| {
+        let field = mask(&form.at, &m.bits);
+        let again = taken & field != 0;
+        taken |= field;
+        again
+    })
+}
+
 fn form_source(isa: &Isa, form: &FormDef) -> String {
     let slots: Vec<String> = form.slots.iter().map(|s| slot_source(isa, &form.at, s)).collect();
     let mods: Vec<String> = form
@@ -264,12 +280,13 @@ fn form_source(isa: &Isa, form: &FormDef) -> String {
     let (reads, writes) = (registers(&["use", "usedef"]), registers(&["def", "usedef"]));
     let single = form.slots.iter().enumerate().filter(|(_, s)| s.width == "1");
     let single = single.fold(0u16, |mask, (n, _)| mask | 1 << n);
+    let shared = shared(form);
     let effects: Vec<String> = form.effects.iter().map(|e| format!("{e}: true")).collect();
     let rest = if effects.len() == 5 { "" } else { "..NO_EFFECTS" };
     let need = OPCODE | 1 << 91 | form.explicit;
     let variants: Vec<String> = form.variants.iter().map(|v| form_source(isa, v)).collect();
     format!(
-        "Form {{ name: {:?}, mnemonic: {:?}, sms: &{:?}, fixed: {:#x}, need: {need:#x}, free: {:#x}, wide: {:#x}, uniform_guard: {}, reads: {reads:#x}, writes: {writes:#x}, single: {single:#x}, slots: &[{}], mods: &[{}], syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }}, variants: &[{}] }}",
+        "Form {{ name: {:?}, mnemonic: {:?}, sms: &{:?}, fixed: {:#x}, need: {need:#x}, free: {:#x}, wide: {:#x}, uniform_guard: {}, reads: {reads:#x}, writes: {writes:#x}, single: {single:#x}, shared: {shared}, slots: &[{}], mods: &[{}], syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }}, variants: &[{}] }}",
         form.name,
         form.mnemonic,
         form.sms,

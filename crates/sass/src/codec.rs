@@ -545,12 +545,15 @@ pub fn encode(inst: &Inst, sm: u16) -> Result<u128, EncodeError> {
         if !matches!(field.values.get(value as usize), Some(Some(_))) {
             return Err(bad(form, field.name.name(), format_args!("has no value {value}")));
         }
-        word |= insert(field.bits, value as u64);
+        if value != 0 {
+            word |= insert(field.bits, value as u64);
+        }
     }
-    // A field that is shown in two places is two modifiers.
-    for (field, &value) in form.mods.iter().zip(&inst.mods) {
-        if extract(word, field.bits) != value as u64 {
-            return Err(bad(form, field.name.name(), "is shown in two places with two values"));
+    if form.shared {
+        for (field, &value) in form.mods.iter().zip(&inst.mods) {
+            if extract(word, field.bits) != value as u64 {
+                return Err(bad(form, field.name.name(), "is shown in two places with two values"));
+            }
         }
     }
     Ok(word)

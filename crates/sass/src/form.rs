@@ -46,6 +46,8 @@ pub struct Form {
     pub writes: u16,
     /// The same for slots that are one register wide, whatever the modifiers say.
     pub single: u16,
+    /// Some bit of a modifier's field is also another field's, so that the two may contradict each other.
+    pub shared: bool,
     /// Operand slots, in the order of the assembly text.
     pub slots: &'static [Slot],
     /// Modifier fields.

@@ -248,11 +248,10 @@ pub struct Stats {
 /// # Errors
 /// Where the function needs more registers than there may be, or `verify` finds a mistake of this pass.
 pub fn run(f: &mut Func, verify: bool, tight: bool) -> Result<Stats, Diagnostic> {
-    prepare::run(f);
-    let cfg = f.cfg();
+    let cfg = prepare::run(f);
     let original = verify.then(|| f.clone());
     let notes: Vec<Vec<Note>> = f.blocks.iter().map(|b| vec![Note::Orig; b.insts.len()]).collect();
-    let symbols = spill::Symbols::new(f);
+    let symbols = spill::Symbols::new(f, &cfg);
     rest(f, cfg, symbols, notes, original, tight)
 }
 
@@ -310,8 +309,7 @@ fn rest(
 /// # Errors
 /// Where `scan` gets stuck; and as [`run`].
 pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) -> Result<Stats, Diagnostic> {
-    prepare::run(f);
-    let cfg = f.cfg();
+    let cfg = prepare::run(f);
     let mut spans = scan::spans::find(f, &cfg);
     let many = |s: &&scan::spans::Spans| s.most[File::Pred as usize] > Banks::of(f).count(File::Pred);
     let carried = spans.as_ref().filter(many).is_some_and(|s| s.fit || s.changed.is_empty());
@@ -326,7 +324,7 @@ pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) ->
     }
     let mut symbols = None;
     if let Some(s) = spans.as_ref().filter(|_| carried) {
-        let symbols = symbols.insert(spill::Symbols::new(f));
+        let symbols = symbols.insert(spill::Symbols::new(f, &cfg));
         scan::carry::run(f, &cfg, &s.values, symbols, &mut notes);
         spans = scan::spans::find(f, &cfg);
     }
@@ -341,13 +339,13 @@ pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) ->
             return run(f, verify, false);
         }
         scan::Outcome::Unfit => {
-            let symbols = symbols.unwrap_or_else(|| spill::Symbols::new(f));
+            let symbols = symbols.unwrap_or_else(|| spill::Symbols::new(f, &cfg));
             return rest(f, cfg, symbols, notes, original, false);
         }
         scan::Outcome::Done => {}
     }
     if let Some(original) = &original {
-        let symbols = symbols.unwrap_or_else(|| spill::Symbols::new(original));
+        let symbols = symbols.unwrap_or_else(|| spill::Symbols::new(original, &cfg));
         checker::run(original, f, &cfg, &symbols, &notes)?;
     }
     frame::run(f);

@@ -20,12 +20,13 @@ pub fn table_placeholder(n: usize) -> i32 {
     -1 - n as i32
 }
 
-/// Prepares `f`.
-pub fn run(f: &mut Func) {
+/// Prepares `f`; gives its graph.
+pub fn run(f: &mut Func) -> Cfg {
     free_entry(f);
     lower_switches(f);
-    split_critical_edges(f);
+    let cfg = split_critical_edges(f);
     separate_vectors(f);
+    cfg
 }
 
 fn free_entry(f: &mut Func) {
@@ -102,8 +103,9 @@ fn lower_switches(f: &mut Func) {
     }
 }
 
-fn split_critical_edges(f: &mut Func) {
+fn split_critical_edges(f: &mut Func) -> Cfg {
     let cfg = f.cfg();
+    let before = f.blocks.len();
     for b in 0..cfg.len() {
         if cfg.succs[b].len() < 2 || !cfg.reachable(b as u32) {
             continue;
@@ -149,6 +151,7 @@ fn split_critical_edges(f: &mut Func) {
         }
         f.blocks.extend(new);
     }
+    if f.blocks.len() == before { cfg } else { f.cfg() }
 }
 
 /// Copies scalars that two vector operands of one instruction want at different places.
@@ -157,12 +160,18 @@ fn separate_vectors(f: &mut Func) {
         let mut i = 0;
         while i < f.blocks[b].insts.len() {
             let mut vectors: SmallVec<[Place; 4]> = SmallVec::new();
-            if let Op::Sass(inst) = &f.blocks[b].insts[i].op {
+            if let Op::Sass(inst) = &f.blocks[b].insts[i].op
+                && inst.form().reads & !inst.form().single != 0
+            {
                 sass_uses(inst, |p| {
                     if p.reg.is_virtual() && p.width > 1 {
                         vectors.push(p);
                     }
                 });
+            }
+            if vectors.is_empty() {
+                i += 1;
+                continue;
             }
             let copies = conflicts(f, b, i, &vectors);
             if !copies.is_empty() {

@@ -1,5 +1,6 @@
 //! Which value of the function before spilling each name stands for.
 
+use crate::cfg::Cfg;
 use crate::mir::{Func, Op, Vreg};
 use sass::reg::Reg;
 
@@ -14,9 +15,9 @@ impl Symbols {
     pub const ENCODED: u32 = 1 << 31;
 
     /// Each value is itself; copies are what they copy.
-    pub fn new(f: &Func) -> Symbols {
+    pub fn new(f: &Func, cfg: &Cfg) -> Symbols {
         let mut s = Symbols { of: (0..f.vregs.len() as u32).collect() };
-        for &b in &f.cfg().rpo {
+        for &b in &cfg.rpo {
             for inst in &f.blocks[b as usize].insts {
                 if let Op::Copy(pairs) = &inst.op {
                     for &(d, src) in pairs {
