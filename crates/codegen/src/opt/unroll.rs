@@ -1,5 +1,6 @@
 //! Unrolling: a loop that runs a known number of times becomes its iterations in a row; another one that counts goes four
-//! or two iterations at once as long as there are so many, and the loop as it was does the rest.
+//! or two iterations at once as long as there are so many, and the loop as it was does the rest, or what it has in it does where one
+//! iteration is left at most.
 //!
 //! What it needs: innermost loops that are left by the branch back alone, whose condition compares a counter with a value from
 //! outside ([`count`]). Values that change by the same amount in every iteration are computed from those of the first one
@@ -85,6 +86,8 @@ struct Loop {
     even: bool,
     /// And whether there shall be half as many behind them.
     halved: bool,
+    /// Behind these there is one at most: nothing wraps.
+    ends: bool,
     /// All threads agree on how many there are.
     alike: bool,
 }
@@ -241,7 +244,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let start = f.blocks[entry as usize].term.edges().iter().find(|e| e.block.0 == header)?.args[counter.param];
     let by = if loads < LOADS { MANY } else { FEW };
     let trips = counter.trips(f, start, (WHOLE / size.max(1)) as u64);
-    let (mut halved, mut alike) = (false, true);
+    let (mut halved, mut ends, mut alike) = (false, false, true);
     let small = if loads > 0 { SMALL_WITH_LOADS } else { SMALL };
     let counted = if trips.is_none() && size <= small { counter.trips(f, start, COUNTED) } else { None };
     let divisor = counted.and_then(|n| (2..=by).rev().find(|k| n % k == 0));
@@ -251,6 +254,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
         alike = count::same_for_all(f, start) && count::same_for_all(f, counter.bound);
         let apart = (together || by == FEW) && !alike;
         halved = by > FEW && (alike || loads > 0);
+        ends = (halved || by == FEW) && counter.ends(f, start);
         if size > small || apart || !counter.can_run_ahead(f, by) {
             return None;
         }
@@ -267,6 +271,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
         by,
         even: divisor.is_some(),
         halved,
+        ends,
         alike,
     })
 }
@@ -339,7 +344,7 @@ fn even(f: &mut Func, l: &Loop) {
 }
 
 /// Several iterations at once before the loop, as long as there are so many; half as many once, if there are; the loop does
-/// the rest, and everything where the counter wraps.
+/// the rest, and everything where the counter wraps. Where it cannot, and one is left at most, that is no loop any more.
 fn some(f: &mut Func, l: &Loop, entry: Block) {
     let (back, out) = l.edges(f);
     let header = Block(l.header());
@@ -361,7 +366,7 @@ fn some(f: &mut Func, l: &Loop, entry: Block) {
     };
     // On the way in: are there enough?
     let limit = l.counter.limit(&mut Builder::new(f, guard), l.by);
-    let enough = limit.first(&mut Builder::new(f, guard), start[l.counter.param]);
+    let enough = limit.first(&mut Builder::new(f, guard), start[l.counter.param], l.ends);
     let mut row = Row::new(f, l, guard, l.by);
     let els = rest.enter(f, guard, &start);
     let then = Edge { block: row.first, args: start };
@@ -378,7 +383,7 @@ fn some(f: &mut Func, l: &Loop, entry: Block) {
     row.leave(f, l, behind, &rest, &back, &out, uniform);
     if l.halved {
         let limit = l.counter.limit(&mut Builder::new(f, rest.block), FEW);
-        let mut cond = limit.first(&mut Builder::new(f, rest.block), rest.params[l.counter.param]);
+        let mut cond = limit.first(&mut Builder::new(f, rest.block), rest.params[l.counter.param], false);
         if let Some(left) = rest.left {
             cond = Builder::new(f, rest.block).op(Op::And, &[cond, left], Ty::P);
         }
@@ -393,6 +398,10 @@ fn some(f: &mut Func, l: &Loop, entry: Block) {
         let then = Edge { block: header, args: last.params.clone() };
         let els = Edge { block: out.block, args: last.results.clone() };
         f.blocks[last.block.index()].term = Term::CondBr { cond, uniform, then, els };
+    }
+    if l.ends {
+        f.blocks[l.latch as usize].term = Term::Br(out);
+        f.blocks[header.index()].rolled = false;
     }
 }
 

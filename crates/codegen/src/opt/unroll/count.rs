@@ -119,6 +119,19 @@ fn most(f: &Func, v: Value, depth: u32) -> Option<u64> {
     bound.filter(|&b| b < 1 << 31)
 }
 
+/// Low bits of a value that are zero at least.
+fn low_zeros(f: &Func, v: Value, depth: u32) -> u32 {
+    let Some(inst) = f.def_inst(v).filter(|_| depth > 0) else { return 0 };
+    let arg = |n: usize| low_zeros(f, inst.args[n], depth - 1);
+    match inst.op {
+        Op::Const => f.constant(v).map_or(0, |k| (k & mask(f.ty(v))).trailing_zeros()),
+        Op::And => arg(0).max(arg(1)),
+        Op::IAdd | Op::ISub => arg(0).min(arg(1)),
+        Op::Shl => f.constant(inst.args[1]).filter(|&n| n < 32).map_or(0, |n| arg(0) + n as u32),
+        _ => 0,
+    }
+}
+
 /// What a value is a constant more than, and that constant (of 32 bits, with its sign).
 fn root(f: &Func, mut v: Value) -> (Value, i64) {
     let mut offset = 0i64;
@@ -201,6 +214,38 @@ impl Counter {
         Attr { cmp, signed: self.signed, ..Attr::default() }
     }
 
+    /// True if at most one iteration is left where [`Limit::first`] and [`Limit::again`] say that there are fewer than two, for a counter
+    /// that begins with `start`: nothing wraps on the way. For `ne` that takes [`Limit::first`] of what `ends` is told.
+    pub fn ends(&self, f: &Func, start: Value) -> bool {
+        if self.before {
+            return false;
+        }
+        let step = if self.up() { self.step } else { self.step.wrapping_neg() & mask(self.ty) };
+        // Both on a grid that the whole range of numbers is a multiple of, so that the counter meets its bound, or wraps nowhere before it.
+        let grid = step.is_power_of_two() && {
+            let zeros = step.trailing_zeros();
+            low_zeros(f, start, 4) >= zeros && low_zeros(f, self.bound, 4) >= zeros
+        };
+        let small = |v: Value| most(f, v, 4).is_some_and(|m| m + step.min(1 << 31) < 1 << 31);
+        match self.cmp {
+            Cmp::Ne => grid,
+            // The first iteration does not ask: what begins behind the bound must not wrap either.
+            Cmp::Lt | Cmp::Gt => {
+                (grid || self.up() && small(self.bound)) && (self.up() && small(start) || self.has_room(f, start, step))
+            }
+            _ => false,
+        }
+    }
+
+    /// True for a constant that is an iteration or more away from where numbers wrap.
+    fn has_room(&self, f: &Func, start: Value, step: u64) -> bool {
+        let Some(start) = f.constant(start) else { return false };
+        // Signed numbers in the order of unsigned ones.
+        let sign = if self.signed { 1 << (self.ty.bits() - 1) } else { 0 };
+        let at = (start & mask(self.ty)) ^ sign;
+        if self.up() { at <= mask(self.ty) - step } else { at >= step }
+    }
+
     /// True if the counter goes up.
     fn up(&self) -> bool {
         self.step >> (self.ty.bits() - 1) == 0
@@ -247,8 +292,17 @@ impl Counter {
 
 impl Limit<'_> {
     /// True if there are enough iterations for a counter that begins so (at least one more than enough, where the counter is
-    /// compared as iterations find it).
-    pub fn first(&self, b: &mut Builder, start: Value) -> Value {
+    /// compared as iterations find it). With `round`, an `ne` whose counter begins at its bound goes through all numbers, as
+    /// [`Counter::ends`] needs it.
+    pub fn first(&self, b: &mut Builder, start: Value, round: bool) -> Value {
+        let c = self.counter;
+        if round && c.cmp == Cmp::Ne {
+            let (from, to) = if c.up() { (start, self.value) } else { (self.value, start) };
+            let left = b.same(Op::ISub, &[to, from]);
+            let one = b.constant(c.ty, 1);
+            let left = b.same(Op::ISub, &[left, one]);
+            return b.icmp(Cmp::Ge, false, left, self.apart);
+        }
         let enough = self.again(b, start);
         match self.holds {
             Some(holds) => b.op(Op::And, &[enough, holds], Ty::P),

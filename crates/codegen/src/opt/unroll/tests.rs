@@ -55,11 +55,37 @@ fn a_known_number_of_iterations_from_where_a_thread_begins() {
 
 #[test]
 fn four_iterations_at_once_then_two_then_the_rest() {
-    for (cmp, step) in [("lt", 1), ("ne", 2), ("ge", -1)] {
+    for (cmp, step) in [("lt", 2), ("ne", 2), ("ge", -1)] {
         let t = after(&sum(0, "param {bytes=4 imm=8}", step, cmp));
         assert_eq!(t.matches("load").count(), 7, "{t}");
         assert_eq!(t.matches("brif").count(), 6, "{t}");
     }
+}
+
+#[test]
+fn the_rest_is_no_loop_where_one_is_left() {
+    let asks = |start: i64, bound: &str, step: i64, cmp: &str| {
+        let t = after(&sum(start, bound, step, cmp));
+        assert_eq!(t.matches("load").count(), 7, "{t}");
+        t.matches("brif").count()
+    };
+    let any = "param {bytes=4 imm=8}";
+    // Every number is a multiple of one. The last number but one comes to the last one; behind that the first one follows.
+    assert_eq!(asks(0, any, 1, "lt"), 5);
+    assert_eq!(asks(0, any, 1, "ne"), 5);
+    assert_eq!(asks(0, any, -1, "gt"), 5);
+    assert_eq!(asks(0x7fff_fffe, any, 1, "lt"), 5);
+    assert_eq!(asks(0x7fff_ffff, any, 1, "lt"), 6);
+    assert_eq!(asks(0x8000_0000, any, -1, "gt"), 6);
+    // Multiples of four come to a multiple of four, but two more than one may pass by it.
+    let fours = "param {bytes=4 imm=8}\nv15:b32 = const {imm=-4}\nv16:b32 = and v3, v15";
+    let asks_fours = |start: i64, cmp: &str| {
+        let body = sum(start, fours, 4, cmp).replace("icmp v12, v3", "icmp v12, v16");
+        after(&body).matches("brif").count()
+    };
+    assert_eq!((asks_fours(0, "ne"), asks_fours(8, "lt"), asks_fours(2, "ne"), asks_fours(2, "lt")), (5, 5, 6, 6));
+    // The greatest bound of all is never passed.
+    assert_eq!(asks(0, any, 1, "le"), 6);
 }
 
 #[test]
