@@ -12,9 +12,11 @@
 //! two, and other passes, unrolling above all, know loops of this form alone. tinygrad writes its loops so. What the head
 //! computes and others read comes to them as parameters of two new blocks, one on the way into the body and one on the way out.
 
+use super::eval::eval;
 use super::identity;
+use super::unroll::{WHOLE, step};
 use crate::cfg::{Cfg, NONE};
-use crate::ir::{BlockData, Def, Edge, Effect, Func, Inst, InstId, Op, Term, Value};
+use crate::ir::{BlockData, Def, Edge, Effect, Func, Inst, InstId, Op, Term, Ty, Value, mask};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -112,7 +114,7 @@ fn candidates(f: &Func, cfg: &Cfg, home: &mut [u32]) -> Vec<Loop> {
     out
 }
 
-/// A loop of which only the head leaves, and does nothing else that is seen outside.
+/// A loop of which only the head leaves, and does nothing else that is seen outside, or is left after few iterations.
 fn candidate(f: &Func, cfg: &Cfg, head: u32, members: &[u32], inside: &dyn Fn(u32) -> bool) -> Option<Loop> {
     let Term::CondBr { then, els, .. } = &f.blocks[head as usize].term else { return None };
     let (body, after) = match (inside(then.block.0), inside(els.block.0)) {
@@ -120,15 +122,58 @@ fn candidate(f: &Func, cfg: &Cfg, head: u32, members: &[u32], inside: &dyn Fn(u3
         (false, true) => (els.clone(), then.clone()),
         _ => return None,
     };
+    // A long head that is seen outside is worth it where all iterations are going to stand in a row.
+    let long = |size: usize| size <= WHOLE && !f.blocks[head as usize].rolled && row(f, cfg, head, members, inside);
     let pure = |i: InstId| f.inst(i).op.effect() == Effect::Pure;
     let size = f.blocks[head as usize].insts.iter().filter(|&&i| f.inst(i).op != Op::Const).count();
     let leaves = |m: u32| cfg.succs[m as usize].iter().any(|&s| !inside(s));
     let fit = head != 0
         && body.block.0 != head
-        && size <= HEAD
-        && f.blocks[head as usize].insts.iter().all(|&i| pure(i))
-        && !members.iter().any(|&m| m != head && leaves(m));
+        && !members.iter().any(|&m| m != head && leaves(m))
+        && (size <= HEAD && f.blocks[head as usize].insts.iter().all(|&i| pure(i)) || long(size));
     fit.then(|| Loop { head, body, after, read: Vec::new() })
+}
+
+/// True for a loop that counts from one constant to another in so few iterations that they can all be written out. nvcc leaves such loops in
+/// the middle where it has written out some of an odd number of iterations.
+fn row(f: &Func, cfg: &Cfg, head: u32, members: &[u32], inside: &dyn Fn(u32) -> bool) -> bool {
+    let Term::CondBr { cond, then, .. } = &f.blocks[head as usize].term else { return false };
+    let mut stays = inside(then.block.0);
+    let Some(mut test) = f.def_inst(*cond) else { return false };
+    while test.op == Op::Not {
+        let Some(of) = f.def_inst(test.args[0]) else { return false };
+        (test, stays) = (of, !stays);
+    }
+    let preds = &cfg.preds[head as usize];
+    let (&[latch], &[entry]) = (
+        preds.iter().copied().filter(|&p| inside(p)).collect::<Vec<_>>().as_slice(),
+        preds.iter().copied().filter(|&p| !inside(p)).collect::<Vec<_>>().as_slice(),
+    ) else {
+        return false;
+    };
+    let place = f.blocks[head as usize].params.iter().position(|p| test.op == Op::ICmp && *p == test.args[0]);
+    let given =
+        |p: u32, n: usize| f.blocks[p as usize].term.edges().iter().find(|e| e.block.0 == head).map(|e| e.args[n]);
+    let known = place.and_then(|n| {
+        let next = given(latch, n)?;
+        Some((f.constant(given(entry, n)?)?, step(f, test.args[0], next)?, f.constant(test.args[1])?))
+    });
+    let Some((mut at, by, bound)) = known else { return false };
+    let insts = || members.iter().flat_map(|&m| &f.blocks[m as usize].insts).map(|&i| f.inst(i).op);
+    let shared =
+        |op: Op| matches!(op, Op::Call | Op::CallIndirect | Op::SetMaxReg | Op::Leader) || op.effect() == Effect::Warp;
+    if insts().any(shared) {
+        return false;
+    }
+    let size = insts().filter(|&op| op != Op::Const).count().max(1);
+    let ty = f.ty(test.args[0]);
+    for _ in 0..WHOLE / size {
+        if eval(Op::ICmp, test.attr, &[ty; 2], &[at, bound], Ty::P) != Some(stays as u64) {
+            return true;
+        }
+        at = at.wrapping_add(by) & mask(ty);
+    }
+    false
 }
 
 /// Copies the head for the way in, and puts a block on either way from it and its copy.
@@ -227,6 +272,20 @@ blk3():
     #[test]
     fn a_head_that_stores_stays() {
         let with = LOOP.replace(" v5:p", " v10:b64 = zext v9\n store v10, v3 {bytes=4}\n v5:p");
-        assert!(!rotated(&with).0);
+        // Unless all 17 times that it is asked can stand in a row.
+        assert!(rotated(&with).0);
+        assert!(!rotated(&with.replace("imm=16", "imm=16000")).0);
+        assert!(!rotated(&with.replace("v1:b32 = const {imm=16}", "v1:b32 = sreg")).0);
+        assert!(!rotated(&with.replace(" v7:b32 = iadd v3, v2", " v7:b32 = iadd v3, v6")).0);
+    }
+
+    #[test]
+    fn what_is_left_in_the_middle_is_written_out() {
+        let with = LOOP.replace(" v5:p", " v10:b64 = zext v9\n store v10, v3 {bytes=4}\n v5:p");
+        let mut f = rotated(&with).1;
+        super::super::unroll::run(&mut f);
+        verify::verify(&f).unwrap();
+        let t = text::print(&f);
+        assert_eq!((t.matches("store").count(), t.matches("blk").count()), (17, 1), "{t}");
     }
 }

@@ -15,12 +15,12 @@ use crate::cfg::{Cfg, DomTree, NONE};
 use crate::ir::{Block, Builder, Def, Edge, Effect, Func, InstId, Op, Term, Ty, Value};
 use copy::Copier;
 use count::Counter;
-pub use count::same_for_all;
+pub use count::{same_for_all, step};
 use rustc_hash::FxHashMap;
 use strides::Strides;
 
-/// Instructions that a loop may have when all its iterations stand in a row.
-const WHOLE: usize = 768;
+/// Instructions that a loop may come to when all its iterations stand in a row.
+pub const WHOLE: usize = 768;
 
 /// Iterations that stand in a row where their number is not known.
 const MANY: u64 = 4;
@@ -34,7 +34,7 @@ const SMALL: usize = 20;
 /// The same, where it reads memory: the loads of the iterations are under way together.
 const SMALL_WITH_LOADS: usize = 40;
 
-/// Loads of an iteration from which on [`FEW`] of them are enough.
+/// Loads of an iteration from which on [`FEW`] of them are enough, and writes where there are no loads from which on one is.
 const LOADS: usize = 4;
 
 /// Iterations that are counted to see whether something is left over.
@@ -220,7 +220,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let (back, outer): (Vec<u32>, Vec<u32>) = cfg.preds[header as usize].iter().partition(|&&p| inside(p));
     let (&[latch], &[entry]) = (back.as_slice(), outer.as_slice()) else { return None };
     let leaves = |b: u32| cfg.succs[b as usize].iter().filter(|&&s| !inside(s)).count();
-    let (mut size, mut loads, mut together) = (0, 0, false);
+    let (mut size, mut loads, mut writes, mut together) = (0, 0, 0, false);
     for &m in members {
         if leaves(m) != (m == latch) as usize {
             return None;
@@ -232,6 +232,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
             }
             size += (inst.op != Op::Const) as usize;
             loads += (inst.op.effect() == Effect::Read && inst.op != Op::Routine) as usize;
+            writes += (inst.op.effect() == Effect::Write) as usize;
             together |= inst.op.effect() == Effect::Warp;
         }
     }
@@ -255,7 +256,9 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
         let apart = (together || by == FEW) && !alike;
         halved = by > FEW && (alike || loads > 0);
         ends = (halved || by == FEW) && counter.ends(f, start);
-        if size > small || apart || !counter.can_run_ahead(f, by) {
+        // Stores wait for nothing: where there are several, counting is little beside them.
+        let idle = loads == 0 && writes >= LOADS;
+        if idle || size > small || apart || !counter.can_run_ahead(f, by) {
             return None;
         }
     }
