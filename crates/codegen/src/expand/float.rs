@@ -58,6 +58,10 @@ pub(super) fn single(cx: &mut Cx) -> Step {
     match inst.op {
         Op::FDiv if attr.sub & 3 == APPROX || attr.sub & 3 == FULL => {
             let (mut x, mut y) = (a, inst.args[1]);
+            if let Some(c) = reciprocal(cx, y) {
+                let r = cx.k(Ty::B32, c);
+                return Step::Values(vec![cx.one(Op::FMul, Attr { ftz: attr.ftz, ..F32 }, &[x, r], Ty::B32)]);
+            }
             // Full range: a large divisor is scaled down, a subnormal one up; the quick form only does the latter.
             if attr.sub & 3 == FULL {
                 let large = cx.magnitude(Cmp::Gt, y, 8.507_059e37);
@@ -72,6 +76,14 @@ pub(super) fn single(cx: &mut Cx) -> Step {
             Step::Values(vec![v])
         }
         Op::FDiv | Op::FSqrt | Op::FRcp if !approx => {
+            // The reciprocal of a power of two is no less exact than the number.
+            if inst.op == Op::FDiv
+                && let Some(c) = reciprocal(cx, inst.args[1]).filter(|c| c & 0x007f_ffff == 0)
+            {
+                let r = cx.k(Ty::B32, c);
+                let attr = Attr { ftz: attr.ftz, rnd: attr.rnd, ..F32 };
+                return Step::Values(vec![cx.one(Op::FMul, attr, &[a, r], Ty::B32)]);
+            }
             let routine = match inst.op {
                 Op::FDiv => Routine::FDiv(attr.rnd),
                 Op::FRcp => Routine::FRcp(attr.rnd),
@@ -88,6 +100,7 @@ pub(super) fn single(cx: &mut Cx) -> Step {
             let v = cx.flushed(exact);
             super::bits::again(cx, v)
         }
+        Op::FRcp if approx && let Some(c) = reciprocal(cx, a) => Step::Values(vec![cx.k(Ty::B32, c)]),
         Op::FRcp if !unit_only => {
             // Scaled so that neither the input nor the result is subnormal: up by 2^24 if small, down by 4 if large.
             let small = cx.magnitude(Cmp::Lt, a, SMALLEST);
@@ -135,6 +148,21 @@ pub(super) fn single(cx: &mut Cx) -> Step {
     }
 }
 
+/// The bits of the reciprocal, rounded to nearest, of a constant, where both are normal numbers: ptxas gives the same wherever an approximation may stand
+/// (seen with 199 random divisors).
+fn reciprocal(cx: &Cx, v: Value) -> Option<u64> {
+    let x = f32::from_bits(cx.f.constant(v)? as u32);
+    let r = 1.0 / x;
+    (x.is_normal() && r.is_normal()).then(|| bits(r))
+}
+
+/// The bits of the reciprocal of a constant power of two of double precision, where both are normal numbers.
+fn power(cx: &Cx, v: Value) -> Option<u64> {
+    let x = f64::from_bits(cx.f.constant(v)?);
+    let r = 1.0 / x;
+    (x.is_normal() && r.is_normal() && x.to_bits() & ((1 << 52) - 1) == 0).then(|| r.to_bits())
+}
+
 /// a / b, rounded to nearest: the reciprocal, one step of Newton's, the quotient and two corrections, which the machine's own check
 /// (`FCHK`) is made for; where it says that they do not do, the routine for everything.
 fn quotient(cx: &mut Cx) -> Step {
@@ -150,7 +178,11 @@ fn quotient(cx: &mut Cx) -> Step {
     cx.block = quick;
     let one = cx.k(Ty::B32, bits(1.0));
     let minus = cx.f32op(Op::FNeg, &[b]);
-    let first = cx.unit(Op::FRcp, b);
+    // Of a constant, it is known, and so is what the step gives.
+    let first = match reciprocal(cx, b) {
+        Some(c) => cx.k(Ty::B32, c),
+        None => cx.unit(Op::FRcp, b),
+    };
     let rest = cx.f32op(Op::FFma, &[minus, first, one]);
     let reciprocal = cx.f32op(Op::FFma, &[first, rest, first]);
     let mut q = cx.f32op(Op::FMul, &[a, reciprocal]);
@@ -182,6 +214,11 @@ pub(super) fn double(cx: &mut Cx) -> Step {
     let attr = inst.attr;
     let approx = attr.sub & 3 == APPROX;
     match inst.op {
+        Op::FDiv if let Some(c) = power(cx, inst.args[1]) => {
+            let r = cx.k(Ty::B64, c);
+            let attr = Attr { fmt: Fmt::F64, rnd: attr.rnd, ..Attr::default() };
+            Step::Values(vec![cx.one(Op::FMul, attr, &[inst.args[0], r], Ty::B64)])
+        }
         Op::FDiv => Step::Call(Routine::DDiv(attr.rnd), inst.args.to_vec()),
         Op::FRcp if !approx => {
             let one = cx.k(Ty::B64, f64::to_bits(1.0));

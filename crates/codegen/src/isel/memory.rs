@@ -2,7 +2,7 @@
 
 use super::operand::ZERO;
 use super::{Regs, Sel};
-use crate::ir::{InstId, Mem, MemSpace, Op, Scope, Sem, Value};
+use crate::ir::{InstId, Mem, MemSpace, Op, Scope, Sem, Ty, Value};
 use crate::link::{self, Symbol};
 use crate::mir::Vreg;
 use sass::enums;
@@ -278,12 +278,28 @@ impl Sel<'_> {
         }
     }
 
+    /// What has the same low half: nothing is extended that is cut again.
+    fn low_half(&self, v: Value) -> Value {
+        match self.f.def_inst(v) {
+            Some(d) if matches!(d.op, Op::Zext | Op::Sext) && self.f.ty(d.args[0]) == Ty::B16 => d.args[0],
+            Some(d) if d.op == Op::And && self.constant(d.args[1]).is_some_and(|c| c & 0xffff == 0xffff) => {
+                self.low_half(d.args[0])
+            }
+            _ => v,
+        }
+    }
+
     fn store(&mut self, id: InstId) -> Option<()> {
         let inst = self.f.inst(id);
         let (mem, addr, offset) = (inst.mem, inst.args[0], inst.imm);
-        let values = inst.operands()[1..].to_vec();
+        let mut values = inst.operands()[1..].to_vec();
         let total = mem.bytes as usize * values.len();
         let size = size_code(total, false)?;
+        if let [v] = &mut values[..]
+            && total <= 2
+        {
+            *v = self.low_half(*v);
+        }
         let words: Vec<Operand> = values.iter().flat_map(|&v| self.words(v)).collect();
         if total.div_ceil(4) != words.len() {
             return None;

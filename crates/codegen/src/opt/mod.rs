@@ -18,6 +18,7 @@ pub mod rotate;
 pub mod simplify;
 pub mod sums;
 pub mod unroll;
+pub mod words;
 
 use crate::ir::{Func, Value};
 
@@ -37,7 +38,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 19] = [
+const PASSES: [Pass; 20] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -45,6 +46,7 @@ const PASSES: [Pass; 19] = [
             params::run(f);
         }
     }),
+    ("words", SOME_EFFORT, words::run),
     ("narrow", SOME_EFFORT, narrow::run),
     ("gvn", LEAST_EFFORT, gvn::run),
     ("sums", SOME_EFFORT, sums::run),

@@ -6,11 +6,12 @@
 use super::{identity, substitute};
 use crate::ir::{Block, Builder, Func, Inst, Op, Ty, Value};
 
-/// Operations whose low word depends on low words alone; of a shift, when the amount is known and small.
+/// Operations whose low word depends on low words alone; of a product of words, on both words; of a shift, when the amount is known and small.
 fn passes(f: &Func, inst: &Inst) -> bool {
     match inst.op {
         Op::IAdd | Op::ISub | Op::IMul | Op::IMad | Op::INeg | Op::And | Op::Or | Op::Xor | Op::Not => true,
         Op::Shl => f.constant(inst.args[1]).is_some_and(|n| n < 32),
+        Op::IMulWide => f.ty(inst.args[0]) == Ty::B32,
         _ => false,
     }
 }
@@ -51,16 +52,12 @@ pub fn run(f: &mut Func) {
                 f.insts[id.0 as usize].args[0] = word;
             } else if wide(f, inst) && passes(f, inst) && !whole[inst.results[0].index()] {
                 let inst = inst.clone();
-                let shift = inst.op == Op::Shl;
-                let args: Vec<Value> = inst
-                    .args
-                    .iter()
-                    .enumerate()
-                    .map(|(n, &a)| if shift && n == 1 { a } else { word(f, b, inst.loc, a, &low) })
-                    .collect();
+                let mut arg = |a: Value| if f.ty(a) == Ty::B32 { a } else { word(f, b, inst.loc, a, &low) };
+                let args: Vec<Value> = inst.args.iter().map(|&a| arg(a)).collect();
+                let op = if inst.op == Op::IMulWide { Op::IMul } else { inst.op };
                 let mut to = Builder::new(f, Block(b));
                 to.loc = inst.loc;
-                low[inst.results[0].index()] = Some(to.op(inst.op, &args, Ty::B32));
+                low[inst.results[0].index()] = Some(to.op(op, &args, Ty::B32));
                 // Nobody reads the whole; the low words of those before it are not read by it.
                 continue;
             }
@@ -82,7 +79,7 @@ fn wide(f: &Func, inst: &Inst) -> bool {
 }
 
 /// The low word of `v`, made at the end of block `b` if it is not there.
-fn word(f: &mut Func, b: u32, loc: u32, v: Value, low: &[Option<Value>]) -> Value {
+pub(super) fn word(f: &mut Func, b: u32, loc: u32, v: Value, low: &[Option<Value>]) -> Value {
     if let Some(word) = low.get(v.index()).copied().flatten() {
         return word;
     }
