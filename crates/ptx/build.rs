@@ -208,8 +208,13 @@ fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -
     let mut name = name.split('.');
     let op = name.next().unwrap_or_default().to_string();
     let mut out = format!("Form {{ op: Op::{}, name: &[", camel(&op));
+    let mut known = 0u64;
+    let mut know = |word: &str| {
+        let n = mods.iter().position(|m| m == word).unwrap_or_else(|| panic!("{at}: unknown modifier {word}"));
+        known |= 1 << (n % 64);
+    };
     for word in name {
-        assert!(mods.iter().any(|m| m == word), "{at}: unknown modifier {word}");
+        know(word);
         write!(out, "Mod::{}, ", camel(word)).unwrap();
     }
     out.push_str("], groups: &[");
@@ -234,7 +239,7 @@ fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -
         for alternative in text.split('|') {
             let (name, since) = alternative.split_once('@').unwrap_or((alternative, "0.0"));
             let name = name.strip_prefix('.').unwrap_or_else(|| panic!("{at}: no dot before {name}"));
-            assert!(mods.iter().any(|m| m == name), "{at}: unknown modifier {name}");
+            know(name);
             write!(out, "Word {{ word: Mod::{}, since: {} }}, ", camel(name), gate(since, at)).unwrap();
         }
         out.push_str("] }, ");
@@ -289,7 +294,7 @@ fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -
             other => panic!("{at}: unknown clause {other}"),
         }
     }
-    write!(out, "], since: {} }}", since(ptx, sm, at)).unwrap();
+    write!(out, "], since: {}, known: {known:#x} }}", since(ptx, sm, at)).unwrap();
     (op, out)
 }
 

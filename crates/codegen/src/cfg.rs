@@ -28,7 +28,7 @@ impl Cfg {
         let n = succs.len();
         let mut rpo = Vec::with_capacity(n);
         let mut state = vec![0u32; n]; // 0 unseen, otherwise 1 + next successor to visit
-        let mut stack = Vec::new();
+        let mut stack = Vec::with_capacity(n);
         if n > 0 {
             stack.push(0u32);
             state[0] = 1;
@@ -91,24 +91,23 @@ impl Cfg {
         let n = self.len();
         let exit = n as u32;
         // The reversed graph: successors become predecessors, plus the virtual exit.
-        let mut rsuccs = self.preds.clone();
-        rsuccs.push(Blocks::new());
-        let mut rpreds = self.succs.clone();
-        rpreds.push(Blocks::new());
-        for (b, list) in rpreds.iter_mut().enumerate().take(n) {
-            if self.reachable(b as u32) && list.is_empty() {
-                rsuccs[n].push(b as u32);
-                list.push(exit);
-            }
-        }
+        let ends = |b: u32| self.reachable(b) && self.succs[b as usize].is_empty();
+        let last: Blocks = (0..exit).filter(|&b| ends(b)).collect();
+        let behind = |b: u32| self.preds.get(b as usize).unwrap_or(&last).as_slice();
+        let before = |b: u32| match self.succs.get(b as usize) {
+            Some(_) if ends(b) => std::slice::from_ref(&exit),
+            Some(list) => list.as_slice(),
+            None => &[],
+        };
         let mut order = Vec::with_capacity(n + 1);
         let mut next = vec![0u32; n + 1];
         let mut seen = vec![false; n + 1];
-        let mut stack = vec![exit];
+        let mut stack = Vec::with_capacity(n + 1);
+        stack.push(exit);
         seen[n] = true;
         while let Some(&b) = stack.last() {
             let i = next[b as usize] as usize;
-            if let Some(&s) = rsuccs[b as usize].get(i) {
+            if let Some(&s) = behind(b).get(i) {
                 next[b as usize] += 1;
                 if !seen[s as usize] {
                     seen[s as usize] = true;
@@ -124,7 +123,7 @@ impl Cfg {
         for (i, &b) in order.iter().enumerate() {
             index[b as usize] = i as u32;
         }
-        DomTree::new(n + 1, &order, &index, |b| &rpreds[b as usize])
+        DomTree::new(n + 1, &order, &index, before)
     }
 
     /// True if an edge leads back in reverse postorder: without one there is no loop to look for.
@@ -214,7 +213,7 @@ impl DomTree {
             }
             idom[root as usize] = NONE;
         }
-        let mut children = vec![Blocks::new(); n];
+        let mut children: Vec<Blocks> = (0..n).map(|_| Blocks::new()).collect();
         for &b in order {
             if idom[b as usize] != NONE {
                 children[idom[b as usize] as usize].push(b);
@@ -222,7 +221,8 @@ impl DomTree {
         }
         let (mut pre, mut post) = (vec![0; n], vec![0; n]);
         let mut clock = 0;
-        let mut stack: Vec<(u32, usize)> = order.first().map(|&r| (r, 0)).into_iter().collect();
+        let mut stack: Vec<(u32, usize)> = Vec::with_capacity(order.len());
+        stack.extend(order.first().map(|&r| (r, 0)));
         while let Some(top) = stack.last_mut() {
             let (b, i) = *top;
             if i == 0 {

@@ -21,6 +21,7 @@ use crate::cfg::{Blocks, Cfg, DomTree, NONE};
 use crate::ir::{Block, BlockData, Builder, Def, Edge, Effect, Func, InstId, MemSpace, Op, Sreg, Term, Value};
 use crate::lower::asynchronous::barrier;
 use shape::{EXCLUSIVE, one_return, split_edges, take_turns};
+use std::cell::OnceCell;
 
 /// Convergence barriers that regions may use: B0 to B10 (the vendor's compiler uses up to B11).
 const BARRIERS: usize = 11;
@@ -198,9 +199,9 @@ fn walk(cfg: &Cfg, from: u32, ends: impl Fn(u32) -> bool) -> Vec<u32> {
 /// Which values are the same in all threads that compute them together.
 fn uniform_values(f: &Func) -> Vec<bool> {
     let cfg = living_graph(f);
-    let post = meetings(f, &cfg);
     let full = f.cfg();
-    let loops = full.loops(&full.dominators());
+    // Where no branch tells threads apart nobody asks for these.
+    let (post, loops) = (OnceCell::new(), OnceCell::new());
     let mut uniform = vec![true; f.values.len()];
     // Blocks to look at again.
     let mut users: Vec<Blocks> = f.values.iter().map(|_| Blocks::new()).collect();
@@ -251,7 +252,7 @@ fn uniform_values(f: &Func) -> Vec<bool> {
         let mut again: Vec<u32> = Vec::new();
         if !done_branch[b as usize] && divergent_branch(f, &cfg, &uniform, b) {
             done_branch[b as usize] = true;
-            let join = post.idom[b as usize];
+            let join = post.get_or_init(|| meetings(f, &cfg)).idom[b as usize];
             let inside = region(&cfg, b, join);
             let meets =
                 inside.iter().copied().chain((join != NONE && (join as usize) < f.blocks.len()).then_some(join));
@@ -262,7 +263,7 @@ fn uniform_values(f: &Func) -> Vec<bool> {
                 }
             }
             // Threads leave the loops around this branch in different iterations: what they carry out differs.
-            for (h, members) in &loops.members {
+            for (h, members) in &loops.get_or_init(|| full.loops(&full.dominators())).members {
                 let leaves = members.contains(&b) && (inside.contains(h) || *h == b);
                 if leaves && cfg.succs[b as usize].iter().any(|s| !members.contains(s)) {
                     let mut in_loop = BitSet::new(f.blocks.len());
@@ -340,6 +341,9 @@ impl Region {
 fn place_joins(f: &mut Func, uniform: &[bool]) -> Vec<Region> {
     let cfg = living_graph(f);
     let n = f.blocks.len();
+    if !cfg.rpo.iter().any(|&b| divergent_branch(f, &cfg, uniform, b)) {
+        return Vec::new();
+    }
     let (dom, post) = (cfg.dominators(), meetings(f, &cfg));
     let nest = Nest::new(&cfg, &dom);
     // The nearest block that dominates every branch that meets at a block.

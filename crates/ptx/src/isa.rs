@@ -195,6 +195,8 @@ pub struct Form {
     pub operands: &'static [OperandForm],
     /// Since when.
     pub since: Since,
+    /// The sum of [`Mod::bit`] of all words of the name and the groups: what has another bit fits none.
+    pub known: u64,
 }
 
 include!(concat!(env!("OUT_DIR"), "/isa.rs"));
@@ -219,6 +221,13 @@ fn find(name: &str, slots: &[u16], names: &[&str]) -> Option<usize> {
             return Some(slot - 1);
         }
         at = (at + 1) & (slots.len() - 1);
+    }
+}
+
+impl Mod {
+    /// One bit of 64 for the modifier, which it shares with others.
+    pub fn bit(self) -> u64 {
+        1 << (self as usize % 64)
     }
 }
 
@@ -301,6 +310,15 @@ impl Mod {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn forms_know_their_words() {
+        for form in Op::ALL.into_iter().flat_map(|op| op.forms()) {
+            let words = form.groups.iter().flat_map(|g| g.words).map(|w| w.word);
+            let known = form.name.iter().copied().chain(words).fold(0, |bits, m| bits | m.bit());
+            assert_eq!(form.known, known, "{:?}", form.op);
+        }
+    }
 
     #[test]
     fn every_name_finds_its_word() {

@@ -111,7 +111,7 @@ impl Names {
         Names {
             bytes: Vec::new(),
             entries: Vec::new(),
-            slots: vec![0; 1 << 10],
+            slots: vec![0; 1 << 8],
             log: Vec::new(),
             ranges: Vec::new(),
             marks: Vec::new(),

@@ -491,11 +491,13 @@ pub fn as_form(inst: &Inst, to: FormId, sm: u16) -> Result<Inst, EncodeError> {
 
 /// True if the text of a form has the word `text` (`.RELU`) before its operands.
 fn says(form: &Form, text: &str) -> bool {
+    let text = text.as_bytes();
     let before = form.syntax.iter().take_while(|p| matches!(p, Piece::Text(_) | Piece::Mod(_)));
-    text.starts_with('.')
-        && before.filter_map(|p| if let Piece::Text(t) = p { Some(*t) } else { None }).any(|t| {
-            let word = t.split(' ').next().unwrap_or(t);
-            word.match_indices(text).any(|(at, _)| matches!(word.as_bytes().get(at + text.len()), None | Some(b'.')))
+    text.first() == Some(&b'.')
+        && before.filter_map(|p| if let Piece::Text(t) = p { Some(t.as_bytes()) } else { None }).any(|t| {
+            let word = t.split(|&b| b == b' ').next().unwrap_or(t);
+            let ends = |rest: &[u8]| matches!(rest.first(), None | Some(b'.'));
+            (0..word.len()).any(|at| word[at] == b'.' && word[at..].strip_prefix(text).is_some_and(ends))
         })
 }
 

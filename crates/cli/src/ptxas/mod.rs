@@ -387,11 +387,11 @@ fn note(parsed: &Parsed) -> String {
     let mut out = String::new();
     let hidden =
         ["output-file", "input-as-string", "diagnostics", "print-after", "verify", "gpu-name", "disable-warnings"];
-    for o in table::OPTIONS.iter().filter(|o| !hidden.contains(&o.long)) {
+    for o in table::OPTIONS.iter().filter(|o| parsed.values.contains_key(o.long) && !hidden.contains(&o.long)) {
         match parsed.values.get(o.long).map(Vec::as_slice) {
             None => {}
-            Some([]) => out.push_str(&format!("-{}  ", o.short)),
-            Some(values) => out.push_str(&format!("-{} {} ", o.short, values.join(","))),
+            Some([]) => out.extend(["-", o.short, "  "]),
+            Some(values) => out.extend(["-", o.short, " ", &values.join(","), " "]),
         }
     }
     out.push_str(&format!("-arch {} ", parsed.get("gpu-name").unwrap_or("sm_75")));

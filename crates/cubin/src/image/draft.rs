@@ -57,12 +57,15 @@ pub(super) struct Head<'a> {
     pub debug: Option<&'a Debug>,
 }
 
+/// Sections of a file of one kernel.
+const USUAL: usize = 28;
+
 impl Draft {
     /// The sections that every file begins with; `text` is the name of that for the PTX text.
     pub fn begin(head: &Head, group: &Group, text: &str) -> Result<Draft, Diagnostic> {
         let mut draft = Draft {
-            parts: Vec::new(),
-            by_name: FxHashMap::default(),
+            parts: Vec::with_capacity(USUAL),
+            by_name: FxHashMap::with_capacity_and_hasher(USUAL, Default::default()),
             locals: Vec::new(),
             others: Vec::new(),
             tail: Vec::new(),
@@ -130,11 +133,12 @@ impl Draft {
 
     /// Puts the parts into the order of their classes.
     pub fn sort(&mut self) {
+        let mut order: Vec<usize> = (0..self.parts.len()).collect();
+        order.sort_by_key(|&i| self.parts[i].class);
+        let mut places = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(to, &from)| places[from] = to);
         self.parts.sort_by_key(|p| p.class);
-        self.by_name.clear();
-        for (i, p) in self.parts.iter().enumerate() {
-            self.by_name.entry(p.section.name.clone()).or_insert(i);
-        }
+        self.by_name.values_mut().for_each(|i| *i = places[*i]);
     }
 
     /// The first of the local symbols that lie in each section.
@@ -342,7 +346,7 @@ pub(super) fn finish(mut d: Draft) -> Elf {
         if extended {
             numbers.extend(number.to_le_bytes());
         }
-        symbols.extend(Symbol { name_offset, shndx, ..symbol.clone() }.bytes());
+        symbols.extend(Symbol { name: String::new(), name_offset, shndx, ..*symbol }.bytes());
         if symbol.bind == 0 {
             last_local = i as u32 + 1;
         }

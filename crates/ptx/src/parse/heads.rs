@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 /// A spelling, as [`Key::words`], and its head.
 struct Spelling {
     words: [u64; LONGEST],
+    hash: u32,
     head: u32,
 }
 
@@ -16,14 +17,15 @@ pub(super) struct Heads {
     known: Vec<Head>,
     by_words: FxHashMap<(Op, SmallVec<[Mod; 6]>), u32>,
     spellings: Vec<Spelling>,
-    /// One more than an index into the spellings, or 0; twice as many as those at least.
-    slots: Box<[u16; MASK + 1]>,
+    /// One more than an index into the spellings, or 0; twice as many as those at least, a power of two.
+    slots: Vec<u16>,
 }
 
 /// Spellings that are kept: texts have far fewer.
 const KEPT: usize = 1 << 12;
 
-const MASK: usize = KEPT * 2 - 1;
+/// Slots of a new table: most texts have a dozen spellings, and clearing a large table takes longer than parsing those.
+const FIRST: usize = 1 << 7;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
@@ -70,25 +72,21 @@ pub(super) fn spelling(src: &[u8], start: usize) -> Option<(Key, usize)> {
 
 impl Heads {
     pub fn new() -> Heads {
-        Heads {
-            known: Vec::new(),
-            by_words: FxHashMap::default(),
-            spellings: Vec::new(),
-            slots: Box::new([0; MASK + 1]),
-        }
+        Heads { known: Vec::new(), by_words: FxHashMap::default(), spellings: Vec::new(), slots: vec![0; FIRST] }
     }
 
     /// The head of a spelling that has been [kept](Heads::keep).
     #[inline]
     pub fn find(&self, key: &Key) -> Option<u32> {
-        let mut at = key.hash as usize & MASK;
+        let mask = self.slots.len() - 1;
+        let mut at = key.hash as usize & mask;
         loop {
             let s = self.spellings.get((self.slots[at] as usize).checked_sub(1)?)?;
             if s.words[0] == key.words[0] && s.words[1] == key.words[1] && s.words[..key.used] == key.words[..key.used]
             {
                 return Some(s.head);
             }
-            at = (at + 1) & MASK;
+            at = (at + 1) & mask;
         }
     }
 
@@ -97,12 +95,24 @@ impl Heads {
         if self.spellings.len() == KEPT || self.find(key).is_some() {
             return;
         }
-        self.spellings.push(Spelling { words: key.words, head });
-        let mut at = key.hash as usize & MASK;
-        while self.slots[at] != 0 {
-            at = (at + 1) & MASK;
+        self.spellings.push(Spelling { words: key.words, hash: key.hash, head });
+        let count = self.spellings.len();
+        if count * 2 > self.slots.len() {
+            self.slots = vec![0; self.slots.len() * 2];
+            (0..count).for_each(|n| self.enter(n));
+        } else {
+            self.enter(count - 1);
         }
-        self.slots[at] = self.spellings.len() as u16;
+    }
+
+    /// Gives a spelling a slot.
+    fn enter(&mut self, n: usize) {
+        let mask = self.slots.len() - 1;
+        let mut at = self.spellings[n].hash as usize & mask;
+        while self.slots[at] != 0 {
+            at = (at + 1) & mask;
+        }
+        self.slots[at] = n as u16 + 1;
     }
 
     /// The head of these words, new or known.
