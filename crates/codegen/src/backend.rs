@@ -57,7 +57,8 @@ impl Default for BackendOptions {
 pub enum Failure {
     /// Registers could not be assigned with so many values in uniform registers; with fewer there they may.
     Uniform,
-    /// Registers could not be assigned with hardly more general ones than values are alive; with more they may.
+    /// Registers could not be assigned with hardly more general ones than values are alive, or products of warpgroups wait for it; with more they may be,
+    /// or need not.
     Tight,
     /// Registers could not be assigned in the order of the program, at the least effort; with more work they may.
     Hurried,
@@ -199,6 +200,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
                 light = regalloc::light::choose(f);
             }
         };
+        let holds = tight && regalloc::assign::reads_long(&f);
         let assigned = if quickly {
             regalloc::run_quickly(&mut f, options.verify, choose)
         } else {
@@ -227,7 +229,12 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             zeros::run(&mut f);
         }
         after("ifconvert", &f, false)?;
-        losses.extend(warpgroup::run(&mut f));
+        let lost = warpgroup::run(&mut f);
+        // What is written over what a product still reads waits for it: more registers may do.
+        if holds && !lost.is_empty() {
+            return Err(Failure::Tight);
+        }
+        losses.extend(lost);
         if f.linkable
             && let Some(at) = descriptor
         {

@@ -117,8 +117,9 @@ fn short(f: &Func, inst: &Inst, most: &[u64], uses: &Uses) -> Option<Op> {
         Op::IAdd if all() && !(uses.sums[result.index()] && constant(1).or(constant(0)).is_some()) => Some(Op::IAdd),
         Op::Shr if fits(0) && constant(1).is_some_and(|n| n < 32) => Some(Op::Shr),
         Op::Shl if fits(0) && constant(1).is_some_and(|n| n < 32) && !uses.along(result) => Some(Op::Shl),
-        Op::IMulWide if f.ty(inst.args[0]) == Ty::B32 && !uses.along(result) => Some(Op::IMul),
-        Op::IMadWide if f.ty(inst.args[0]) == Ty::B32 && fits(2) && !uses.along(result) => Some(Op::IMad),
+        // A product as wide as addresses takes one instruction, too.
+        Op::IMulWide if f.ty(inst.args[0]) == Ty::B32 && !uses.sums[result.index()] => Some(Op::IMul),
+        Op::IMadWide if f.ty(inst.args[0]) == Ty::B32 && fits(2) && !uses.sums[result.index()] => Some(Op::IMad),
         _ => None,
     }
 }

@@ -121,6 +121,11 @@ pub struct Assign<'a> {
     stays: Option<Vreg>,
 }
 
+/// True if products of warpgroups read registers of this function for longer than values are alive.
+pub fn reads_long(f: &Func) -> bool {
+    flight::longest(f) > 0
+}
+
 /// Assigns registers: with `pressure` goes whether there shall be hardly more of them; `notes` has one note for each instruction, and gets those of the moves.
 ///
 /// # Errors
@@ -158,9 +163,9 @@ pub fn run(
         // R1 is one more. Where there are calls, the registers that they keep are worth more than few registers.
         let want = pressure[file as usize] as usize + 1;
         let limit = match file {
-            // Not where products read registers for longer than values are alive.
-            File::Gpr if tight && !choosy && f.at_entry == 0 && held.is_empty() => {
-                limit.min((want + SLACK + want / MORE_SLACK).max(ENOUGH))
+            // Products read registers for longer than values are alive.
+            File::Gpr if tight && !choosy && f.at_entry == 0 => {
+                limit.min((want + flight::longest(f) + SLACK + want / MORE_SLACK).max(ENOUGH))
             }
             _ => limit,
         };

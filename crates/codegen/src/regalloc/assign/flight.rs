@@ -32,6 +32,27 @@ pub(super) fn held(f: &Func) -> Vec<bool> {
     out
 }
 
+/// The most registers that products read between two waits of a block.
+pub(super) fn longest(f: &Func) -> usize {
+    let mut most = 0;
+    for block in &f.blocks {
+        let mut now = 0;
+        for inst in &block.insts {
+            let Op::Sass(s) = &inst.op else { continue };
+            if s.form == F::WARPGROUP_I {
+                now = 0;
+            } else if s.form().class == Class::Gmma
+                && let Some(at) = s.slot(S::Ra)
+                && matches!(s.operands[at].value, Value::Reg(r) if r.file() == File::Gpr && !r.is_const())
+            {
+                now += usize::from(s.slot_width(at));
+                most = most.max(now);
+            }
+        }
+    }
+    most
+}
+
 impl Assign<'_> {
     /// What is under way where a block begins: what is at the end of any block before it that has been seen.
     pub(super) fn begin_flight(&mut self, b: u32) {
