@@ -111,7 +111,7 @@ fn short(f: &Func, inst: &Inst, most: &[u64], uses: &Uses) -> Option<Op> {
     match inst.op {
         Op::And => Some(Op::And),
         Op::Sext if f.ty(inst.args[0]) == Ty::B32 => Some(Op::Zext),
-        Op::Or | Op::Xor | Op::IMul | Op::IMad | Op::IDiv | Op::IRem | Op::IMin | Op::IMax if all() => Some(inst.op),
+        Op::Or | Op::Xor | Op::IMul | Op::IMad | Op::IMin | Op::IMax if all() => Some(inst.op),
         Op::Select if fits(0) && fits(1) => Some(Op::Select),
         // A constant may become part of an address.
         Op::IAdd if all() && !(uses.sums[result.index()] && constant(1).or(constant(0)).is_some()) => Some(Op::IAdd),
@@ -154,8 +154,6 @@ fn bound(f: &Func, inst: &Inst, most: &[u64]) -> Option<u64> {
         Op::IMulWide if plain(0) && plain(1) => fit(at(0).checked_mul(at(1))),
         Op::IMad => fit(at(0).checked_mul(at(1))?.checked_add(at(2))),
         Op::IMadWide if plain(0) && plain(1) => fit(at(0).checked_mul(at(1))?.checked_add(at(2))),
-        Op::IDiv if plain(0) && plain(1) => Some(at(0)),
-        Op::IRem if plain(0) && plain(1) => Some(at(0).min(at(1).saturating_sub(1))),
         Op::IMin if plain(0) && plain(1) => Some(at(0).min(at(1))),
         Op::IMax if plain(0) && plain(1) => Some(at(0).max(at(1))),
         Op::Bfe if !inst.attr.signed => Some(mask_of(constant(2)? & 0xff)),
