@@ -1,6 +1,7 @@
 //! Ours against the vendor's newest ptxas in one run: CPU seconds and peak memory over the corpus and over generated
 //! programs, static code size, registers, spills. Figures are of this machine and this run; the ratios are what counts.
 
+use crate::cost::{self, Cost};
 use crate::{oracle, root, test};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,15 +15,6 @@ const REASONS: [(&str, &str); 0] = [];
 /// Statements and live values of the generated programs.
 const SIZES: [usize; 4] = [1_000, 4_000, 16_000, 64_000];
 const LIVE: [usize; 2] = [40, 300];
-
-/// What one run of a compiler took.
-#[derive(Clone, Copy, Default)]
-pub struct Cost {
-    /// Seconds of user and system time.
-    pub cpu: f64,
-    /// Peak memory.
-    pub kib: i64,
-}
 
 /// Runs the benchmark and prints its tables.
 pub fn run(args: &[String]) -> Result<(), String> {
@@ -159,9 +151,9 @@ fn listings(vendor: &Path, ours: &Path, work: &Path) -> Result<(), String> {
     compile(&oracle::tool("ptxas")?, &text, "sm_90", &small)?;
     // CPU seconds: the machine may be busy with other things.
     let timed = |tool: &Path, args: &[&str], file: &Path| -> Result<f64, String> {
-        let child = Command::new(tool).args(args).arg(file).stdout(std::process::Stdio::null()).spawn();
-        let child = child.map_err(|e| format!("cannot run {}: {e}", tool.display()))?;
-        match wait(child.id() as i32)? {
+        let (mut command, note) = cost::launcher(tool)?;
+        let child = command.args(args).arg(file).stdout(std::process::Stdio::null()).spawn();
+        match note.wait(child.map_err(|e| e.to_string())?)? {
             (0, cost) => Ok(cost.cpu),
             _ => Err(format!("{} failed on {}", tool.display(), file.display())),
         }
@@ -209,8 +201,9 @@ fn simulators(vendor: &Path, release: &Path, work: &Path) -> Result<(), String> 
     std::fs::write(&launch, text).map_err(|e| e.to_string())?;
     compile(vendor, &ptx, "sm_90", &cubin)?;
     test::cargo(&["build", "--release", "--quiet", "-p", "sassafras-sim", "--example", "speed"])?;
-    let child = Command::new(release.join("examples/speed")).args([&ptx, &launch]).arg("3").arg(&cubin).spawn();
-    let (code, cost) = wait(child.map_err(|e| e.to_string())?.id() as i32)?;
+    let (mut command, note) = cost::launcher(&release.join("examples/speed"))?;
+    let child = command.args([&ptx, &launch]).arg("3").arg(&cubin).spawn();
+    let (code, cost) = note.wait(child.map_err(|e| e.to_string())?)?;
     println!("simulators: peak memory {} KiB", cost.kib);
     if code == 0 { Ok(()) } else { Err(format!("the simulators ended with {code}")) }
 }
@@ -265,28 +258,12 @@ pub fn compile_any(
 ) -> Result<(i32, Cost, String), String> {
     let log = out.with_extension("log");
     let sink = std::fs::File::create(&log).map_err(|e| e.to_string())?;
-    let mut command = Command::new(tool);
+    let (mut command, note) = cost::launcher(tool)?;
     command.arg(format!("-arch={arch}")).args(options).args(["-v", "-o"]).arg(out).arg(file);
     command.stdout(sink.try_clone().map_err(|e| e.to_string())?).stderr(sink);
     let child = command.spawn().map_err(|e| format!("cannot run {}: {e}", tool.display()))?;
-    let (code, cost) = wait(child.id() as i32)?;
+    let (code, cost) = note.wait(child)?;
     Ok((code, cost, std::fs::read_to_string(&log).unwrap_or_default()))
-}
-
-/// Waits for a child and asks the system what it took.
-pub fn wait(pid: i32) -> Result<(i32, Cost), String> {
-    let mut status = 0;
-    // SAFETY: both pointers are to live values of the right types; the child is ours and is waited for once.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        if libc::wait4(pid, &mut status, 0, &mut usage) != pid {
-            return Err("cannot wait for a compiler".into());
-        }
-        usage
-    };
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
-    let cost = Cost { cpu: seconds(usage.ru_utime) + seconds(usage.ru_stime), kib: usage.ru_maxrss };
-    Ok((if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }, cost))
 }
 
 /// Instructions in a cubin, NOPs left out, as the vendor's nvdisasm lists them.

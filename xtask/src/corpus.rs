@@ -4,7 +4,8 @@
 
 mod estimate;
 
-use crate::bench::{Cost, compile_any, number};
+use crate::bench::{compile_any, number};
+use crate::cost::Cost;
 use crate::{oracle, root, test};
 use cubin::elf::Elf;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The linker, as long as wanted: links of made-up programs beside the vendor's (`crates/link/tests/vendor.rs`), programs of several
 //! files (`crates/cli/tests/linking.rs`), mixed linking (`crates/cli/tests/mixed_linking.rs`), and what large links cost.
 
-use crate::bench::{Cost, wait};
+use crate::cost::{self, Cost};
 use crate::test;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -59,10 +59,10 @@ pub fn bench(vendor: &Path, ptxas: &Path, ours: &Path, work: &Path) -> Result<()
         let mut best = [Cost { cpu: f64::INFINITY, kib: i64::MAX }; 2];
         for _ in 0..runs {
             for (best, tool) in best.iter_mut().zip([vendor, ours]) {
-                let mut link = Command::new(tool);
+                let (mut link, note) = cost::launcher(tool)?;
                 link.args(["-arch=sm_80", "--options-file"]).arg(&list).arg("-o").arg(work.join("large.cubin"));
                 let child = link.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|e| e.to_string())?;
-                let (status, cost) = wait(child.id() as i32)?;
+                let (status, cost) = note.wait(child)?;
                 if status != 0 {
                     return Err(format!("{} fails on {objects} objects", tool.display()));
                 }

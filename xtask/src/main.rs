@@ -5,6 +5,7 @@ mod chips;
 mod compare;
 mod conformance;
 mod corpus;
+mod cost;
 mod draft;
 mod gpu;
 mod instructions;
@@ -82,6 +83,8 @@ fn main() -> ExitCode {
         Some("gpu") => gpu::run(&args[1..]),
         Some("probe-latency") => probe::run(&args[1..]),
         Some("timing") => timing::run(&args[1..]),
+        // Not for people: see there.
+        Some("launch") => cost::launch(std::env::args_os().skip(2)),
         Some("bench") => bench::run(&args[1..]),
         _ => Err(USAGE.to_string()),
     };

@@ -1,6 +1,6 @@
 //! How fast PTX is read and checked: a long text made of the kernels of the corpus, over and over under new names.
 
-use crate::bench::wait;
+use crate::cost;
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -50,14 +50,14 @@ pub fn run(release: &Path, work: &Path) -> Result<(), String> {
 
 /// Seconds of parsing and of checking, and the peak memory.
 fn once(tool: &Path, file: &Path) -> Result<(f64, f64, i64), String> {
-    let mut command = Command::new(tool);
+    let (mut command, note) = cost::launcher(tool)?;
     command.args(["check", "--time", "--arch", "sm_90a"]).arg(file).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|e| e.to_string())?;
     let mut out = String::new();
     if let Some(mut pipe) = child.stderr.take() {
         std::io::Read::read_to_string(&mut pipe, &mut out).map_err(|e| e.to_string())?;
     }
-    let (code, cost) = wait(child.id() as i32)?;
+    let (code, cost) = note.wait(child)?;
     let figures: Vec<f64> = out.split_whitespace().filter_map(|w| w.parse().ok()).collect();
     match (code, figures.as_slice()) {
         (0, &[_, parse, check]) => Ok((parse, check, cost.kib)),

@@ -352,18 +352,12 @@ fn advised(block: *mut u8, _size: usize) -> *mut u8 {
     block
 }
 
-/// Most bytes of memory that the process has had so far, where the system tells.
+/// Most bytes of memory that the process has had so far, where the system tells. (`getrusage` counts in what the process had that started it.)
 #[cfg(target_os = "linux")]
 pub fn peak() -> Option<u64> {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the structure is large enough, and all zeroes are a value of it.
-    let usage = unsafe {
-        if libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) != 0 {
-            return None;
-        }
-        usage.assume_init()
-    };
-    Some(usage.ru_maxrss as u64 * 1024)
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    Some(kib.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
 #[cfg(not(target_os = "linux"))]
