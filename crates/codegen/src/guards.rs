@@ -19,6 +19,8 @@ use smallvec::SmallVec;
 
 /// Most instructions on one side, as in [`crate::ifconvert`].
 const MOST: usize = 10;
+/// Instructions of a block that are moved into another one at once; more wait until all is done, else a chain of blocks would be moved at each of its joints.
+const MOVED: usize = 64;
 /// Most selections that one meeting place may need.
 const SELECTIONS: usize = 4;
 
@@ -27,7 +29,12 @@ pub fn run(f: &mut Func) {
     if !f.blocks.iter().any(|b| matches!(b.term, Term::CondBr { .. })) {
         return;
     }
-    let mut pass = Pass { preds: predecessors(f), zero: zeros(f), to: (0..f.vregs.len() as u32).map(Vreg).collect() };
+    let mut pass = Pass {
+        preds: predecessors(f),
+        zero: zeros(f),
+        to: (0..f.vregs.len() as u32).map(Vreg).collect(),
+        tails: vec![Vec::new(); f.blocks.len()],
+    };
     let mut changed = false;
     // Inner branches stand later.
     for a in (0..f.blocks.len()).rev() {
@@ -37,6 +44,7 @@ pub fn run(f: &mut Func) {
         }
     }
     if changed {
+        (0..f.blocks.len()).for_each(|b| pass.gather(f, b));
         pass.rename(f);
         // Zeros that only the sides without a load gave.
         crate::sched::dead::run(f);
@@ -80,6 +88,8 @@ struct Pass {
     zero: Vec<bool>,
     /// What each value became.
     to: Vec<Vreg>,
+    /// By block: instructions that come behind its own, in parts, the last part first. Blocks with tails have instructions of their own, and more than [`MOVED`].
+    tails: Vec<Vec<Vec<Inst>>>,
 }
 
 /// An access that may stand under a guard.
@@ -122,11 +132,24 @@ impl Pass {
     fn side<'a>(&self, f: &'a Func, b: BlockId) -> Option<&'a Edge> {
         let block = &f.blocks[b.0 as usize];
         let Term::Br(e) = &block.term else { return None };
-        let short = self.preds[b.0 as usize] == 1 && block.params.is_empty() && block.insts.len() <= MOST;
+        let few = block.insts.len() <= MOST && self.tails[b.0 as usize].is_empty();
+        let short = self.preds[b.0 as usize] == 1 && block.params.is_empty() && few;
         (short && block.insts.iter().all(fits)).then_some(e)
     }
 
-    fn candidate(&self, f: &Func, a: usize) -> Option<Found> {
+    /// Branches that block `a` may take in; then it has no tails.
+    fn candidate(&mut self, f: &mut Func, a: usize) -> Option<Found> {
+        if !self.tails[a].is_empty() {
+            let Term::CondBr { then, els, .. } = &f.blocks[a].term else { return None };
+            if self.side(f, then.block).is_none() && self.side(f, els.block).is_none() {
+                return None;
+            }
+            self.gather(f, a);
+        }
+        self.found(f, a)
+    }
+
+    fn found(&self, f: &Func, a: usize) -> Option<Found> {
         let Term::CondBr { cond, then, els } = &f.blocks[a].term else { return None };
         cond.as_reg().filter(|r| r.file() == File::Pred && r.is_virtual())?;
         if then.block == els.block {
@@ -197,6 +220,9 @@ impl Pass {
         {
             f.blocks[a].insts.remove(at);
             f.blocks[join].insts.remove(0);
+            if f.blocks[join].insts.is_empty() {
+                f.blocks[join].insts = self.tails[join].pop().unwrap_or_default();
+            }
         }
         let loc = f.blocks[a].loc;
         for (n, side) in found.sides.into_iter().enumerate() {
@@ -256,11 +282,30 @@ impl Pass {
             self.to[p.index()] = v;
         }
         let insts = std::mem::take(&mut f.blocks[next].insts);
-        f.blocks[a].insts.extend(insts);
+        let few = insts.len() <= MOVED && self.tails[next].is_empty();
+        if f.blocks[a].insts.is_empty() {
+            f.blocks[a].insts = insts;
+            self.tails[a] = std::mem::take(&mut self.tails[next]);
+        } else if few && self.tails[a].is_empty() {
+            f.blocks[a].insts.extend(insts);
+        } else {
+            let mut tails = std::mem::take(&mut self.tails[next]);
+            tails.push(insts);
+            tails.append(&mut self.tails[a]);
+            self.tails[a] = tails;
+        }
         f.blocks[a].loc = f.blocks[next].loc;
         f.blocks[a].term = std::mem::replace(&mut f.blocks[next].term, Term::Unreachable);
         self.preds[next] = 0;
         true
+    }
+
+    /// Puts the tails of a block behind its instructions.
+    fn gather(&mut self, f: &mut Func, b: usize) {
+        let tails = std::mem::take(&mut self.tails[b]);
+        let insts = &mut f.blocks[b].insts;
+        insts.reserve(tails.iter().map(Vec::len).sum());
+        tails.into_iter().rev().for_each(|t| insts.extend(t));
     }
 
     /// Puts what values became into their readers.
@@ -346,33 +391,37 @@ impl Pass {
 /// Puts zero into the registers of loads that are so marked, before them. Runs after register assignment. Where a load reads what it
 /// writes, only threads that do not load are given zero.
 pub fn clear(f: &mut Func) {
-    for b in 0..f.blocks.len() {
-        let mut n = 0;
-        while n < f.blocks[b].insts.len() {
-            n += 1;
-            let Inst { op: Op::Sass(s), loc, zero: true } = &f.blocks[b].insts[n - 1] else { continue };
-            let (mut written, mut read) = ([false; 256], [false; 256]);
-            let mark = |list: &mut [bool; 256], p: Place| {
-                if p.reg.file() == File::Gpr && !p.reg.is_const() {
-                    let from = p.reg.index() as usize;
-                    list[from..from + p.width as usize].fill(true);
-                }
-            };
-            sass_defs(s, |p| mark(&mut written, p));
-            sass_uses(s, |p| mark(&mut read, p));
-            let apart = (0..256).any(|r| written[r] && read[r]);
-            let guard = if apart { s.guard.inverted() } else { Operand::reg(Reg::PT) };
-            let moves: Vec<Inst> = (0..256)
-                .filter(|&r| written[r])
-                .map(|r| Sass::new(F::MOV_R).with(S::Rd, Reg::r(r as u8)).with(S::Rb, Reg::RZ).guarded(guard))
-                .map(|s| Inst::new(Op::Sass(s), *loc))
-                .collect();
-            f.blocks[b].insts[n - 1].zero = false;
-            let count = moves.len();
-            f.blocks[b].insts.splice(n - 1..n - 1, moves);
-            n += count;
+    for block in f.blocks.iter_mut().filter(|b| b.insts.iter().any(|i| i.zero)) {
+        let old = std::mem::take(&mut block.insts);
+        block.insts.reserve(old.len() + 8);
+        for mut inst in old {
+            if std::mem::take(&mut inst.zero)
+                && let Op::Sass(s) = &inst.op
+            {
+                zeroed(s, |m| block.insts.push(Inst::new(Op::Sass(m), inst.loc)));
+            }
+            block.insts.push(inst);
         }
     }
+}
+
+/// The moves of zero to what a load writes.
+fn zeroed(s: &Sass, add: impl FnMut(Sass)) {
+    let (mut written, mut read) = ([false; 256], [false; 256]);
+    let mark = |list: &mut [bool; 256], p: Place| {
+        if p.reg.file() == File::Gpr && !p.reg.is_const() {
+            let from = p.reg.index() as usize;
+            list[from..from + p.width as usize].fill(true);
+        }
+    };
+    sass_defs(s, |p| mark(&mut written, p));
+    sass_uses(s, |p| mark(&mut read, p));
+    let apart = (0..256).any(|r| written[r] && read[r]);
+    let guard = if apart { s.guard.inverted() } else { Operand::reg(Reg::PT) };
+    (0..256)
+        .filter(|&r| written[r])
+        .map(|r| Sass::new(F::MOV_R).with(S::Rd, Reg::r(r as u8)).with(S::Rb, Reg::RZ).guarded(guard))
+        .for_each(add);
 }
 
 #[cfg(test)]
@@ -423,6 +472,21 @@ mod tests {
         assert!(!t.contains("BSSY") && !t.contains("BSYNC") && t.contains("Ra=%r4 Rb=%r7"), "{t}");
         // The text comes back.
         assert_eq!(text::print(&text::parse(&t).unwrap()[0]), t);
+    }
+
+    /// What is behind the last meeting place is not moved at each one, and still comes last, in its order.
+    #[test]
+    fn long_blocks_behind_come_last() {
+        let long = |n: usize| format!("    IADD3_RRR Rd=%r{} Ra=%r{} Rb=%r9 Rc=RZ\n", n + 1, n);
+        let long: String = std::iter::once("    IADD3_RRR Rd=%r100 Ra=%r10 Rb=%r9 Rc=RZ\n".to_string())
+            .chain((100..199).map(long))
+            .collect();
+        let body = loads("MOV_R Rd=").replace("    STG", &format!("{long}    STG")).replace("Rb=%r10\n", "Rb=%r199\n");
+        let t = text::print(&after(&body));
+        assert!(!t.contains("BSSY") && !t.contains("BSYNC") && !t.contains("br"), "{t}");
+        let at = |n: usize| t.find(&format!("Rd=%r{n} ")).unwrap();
+        assert!([4, 7, 10].map(at).is_sorted() && (100..199).all(|n| at(n) < at(n + 1)) && at(10) < at(100), "{t}");
+        assert!(at(199) < t.find("STG").unwrap() && t.matches("IADD3").count() == 101, "{t}");
     }
 
     #[test]

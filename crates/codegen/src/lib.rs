@@ -15,6 +15,7 @@ pub mod converge;
 mod debug;
 pub mod emit;
 pub mod expand;
+pub mod groups;
 pub mod guards;
 mod ifconvert;
 pub mod inline;

@@ -4,11 +4,15 @@ use codegen::{Options, Output};
 use std::fmt::Write;
 
 fn compile(text: &str) -> Output {
+    compile_with(text, codegen::opt::MOST_EFFORT)
+}
+
+fn compile_with(text: &str, effort: u8) -> Output {
     let (m, mut d) = ptx::parse(text);
     let target = arch::Target::parse("sm_90a").expect("a target");
     d.extend(ptx::check(&m, Some(&target)));
     assert!(d.is_empty(), "{d:?}\n{text}");
-    let options = Options { target, verify: true, ..Options::default() };
+    let options = Options { target, verify: true, effort, ..Options::default() };
     codegen::compile(&m, &options).unwrap_or_else(|e| panic!("{e:?}\n{text}"))
 }
 
@@ -97,4 +101,31 @@ ret;
     let out = compile(&text);
     assert!(out.notes.is_empty(), "{:?}", out.notes);
     assert!(out.log[0].spill_stores <= 48, "{}", out.log[0].spill_stores);
+}
+
+/// In the order of the text 400 loads come first, each under its condition.
+#[test]
+fn far_too_many_values_get_all_passes_at_the_least_effort() {
+    let n = 400;
+    let (mut load, mut store) = (String::new(), String::new());
+    for i in 0..n {
+        let _ = writeln!(
+            load,
+            "mov.u32 %v{i}, 0;\nsetp.lt.u32 %p, %me, {};\n@%p ld.global.nc.b32 %v{i}, [%a+{}];",
+            i + 1,
+            4 * i
+        );
+        let _ = writeln!(store, "setp.gt.u32 %p, %me, {};\n@%p st.global.b32 [%b+{}], %v{i};", i + 1, 4 * i);
+    }
+    let text = format!(
+        "{HEAD}.visible .entry k(.param .u64 p, .param .u64 q) {{
+.reg .b64 %a, %b; .reg .b32 %v<{n}>, %me; .reg .pred %p;
+ld.param.u64 %a, [p];
+ld.param.u64 %b, [q];
+mov.u32 %me, %tid.x;
+{load}{store}ret;
+}}"
+    );
+    let spills = |effort| compile_with(&text, effort).log[0].spill_loads;
+    assert_eq!(spills(codegen::opt::LEAST_EFFORT), spills(codegen::opt::MOST_EFFORT));
 }

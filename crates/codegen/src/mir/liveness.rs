@@ -3,6 +3,7 @@
 
 use super::{Func, Vreg};
 use crate::cfg::Cfg;
+use crate::groups::Groups;
 use sass::reg::File;
 
 /// Live values at the boundaries of each block, in ascending order.
@@ -32,15 +33,15 @@ impl Liveness {
                 f.defs(&inst.op, |v| def_block[v.index()] = b as u32);
             }
         }
-        // Blocks that use each value from outside, as one list sorted by value.
-        let mut pairs: Vec<(Vreg, u32)> = Vec::new();
+        // Blocks that use each value from outside.
+        let mut pairs: Vec<(u32, u32)> = Vec::new();
         let mut seen = vec![NONE; f.vregs.len()];
         for &b in &cfg.rpo {
             let block = &f.blocks[b as usize];
             let mut note = |v: Vreg| {
                 if def_block[v.index()] != b && seen[v.index()] != b {
                     seen[v.index()] = b;
-                    pairs.push((v, b));
+                    pairs.push((v.0, b));
                 }
             };
             for inst in &block.insts {
@@ -51,12 +52,12 @@ impl Liveness {
                 e.args.iter().copied().for_each(&mut note);
             }
         }
-        pairs.sort_unstable();
         // What is alive where, in the order of the values, and the last value that was found so at each block.
         let (mut ins, mut outs) = (Vec::new(), Vec::new());
         let (mut last_in, mut last_out) = (vec![Vreg::NONE; n], vec![Vreg::NONE; n]);
         let mut work = Vec::new();
-        for (v, b) in pairs {
+        for (v, b) in Groups::new(f.vregs.len(), &pairs).pairs() {
+            let v = Vreg(v);
             work.push(b);
             while let Some(b) = work.pop() {
                 let last = &mut last_in[b as usize];

@@ -4,6 +4,7 @@
 //! made again wherever it is read (constants, parameters) takes none, nor do conditions.
 
 use crate::cfg::Cfg;
+use crate::groups::Groups;
 use crate::ir::{Func, Ty, Value};
 
 /// 32-bit registers that a value takes; none if it is made again wherever it is read, or is a condition.
@@ -40,12 +41,11 @@ pub fn peaks(f: &Func, cfg: &Cfg) -> Vec<i64> {
         block.insts.iter().flat_map(|&i| &f.inst(i).args).for_each(|&a| note(a));
         block.term.visit(&mut note);
     }
-    pairs.sort_unstable();
     // Values alive at the ends of blocks: block, value.
     let mut outs: Vec<(u32, u32)> = Vec::new();
     let (mut last_in, mut last_out) = (vec![NONE; n], vec![NONE; n]);
     let mut work = Vec::new();
-    for (v, b) in pairs {
+    for (v, b) in Groups::new(f.values.len(), &pairs).pairs() {
         work.push(b);
         while let Some(b) = work.pop() {
             if home[v as usize] == b || std::mem::replace(&mut last_in[b as usize], v) == v {
@@ -59,16 +59,15 @@ pub fn peaks(f: &Func, cfg: &Cfg) -> Vec<i64> {
             }
         }
     }
-    outs.sort_unstable();
+    let outs = Groups::new(n, &outs);
     let mut peaks = vec![0; n];
     // The block in which each value was last found to be read later.
     let mut alive = seen;
     alive.fill(NONE);
     for &b in &cfg.rpo {
         let block = &f.blocks[b as usize];
-        let first = outs.partition_point(|o| o.0 < b);
         let mut now = 0;
-        for &(_, v) in outs[first..].iter().take_while(|o| o.0 == b) {
+        for &v in outs.of(b) {
             alive[v as usize] = b;
             now += words(f, Value(v));
         }

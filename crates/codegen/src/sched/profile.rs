@@ -6,87 +6,86 @@
 
 use super::traffic::{Effect, Traffic};
 
-/// Numbers over places, with sums over ranges and the largest of a range.
+/// Numbers over places, to ranges of which something is added, with the largest of a range. Kept are the steps from each number to the next one, whose sums
+/// they are: what is added to a range changes two steps, and ranges that end together have one of them in common.
 #[derive(Clone, Default)]
 struct Heights {
     leaves: usize,
-    most: Vec<i32>,
-    added: Vec<i32>,
+    /// A tree, its root at 1, the steps in its leaves: the sum of the steps below, and the largest sum of the first ones of them.
+    nodes: Vec<(i32, i32)>,
+}
+
+/// As far below all numbers that nothing added to it is above one.
+const LEAST: i32 = i32::MIN / 2;
+
+/// A part of the steps, and that behind it.
+#[inline]
+fn joined(a: (i32, i32), b: (i32, i32)) -> (i32, i32) {
+    (a.0 + b.0, a.1.max(a.0 + b.1))
 }
 
 impl Heights {
     fn reset(&mut self, list: &[i32]) {
         self.leaves = list.len().next_power_of_two();
-        self.most.clear();
-        self.most.resize(2 * self.leaves, i32::MIN / 2);
-        self.added.clear();
-        self.added.resize(self.leaves, 0);
-        self.most[self.leaves..self.leaves + list.len()].copy_from_slice(list);
+        self.nodes.clear();
+        self.nodes.resize(2 * self.leaves, (0, LEAST));
+        let mut last = 0;
+        for (node, &n) in self.nodes[self.leaves..].iter_mut().zip(list) {
+            let step = n - std::mem::replace(&mut last, n);
+            *node = (step, step);
+        }
         for p in (1..self.leaves).rev() {
-            self.most[p] = self.most[2 * p].max(self.most[2 * p + 1]);
+            self.nodes[p] = joined(self.nodes[2 * p], self.nodes[2 * p + 1]);
         }
     }
 
-    fn above(&mut self, mut p: usize) {
-        while p > 1 {
-            p /= 2;
-            self.most[p] = self.most[2 * p].max(self.most[2 * p + 1]) + self.added[p];
-        }
-    }
-
-    fn add(&mut self, from: usize, to: usize, n: i32) {
-        if from >= to || n == 0 {
+    /// Adds to all numbers from a place on.
+    fn step(&mut self, from: usize, n: i32) {
+        let mut p = from + self.leaves;
+        // Behind the last place there is nothing.
+        if n == 0 || p >= self.nodes.len() {
             return;
         }
-        let (mut l, mut r) = (from + self.leaves, to + self.leaves);
-        let ends = (l, r - 1);
-        let mut apply = |p: usize| {
-            self.most[p] += n;
-            if let Some(a) = self.added.get_mut(p) {
-                *a += n;
-            }
-        };
-        while l < r {
-            if l & 1 == 1 {
-                apply(l);
-                l += 1;
-            }
-            if r & 1 == 1 {
-                r -= 1;
-                apply(r);
-            }
-            l /= 2;
-            r /= 2;
+        let step = self.nodes[p].0 + n;
+        let place = self.nodes[p].1 > LEAST;
+        self.nodes[p] = (step, if place { step } else { LEAST });
+        while p > 1 {
+            p /= 2;
+            self.nodes[p] = joined(self.nodes[2 * p], self.nodes[2 * p + 1]);
         }
-        self.above(ends.0);
-        self.above(ends.1);
     }
 
     /// The largest of a range; a range of nothing has none.
     fn largest(&self, from: usize, to: usize) -> i32 {
         if from >= to {
-            return i32::MIN / 2;
+            return LEAST;
         }
         let (mut l, mut r) = (from + self.leaves, to - 1 + self.leaves);
-        let (mut a, mut b) = (self.most[l], self.most[r]);
+        // The sum before the range, the range's beginning, and its end.
+        let mut before = 0;
+        let (mut a, mut b) = (self.nodes[l], self.nodes[r]);
+        let one = l == r;
         while l / 2 != r / 2 {
-            if l & 1 == 0 {
-                a = a.max(self.most[l ^ 1]);
+            match l & 1 {
+                0 => a = joined(a, self.nodes[l ^ 1]),
+                _ => before += self.nodes[l ^ 1].0,
             }
             if r & 1 == 1 {
-                b = b.max(self.most[r ^ 1]);
+                b = joined(self.nodes[r ^ 1], b);
             }
             l /= 2;
             r /= 2;
-            a += self.added[l];
-            b += self.added[r];
         }
-        let mut most = a.max(b);
+        if !one {
+            a = joined(a, b);
+        }
         while l > 1 {
+            if l & 1 == 1 {
+                before += self.nodes[l ^ 1].0;
+            }
             l /= 2;
-            most += self.added[l];
         }
-        most
+        before + a.1
     }
 }
 
@@ -98,6 +97,16 @@ struct Read {
     end: u32,
     /// Nobody reads it behind the order.
     ends: bool,
+}
+
+/// What changes if an instruction goes to the front of an order.
+struct Change {
+    /// Values that end with it.
+    now: i32,
+    /// By how many there are more at the front.
+    ahead: i32,
+    /// From which places on there is one less, each down to where the instruction stood.
+    places: smallvec::SmallVec<[usize; 8]>,
 }
 
 /// The order, without what has been taken out of it.
@@ -155,17 +164,42 @@ impl Profile {
         }
     }
 
-    /// Adds what changes for the rest if the instruction at a place goes to the front, `sign` times. Gives how many values end with it.
-    fn shift(&mut self, front: usize, at: usize, sign: i32) -> i32 {
-        let mut ranges: smallvec::SmallVec<[usize; 8]> = smallvec::SmallVec::new();
-        let mut now = 0;
+    /// What changes for the rest if the instruction at a place goes to the front.
+    fn change(&self, front: usize, at: usize) -> Change {
+        let mut change = Change { now: 0, ahead: self.effects[at].made as i32, places: smallvec::SmallVec::new() };
         self.dying(at, |last| match last {
-            Some(p) => ranges.push(p),
-            None => now += 1,
+            Some(p) if p <= front => change.ahead -= 1,
+            Some(p) if p < at => change.places.push(p),
+            Some(_) => {}
+            None => change.now += 1,
         });
-        self.heights.add(front, at, sign * (self.effects[at].made as i32 - now));
-        ranges.into_iter().for_each(|p| self.heights.add(p.max(front), at, -sign));
-        now
+        change.ahead -= change.now;
+        change
+    }
+
+    /// Makes a change, `sign` times.
+    fn make(&mut self, front: usize, at: usize, change: &Change, sign: i32) {
+        if at > front {
+            self.heights.step(front, sign * change.ahead);
+            change.places.iter().for_each(|&p| self.heights.step(p, -sign));
+            self.heights.step(at, sign * (change.places.len() as i32 - change.ahead));
+        }
+    }
+
+    /// True if no place has more than `limit` values with a change.
+    fn within(&self, front: usize, at: usize, change: &mut Change, limit: i32) -> bool {
+        change.places.sort_unstable();
+        let ends = change.places.iter().copied().chain([at]);
+        let mut from = front;
+        let mut more = change.ahead;
+        for to in ends {
+            if self.heights.largest(from, to) + more > limit {
+                return false;
+            }
+            from = to;
+            more -= 1;
+        }
+        true
     }
 
     /// True if the instruction may go ahead of all from `front` on, and there will never be more than `limit` values; where there are anyway, if
@@ -173,24 +207,23 @@ impl Profile {
     pub fn may_lead(&mut self, front: usize, at: usize, limit: u32) -> bool {
         let limit = limit as i32;
         let e = self.effects[at];
-        if e.written == 0 && e.made == 0 {
-            self.shift(front, at, 1);
-            return true;
-        }
-        let now = self.shift(front, at, 1);
+        let mut change = self.change(front, at);
         let written = e.written as i32;
-        let here = self.alive + if e.apart { written } else { (written - now).max(0) };
-        let fits = here <= limit && self.heights.largest(front, at) <= limit;
-        if fits || e.made as i32 <= now && !e.apart {
-            return true;
+        let here = self.alive + if e.apart { written } else { (written - change.now).max(0) };
+        // Most that may not go are found out here; the last question is the dearest.
+        let may = e.written == 0 && e.made == 0
+            || e.made as i32 <= change.now && !e.apart
+            || here <= limit && self.within(front, at, &mut change, limit);
+        if may {
+            self.make(front, at, &change, 1);
         }
-        self.shift(front, at, -1);
-        false
+        may
     }
 
     /// Takes back what [`Profile::may_lead`] has granted last.
     pub fn undo(&mut self, front: usize, at: usize) {
-        self.shift(front, at, -1);
+        let change = self.change(front, at);
+        self.make(front, at, &change, -1);
     }
 
     /// Takes an instruction out: it is done.
@@ -222,7 +255,10 @@ mod tests {
         for k in 0..200usize {
             let (a, b) = (k * 5 % 13, k * 11 % 14);
             let (from, to) = (a.min(b), a.max(b));
-            heights.add(from, to, k as i32 % 7 - 3);
+            if from < to {
+                heights.step(from, k as i32 % 7 - 3);
+                heights.step(to, 3 - k as i32 % 7);
+            }
             numbers[from..to].iter_mut().for_each(|n| *n += k as i32 % 7 - 3);
             let (from, to) = (k * 3 % 13, 13 - k % 4);
             let most = numbers[from.min(to)..to].iter().copied().max().unwrap_or(i32::MIN / 2);
