@@ -320,8 +320,10 @@ impl Pass {
             }
         };
         for b in 0..f.blocks.len() {
-            let mut insts = Vec::with_capacity(f.blocks[b].insts.len());
-            for mut inst in std::mem::take(&mut f.blocks[b].insts) {
+            let mut insts = std::mem::take(&mut f.blocks[b].insts);
+            // Copies, and before which instruction each goes.
+            let mut copies: Vec<(usize, Inst)> = Vec::new();
+            for (n, inst) in insts.iter_mut().enumerate() {
                 match &mut inst.op {
                     Op::Sass(s) => {
                         let mut places: SmallVec<[Place; 8]> = SmallVec::new();
@@ -330,7 +332,7 @@ impl Pass {
                             let value = p.slot.map_or(&mut s.guard.value, |n| &mut s.operands[n as usize].value);
                             if p.width == 1 {
                                 scalar(value);
-                            } else if let Some(r) = self.vector(f, p, inst.loc, &mut insts) {
+                            } else if let Some(r) = self.vector(f, p, |c| copies.push((n, Inst::new(c, inst.loc)))) {
                                 *value = Value::Reg(r);
                             }
                         }
@@ -347,7 +349,17 @@ impl Pass {
                     }
                     Op::LoadIncoming { .. } => {}
                 }
-                insts.push(inst);
+            }
+            if !copies.is_empty() {
+                let mut copies = copies.into_iter().peekable();
+                let old = std::mem::take(&mut insts);
+                insts.reserve(old.len() + copies.len());
+                for (n, inst) in old.into_iter().enumerate() {
+                    while let Some((_, copy)) = copies.next_if(|c| c.0 == n) {
+                        insts.push(copy);
+                    }
+                    insts.push(inst);
+                }
             }
             let block = &mut f.blocks[b];
             block.insts = insts;
@@ -366,8 +378,8 @@ impl Pass {
 
 impl Pass {
     /// The vector of what the values of one became, if any became something else. None stands in it twice: of those that would, copies
-    /// are made in `before`.
-    fn vector(&self, f: &mut Func, p: Place, loc: u32, before: &mut Vec<Inst>) -> Option<Reg> {
+    /// are to be made before it.
+    fn vector(&self, f: &mut Func, p: Place, copy: impl FnOnce(Op)) -> Option<Reg> {
         let old = if p.reg.is_virtual() { f.scalars(p.reg, p.width) } else { return None };
         let mut new: SmallVec<[Vreg; 4]> = old.iter().map(|&v| self.last(v)).collect();
         if new == old {
@@ -382,7 +394,7 @@ impl Pass {
             }
         }
         if !copies.is_empty() {
-            before.push(Inst::new(Op::Copy(copies), loc));
+            copy(Op::Copy(copies));
         }
         Some(f.vector(&new))
     }

@@ -352,14 +352,11 @@ pub(super) fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Gr
 
 /// True if an instruction may go ahead of all from `front` on, with so many general registers and predicates; then it is taken to go there.
 fn fits([general, predicates]: &mut [Profile; 2], front: usize, at: usize, limits: [u32; 2]) -> bool {
-    if !predicates.may_lead(front, at, limits[1]) {
-        return false;
-    }
-    let fits = general.may_lead(front, at, limits[0]);
-    if !fits {
-        predicates.undo(front, at);
-    }
-    fits
+    let Some(p) = predicates.may_lead(front, at, limits[1]) else { return false };
+    let Some(g) = general.may_lead(front, at, limits[0]) else { return false };
+    predicates.lead(front, at, &p);
+    general.lead(front, at, &g);
+    true
 }
 
 /// Schedules these instructions, with each of so many registers, and adds their numbers to the plans.

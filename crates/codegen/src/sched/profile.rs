@@ -100,7 +100,7 @@ struct Read {
 }
 
 /// What changes if an instruction goes to the front of an order.
-struct Change {
+pub struct Change {
     /// Values that end with it.
     now: i32,
     /// By how many there are more at the front.
@@ -177,15 +177,6 @@ impl Profile {
         change
     }
 
-    /// Makes a change, `sign` times.
-    fn make(&mut self, front: usize, at: usize, change: &Change, sign: i32) {
-        if at > front {
-            self.heights.step(front, sign * change.ahead);
-            change.places.iter().for_each(|&p| self.heights.step(p, -sign));
-            self.heights.step(at, sign * (change.places.len() as i32 - change.ahead));
-        }
-    }
-
     /// True if no place has more than `limit` values with a change.
     fn within(&self, front: usize, at: usize, change: &mut Change, limit: i32) -> bool {
         change.places.sort_unstable();
@@ -202,9 +193,9 @@ impl Profile {
         true
     }
 
-    /// True if the instruction may go ahead of all from `front` on, and there will never be more than `limit` values; where there are anyway, if
-    /// there will be no more of them. Then the rest is taken to be without it; else nothing has changed.
-    pub fn may_lead(&mut self, front: usize, at: usize, limit: u32) -> bool {
+    /// What changes, if the instruction may go ahead of all from `front` on: if there will never be more than `limit` values then; where there are anyway, if
+    /// there will be no more of them.
+    pub fn may_lead(&self, front: usize, at: usize, limit: u32) -> Option<Change> {
         let limit = limit as i32;
         let e = self.effects[at];
         let mut change = self.change(front, at);
@@ -214,16 +205,16 @@ impl Profile {
         let may = e.written == 0 && e.made == 0
             || e.made as i32 <= change.now && !e.apart
             || here <= limit && self.within(front, at, &mut change, limit);
-        if may {
-            self.make(front, at, &change, 1);
-        }
-        may
+        may.then_some(change)
     }
 
-    /// Takes back what [`Profile::may_lead`] has granted last.
-    pub fn undo(&mut self, front: usize, at: usize) {
-        let change = self.change(front, at);
-        self.make(front, at, &change, -1);
+    /// Lets an instruction go ahead of all from `front` on, by what [`Profile::may_lead`] has said: the rest is taken to be without it.
+    pub fn lead(&mut self, front: usize, at: usize, change: &Change) {
+        if at > front {
+            self.heights.step(front, change.ahead);
+            change.places.iter().for_each(|&p| self.heights.step(p, -1));
+            self.heights.step(at, change.places.len() as i32 - change.ahead);
+        }
     }
 
     /// Takes an instruction out: it is done.
@@ -287,19 +278,23 @@ mod tests {
         profile(&[load, Effect::default(), load, Effect::default()], 1, &[&[], &[7], &[], &[8]])
     }
 
+    /// True if the instruction may go ahead; then it goes.
+    fn leads(p: &mut Profile, front: usize, at: usize, limit: u32) -> bool {
+        p.may_lead(front, at, limit).inspect(|change| p.lead(front, at, change)).is_some()
+    }
+
     #[test]
     fn results_of_what_goes_ahead_are_there_longer() {
         let mut p = loads();
         assert_eq!(p.heights.largest(0, 4), 2);
-        assert!(p.may_lead(0, 0, 2));
+        assert!(leads(&mut p, 0, 0, 2));
         p.take(0);
-        assert!(!p.may_lead(1, 2, 2));
-        assert!(p.may_lead(1, 2, 3));
-        p.undo(1, 2);
+        assert!(p.may_lead(1, 2, 2).is_none());
+        assert!(p.may_lead(1, 2, 3).is_some());
         assert_eq!(p.heights.largest(0, 4), 2);
-        assert!(p.may_lead(1, 1, 2));
+        assert!(leads(&mut p, 1, 1, 2));
         p.take(1);
-        assert!(p.may_lead(2, 2, 2));
+        assert!(leads(&mut p, 2, 2, 2));
     }
 
     #[test]
@@ -307,10 +302,10 @@ mod tests {
         // The value 5 is read at 1 and 2; what reads it last may go ahead if the other one then is the last.
         let effects = [Effect { made: 2, written: 2, apart: true }, Effect::default(), Effect::default()];
         let mut p = profile(&effects, 3, &[&[9], &[5], &[5, 6]]);
-        assert!(p.may_lead(0, 2, 0));
+        assert!(leads(&mut p, 0, 2, 0));
         p.take(2);
         assert_eq!(p.alive, 2);
-        assert!(p.may_lead(0, 1, 0));
+        assert!(leads(&mut p, 0, 1, 0));
         p.take(1);
         assert_eq!(p.alive, 1);
     }
