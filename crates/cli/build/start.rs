@@ -10,7 +10,10 @@
 //! library's version is one that was looked at and the probe saw nothing amiss. An object on the linker's command line comes
 //! before the library, whose own start is then left out.
 //!
-//! Left out as well is what only C programs use: that the thread of `main` may end alone (`pthread_exit`).
+//! Left out as well is what these programs do not use: that the thread of `main` may end alone (`pthread_exit`), where the program's
+//! file lies (asked for libraries that a program loads), and the system's functions in the process's memory, whose names are
+//! looked up at start for a quicker clock. What the environment says about the library's own parameters is read only where a variable has
+//! such a name: comparing each variable with all names was two thirds of the instructions of the start.
 
 #![no_std]
 #![allow(non_upper_case_globals)]
@@ -50,6 +53,7 @@ unsafe extern "C" {
     /// Sixteen bytes that the system has thrown for this process.
     static _dl_random: *const usize;
     static __libc_enable_secure: c_int;
+    static mut _dl_sysinfo_dso: *const c_void;
     fn _dl_aux_init(vector: *const c_void);
     fn __tunables_init(environment: Words);
     fn _dl_relocate_static_pie();
@@ -117,7 +121,10 @@ unsafe extern "C" fn __libc_start_main(
             vector = vector.add(1);
         }
         _dl_aux_init(vector.add(1).cast());
-        __tunables_init(__environ);
+        _dl_sysinfo_dso = core::ptr::null();
+        if __libc_enable_secure != 0 || tuned(__environ) {
+            __tunables_init(__environ);
+        }
         _dl_relocate_static_pie();
         each(&raw const __rela_iplt_start, &raw const __rela_iplt_end, |relocation| {
             (*relocation).place.write(((*relocation).value)());
@@ -142,6 +149,37 @@ unsafe extern "C" fn __libc_start_main(
         _dl_debug_initialize(0, 0);
         exit(main(count, words, __environ))
     }
+}
+
+/// Where the program's file lies: that is not known.
+#[unsafe(no_mangle)]
+extern "C" fn _dl_get_origin() -> *const c_char {
+    core::ptr::without_provenance(usize::MAX)
+}
+
+/// True if the environment may set parameters of the library: by `GLIBC_TUNABLES`, or by names that begin with `MALLOC_`.
+///
+/// # Safety
+/// It is one: addresses of texts that zeros end, then null.
+unsafe fn tuned(mut environment: Words) -> bool {
+    // SAFETY: no text is read beyond its zero, which is no letter of a name.
+    let begins = |text: *const c_char, name: &[u8]| unsafe {
+        let mut n = 0;
+        while n < name.len() && *text.add(n) as u8 == *name.as_ptr().add(n) {
+            n += 1;
+        }
+        n == name.len()
+    };
+    // SAFETY: as promised.
+    unsafe {
+        while !(*environment).is_null() {
+            if begins(*environment, b"GLIBC_TUNABLES=") || begins(*environment, b"MALLOC_") {
+                return true;
+            }
+            environment = environment.add(1);
+        }
+    }
+    false
 }
 
 /// The destructors of the program, last first. By its name a program that starts here is known.
