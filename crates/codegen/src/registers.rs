@@ -103,7 +103,7 @@ fn set_by(s: &sass::inst::Inst) -> Option<u32> {
         return None;
     }
     match s.get(S::ImmAt32).map(|o| o.value) {
-        Some(Value::Imm(n)) => Some(n as u32),
+        Some(Value::Imm(n)) => Some(n.get() as u32),
         _ => None,
     }
 }

@@ -232,8 +232,9 @@ impl<'a> Pass<'a> {
                     o.value = Value::Reg(reg);
                 }
                 (SlotKind::Imm { .. }, Value::Imm(bits)) => {
+                    let bits = bits.get();
                     if to == F::UMOV_I {
-                        o.value = Value::Imm(bits as u32 as i64);
+                        o.value = Value::imm(bits as u32 as i64);
                     }
                 }
                 (SlotKind::Const, Value::Const { .. }) => {}

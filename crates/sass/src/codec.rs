@@ -129,7 +129,7 @@ fn decode_operand(word: u128, slot: &Slot, wide: bool) -> Operand {
         SlotKind::Reg(file) => Value::Reg(decode_register(word, slot, file, wide)),
         SlotKind::Imm { bits, signed, shift, .. } => {
             let raw = extract(word, slot.bits) << shift;
-            Value::Imm(if signed { sign_extend(raw, bits) } else { raw as i64 })
+            Value::imm(if signed { sign_extend(raw, bits) } else { raw as i64 })
         }
         SlotKind::Const => {
             let (_, offset_bits) = slot.bits[0];
@@ -140,7 +140,7 @@ fn decode_operand(word: u128, slot: &Slot, wide: bool) -> Operand {
         }
         SlotKind::Target => {
             let raw = extract(word, slot.bits) << slot.shift;
-            Value::Target(sign_extend(raw, total(slot.bits) + slot.shift))
+            Value::target(sign_extend(raw, total(slot.bits) + slot.shift))
         }
     };
     Operand { value, neg: bit(word, slot.neg), abs: bit(word, slot.abs), inv: bit(word, slot.inv) }
@@ -278,7 +278,7 @@ fn read_operands(word: u128, halves: &Halves, c: &Candidate, operands: &mut [Ope
         let unused = 64 - read.count as u32;
         let raw = from_bit(halves, read.from) << unused;
         let value = if read.signed { raw as i64 >> unused } else { (raw >> unused) as i64 };
-        operands[read.to as usize] = plain(Value::Imm(value << read.shift));
+        operands[read.to as usize] = plain(Value::imm(value << read.shift));
     }
     for read in c.constants {
         let raw = from_bit(halves, read.from);
@@ -406,6 +406,7 @@ fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Re
             encode_register(form, what, total(slot.bits), file, reg)? ^ slot.xor as u64
         }
         (SlotKind::Imm { bits, signed, shift, .. }, Value::Imm(value)) => {
+            let value = value.get();
             let fits = if bits >= 64 {
                 true
             } else if signed {
@@ -429,6 +430,7 @@ fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Re
             ((offset as u64 & ones(span)) >> slot.shift) | (bank as u64) << offset_bits
         }
         (SlotKind::Target, Value::Target(value)) => {
+            let value = value.get();
             let count = total(slot.bits);
             if sign_extend(value as u64, count + slot.shift) != value || value & ((1 << slot.shift) - 1) != 0 {
                 return Err(bad(form, what, format_args!("the distance {value:#x} does not fit")));

@@ -265,7 +265,7 @@ impl Width {
             }
             Width::Named { mask, halves, others } => {
                 let named = match inst.get(mask).map(|o| o.value) {
-                    Some(Value::Imm(mask)) => mask.count_ones() as u8,
+                    Some(Value::Imm(mask)) => mask.get().count_ones() as u8,
                     _ => 4,
                 };
                 let (named, first) = match halves {
@@ -329,7 +329,7 @@ impl Slot {
             SlotKind::Reg(File::Bar) => Operand::reg(Reg::b(0)),
             SlotKind::Imm { .. } => Operand::imm(self.default_reg.unwrap_or(0) as i64),
             SlotKind::Const => Operand::cbank(0, 0),
-            SlotKind::Target => Operand { value: Value::Target(0), neg: false, abs: false, inv: false },
+            SlotKind::Target => Operand { value: Value::target(0), neg: false, abs: false, inv: false },
         };
         operand.inv = self.default_inv;
         operand

@@ -13,7 +13,7 @@ pub enum Value {
     /// A register (the first of several where the slot is wider).
     Reg(Reg),
     /// An immediate: the field's bits, sign- or zero-extended as the slot says. Floats are their bits.
-    Imm(i64),
+    Imm(Wide),
     /// `c[bank][offset]`, offset in bytes. An index register is a slot of its own.
     Const {
         /// Constant bank.
@@ -23,8 +23,47 @@ pub enum Value {
     },
     /// A branch target: byte offset from the next instruction once encoded; while code is still being laid out, the
     /// compiler keeps block numbers here and resolves them before encoding.
-    Target(i64),
+    Target(Wide),
 }
+
+/// A number of 64 bits that lies at any multiple of 4, so that an operand takes 16 bytes: passes move many of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(Rust, packed(4))]
+pub struct Wide(i64);
+
+impl Wide {
+    /// This number.
+    pub const fn new(number: i64) -> Wide {
+        Wide(number)
+    }
+
+    /// The number.
+    #[inline(always)]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl std::fmt::Debug for Wide {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+impl Value {
+    /// An immediate.
+    pub const fn imm(bits: i64) -> Value {
+        Value::Imm(Wide::new(bits))
+    }
+
+    /// A branch target.
+    pub const fn target(to: i64) -> Value {
+        Value::Target(Wide::new(to))
+    }
+}
+
+// Most of the time of some passes is moving instructions.
+const _: () = assert!(size_of::<Operand>() == 16 && size_of::<Inst>() <= 200);
 
 /// An operand with its source modifiers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,7 +86,7 @@ impl Operand {
 
     /// An immediate.
     pub const fn imm(bits: i64) -> Operand {
-        Operand { value: Value::Imm(bits), neg: false, abs: false, inv: false }
+        Operand { value: Value::imm(bits), neg: false, abs: false, inv: false }
     }
 
     /// `c[bank][offset]`.
@@ -263,7 +302,7 @@ impl Inst {
                 if takes && slot.bits.is_empty() {
                     // All predicates at once: those that the mask names.
                     let mask = match self.get(SlotName::Mask).map(|o| o.value) {
-                        Some(Value::Imm(mask)) => mask,
+                        Some(Value::Imm(mask)) => mask.get(),
                         _ => -1,
                     };
                     let first = slot.default().as_reg().unwrap_or(Reg::PT);

@@ -481,7 +481,7 @@ pub fn expected(inst: &Inst, sm: u16) -> u16 {
 /// The immediate of a slot, if it is one: for users that read counts (`DEPBAR.LE SB0, n`).
 pub fn immediate(inst: &Inst, slot: SlotName) -> Option<i64> {
     match inst.get(slot)?.value {
-        Value::Imm(value) => Some(value),
+        Value::Imm(value) => Some(value.get()),
         _ => None,
     }
 }

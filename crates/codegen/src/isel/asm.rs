@@ -97,6 +97,7 @@ pub enum Fold {
 
 pub(super) fn fold(o: Operand, how: Fold) -> Operand {
     let V::Imm(bits) = o.value else { return o };
+    let bits = bits.get();
     let mut bits = bits as u32;
     match how {
         Fold::Int => {
@@ -123,6 +124,7 @@ pub(super) fn fold(o: Operand, how: Fold) -> Operand {
 /// How an immediate is stored in a slot: signed ones sign-extended.
 fn fit(form: FormId, slot: S, o: Operand) -> Operand {
     let V::Imm(bits) = o.value else { return o };
+    let bits = bits.get();
     let signed = form
         .get()
         .slots
@@ -530,6 +532,7 @@ impl Sel<'_> {
     pub(super) fn dreg(&mut self, o: Operand) -> Operand {
         let V::Imm(_) = o.value else { return o };
         let V::Imm(bits) = fold(o, Fold::Float).value else { return o };
+        let bits = bits.get();
         let (r, d) = self.new_pair();
         self.mov_imm(r.lo, 0);
         if let Some(h) = r.hi {
@@ -677,6 +680,7 @@ impl HalfOp {
     /// A constant as an instruction holds it: one half is there twice.
     fn constant(self, o: Operand) -> Operand {
         let V::Imm(bits) = o.value else { return o };
+        let bits = bits.get();
         if !self.single {
             return o;
         }
@@ -741,7 +745,7 @@ pub(super) fn fcmp(c: Cmp) -> u8 {
 /// What AND, OR, XOR of two operands is, where one of them is RZ or both are constants.
 fn logic_of_known(lut: u8, a: Operand, b: Operand) -> Option<Operand> {
     let bits = |o: &Operand| match o.value {
-        V::Imm(n) if !o.inv && !o.neg => Some(n as u32),
+        V::Imm(n) if !o.inv && !o.neg => Some(n.get() as u32),
         _ if *o == ZERO => Some(0),
         _ => None,
     };

@@ -40,8 +40,8 @@ fn free_entry(f: &mut Func) {
         for inst in &mut b.insts {
             if let Op::Sass(s) = &mut inst.op {
                 for o in &mut s.operands {
-                    if o.value == Value::Target(0) {
-                        o.value = Value::Target(moved.0 as i64);
+                    if o.value == Value::target(0) {
+                        o.value = Value::target(moved.0 as i64);
                     }
                 }
             }

@@ -31,7 +31,7 @@ fn reads_clock(s: &Sass) -> bool {
     use enums::sr;
     let clocks = [sr::CLOCK, sr::CLOCKLO, sr::CLOCKHI, sr::GLOBALTIMERLO, sr::GLOBALTIMERHI];
     match s.get(S::Sr).map(|o| o.value) {
-        Some(Value::Imm(n)) => clocks.iter().any(|&c| c as i64 == n) || (sr::PM0 as i64..132).contains(&n),
+        Some(Value::Imm(n)) => clocks.iter().any(|&c| c as i64 == n.get()) || (sr::PM0 as i64..132).contains(&n.get()),
         _ => false,
     }
 }
@@ -112,7 +112,7 @@ impl Slots {
         };
         let base = s.get(S::Ra).and_then(Operand::as_reg)?;
         let at = match s.get(S::Imm).map(|o| o.value) {
-            Some(Value::Imm(n)) => n,
+            Some(Value::Imm(n)) => n.get(),
             _ => 0,
         };
         let own = match shared {

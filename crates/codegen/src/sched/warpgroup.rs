@@ -185,7 +185,7 @@ impl Flight {
         if s.form == F::WARPGROUP_I
             && let Some(Value::Imm(left)) = s.get(S::ImmAt72).map(|o| o.value)
         {
-            self.ages().filter(|a| **a as i64 > left).for_each(|a| *a = DONE);
+            self.ages().filter(|a| **a as i64 > left.get()).for_each(|a| *a = DONE);
             self.look();
         }
         if !product(s) {

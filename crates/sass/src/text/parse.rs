@@ -446,7 +446,7 @@ impl<'a> Matcher<'a> {
                     }
                     None => hex(text)?,
                 };
-                Some((Value::Target(address.checked_sub(self.pc as i64 + 16)?), rest))
+                Some((Value::target(address.checked_sub(self.pc as i64 + 16)?), rest))
             }
             SlotKind::Imm { print, .. } => self.immediate(print, text),
         }
@@ -510,7 +510,7 @@ impl<'a> Matcher<'a> {
                 (rest.get(..digits)?.parse().ok()?, &rest[digits..])
             }
         };
-        Some((Value::Imm(value), rest))
+        Some((Value::imm(value), rest))
     }
 
     fn set(&mut self, slot: u8, operand: Operand) {
