@@ -156,16 +156,21 @@ pub struct RegRef {
 impl Inst {
     /// An instruction of `form` with every slot at its default (RZ, URZ, PT, 0), every modifier 0, guard PT.
     pub fn new(form: FormId) -> Inst {
+        let mut out = Inst::blank();
+        out.begin(form);
+        out
+    }
+
+    /// Makes it what [`Inst::new`] gives, where it stands.
+    pub fn begin(&mut self, form: FormId) {
         let f = form.get();
-        Inst {
-            form,
-            variant: 0,
-            extra: None,
-            guard: Operand::reg(if f.uniform_guard { Reg::UPT } else { Reg::PT }),
-            operands: f.operands(),
-            mods: f.modifiers(),
-            ctrl: Control::default(),
-        }
+        (self.form, self.variant, self.extra) = (form, 0, None);
+        self.guard = Operand::reg(if f.uniform_guard { Reg::UPT } else { Reg::PT });
+        self.operands.resize(f.slots.len());
+        self.operands.iter_mut().zip(f.slots).for_each(|(operand, slot)| *operand = slot.default());
+        self.mods.resize(f.mods.len());
+        self.mods.iter_mut().zip(f.mods).for_each(|(value, field)| *value = field.default);
+        self.ctrl = Control::default();
     }
 
     /// As [`Inst::new`], of the form as chip `sm` has it, which may have other slots and modifiers; none if it lacks the form.
@@ -176,7 +181,7 @@ impl Inst {
     }
 
     /// A place for an instruction.
-    pub(crate) const fn blank() -> Inst {
+    pub const fn blank() -> Inst {
         Inst {
             form: FormId(0),
             variant: 0,
