@@ -40,12 +40,8 @@ pub struct Form {
     pub wide: u128,
     /// Guarded by a uniform predicate.
     pub uniform_guard: bool,
-    /// One bit a slot: those that hold registers which are read.
-    pub reads: u16,
-    /// The same for registers that are written.
-    pub writes: u16,
-    /// The same for slots that are one register wide, whatever the modifiers say.
-    pub single: u16,
+    /// Which slots hold registers.
+    pub registers: Registers,
     /// Some bit of a modifier's field is also another field's, so that the two may contradict each other.
     pub shared: bool,
     /// Operand slots, in the order of the assembly text.
@@ -60,6 +56,26 @@ pub struct Form {
     pub effects: Effects,
     /// The same form as other chips have it, where bits, modifiers or operands differ.
     pub variants: &'static [Form],
+}
+
+/// Which slots of a form hold registers, one bit a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(8))]
+pub struct Registers {
+    /// Those that are read.
+    pub reads: u16,
+    /// Those that are written.
+    pub writes: u16,
+    /// Those that are one register wide, whatever the modifiers say; slots of no register, too.
+    pub single: u16,
+}
+
+impl Registers {
+    /// No register operand may be wider than one register.
+    #[inline(always)]
+    pub fn all_single(self) -> bool {
+        (self.reads | self.writes) & !self.single == 0
+    }
 }
 
 impl Form {

@@ -1,10 +1,10 @@
 //! The instruction value: a form, its operands, its modifiers, its control field.
 
 use crate::control::Control;
-use crate::form::{Form, FormId, ModName, Piece, Role, SlotName};
+use crate::form::{Form, FormId, ModName, Piece, Registers, Role, SlotName};
 use crate::reg::Reg;
 use crate::short::Short;
-use crate::tables::{MAX_MODS, MAX_OPERANDS};
+use crate::tables::{MAX_MODS, MAX_OPERANDS, REGISTERS};
 use smallvec::SmallVec;
 
 /// What an operand slot holds.
@@ -192,6 +192,15 @@ impl Inst {
     #[inline]
     pub fn form(&self) -> &'static Form {
         self.form.get().variant(self.variant)
+    }
+
+    /// Which of its slots hold registers.
+    #[inline(always)]
+    pub fn registers(&self) -> Registers {
+        match self.variant {
+            0 => REGISTERS[self.form.0 as usize],
+            _ => self.form().registers,
+        }
     }
 
     /// The slot number of `name` in this form.

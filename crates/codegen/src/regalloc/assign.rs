@@ -605,7 +605,8 @@ impl Assign<'_> {
 
     /// Notes values that are read for the last time, and which of them a selection stays with.
     fn dies(&mut self, s: &Sass, dying: &[Vreg]) {
-        self.near = dying.into();
+        self.near.clear();
+        self.near.extend_from_slice(dying);
         self.stays = None;
         if s.form == F::SEL_RR {
             // Of two the older one: the other has been computed for this.
@@ -630,15 +631,15 @@ impl Assign<'_> {
         self.dies(s, &dying);
         dying.iter().for_each(|&v| self.release(v));
         let late = rest(s);
-        let form = s.form();
-        let mut slots = form.reads;
+        let registers = s.registers();
+        let mut slots = registers.reads;
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
             slots &= slots - 1;
             self.reads(&mut s.operands[i], at, late);
         }
         self.reads(&mut s.guard, at, late);
-        let mut slots = form.writes;
+        let mut slots = registers.writes;
         let mut made: SmallVec<[(usize, Vreg); 4]> = SmallVec::new();
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
@@ -787,8 +788,7 @@ impl Assign<'_> {
 
 /// True if every operand is one register wide, whatever the modifiers say.
 fn single(s: &Sass) -> bool {
-    let form = s.form();
-    (form.reads | form.writes) & !form.single == 0
+    s.registers().all_single()
 }
 
 /// For how many instructions what this one reads should not be written: until a copy into shared memory is done, and until loads have

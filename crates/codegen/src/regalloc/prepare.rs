@@ -161,7 +161,7 @@ fn separate_vectors(f: &mut Func) {
         while i < f.blocks[b].insts.len() {
             let mut vectors: SmallVec<[Place; 4]> = SmallVec::new();
             if let Op::Sass(inst) = &f.blocks[b].insts[i].op
-                && inst.form().reads & !inst.form().single != 0
+                && !inst.registers().all_single()
             {
                 sass_uses(inst, |p| {
                     if p.reg.is_virtual() && p.width > 1 {
@@ -240,8 +240,7 @@ fn conflicts(f: &mut Func, b: usize, i: usize, vectors: &[Place]) -> Vec<(Vreg, 
 
 /// True if the instruction has a vector operand.
 pub fn has_vectors(inst: &Sass) -> bool {
-    let form = inst.form();
-    if (form.reads | form.writes) & !form.single == 0 {
+    if inst.registers().all_single() {
         return false;
     }
     let mut any = false;

@@ -83,7 +83,8 @@ fn nops(cycles: u32) -> impl Iterator<Item = Sass> {
 
 /// Leaves the function, or goes where anything may happen: everything must be done before.
 fn drains(s: &Sass) -> bool {
-    matches!(s.form().mnemonic, "CALL" | "RET" | "BRX" | "BRXU")
+    let form = s.form();
+    !form.class.is_plain() && matches!(form.mnemonic, "CALL" | "RET" | "BRX" | "BRXU")
 }
 
 /// What is under way in the walk that counts cycles.
@@ -205,7 +206,9 @@ fn stalls(
                 let before = issue[i - 1];
                 let prev = &code[i - 1];
                 let mut stall = at.saturating_sub(before).max(1);
-                stall = stall.max(latency::min_stall(prev, sm) as u32);
+                if !prev.form().class.is_plain() {
+                    stall = stall.max(latency::min_stall(prev, sm) as u32);
+                }
                 stall = stall.max(latency::issue_interval(prev, s, sm) as u32);
                 if drains(prev) {
                     stall = stall.max(latest(&code[..i], &c, &issue, before));

@@ -96,6 +96,18 @@ pub(super) struct Chip {
     pub barrier_drains: bool,
 }
 
+impl Chip {
+    /// The least number of a column.
+    pub(super) fn soonest(&self, column: usize) -> u8 {
+        self.gpr.iter().fold(u8::MAX, |m, row| m.min(row[column]))
+    }
+
+    /// The greatest number of a column.
+    pub(super) fn latest(&self, column: usize) -> u8 {
+        self.gpr.iter().fold(0, |m, row| m.max(row[column]))
+    }
+}
+
 static CHIPS: [Chip; 6] = [SM75, SM80, SM90, SM100, SM110, SM120];
 
 /// The tables of a chip; of the newest one where it is not known.

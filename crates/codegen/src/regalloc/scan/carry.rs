@@ -94,15 +94,15 @@ impl Block<'_> {
         let mut made: smallvec::SmallVec<[Vreg; 4]> = smallvec::SmallVec::new();
         match &mut inst.op {
             Op::Sass(s) => {
-                let form = s.form();
+                let registers = s.registers();
                 self.rename(&mut s.guard, loc);
-                let mut slots = form.reads;
+                let mut slots = registers.reads;
                 while slots != 0 {
                     let i = slots.trailing_zeros() as usize;
                     slots &= slots - 1;
                     self.rename(&mut s.operands[i], loc);
                 }
-                let mut slots = form.writes;
+                let mut slots = registers.writes;
                 while slots != 0 {
                     let i = slots.trailing_zeros() as usize;
                     slots &= slots - 1;
