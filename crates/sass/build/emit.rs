@@ -221,7 +221,7 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         },
     };
     format!(
-        "Slot {{ name: SlotName::{}, kind: {kind}, role: Role::{role}, bits: &{:?}, width: {width}, neg: {}, abs: {}, inv: {}, reuse: {}, default_inv: {}, default_reg: {}, shift: {}, xor: {}, spaced: {} }}",
+        "Slot {{ name: SlotName::{}, kind: {kind}, role: Role::{role}, bits: &{:?}, width: {width}, neg: {}, abs: {}, inv: {}, reuse: {}, default_inv: {}, default_reg: {}, blank: blank({kind}, {}, {}), shift: {}, xor: {}, spaced: {} }}",
         slot.name,
         slot.bits,
         option(slot.neg),
@@ -230,6 +230,8 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         option(slot.reuse),
         slot.default_inv,
         option(slot.default_reg),
+        option(slot.default_reg),
+        slot.default_inv,
         slot.shift,
         slot.xor,
         slot.spaced

@@ -155,24 +155,34 @@ pub struct RegRef {
 
 impl Inst {
     /// An instruction of `form` with every slot at its default (RZ, URZ, PT, 0), every modifier 0, guard PT.
+    #[inline]
     pub fn new(form: FormId) -> Inst {
-        let f = form.get();
-        Inst {
-            form,
-            variant: 0,
-            extra: None,
-            guard: Operand::reg(if f.uniform_guard { Reg::UPT } else { Reg::PT }),
-            operands: f.operands(),
-            mods: f.modifiers(),
-            ctrl: Control::default(),
+        let mut inst = Inst::blank();
+        inst.form = form;
+        if form.get().uniform_guard {
+            inst.guard = Operand::reg(Reg::UPT);
         }
+        inst.begin(form.get());
+        inst
     }
 
     /// As [`Inst::new`], of the form as chip `sm` has it, which may have other slots and modifiers; none if it lacks the form.
     pub fn new_on(form: FormId, sm: u16) -> Option<Inst> {
-        let variant = form.get().variant_on(sm)?;
-        let f = form.get().variant(variant);
-        Some(Inst { variant, operands: f.operands(), mods: f.modifiers(), ..Inst::new(form) })
+        let mut inst = Inst::blank();
+        (inst.form, inst.variant) = (form, form.get().variant_on(sm)?);
+        inst.begin(form.get().variant(inst.variant));
+        if form.get().uniform_guard {
+            inst.guard = Operand::reg(Reg::UPT);
+        }
+        Some(inst)
+    }
+
+    /// Puts the operands and modifiers that a new instruction of a form has into the places.
+    pub(crate) fn begin(&mut self, f: &Form) {
+        self.operands.resize(f.slots.len());
+        self.operands.iter_mut().zip(f.slots).for_each(|(o, slot)| *o = slot.blank);
+        self.mods.resize(f.mods.len());
+        self.mods.iter_mut().zip(f.mods).for_each(|(value, field)| *value = field.default);
     }
 
     /// A place for an instruction.

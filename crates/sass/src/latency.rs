@@ -233,7 +233,7 @@ pub fn ready(inst: &Inst, def: u8, word: u32, sm: u16) -> Option<(u8, u8)> {
         File::Gpr => {
             let chip = chip::of(sm);
             let column = producer(inst, word, chip) as usize;
-            Some((chip.soonest(column), chip.latest(column)))
+            Some(chip.range[column])
         }
         File::Pred => {
             let chip = chip::of(sm);
@@ -260,7 +260,7 @@ pub fn slowest(inst: &Inst, def: u8, word: u32, sm: u16) -> u8 {
         Some(SlotKind::Reg(File::Gpr)) if form.class.is_fixed(sm) => {
             let chip = chip::of(sm);
             let column = producer(inst, word, chip) as usize;
-            chip.latest(column)
+            chip.range[column].1
         }
         _ => ready(inst, def, word, sm).map_or(0, |r| r.1),
     }

@@ -45,6 +45,36 @@ fn places(inst: &Inst, mut slots: u16, single: u16, f: &mut impl FnMut(Place)) {
     }
 }
 
+/// Calls `f` with the guard and each register that is read, whatever its width; constants included.
+#[inline(always)]
+pub fn each_read(inst: &Inst, mut f: impl FnMut(Reg)) {
+    if let Value::Reg(reg) = inst.guard.value {
+        f(reg);
+    }
+    let operands = &inst.operands[..];
+    let mut slots = inst.registers().reads;
+    while slots != 0 {
+        let i = slots.trailing_zeros() as usize;
+        slots &= slots - 1;
+        if let Value::Reg(reg) = operands[i].value {
+            f(reg);
+        }
+    }
+}
+
+/// True if one of these slots, or the guard where `guard`, is a register that is neither virtual nor constant.
+pub fn names_physical(inst: &Inst, mut slots: u16, guard: bool) -> bool {
+    let operands = &inst.operands[..];
+    let physical = |value: Value| matches!(value, Value::Reg(r) if !r.is_virtual() && !r.is_const());
+    let mut found = guard && physical(inst.guard.value);
+    while slots != 0 && !found {
+        let i = slots.trailing_zeros() as usize;
+        slots &= slots - 1;
+        found = physical(operands[i].value);
+    }
+    found
+}
+
 /// The width of a slot. Not inlined: what is not needed most often shall not make the loops around it long.
 #[inline(never)]
 fn width(inst: &Inst, slot: usize) -> u8 {
@@ -92,10 +122,16 @@ impl Func {
 
     /// Calls `f` with each value that `op` reads, in order, with repetitions.
     #[inline(always)]
-    pub fn uses(&self, op: &Op, mut f: impl FnMut(Vreg)) {
+    pub fn uses(&self, op: &Op, f: impl FnMut(Vreg)) {
         let Op::Sass(inst) = op else {
             return uses_of_others(op).into_iter().for_each(f);
         };
+        self.sass_reads(inst, f);
+    }
+
+    /// Calls `f` with each value that an instruction reads, guard first.
+    #[inline(always)]
+    pub fn sass_reads(&self, inst: &Inst, mut f: impl FnMut(Vreg)) {
         if let Value::Reg(reg) = inst.guard.value
             && reg.is_virtual()
         {
@@ -107,10 +143,16 @@ impl Func {
 
     /// Calls `f` with each value that `op` defines, in order.
     #[inline(always)]
-    pub fn defs(&self, op: &Op, mut f: impl FnMut(Vreg)) {
+    pub fn defs(&self, op: &Op, f: impl FnMut(Vreg)) {
         let Op::Sass(inst) = op else {
             return defs_of_others(op).into_iter().for_each(f);
         };
+        self.sass_writes(inst, f);
+    }
+
+    /// Calls `f` with each value that an instruction writes.
+    #[inline(always)]
+    pub fn sass_writes(&self, inst: &Inst, mut f: impl FnMut(Vreg)) {
         let registers = inst.registers();
         self.scalars_in(inst, registers.writes, registers.single, &mut f);
     }

@@ -431,7 +431,7 @@ impl Assign<'_> {
         let bi = b as usize;
         self.current = b;
         self.divergent = self.f.blocks[bi].divergent;
-        let insts = std::mem::take(&mut self.f.blocks[bi].insts);
+        let mut insts = std::mem::take(&mut self.f.blocks[bi].insts);
         // With place for moves, and for branches at the end.
         self.out.reserve(insts.len() + insts.len() / 8 + 2);
         self.lifetimes(bi, &insts);
@@ -464,7 +464,7 @@ impl Assign<'_> {
                 }
             }
         }
-        for (i, (inst, note)) in insts.into_iter().zip(old_notes).enumerate() {
+        for (i, (inst, note)) in insts.iter_mut().zip(old_notes).enumerate() {
             while call < calls.len() && calls[call] <= i as u32 {
                 call += 1;
             }
@@ -489,7 +489,7 @@ impl Assign<'_> {
                 self.sass(at, inst, note);
                 continue;
             }
-            match inst.op {
+            match inst.take().op {
                 Op::Sass(_) => {}
                 Op::Copy(pairs) => self.copy(at, &pairs, loc),
                 Op::Call(c) => self.call(at, *c, loc, note),
@@ -591,7 +591,7 @@ impl Assign<'_> {
         }
     }
 
-    fn sass(&mut self, at: u32, mut inst: Inst, note: Note) {
+    fn sass(&mut self, at: u32, inst: &mut Inst, note: Note) {
         let loc = inst.loc;
         let Op::Sass(s) = &mut inst.op else { return };
         match single(s) {
@@ -599,7 +599,7 @@ impl Assign<'_> {
             false => self.vectors(at, s, loc),
         }
         self.fly(s);
-        self.out.push(inst);
+        self.out.push(inst.take());
         self.notes.push(note);
     }
 
