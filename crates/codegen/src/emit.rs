@@ -602,7 +602,7 @@ mod tests {
                 "{}",
                 form.name
             );
-            assert!(form.mnemonic != "EXIT", "{}", form.name);
+            assert!(form.mnemonic != "EXIT" && !told("WARPGROUP") && !told("RET"), "{}", form.name);
         }
     }
 }

@@ -18,7 +18,7 @@ mod forms;
 
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
-use crate::mir::operands::{Place, sass_defs, sass_uses};
+use crate::mir::operands::{names_physical, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
 use crate::regalloc::pressure;
 use forms::{MIXED, SHARED, Swap, exchange, uniform_form};
@@ -168,7 +168,7 @@ impl<'a> Pass<'a> {
                             }
                             let mut all = true;
                             self.f.uses(op, |v| all &= self.kept[v.index()]);
-                            sass_uses(s, |p| all &= p.reg.is_virtual() || p.reg.is_const());
+                            all &= !names_physical(s, s.registers().reads, true);
                             self.f.defs(op, |v| all &= self.kept[v.index()]);
                             if !all {
                                 changed = true;
@@ -365,9 +365,15 @@ impl<'a> Pass<'a> {
     /// Looks at one instruction; true if something was taken out.
     fn check(&mut self, b: usize, i: usize) -> bool {
         let op = &self.f.blocks[b].insts[i].op;
+        let mine = |v: Vreg| self.kept[v.index()] && !self.old[v.index()];
+        let mut any = false;
+        self.f.uses(op, |v| any |= mine(v));
+        self.f.defs(op, |v| any |= mine(v));
+        if !any {
+            return false;
+        }
         let mut values: SmallVec<[Vreg; 8]> = SmallVec::new();
         let mut defs: SmallVec<[Vreg; 8]> = SmallVec::new();
-        let mine = |v: Vreg| self.kept[v.index()] && !self.old[v.index()];
         self.f.uses(op, |v| {
             if mine(v) && !values.contains(&v) {
                 values.push(v);
@@ -378,9 +384,6 @@ impl<'a> Pass<'a> {
                 defs.push(v);
             }
         });
-        if values.is_empty() && defs.is_empty() {
-            return false;
-        }
         let s = match op {
             Op::Sass(s) => s,
             Op::Copy(pairs) => {
@@ -575,12 +578,9 @@ impl<'a> Pass<'a> {
                 }
                 // Without new registers it stays as it is.
                 let mut mine = false;
-                let mut look = |p: Place| {
-                    let new = |v: Vreg| mine |= self.kept[v.index()] && !self.old[v.index()];
-                    self.f.each_scalar(p.reg, p.width, new);
-                };
-                sass_uses(s, &mut look);
-                sass_defs(s, &mut look);
+                let mut look = |v: Vreg| mine |= self.kept[v.index()] && !self.old[v.index()];
+                self.f.sass_reads(s, &mut look);
+                self.f.sass_writes(s, &mut look);
                 if mine && let Some(new) = self.fitted(s) {
                     *s = new;
                 }

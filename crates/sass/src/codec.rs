@@ -378,14 +378,24 @@ fn encode_register(form: &Form, what: &str, bits: u8, file: File, reg: Reg) -> R
     }
 }
 
-fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Result<u128, EncodeError> {
-    // Most operands are registers as they stand, in one field.
-    if let (SlotKind::Reg(file), Value::Reg(reg), &[(from, count)]) = (slot.kind, operand.value, slot.bits)
-        && !(operand.neg | operand.abs | operand.inv | grows(slot, file, wide))
-    {
-        let raw = encode_register(form, slot.name.name(), count, file, reg)? ^ slot.xor as u64;
-        return Ok(((raw & ones(count)) as u128) << (from & 127));
+/// The bits of what most operands are: a register in one field that does not grow, as it stands or complemented. None for all others, and for what is an error.
+#[inline(always)]
+fn plain_operand(slot: &Slot, operand: &Operand, wide: bool) -> Option<u128> {
+    let (SlotKind::Reg(file), Value::Reg(reg), &[(from, count)]) = (slot.kind, operand.value, slot.bits) else {
+        return None;
+    };
+    let uniform = file == File::Ugpr;
+    let (n, limit) = (reg.index_in(file)?, ones(count) as u32);
+    let n = if uniform && n == 255 { limit } else { n };
+    if operand.neg | operand.abs | (uniform & wide) || n > limit || uniform && n == limit && !reg.is_const() {
+        return None;
     }
+    let inv = if operand.inv { 1u128 << (slot.inv? & 127) } else { 0 };
+    Some((((n ^ slot.xor as u32) & limit) as u128) << (from & 127) | inv)
+}
+
+#[inline(never)]
+fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Result<u128, EncodeError> {
     let what = slot.name.name();
     let mut word = 0u128;
     for (set, at, sign) in [(operand.neg, slot.neg, '-'), (operand.abs, slot.abs, '|'), (operand.inv, slot.inv, '~')] {
@@ -543,15 +553,20 @@ pub fn encode(inst: &Inst, sm: u16) -> Result<u128, EncodeError> {
         return Err(bad(form, "the guard", "cannot be negated arithmetically"));
     }
     for (slot, operand) in form.slots.iter().zip(&inst.operands) {
-        word |= encode_operand(form, slot, operand, wide)?;
+        word |= match plain_operand(slot, operand, wide) {
+            Some(bits) => bits,
+            None => encode_operand(form, slot, operand, wide)?,
+        };
     }
     for (field, &value) in form.mods.iter().zip(&inst.mods) {
         if !matches!(field.values.get(value as usize), Some(Some(_))) {
             return Err(bad(form, field.name.name(), format_args!("has no value {value}")));
         }
-        if value != 0 {
-            word |= insert(field.bits, value as u64);
-        }
+        word |= match *field.bits {
+            _ if value == 0 => 0,
+            [(from, count)] => ((value as u64 & ones(count)) as u128) << (from & 127),
+            _ => insert(field.bits, value as u64),
+        };
     }
     if form.shared {
         for (field, &value) in form.mods.iter().zip(&inst.mods) {

@@ -1,10 +1,10 @@
 //! The instruction value: a form, its operands, its modifiers, its control field.
 
 use crate::control::Control;
-use crate::form::{Form, FormId, ModName, Piece, Role, SlotName};
+use crate::form::{Form, FormId, ModName, Piece, Registers, Role, SlotName};
 use crate::reg::Reg;
 use crate::short::Short;
-use crate::tables::{MAX_MODS, MAX_OPERANDS};
+use crate::tables::{MAX_MODS, MAX_OPERANDS, REGISTERS};
 use smallvec::SmallVec;
 
 /// What an operand slot holds.
@@ -155,10 +155,15 @@ pub struct RegRef {
 
 impl Inst {
     /// An instruction of `form` with every slot at its default (RZ, URZ, PT, 0), every modifier 0, guard PT.
+    #[inline]
     pub fn new(form: FormId) -> Inst {
-        let mut out = Inst::blank();
-        out.begin(form);
-        out
+        let mut inst = Inst::blank();
+        inst.form = form;
+        if form.get().uniform_guard {
+            inst.guard = Operand::reg(Reg::UPT);
+        }
+        inst.fields(form.get());
+        inst
     }
 
     /// Makes it what [`Inst::new`] gives, where it stands.
@@ -166,18 +171,27 @@ impl Inst {
         let f = form.get();
         (self.form, self.variant, self.extra) = (form, 0, None);
         self.guard = Operand::reg(if f.uniform_guard { Reg::UPT } else { Reg::PT });
-        self.operands.resize(f.slots.len());
-        self.operands.iter_mut().zip(f.slots).for_each(|(operand, slot)| *operand = slot.default());
-        self.mods.resize(f.mods.len());
-        self.mods.iter_mut().zip(f.mods).for_each(|(value, field)| *value = field.default);
         self.ctrl = Control::default();
+        self.fields(f);
     }
 
     /// As [`Inst::new`], of the form as chip `sm` has it, which may have other slots and modifiers; none if it lacks the form.
     pub fn new_on(form: FormId, sm: u16) -> Option<Inst> {
-        let variant = form.get().variant_on(sm)?;
-        let f = form.get().variant(variant);
-        Some(Inst { variant, operands: f.operands(), mods: f.modifiers(), ..Inst::new(form) })
+        let mut inst = Inst::blank();
+        (inst.form, inst.variant) = (form, form.get().variant_on(sm)?);
+        inst.fields(form.get().variant(inst.variant));
+        if form.get().uniform_guard {
+            inst.guard = Operand::reg(Reg::UPT);
+        }
+        Some(inst)
+    }
+
+    /// Puts the operands and modifiers that a new instruction of a form has into the places.
+    pub(crate) fn fields(&mut self, f: &Form) {
+        self.operands.resize(f.slots.len());
+        self.operands.iter_mut().zip(f.slots).for_each(|(o, slot)| *o = slot.blank);
+        self.mods.resize(f.mods.len());
+        self.mods.iter_mut().zip(f.mods).for_each(|(value, field)| *value = field.default);
     }
 
     /// A place for an instruction.
@@ -197,6 +211,15 @@ impl Inst {
     #[inline]
     pub fn form(&self) -> &'static Form {
         self.form.get().variant(self.variant)
+    }
+
+    /// Which of its slots hold registers.
+    #[inline(always)]
+    pub fn registers(&self) -> Registers {
+        match self.variant {
+            0 => REGISTERS[self.form.0 as usize],
+            _ => self.form().registers,
+        }
     }
 
     /// The slot number of `name` in this form.

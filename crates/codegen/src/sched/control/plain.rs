@@ -46,14 +46,12 @@ struct Unit {
 }
 
 /// The place of register `n` of a file: those that a function uses lie together, as it uses those with low numbers.
+#[inline(always)]
 fn number(file: File, n: usize) -> usize {
-    match file {
-        File::Pred => n & 7,
-        File::Upred => 8 + (n & 7),
-        File::Bar => 16 + (n & 15),
-        File::Gpr => 32 + 2 * n,
-        File::Ugpr => 33 + 2 * n,
-    }
+    // General and uniform registers take turns.
+    const PLACES: [(usize, usize); 5] = [(32, 1), (33, 1), (0, 0), (8, 0), (16, 0)];
+    let (first, double) = PLACES[file as usize];
+    first + (n << double)
 }
 
 /// The walk.
@@ -193,17 +191,18 @@ impl Walk {
     }
 
     /// What is kept of the registers of an operand.
+    #[inline(always)]
     fn each(&mut self, p: Place, mut f: impl FnMut(&mut Unit)) {
         if p.reg.is_const() {
             return;
         }
         let (file, first) = (p.reg.file(), p.reg.index() as usize);
+        let last = number(file, first + usize::from(p.width.max(1)) - 1);
+        if last >= self.units.len() {
+            self.units.resize(last + 33, Unit::default());
+        }
         for n in first..first + p.width as usize {
-            let at = number(file, n);
-            if at >= self.units.len() {
-                self.units.resize(at + 33, Unit::default());
-            }
-            f(&mut self.units[at]);
+            f(&mut self.units[number(file, n)]);
         }
     }
 
