@@ -162,15 +162,24 @@ impl Inst {
         if form.get().uniform_guard {
             inst.guard = Operand::reg(Reg::UPT);
         }
-        inst.begin(form.get());
+        inst.fields(form.get());
         inst
+    }
+
+    /// Makes it what [`Inst::new`] gives, where it stands.
+    pub fn begin(&mut self, form: FormId) {
+        let f = form.get();
+        (self.form, self.variant, self.extra) = (form, 0, None);
+        self.guard = Operand::reg(if f.uniform_guard { Reg::UPT } else { Reg::PT });
+        self.ctrl = Control::default();
+        self.fields(f);
     }
 
     /// As [`Inst::new`], of the form as chip `sm` has it, which may have other slots and modifiers; none if it lacks the form.
     pub fn new_on(form: FormId, sm: u16) -> Option<Inst> {
         let mut inst = Inst::blank();
         (inst.form, inst.variant) = (form, form.get().variant_on(sm)?);
-        inst.begin(form.get().variant(inst.variant));
+        inst.fields(form.get().variant(inst.variant));
         if form.get().uniform_guard {
             inst.guard = Operand::reg(Reg::UPT);
         }
@@ -178,7 +187,7 @@ impl Inst {
     }
 
     /// Puts the operands and modifiers that a new instruction of a form has into the places.
-    pub(crate) fn begin(&mut self, f: &Form) {
+    pub(crate) fn fields(&mut self, f: &Form) {
         self.operands.resize(f.slots.len());
         self.operands.iter_mut().zip(f.slots).for_each(|(o, slot)| *o = slot.blank);
         self.mods.resize(f.mods.len());
@@ -186,7 +195,7 @@ impl Inst {
     }
 
     /// A place for an instruction.
-    pub(crate) const fn blank() -> Inst {
+    pub const fn blank() -> Inst {
         Inst {
             form: FormId(0),
             variant: 0,

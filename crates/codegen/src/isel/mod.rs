@@ -28,7 +28,6 @@ use crate::mir::{self, Frame, Func, Vreg};
 use diag::{Diagnostic, Span};
 use sass::inst::Inst as Sass;
 use sass::reg::{File, Reg};
-use smallvec::SmallVec;
 
 /// The scalars of a value: one, or low and high.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,6 +55,8 @@ pub struct Sel<'a> {
     loc: u32,
     /// The block being selected.
     block: usize,
+    /// How many vectors there were before the current IR instruction.
+    vectors: usize,
     /// Blocks already selected.
     done: Vec<bool>,
     bank0: &'static arch::Bank0,
@@ -120,6 +121,7 @@ pub fn select(
         out: Vec::new(),
         loc: u32::MAX,
         block: 0,
+        vectors: 0,
         done: vec![false; f.blocks.len()],
         bank0,
         saved: Vec::new(),
@@ -264,6 +266,7 @@ impl Sel<'_> {
     }
 
     fn select_inst(&mut self, id: InstId) {
+        self.vectors = self.m.vecs.len();
         let done = match self.f.inst(id).op {
             I::LoadReduce => self.load_reduce(id),
             I::Load | I::Store | I::Atom | I::Red | I::Fence | I::Prefetch | I::LdMatrix | I::StMatrix | I::IsSpace => {
@@ -353,7 +356,7 @@ impl Sel<'_> {
         if !found || self.m.vregs[want.0 as usize] != self.m.vregs[fresh.0 as usize] {
             return false;
         }
-        let Sel { out, m, .. } = self;
+        let Sel { out, m, vectors, .. } = self;
         for inst in out.iter_mut() {
             match &mut inst.op {
                 mir::Op::Sass(s) => rename_in(s, m, want, fresh),
@@ -369,6 +372,10 @@ impl Sel<'_> {
                 }
                 _ => {}
             }
+        }
+        // Nothing names it any more: the next one takes its number, so that what is kept by register stays short.
+        if fresh.index() + 1 == m.vregs.len() && m.vecs.len() == *vectors {
+            m.vregs.pop();
         }
         true
     }
@@ -411,12 +418,9 @@ fn rename_in(s: &mut Sass, m: &mut Func, want: Vreg, fresh: Vreg) {
         if width == 1 {
             return (reg.index() == fresh.0).then(|| m.reg(want));
         }
-        let scalars = &m.vecs[reg.index() as usize];
-        if !scalars.contains(&fresh) {
-            return None;
-        }
-        let new: SmallVec<[Vreg; 4]> = scalars.iter().map(|&v| if v == fresh { want } else { v }).collect();
-        Some(m.vector(&new))
+        // Made with `fresh`, which only the instructions at hand name.
+        m.vecs[reg.index() as usize].iter_mut().filter(|v| **v == fresh).for_each(|v| *v = want);
+        None
     };
     if let Some(new) = s.guard.as_reg().filter(|r| r.is_virtual()).and_then(|r| named(r, 1)) {
         s.guard.value = sass::inst::Value::Reg(new);

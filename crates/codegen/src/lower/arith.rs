@@ -82,10 +82,7 @@ impl Lower<'_, '_> {
     /// Writes the first operand.
     pub(super) fn dst(&mut self, x: &Inst, v: Value, signed: bool) -> Res {
         match x.operands.first() {
-            Some(d) => {
-                let d = d.clone();
-                self.write(&d, v, signed)
-            }
+            Some(d) => self.write(d, v, signed),
             None => Err(Diagnostic::error(format!("'{}' lacks a destination", x.op.name())).at(x.span)),
         }
     }

@@ -6,8 +6,6 @@
 use super::simplify::{Simpler, simplify};
 use super::{identity, resolve, substitute};
 use crate::ir::{Attr, Effect, Func, Inst, InstId, Mem, Op, Value};
-use rustc_hash::FxHasher;
-use std::hash::{Hash, Hasher};
 
 const NONE: u32 = u32::MAX;
 
@@ -63,14 +61,22 @@ fn commutes(op: Op) -> bool {
     matches!(op, O::IAdd | O::IMul | O::IMulWide | O::IMulHi | O::And | O::Or | O::Xor | O::FAdd | O::FMul)
 }
 
+/// A number of what tells most instructions apart; those that are [`same`] have the same.
 fn hash(f: &Func, inst: &Inst) -> u64 {
-    let mut h = FxHasher::default();
-    (inst.op, inst.attr, inst.imm, f.ty(inst.results[0])).hash(&mut h);
+    /// Odd, without a pattern: a part of the golden ratio.
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let attr = inst.attr;
+    let how = [inst.op as u64, attr.cmp as u64, attr.fmt as u64, attr.sub as u64, f.ty(inst.results[0]) as u64];
+    let mut h = how.iter().fold(inst.imm as u64, |h, part| h << 8 ^ h >> 56 ^ part);
+    // Without an order, where it does not count.
     match inst.args[..] {
-        [a, b] if commutes(inst.op) => (a.min(b), a.max(b)).hash(&mut h),
-        ref args => args.iter().for_each(|a| a.hash(&mut h)),
+        [a, b] if commutes(inst.op) => {
+            h ^= (u64::from(a.0.max(b.0)) << 32 | u64::from(a.0.min(b.0))).wrapping_mul(SPREAD)
+        }
+        ref args => args.iter().for_each(|a| h = (h ^ u64::from(a.0)).wrapping_mul(SPREAD)),
     }
-    h.finish()
+    // The upper bits of a product depend on all bits of the factors.
+    h.wrapping_mul(SPREAD) >> 32
 }
 
 /// True if two pure instructions compute the same.
@@ -95,10 +101,12 @@ pub fn run(f: &mut Func) {
     // A block, how many of its children in the tree were seen to, entries of the table before it.
     let mut stack: Vec<(u32, usize, usize)> = Vec::new();
     let mut enter = (!f.blocks.is_empty()).then_some(0);
+    let mut visited = 0;
     loop {
         if let Some(b) = enter.take() {
             stack.push((b, 0, table.entries.len()));
             block(f, b as usize, &mut table, &mut replaced);
+            visited += 1;
         }
         let Some((b, next, before)) = stack.last_mut() else { break };
         enter = dom.children[*b as usize].get(*next).copied();
@@ -108,7 +116,10 @@ pub fn run(f: &mut Func) {
             stack.pop();
         }
     }
-    substitute(f, &mut replaced);
+    // A value stands in front of whatever reads it: every reader in a block that was walked was given its replacement.
+    if visited < f.blocks.len() {
+        substitute(f, &mut replaced);
+    }
 }
 
 fn block(f: &mut Func, b: usize, table: &mut Table, replaced: &mut [Value]) {

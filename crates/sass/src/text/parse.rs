@@ -96,7 +96,7 @@ pub fn parse_on(line: &str, pc: u64, labels: &dyn Addresses, sm: Option<u16>) ->
         let form = id.get().variant(variant);
         let mut inst = Inst::new(id);
         inst.variant = variant;
-        inst.begin(form);
+        inst.fields(form);
         inst.ctrl = ctrl.unwrap_or_default();
         inst.ctrl.reuse = 0;
         if let Some(guard) = guard {
