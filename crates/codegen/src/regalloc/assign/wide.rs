@@ -108,6 +108,9 @@ impl Assign<'_> {
                 vecs.push(vec);
             }
         }
+        if vecs.is_empty() {
+            return;
+        }
         let bank = &self.banks[File::Gpr as usize];
         let top = bank.budget.min(bank.limit);
         let mut homes: Vec<(BitSet, std::ops::Range<usize>)> = Vec::new();
