@@ -606,7 +606,7 @@ impl Assign<'_> {
     /// Notes values that are read for the last time, and which of them a selection stays with.
     fn dies(&mut self, s: &Sass, dying: &[Vreg]) {
         self.near.clear();
-        self.near.extend_from_slice(dying);
+        dying.iter().for_each(|&v| self.near.push(v));
         self.stays = None;
         if s.form == F::SEL_RR {
             // Of two the older one: the other has been computed for this.

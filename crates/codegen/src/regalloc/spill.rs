@@ -334,7 +334,8 @@ impl Spiller<'_> {
         let lasting = exit.len();
         exit.extend(term.edges().iter().flat_map(|e| &e.args).copied().filter(held).map(named));
         if exit.len() > lasting {
-            exit.sort_unstable();
+            // All but the last few are in order: this sort makes use of it.
+            exit.sort();
             exit.dedup();
         }
         self.exit[bi] = exit;

@@ -231,7 +231,7 @@ pub(super) fn begin(f: &Func, b: usize, insts: &[Inst], live: &Liveness, values:
         f.uses(&inst.op, |v| values.left[v.index()] += 1);
     }
     let term = &f.blocks[b].term;
-    let mut after: Vec<Vreg> = live.live_out[b].clone();
+    let mut after: Vec<Vreg> = live.live_out[b].to_vec();
     f.term_uses(term, |v| after.push(v));
     term.edges().iter().for_each(|e| after.extend(&e.args));
     after.iter().for_each(|v| values.left[v.index()] += 1);

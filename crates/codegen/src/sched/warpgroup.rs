@@ -254,7 +254,10 @@ fn written(s: &Sass, to: &mut [bool; 256]) {
     sass_defs(s, |p| {
         if p.reg.file() == File::Gpr && !p.reg.is_const() {
             let first = p.reg.index() as usize;
-            to[first..first + p.width as usize].fill(true);
+            match p.width {
+                1 => to[first] = true,
+                n => to[first..first + n as usize].fill(true),
+            }
         }
     });
 }
