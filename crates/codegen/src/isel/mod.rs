@@ -18,6 +18,7 @@ mod operand;
 mod packed;
 mod special;
 mod texture;
+mod together;
 mod warp;
 pub mod warpgroup;
 
@@ -262,6 +263,9 @@ impl Sel<'_> {
         self.begin_block(b);
         reversed.extend(self.out.drain(..).rev());
         reversed.reverse();
+        if self.conv.divergent[b] {
+            together::thin(&mut reversed);
+        }
         self.m.blocks[b].insts = reversed;
         self.m.blocks[b].term = term;
     }
