@@ -49,14 +49,14 @@ impl Ssa {
     /// The value of a variable at the end of a block, where known.
     fn known(&self, block: Block, var: u32) -> Option<Value> {
         match self.last.get((var / ELEMENTS) as usize) {
-            Some(&(at, value)) if at == block.0 && var % ELEMENTS == 0 => Some(value),
+            Some(&(at, value)) if at == block.0 && var.is_multiple_of(ELEMENTS) => Some(value),
             _ => self.defs.get(&(block.0, var)).copied(),
         }
     }
 
     /// Notes the value of a variable at the end of a block.
     fn note(&mut self, block: Block, var: u32, value: Value) {
-        if var % ELEMENTS != 0 {
+        if !var.is_multiple_of(ELEMENTS) {
             self.defs.insert((block.0, var), value);
             return;
         }
