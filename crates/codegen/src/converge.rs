@@ -13,6 +13,7 @@
 //! (observed of the vendor's functions, which save B6 with `BMOV.32.CLEAR`), so that a barrier around a call is one of these.
 
 mod iterations;
+mod promise;
 mod shape;
 
 use crate::abi::Convention;
@@ -70,6 +71,7 @@ pub fn run(f: &mut Func) -> Convergence {
     choose(f);
     crate::opt::blocks::preheaders(f);
     let mut found = if f.entry {
+        promise::run(f);
         let uniform = uniform_values(f);
         let regions = place_joins(f, &uniform);
         mark(f, uniform, regions)

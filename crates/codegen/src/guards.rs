@@ -32,6 +32,7 @@ pub fn run(f: &mut Func) {
     let mut pass = Pass {
         preds: predecessors(f),
         zero: zeros(f),
+        constant: constants(f),
         to: (0..f.vregs.len() as u32).map(Vreg).collect(),
         tails: vec![Vec::new(); f.blocks.len()],
     };
@@ -65,6 +66,22 @@ fn zeros(f: &Func) -> Vec<bool> {
     out
 }
 
+/// By value: the constant that it is.
+fn constants(f: &Func) -> Vec<Option<Operand>> {
+    let mut out = vec![None; f.vregs.len()];
+    for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+        if let Op::Sass(s) = &inst.op
+            && s.form == F::MOV_I
+            && s.guard == Operand::reg(Reg::PT)
+            && let Some(&k) = s.get(S::Rb)
+            && matches!(k.value, Value::Imm(_))
+        {
+            f.defs(&inst.op, |v| out[v.index()] = Some(k));
+        }
+    }
+    out
+}
+
 /// How the sides give one parameter of the meeting place.
 enum Given {
     /// This value, whatever the condition.
@@ -86,6 +103,8 @@ struct Found {
 struct Pass {
     preds: Vec<u32>,
     zero: Vec<bool>,
+    /// By value: the constant that it is.
+    constant: Vec<Option<Operand>>,
     /// What each value became.
     to: Vec<Vreg>,
     /// By block: instructions that come behind its own, in parts, the last part first. Blocks with tails have instructions of their own, and more than [`MOVED`].
@@ -256,8 +275,15 @@ impl Pass {
                     let v = f.new_vreg(File::Gpr);
                     self.to.push(v);
                     self.zero.push(false);
-                    let select = Sass::new(F::SEL_RR).with(S::Rd, f.reg(v)).with(S::Ra, f.reg(x));
-                    let select = select.with(S::Rb, f.reg(y)).with(S::Pp, found.cond);
+                    self.constant.push(None);
+                    let constant = |v: Vreg| self.constant[self.last(v).index()];
+                    let (form, taken, other, cond) = match (constant(x), constant(y)) {
+                        (_, Some(k)) => (F::SEL_RI, x, k, found.cond),
+                        (Some(k), None) => (F::SEL_RI, y, k, found.cond.inverted()),
+                        (None, None) => (F::SEL_RR, x, Operand::from(f.reg(y)), found.cond),
+                    };
+                    let select = Sass::new(form).with(S::Rd, f.reg(v)).with(S::Ra, f.reg(taken));
+                    let select = select.with(S::Rb, other).with(S::Pp, cond);
                     f.blocks[a].insts.push(Inst::new(Op::Sass(select), loc));
                     v
                 }
@@ -504,7 +530,8 @@ mod tests {
     #[test]
     fn another_value_than_zero_is_selected() {
         let t = text::print(&after(&loads("MOV_I Rb=7 Rd=")));
-        assert!(!t.contains("zero") && t.contains("SEL_RR") && t.contains("Pp=%p2"), "{t}");
+        assert!(!t.contains("zero") && t.contains("SEL_RI") && t.contains("Rb=0x7 Pp=%p2"), "{t}");
+        assert!(!t.contains("MOV_I"), "{t}");
     }
 
     #[test]

@@ -220,7 +220,8 @@ ops! {
     /// What is said of a cache line; `sub` is a `LineHint`.
     Prefetch "prefetch" 1 Write;
     // ---- warp and CTA -------------------------------------------------------------------------------------------
-    /// Barrier; `sub` is a `BarKind`. Arguments: barrier number, then thread count if given, then predicate of a reduction.
+    /// Barrier; `sub` is a `BarKind`, `imm` 1 where the threads of a warp come together (`.aligned`). Arguments: barrier number, then thread count
+    /// if given, then predicate of a reduction.
     Bar "bar" -1 Warp;
     /// `bar.warp.sync`.
     WarpSync "warpsync" 1 Warp;

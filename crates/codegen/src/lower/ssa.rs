@@ -62,7 +62,7 @@ impl Ssa {
         }
         let register = (var / ELEMENTS) as usize;
         if self.last.len() <= register {
-            self.last.resize(register + 1, (NOWHERE, value));
+            self.last.resize((register + 1).next_power_of_two(), (NOWHERE, value));
         }
         let (at, old) = std::mem::replace(&mut self.last[register], (block.0, value));
         if at != block.0 && at != NOWHERE {

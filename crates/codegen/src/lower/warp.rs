@@ -87,14 +87,17 @@ impl Lower<'_, '_> {
             args.push(self.arg(x, i, Ty::B32)?);
         }
         let attr = Attr { sub: kind as u8, ..Attr::default() };
+        let aligned = i64::from(x.op == P::Bar || x.has(Mod::Aligned));
+        let ty = if kind == BarKind::RedPopc { Ty::B32 } else { Ty::P };
         if reduces {
             args.push(self.arg(x, last, Ty::P)?);
-            let ty = if kind == BarKind::RedPopc { Ty::B32 } else { Ty::P };
-            let v = self.one(Op::Bar, attr, &args, ty);
-            return self.dst(x, v, false);
         }
-        self.effect(Op::Bar, attr.sub, &args);
-        Ok(())
+        let results = if reduces { &[ty][..] } else { &[] };
+        let id = self.b().push(Op::Bar, attr, Mem::default(), aligned, &args, results);
+        match self.f.inst(id).results.first() {
+            Some(&v) => self.dst(x, v, false),
+            None => Ok(()),
+        }
     }
 
     fn shfl(&mut self, x: &Inst) -> Res {

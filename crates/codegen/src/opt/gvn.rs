@@ -67,16 +67,17 @@ fn hash(f: &Func, inst: &Inst) -> u64 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let attr = inst.attr;
     let how = [inst.op as u64, attr.cmp as u64, attr.fmt as u64, attr.sub as u64, f.ty(inst.results[0]) as u64];
-    let mut h = how.iter().fold(inst.imm as u64, |h, part| h << 8 ^ h >> 56 ^ part);
+    let how = how.iter().fold(0, |h, part| h << 8 ^ part);
+    let mut h = how ^ (inst.imm as u64).wrapping_mul(SPREAD);
     // Without an order, where it does not count.
     match inst.args[..] {
         [a, b] if commutes(inst.op) => {
-            h ^= (u64::from(a.0.max(b.0)) << 32 | u64::from(a.0.min(b.0))).wrapping_mul(SPREAD)
+            h = h.wrapping_add((u64::from(a.0.max(b.0)) << 32 | u64::from(a.0.min(b.0))).wrapping_mul(SPREAD))
         }
         ref args => args.iter().for_each(|a| h = (h ^ u64::from(a.0)).wrapping_mul(SPREAD)),
     }
-    // The upper bits of a product depend on all bits of the factors.
-    h.wrapping_mul(SPREAD) >> 32
+    // The upper bits of a product depend on all bits below them.
+    (h ^ h >> 32).wrapping_mul(SPREAD) >> 32
 }
 
 /// True if two pure instructions compute the same.

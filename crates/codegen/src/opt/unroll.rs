@@ -220,7 +220,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let (back, outer): (Vec<u32>, Vec<u32>) = cfg.preds[header as usize].iter().partition(|&&p| inside(p));
     let (&[latch], &[entry]) = (back.as_slice(), outer.as_slice()) else { return None };
     let leaves = |b: u32| cfg.succs[b as usize].iter().filter(|&&s| !inside(s)).count();
-    let (mut size, mut loads, mut writes, mut together) = (0, 0, 0, false);
+    let (mut size, mut loads, mut writes, mut atomics, mut together) = (0, 0, 0, 0, false);
     for &m in members {
         if leaves(m) != (m == latch) as usize {
             return None;
@@ -233,6 +233,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
             size += (inst.op != Op::Const) as usize;
             loads += (inst.op.effect() == Effect::Read && inst.op != Op::Routine) as usize;
             writes += (inst.op.effect() == Effect::Write) as usize;
+            atomics += matches!(inst.op, Op::Atom | Op::Red) as usize;
             together |= inst.op.effect() == Effect::Warp;
         }
     }
@@ -244,7 +245,10 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let counter = count::find(f, header, latch, &known)?;
     let start = f.blocks[entry as usize].term.edges().iter().find(|e| e.block.0 == header)?.args[counter.param];
     let by = if loads < LOADS { MANY } else { FEW };
-    let trips = counter.trips(f, start, (WHOLE / size.max(1)) as u64);
+    // Atomics wait for nothing here, and take their time elsewhere: the code only gets long.
+    let queued = loads == 0 && atomics >= LOADS;
+    let most = if queued { MANY } else { (WHOLE / size.max(1)) as u64 };
+    let trips = counter.trips(f, start, most);
     let (mut halved, mut ends, mut alike) = (false, false, true);
     let small = if loads > 0 { SMALL_WITH_LOADS } else { SMALL };
     let counted = if trips.is_none() && size <= small { counter.trips(f, start, COUNTED) } else { None };
@@ -258,7 +262,10 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
         ends = (halved || by == FEW) && counter.ends(f, start);
         // Stores wait for nothing: where there are several, counting is little beside them.
         let idle = loads == 0 && writes >= LOADS;
-        if idle || size > small || apart || !counter.can_run_ahead(f, by) {
+        // A branch on a side of another one stays a branch: one iteration does not begin before the one before it is done.
+        let nested =
+            |&m: &u32| m != latch && !matches!(f.blocks[m as usize].term, Term::Br(_)) && !dom.dominates(m, latch);
+        if idle || size > small || apart || !counter.can_run_ahead(f, by) || members.iter().any(nested) {
             return None;
         }
     }

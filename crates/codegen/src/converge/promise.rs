@@ -1,0 +1,143 @@
+//! Branches that the threads of a warp take together, as PTX says: what has `.aligned` must be executed by all of them, and "in conditionally executed code
+//! it should only be used if it is known that all threads in the warp evaluate the condition identically, otherwise behavior is undefined".
+//!
+//! A branch is promised to be alike for all threads where whoever takes one of its sides comes to such an operation before the sides meet,
+//! and whoever takes another side does not. Nothing is said of threads that leave the kernel on one side: programs end threads early before a barrier.
+//! The vendor's compiler goes by that, too: behind `bar.sync`, and not behind `barrier.sync`, it takes the warp to be together.
+
+use super::{living_graph, meetings, only_exits};
+use crate::cfg::{Cfg, NONE};
+use crate::ir::{Func, Inst, Op, Term};
+
+/// Blocks without a choice that are looked through on the way to where the sides meet.
+const HOPS: usize = 4;
+
+/// True for what all threads of a warp execute together.
+fn aligned(inst: &Inst) -> bool {
+    match inst.op {
+        Op::Bar => inst.imm != 0,
+        Op::Mma | Op::Wgmma | Op::WgmmaOrder | Op::LdMatrix | Op::StMatrix | Op::MovMatrix => true,
+        _ => false,
+    }
+}
+
+/// Marks them.
+pub(super) fn run(f: &mut Func) {
+    let marked: Vec<bool> = f.blocks.iter().map(|b| b.insts.iter().any(|&i| aligned(f.inst(i)))).collect();
+    if !marked.contains(&true) {
+        return;
+    }
+    let cfg = living_graph(f);
+    let n = cfg.len() as u32;
+    let post = meetings(f, &cfg);
+    let dom = cfg.dominators();
+    // By block: the first such block that whoever is here comes to in any case, itself counted.
+    let mut next = vec![NONE; f.blocks.len()];
+    let mut work: Vec<u32> = Vec::new();
+    for b in 0..n {
+        if post.idom[b as usize] == NONE || post.idom[b as usize] >= n {
+            work.push(b);
+        }
+    }
+    while let Some(b) = work.pop() {
+        let above = post.idom[b as usize];
+        next[b as usize] = match marked[b as usize] {
+            true => b,
+            false if above < n => next[above as usize],
+            false => NONE,
+        };
+        work.extend(&post.children[b as usize]);
+    }
+    for d in 0..n {
+        let join = post.idom[d as usize];
+        let succs = &cfg.succs[d as usize];
+        if succs.len() < 2 || join >= n || only_exits(f, join) {
+            continue;
+        }
+        let promised = succs.iter().any(|&s| {
+            let at = next[s as usize];
+            // Before the sides meet.
+            at != NONE && at != join && post.dominates(join, at) && {
+                let alone = cfg.preds[s as usize].len() == 1 && dom.dominates(s, at);
+                alone || succs.iter().all(|&o| o == s || leads(&cfg, &marked, o, join))
+            }
+        });
+        if promised && let Term::CondBr { uniform, .. } | Term::Switch { uniform, .. } = &mut f.blocks[d as usize].term
+        {
+            *uniform = true;
+        }
+    }
+}
+
+/// True if `from` is where the sides meet, or goes on to it alone without anything aligned.
+fn leads(cfg: &Cfg, marked: &[bool], from: u32, join: u32) -> bool {
+    let mut at = from;
+    for _ in 0..HOPS {
+        if at == join {
+            return true;
+        }
+        match cfg.succs[at as usize].as_slice() {
+            &[next] if !marked[at as usize] => at = next,
+            _ => return false,
+        }
+    }
+    at == join
+}
+
+#[cfg(test)]
+mod tests {
+    use super::run;
+    use crate::ir::{Term, text, verify};
+
+    /// Whether the branch at the end of the first block that has one is promised.
+    fn promised(body: &str) -> bool {
+        let head =
+            "blk0():\nv0:b32 = sreg\nv1:b32 = const {imm=3}\nv2:p = icmp v0, v1 {cmp=lt}\nv3:b64 = param {bytes=8}\n";
+        let mut f = text::parse(&format!("func k entry returns() {{\n{head}{body}\n}}")).unwrap().remove(0);
+        verify::verify(&f).unwrap();
+        run(&mut f);
+        verify::verify(&f).unwrap();
+        let found = f.blocks.iter().find_map(|b| match b.term {
+            Term::CondBr { uniform, .. } => Some(uniform),
+            _ => None,
+        });
+        found.unwrap()
+    }
+
+    const STORE: &str = "store v3, v0 {space=global bytes=4}\n";
+
+    #[test]
+    fn a_side_with_an_aligned_barrier_is_taken_by_the_whole_warp() {
+        let side = |bar: &str| format!("brif v2, blk1(), blk2()\nblk1():\n{bar}\nbr blk2()\nblk2():\n{STORE}exit");
+        assert!(promised(&side("bar v1 {imm=1}")));
+        assert!(!promised(&side("bar v1")), "`barrier.sync` waits for threads one by one");
+        assert!(!promised(&side("v4:b32 = iadd v0, v1")));
+    }
+
+    #[test]
+    fn a_loop_with_an_aligned_barrier_is_left_by_the_whole_warp() {
+        let body = |bar: &str| format!("br blk1()\nblk1():\n{bar}\nbrif v2, blk1(), blk2()\nblk2():\n{STORE}exit");
+        assert!(promised(&body("bar v1 {imm=1}")));
+        assert!(!promised(&body("bar v1")));
+    }
+
+    #[test]
+    fn threads_that_end_before_a_barrier_promise_nothing() {
+        assert!(!promised("brif v2, blk1(), blk2()\nblk1():\nbar v1 {imm=1}\nbr blk2()\nblk2():\nexit"));
+        let early = format!("brif v2, blk1(), blk2()\nblk1():\n{STORE}exit\nblk2():\nbar v1 {{imm=1}}\n{STORE}exit");
+        assert!(!promised(&early));
+    }
+
+    #[test]
+    fn a_barrier_that_both_sides_may_come_to_promises_nothing() {
+        let either = format!(
+            "brif v2, blk2(), blk1()\nblk1():\nv4:p = icmp v0, v1 {{cmp=gt}}\nbrif v4, blk2(), blk3()\nblk2():\nbar v1 {{imm=1}}\nbr blk3()\nblk3():\n{STORE}exit"
+        );
+        assert!(!promised(&either));
+        // Nor does one that only some of those come to that take the side.
+        let deeper = format!(
+            "brif v2, blk1(), blk3()\nblk1():\nv4:p = icmp v0, v1 {{cmp=gt}}\nbrif v4, blk2(), blk3()\nblk2():\nbar v1 {{imm=1}}\nbr blk3()\nblk3():\n{STORE}exit"
+        );
+        assert!(!promised(&deeper));
+    }
+}
