@@ -193,6 +193,32 @@ mod tests {
     }
 
     #[test]
+    fn blocks_that_nobody_comes_to_name_what_is_left() {
+        let t = after(
+            "blk0():\nv0:b32 = sreg\nv1:b32 = iadd v0, v0\nv2:b32 = iadd v0, v0\nret v2\nblk1():\nv3:b32 = not v2\nret v3",
+        );
+        assert!(t.matches("iadd").count() == 1 && t.contains("not v1"), "{t}");
+    }
+
+    #[test]
+    fn instructions_that_are_the_same_have_one_number() {
+        let f = text::parse(
+            "func k returns(b32) {\nblk0():\nv0:b32 = sreg\nv1:b32 = const {imm=1}\nv2:b32 = iadd v0, v1\nv3:b32 = iadd v1, v0\n\
+             v4:b32 = isub v0, v1\nv5:b32 = isub v1, v0\nret v2\n}",
+        )
+        .unwrap()
+        .remove(0);
+        let number = |n: usize| hash(&f, &f.insts[n]);
+        assert_eq!(number(2), number(3));
+        assert_ne!(number(4), number(5));
+        // A thousand constants spread over a table of their number: by chance a third of the places stays empty.
+        let mut places: Vec<u64> = (0..1024).map(|imm| hash(&f, &Inst { imm, ..f.insts[1].clone() }) % 1024).collect();
+        places.sort_unstable();
+        places.dedup();
+        assert!(places.len() > 500, "{} places", places.len());
+    }
+
+    #[test]
     fn branches_do_not_share_with_each_other() {
         let t = after(
             "blk0():\nv0:b32 = sreg\nv1:p = sreg.volatile\nbrif v1, blk1(), blk2()\nblk1():\nv2:b32 = not v0\nret v2\nblk2():\nv3:b32 = not v0\nret v3",
