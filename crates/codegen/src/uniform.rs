@@ -17,6 +17,7 @@
 mod forms;
 
 use crate::cfg::Cfg;
+use crate::groups::Groups;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{names_physical, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
@@ -610,22 +611,23 @@ fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
         return out;
     }
     // What each value is computed of.
-    let mut sources: Vec<SmallVec<[Vreg; 2]>> = vec![SmallVec::new(); f.vregs.len()];
+    let mut sources: Vec<(u32, u32)> = Vec::new();
     for &b in &cfg.rpo {
         let block = &f.blocks[b as usize];
         for inst in &block.insts {
             let mut read: SmallVec<[Vreg; 4]> = SmallVec::new();
             f.uses(&inst.op, |v| read.push(v));
-            f.defs(&inst.op, |v| sources[v.index()].extend(read.iter().copied()));
+            f.defs(&inst.op, |v| sources.extend(read.iter().map(|r| (v.0, r.0))));
         }
         for e in block.term.edges() {
             let params = &f.blocks[e.block.0 as usize].params;
-            params.iter().zip(&e.args).for_each(|(p, &a)| sources[p.index()].push(a));
+            sources.extend(params.iter().zip(&e.args).map(|(p, a)| (p.0, a.0)));
         }
     }
+    let sources = Groups::new(f.vregs.len(), &sources);
     while let Some(v) = work.pop() {
         if kept[v.index()] && !std::mem::replace(&mut out[v.index()], true) {
-            work.extend(&sources[v.index()]);
+            work.extend(sources.of(v.0).iter().map(|&s| Vreg(s)));
         }
     }
     out
@@ -634,7 +636,7 @@ fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
 /// Puts the uniform part of addresses in shared memory into the accesses: `R1 + UR2` is computed where it is read.
 fn fold_addresses(f: &mut Func) {
     // By sum: its general and its uniform part.
-    let mut sums: Vec<Option<(Reg, Reg)>> = vec![None; f.vregs.len()];
+    let mut sums: Vec<Option<(Reg, Reg)>> = Vec::new();
     for inst in f.blocks.iter().flat_map(|b| &b.insts) {
         let Op::Sass(s) = &inst.op else { continue };
         let plain = |name| s.get(name).filter(|o| !o.neg && !o.inv).and_then(Operand::as_reg);
@@ -646,8 +648,12 @@ fn fold_addresses(f: &mut Func) {
             && d.is_virtual()
             && a.is_virtual()
         {
+            sums.resize(f.vregs.len(), None);
             sums[d.index() as usize] = Some((a, b));
         }
+    }
+    if sums.is_empty() {
+        return;
     }
     let base = |s: &Sass| {
         let known = SHARED.iter().any(|x| x.0 == s.form);

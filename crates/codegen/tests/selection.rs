@@ -4,20 +4,26 @@ use codegen::{Options, Output};
 
 /// The instructions of a kernel with these lines, as text. `%a` is an address, `%r`, `%f`, `%h` are registers.
 fn code(lines: &str) -> Vec<String> {
+    code_on("sm_90", lines)
+}
+
+/// The same on another chip.
+fn code_on(chip: &str, lines: &str) -> Vec<String> {
     let text = format!(
-        ".version 8.7\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n.reg .b64 %a; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b16 %h<9>;\n\
+        ".version 8.7\n.target {chip}\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n.reg .b64 %a; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b16 %h<9>; .reg .pred %p<9>;\n\
          ld.param.u64 %a, [p];\n{lines}\nret;\n}}\n"
     );
     let (m, d) = ptx::parse(&text);
     assert!(d.is_empty(), "{d:?}\n{text}");
-    let target = arch::Target::parse("sm_90").expect("a target");
+    let target = arch::Target::parse(chip).expect("a target");
     let output: Output = codegen::compile(&m, &Options { target, verify: true, ..Options::default() })
         .unwrap_or_else(|e| panic!("{e:?}"));
     let elf = cubin::elf::Elf::read(&output.cubin).expect("a cubin");
     let section = elf.sections.iter().find(|s| s.name == ".text.k").expect("code");
     let words = section.data.chunks_exact(16).map(|c| u128::from_le_bytes(c.try_into().expect("16 bytes")));
-    let known = words
-        .filter_map(|w| sass::codec::decode(w, 90).known().map(|i| sass::text::print(i, 0, &sass::text::NoLabels)));
+    let known = words.filter_map(|w| {
+        sass::codec::decode(w, elf.sm()).known().map(|i| sass::text::print(i, 0, &sass::text::NoLabels))
+    });
     known.filter(|t| !t.contains("NOP")).collect()
 }
 
@@ -33,4 +39,90 @@ fn both_halves_of_a_word_become_floats_by_one_instruction() {
          st.global.f32 [%a], %f1; st.global.f32 [%a+4], %f2;",
     );
     assert_eq!((count(&t, "PRMT"), count(&t, "LOP3"), count(&t, "SHF") + count(&t, "IMAD")), (0, 1, 1), "{t:#?}");
+}
+
+#[test]
+fn two_conversions_to_halves_are_one() {
+    let lines = |to: &str| {
+        format!(
+            "ld.global.v2.f32 {{%f1, %f2}}, [%a]; cvt.rn.{to}.f32 %h1, %f1; cvt.rn.{to}.f32 %h2, %f2; mov.b32 %r1, {{%h1, %h2}};\nst.global.b32 [%a], %r1;"
+        )
+    };
+    for to in ["f16", "bf16"] {
+        let t = code(&lines(to));
+        assert_eq!((count(&t, "F2FP"), count(&t, "PRMT")), (1, 0), "{t:#?}");
+    }
+    // Another half is needed as it is.
+    let t = code(&format!("{}st.global.b16 [%a+8], %h1;", lines("bf16")));
+    assert_eq!(count(&t, "PRMT"), 1, "{t:#?}");
+}
+
+#[test]
+fn bytes_are_taken_out_of_a_word_at_once() {
+    let t = code(
+        "ld.global.b32 %r1, [%a]; bfe.u32 %r2, %r1, 8, 8; bfe.s32 %r3, %r1, 16, 8; shr.u32 %r4, %r1, 16; and.b32 %r4, %r4, 255;\n\
+         st.global.v2.b32 [%a], {%r2, %r3}; st.global.b32 [%a+8], %r4;",
+    );
+    let selectors =
+        ["0x7771", "0xaaa2", "0x7772"].map(|s| t.iter().filter(|l| l.contains("PRMT") && l.contains(s)).count());
+    assert_eq!((selectors, count(&t, "SHF") + count(&t, "SGXT") + count(&t, "LOP3")), ([1, 1, 1], 0), "{t:#?}");
+    // A field that is no byte is shifted and cut.
+    let t = code("ld.global.b32 %r1, [%a]; bfe.u32 %r2, %r1, 9, 8; st.global.b32 [%a], %r2;");
+    assert_eq!((count(&t, "SHF"), count(&t, "SGXT"), count(&t, "PRMT")), (1, 1, 0), "{t:#?}");
+}
+
+#[test]
+fn a_half_that_becomes_the_upper_one_is_not_masked() {
+    let t = code("ld.global.b16 %h1, [%a]; cvt.u32.u16 %r1, %h1; shl.b32 %r1, %r1, 16; st.global.b32 [%a], %r1;");
+    assert_eq!(count(&t, "LOP3") + count(&t, "PRMT"), 0, "{t:#?}");
+    let t = code("ld.global.b16 %h1, [%a]; and.b16 %h1, %h1, 255; cvt.u32.u16 %r1, %h1; st.global.b32 [%a], %r1;");
+    assert_eq!(count(&t, "LOP3") + count(&t, "PRMT"), 1, "{t:#?}");
+}
+
+#[test]
+fn one_more_under_a_condition_is_a_carry() {
+    let t = code(
+        "ld.global.v2.b32 {%r1, %r2}, [%a]; setp.lt.s32 %p1, %r1, 7; selp.b32 %r3, 1, 0, %p1; add.s32 %r2, %r2, %r3; st.global.b32 [%a], %r2;",
+    );
+    assert_eq!((count(&t, "IADD3.X"), count(&t, "SEL")), (1, 0), "{t:#?}");
+    // Two more are chosen.
+    let t = code(
+        "ld.global.v2.b32 {%r1, %r2}, [%a]; setp.lt.s32 %p1, %r1, 7; selp.b32 %r3, 2, 0, %p1; add.s32 %r2, %r2, %r3; st.global.b32 [%a], %r2;",
+    );
+    assert_eq!((count(&t, "IADD3.X"), count(&t, "SEL")), (0, 1), "{t:#?}");
+}
+
+#[test]
+fn logic_says_itself_whether_something_is_left() {
+    let lines = |cmp: &str, more: &str| {
+        format!(
+            "ld.global.b32 %r1, [%a]; and.b32 %r2, %r1, 6; setp.{cmp}.s32 %p1, %r2, 0; {more}@%p1 st.global.b32 [%a+4], %r1;"
+        )
+    };
+    for cmp in ["ne", "eq"] {
+        let t = code(&lines(cmp, ""));
+        assert_eq!((count(&t, "LOP3"), count(&t, "ISETP")), (1, 0), "{t:#?}");
+        let t = code(&lines(cmp, "setp.lt.s32 %p2, %r1, 100; and.pred %p1, %p1, %p2; "));
+        assert_eq!((count(&t, "LOP3"), count(&t, "ISETP"), count(&t, "PLOP3")), (1, 1, 0), "{t:#?}");
+    }
+    // What is read for itself is there anyway, and less than zero is another question.
+    assert_eq!(count(&code(&lines("ne", "st.global.b32 [%a+8], %r2; ")), "ISETP"), 1);
+    assert_eq!(count(&code(&lines("gt", "")), "ISETP"), 1);
+}
+
+#[test]
+fn the_largest_of_three_is_one_instruction_where_there_is_one() {
+    let of = |chip: &str, second: &str| {
+        let t = code_on(
+            chip,
+            &format!(
+                "ld.global.v4.b32 {{%r1, %r2, %r3, %r4}}, [%a]; max.s32 %r1, %r1, %r2; max.{second} %r1, %r3, %r1; st.global.b32 [%a], %r1;"
+            ),
+        );
+        (count(&t, "VIMNMX3"), count(&t, "VIMNMX") + count(&t, "IMNMX"))
+    };
+    assert_eq!(of("sm_90", "s32"), (1, 1));
+    assert_eq!(of("sm_90", "u32"), (0, 2));
+    assert_eq!(of("sm_80", "s32"), (0, 2));
+    assert_eq!(of("sm_120", "s32"), (1, 1));
 }

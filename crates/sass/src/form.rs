@@ -3,6 +3,8 @@
 use crate::inst::{Inst, Operand, Value};
 use crate::latency::Class;
 use crate::reg::{File, Reg};
+use crate::short::Short;
+use crate::tables::{MAX_MODS, MAX_OPERANDS};
 
 pub use crate::tables::{ModName, SlotName};
 
@@ -77,6 +79,16 @@ impl Registers {
 }
 
 impl Form {
+    /// The operands of a new instruction.
+    pub fn operands(&self) -> Short<Operand, MAX_OPERANDS> {
+        Short::from_fn(Operand::imm(0), self.slots.len(), |n| self.slots[n].blank)
+    }
+
+    /// The modifiers of a new instruction.
+    pub fn modifiers(&self) -> Short<u8, MAX_MODS> {
+        Short::from_fn(0, self.mods.len(), |n| self.mods[n].default)
+    }
+
     /// True if the chip has the form as it stands here (a variant may still be on the chip).
     pub fn on(&self, sm: u16) -> bool {
         self.sms.iter().any(|&(first, last)| first <= sm && sm <= last)

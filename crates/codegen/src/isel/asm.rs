@@ -52,6 +52,7 @@ shapes! {
     IMAD_WIDE: IMAD_WIDE_RRR _ IMAD_WIDE_RIR _ IMAD_WIDE_RUR;
     LEA_HIX: LEA_HIX_RRR _ LEA_HIX_RIR _ LEA_HIX_RUR;
     LOP3: LOP3_RRR _ LOP3_RIR _ LOP3_RUR;
+    VIMNMX3: VIMNMX3_RRR _ VIMNMX3_RIR _ VIMNMX3_RUR;
     PRMT: PRMT_RRR PRMT_RRI PRMT_RIR PRMT_RRU PRMT_RUR;
     SHF: SHF_RRR SHF_RRI SHF_RIR SHF_RRU SHF_RUR;
     FFMA: FFMA_RRR FFMA_RRI FFMA_RIR FFMA_RRU FFMA_RUR;
@@ -337,6 +338,10 @@ impl<'a> Sel<'a> {
         if let Some(o) = logic_of_known(lut, a, b) {
             return o;
         }
+        self.logic(lut, a, b, c).finish()
+    }
+
+    fn logic(&mut self, lut: u8, a: Operand, b: Operand, c: Operand) -> New<'_, 'a> {
         // Inputs that the table does not look at are not read; a constant stands second, where there is a place for it.
         let unread = |shift: u32, mask: u8| (lut ^ lut >> shift) & mask == 0;
         let a = if unread(4, 0x0f) { ZERO } else { a };
@@ -345,7 +350,22 @@ impl<'a> Sel<'a> {
         let swap = soft(&a) && !soft(&b);
         let (a, b) = if swap { (b, a) } else { (a, b) };
         let lut = if swap { lut & 0xc3 | (lut & 0x0c) << 2 | (lut & 0x30) >> 2 } else { lut };
-        self.shape3(LOP3, Fold::Int, a, b, c).with(S::Lut, Operand::imm(lut as i64)).finish()
+        self.shape3(LOP3, Fold::Int, a, b, c).with(S::Lut, Operand::imm(lut as i64))
+    }
+
+    /// Is the outcome of a logic operation not zero? Combined with `p` as comparisons are: 0 and, 1 or, 2 xor.
+    #[allow(clippy::too_many_arguments)] // as many as the instruction has fields
+    pub(super) fn lop3_test(&mut self, lut: u8, a: Operand, b: Operand, c: Operand, op: u8, p: Operand) -> Operand {
+        let combined = matches!(op, enums::bop::AND | enums::bop::OR);
+        if logic_of_known(lut, a, b).is_some() || !combined {
+            let r = self.lop3(lut, a, b, c);
+            return self.isetp(Cmp::Ne, false, op, r, ZERO, p);
+        }
+        // The predicate is "not zero, or Pp", or with `Pand` "not zero, and Pp".
+        let alone = op == enums::bop::AND && p == TRUE;
+        let (and, p) = if alone { (false, TRUE.inverted()) } else { (op == enums::bop::AND, p) };
+        let inst = self.logic(lut, a, b, c).with(S::Rd, Reg::RZ).with(S::Pp, p);
+        if and { inst.with_mod(M::Pand, 1) } else { inst }.finish_pred()
     }
 
     pub(super) fn prmt(&mut self, mode: u8, a: Operand, sel: Operand, b: Operand) -> Operand {
@@ -400,6 +420,15 @@ impl<'a> Sel<'a> {
         let p = if max { TRUE.inverted() } else { TRUE };
         let inst = self.shape2(VIMNMX, Fold::Int, a, b).with_mod(M::Type, signed as u8).with(S::Pp, p);
         if relu { inst.with_mod(M::Relu, 1) } else { inst }.finish()
+    }
+
+    /// The smallest or largest of three.
+    pub(super) fn vimnmx3(&mut self, signed: bool, max: bool, a: Operand, b: Operand, c: Operand) -> Operand {
+        // A constant stands second.
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
+        let (b, c) = if soft(&c) && !soft(&b) { (c, b) } else { (b, c) };
+        let p = if max { TRUE.inverted() } else { TRUE };
+        self.shape3(VIMNMX3, Fold::Int, a, b, c).with_mod(M::Type, signed as u8).with(S::Pp, p).finish()
     }
 
     pub(super) fn sgxt(&mut self, signed: bool, a: Operand, bits: Operand) -> Operand {

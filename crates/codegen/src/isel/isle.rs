@@ -125,6 +125,39 @@ impl generated::Context for Sel<'_> {
     fn high_bits(&mut self, id: InstId) -> u32 {
         (self.f.inst(id).imm >> 32) as u32
     }
+    fn is_ne(&mut self, a: Attr) -> bool {
+        a.cmp == Cmp::Ne
+    }
+    fn byte_field(&mut self, signed: bool, at: u8, bits: u8) -> Option<u32> {
+        let first = u32::from(at) / 8;
+        let whole = at % 8 == 0 && matches!(bits, 8 | 16) && first > 0 && at + bits <= 32;
+        let last = first + u32::from(bits) / 8 - 1;
+        // A byte of the second word, which is zero, or the sign of the last one, again and again.
+        let rest = if signed { 8 | last } else { 7 };
+        whole.then(|| (0..4).map(|n| if first + n <= last { (first + n) << (4 * n) } else { rest << (4 * n) }).sum())
+    }
+    fn packing(&mut self, lo: InstId, hi: InstId) -> Option<Attr> {
+        let (a, b) = (self.f.inst(lo).attr, self.f.inst(hi).attr);
+        let fmt = match a.fmt {
+            Fmt::F16 => Fmt::F16x2,
+            Fmt::BF16 => Fmt::BF16x2,
+            _ => return None,
+        };
+        let plain = a == b && a.rnd == Rnd::Rn && a.fmt2 == Fmt::F32;
+        (plain && self.has(F::F2FP_PACK_RR)).then_some(Attr { fmt, ..a })
+    }
+    fn has_three(&mut self, a: Attr, b: Attr) -> Option<bool> {
+        (a.signed == b.signed && self.has(F::VIMNMX3_RRR)).then_some(true)
+    }
+    fn lop3_test(&mut self, lut: u8, a: Opn, b: Opn, c: Opn, op: u8, p: Opn) -> Opn {
+        Sel::lop3_test(self, lut, a, b, c, op, p)
+    }
+    fn minmax3(&mut self, signed: bool, max: bool, a: Opn, b: Opn, c: Opn) -> Opn {
+        Sel::vimnmx3(self, signed, max, a, b, c)
+    }
+    fn add_carry(&mut self, a: Opn, p: Opn) -> Opn {
+        Sel::iaddx(self, a, ZERO, p, false).0
+    }
     fn signed_bit(&mut self, a: Attr) -> bool {
         a.signed
     }

@@ -4,8 +4,8 @@
 //! left, of which at most one is a constant (the machine has one place for one). Runs late: other passes know the plain
 //! operations better. What was taken in is dead afterwards.
 
-use crate::ir::{Attr, Func, InstId, Op, Ty, Value};
-use smallvec::SmallVec;
+use crate::ir::{Attr, Cmp, Def, Func, Inst, InstId, Mem, Op, Ty, Value};
+use smallvec::{SmallVec, smallvec};
 
 /// Truth tables of the inputs.
 const INPUT: [u8; 3] = [0xf0, 0xcc, 0xaa];
@@ -46,6 +46,50 @@ pub fn run(f: &mut Func) {
                 f.insts[id.0 as usize].args = args;
             }
         }
+    }
+    tests(f, &uses);
+}
+
+/// What is zero is not what is not zero: that a logic operation says itself, where nothing else reads it, and readers of predicates take the
+/// opposite for nothing.
+fn tests(f: &mut Func, uses: &[u32]) {
+    for b in 0..f.blocks.len() {
+        let mut opposites: Vec<(usize, InstId)> = Vec::new();
+        for n in 0..f.blocks[b].insts.len() {
+            let id = f.blocks[b].insts[n];
+            let inst = f.inst(id);
+            if inst.op != Op::ICmp || inst.attr.cmp != Cmp::Eq || constant_of(f, inst.args[1]) != Some(0) {
+                continue;
+            }
+            let tested = inst.args[0];
+            let Def::Inst(def, 0) = f.def(tested) else { continue };
+            let word = uses[tested.index()] == 1 && f.ty(tested) == Ty::B32;
+            if !word || !matches!(f.inst(def).op, Op::And | Op::Or | Op::Lop3) {
+                continue;
+            }
+            let (loc, asked) = (inst.loc, inst.results[0]);
+            let other = f.new_value(Ty::P, Def::Inst(id, 0));
+            let comparison = &mut f.insts[id.0 as usize];
+            comparison.attr.cmp = Cmp::Ne;
+            comparison.results[0] = other;
+            let (attr, mem) = (Attr::default(), Mem::default());
+            let not = Inst { op: Op::Not, attr, mem, imm: 0, args: smallvec![other], results: SmallVec::new(), loc };
+            let not = f.new_inst(not, &[]);
+            f.insts[not.0 as usize].results = smallvec![asked];
+            f.values[asked.index()].def = Def::Inst(not, 0);
+            opposites.push((n, not));
+        }
+        if opposites.is_empty() {
+            continue;
+        }
+        let old = std::mem::take(&mut f.blocks[b].insts);
+        let mut opposites = opposites.into_iter().peekable();
+        let mut new = Vec::with_capacity(old.len() + opposites.len());
+        for (n, id) in old.into_iter().enumerate() {
+            new.push(id);
+            new.extend(opposites.next_if(|o| o.0 == n).map(|o| o.1));
+        }
+        f.blocks[b].insts = new;
     }
 }
 

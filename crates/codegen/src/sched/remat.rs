@@ -94,10 +94,11 @@ fn candidates(f: &Func, cfg: &Cfg, live: &Liveness) -> Vec<Cheap> {
     }
     for &b in &cfg.rpo {
         each_use(f, b as usize, |v| {
-            if let Some(c) = list.get_mut(of[v.index()] as usize) {
-                if c.block != b && c.readers.last() != Some(&b) {
-                    c.readers.push(b);
-                }
+            if let Some(c) = list.get_mut(of[v.index()] as usize)
+                && c.block != b
+                && c.readers.last() != Some(&b)
+            {
+                c.readers.push(b);
             }
         });
     }
