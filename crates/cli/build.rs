@@ -9,33 +9,65 @@
 //! each page fault and finds them faster: the smallest kernel takes 1.0 ms instead of 1.7 (`docs/speed.md`). A program that is
 //! copied after it was linked, as an installed one is, has this anyway.
 
+//!
+//! What starts the process is our own where the C library is one that it was made for (`build/start.rs`).
+
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+// Compiled by themselves; named here for the formatter.
+#[cfg(any())]
+#[path = "build/probe.rs"]
+mod probe;
+#[cfg(any())]
+#[path = "build/start.rs"]
+mod start;
+
+/// The programs that start without asking the processor what it is, and the one that does not: it runs kernels, with the C
+/// library's functions of numbers, of which some processors have faster ones.
+const QUICK: [&str; 5] = ["ptxas", "nvdisasm", "nvlink", "cuobjdump", "fatbinary"];
+const PLAIN: [&str; 1] = ["sassafras"];
+
+/// Versions of the GNU C library that `build/start.rs` was held beside.
+const LOOKED_AT: [&str; 1] = ["2.36"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build");
+    let mut start = Err("the programs are not linked with the GNU C library in them");
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|v| v == value);
     if is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu") && is("CARGO_CFG_TARGET_ARCH", "x86_64")
     {
         println!("cargo:rustc-link-arg-bins=-no-pie");
         let Some(folder) = std::env::var_os("OUT_DIR").map(PathBuf::from) else { return };
-        if archives(&folder).is_some() {
-            println!("cargo:rustc-link-arg-bins=-L{}", folder.display());
+        if let Some(plain) = archives(&folder.join("plain"), &[]) {
             println!("cargo:rustc-link-arg-bins=-static");
+            start = started(&folder, &plain);
+            let quick = start.as_ref().unwrap_or(&plain);
+            for (programs, archives) in [(&QUICK[..], quick), (&PLAIN, &plain)] {
+                programs.iter().for_each(|p| println!("cargo:rustc-link-arg-bin={p}=-L{}", archives.display()));
+            }
         }
         if let Some(option) = writing(&folder) {
             println!("cargo:rustc-link-arg-bins={option}");
         }
     }
+    // For the test that says which it is.
+    println!("cargo:rustc-env=SASSAFRAS_START={}", start.err().unwrap_or_default());
 }
 
-/// Names in `folder` the archives that a program without shared libraries takes, under the names that the standard library
-/// asks for; none where the C compiler, which links, does not have them.
-fn archives(folder: &Path) -> Option<()> {
+/// Names in a folder the archives that a program without shared libraries takes, under the names that the standard library
+/// asks for, and others that come before the C library; none where the C compiler, which links, does not have them.
+fn archives(folder: &Path, first: &[&Path]) -> Option<PathBuf> {
+    std::fs::create_dir_all(folder).ok()?;
     for (wanted, archives) in
         [("libc.a", &["libc.a"][..]), ("libm.a", &["libm.a"]), ("libgcc_s.a", &["libgcc_eh.a", "libgcc.a"])]
     {
         let mut group = String::from("GROUP (");
+        for archive in first.iter().filter(|_| wanted == "libc.a") {
+            group += &format!(" {}", archive.display());
+        }
         for name in archives {
             let answer = Command::new("cc").arg(format!("-print-file-name={name}")).output().ok()?;
             let path = String::from_utf8(answer.stdout).ok()?;
@@ -45,7 +77,7 @@ fn archives(folder: &Path) -> Option<()> {
         }
         std::fs::write(folder.join(wanted), group + " )\n").ok()?;
     }
-    Some(())
+    Some(folder.to_path_buf())
 }
 
 /// The option that makes LLVM's linker write its output instead of mapping it; none where another linker is used. From
@@ -63,13 +95,77 @@ fn writing(folder: &Path) -> Option<&'static str> {
     linked(folder, &[format!("link-arg={option}")]).map(|_| option)
 }
 
+/// The archives with our own start of programs before the C library's, where a program with it does all that one with the
+/// library's start (its archives are in `plain`) does; or why not.
+fn started(folder: &Path, plain: &Path) -> Result<PathBuf, &'static str> {
+    if std::env::var_os("HOST") != std::env::var_os("TARGET") {
+        return Err("the programs are made for another machine, where nothing can be tried");
+    }
+    let ours = folder.join("libstart.rlib");
+    let mut rustc = Command::new(std::env::var_os("RUSTC").ok_or("there is no compiler")?);
+    // Without flags from outside: what they may add to functions (counters, checks of the stack) needs a process that has
+    // started. An archive, as members of those are taken in their order: an object would be linked after the library.
+    rustc.args(["--edition=2024", "--crate-type=rlib", "-Copt-level=2", "-Cpanic=abort", "-Crelocation-model=static"]);
+    rustc.args(["-Coverflow-checks=off", "-Cdebug-assertions=off", "-Ccodegen-units=1", "-Clto=off", "--target"]);
+    rustc.arg(std::env::var_os("TARGET").unwrap_or_default()).arg("-o").arg(&ours).arg("build/start.rs");
+    if !rustc.output().is_ok_and(|output| output.status.success()) {
+        return Err("our start could not be compiled");
+    }
+    let quick = archives(&folder.join("quick"), &[&ours]).ok_or("archives are gone")?;
+    let theirs = probed(folder, "theirs", plain).ok_or("a program with the library's start does not run")?;
+    let version = theirs.strip_prefix("library ").and_then(|said| said.lines().next()).unwrap_or_default();
+    if !LOOKED_AT.contains(&version) {
+        return Err("our start was not held beside this version of the C library");
+    }
+    match probed(folder, "ours", &quick) {
+        None => Err("a program with our start does not run"),
+        Some(ours) if ours != theirs => Err("a program with our start does something else"),
+        Some(_) => Ok(quick),
+    }
+}
+
+/// What the probe says, linked as `name` with the C library of this folder; none where it does not come to its end.
+fn probed(folder: &Path, name: &str, library: &Path) -> Option<String> {
+    /// As the probe ends.
+    const CODE: i32 = 23;
+    let source = std::fs::read_to_string("build/probe.rs").ok()?;
+    let how = ["opt-level=2", "link-arg=-no-pie", "link-arg=-static"].map(String::from);
+    let program =
+        compiled(folder, name, &source, &[&how[..], &[format!("link-arg=-L{}", library.display())]].concat())?;
+    let mut probe = Command::new(program);
+    probe.args(["a word", "", "--last"]).arg(folder).env("PROBE", "of the start").env_remove("PROBE_NOT");
+    let said = ended(probe.stdin(Stdio::null()), Duration::from_secs(60))?;
+    let text = String::from_utf8(said.stdout).ok()?;
+    (said.status.code() == Some(CODE) && text.ends_with("not flushedlast words\n")).then_some(text)
+}
+
+/// What a command has written when it ended by itself, within this time.
+fn ended(command: &mut Command, time: Duration) -> Option<Output> {
+    let began = Instant::now();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    while child.try_wait().ok()?.is_none() {
+        if began.elapsed() > time {
+            child.kill().ok()?;
+            child.wait().ok()?;
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().ok()
+}
+
 /// A program that does nothing, linked in `folder` as Rust links here, with these options of code generation; none where
 /// that fails.
 fn linked(folder: &Path, options: &[String]) -> Option<PathBuf> {
-    let (source, program) = (folder.join("empty.rs"), folder.join("empty"));
-    std::fs::write(&source, "fn main() {}").ok()?;
+    compiled(folder, "empty", "fn main() {}", options)
+}
+
+/// A program of this text in `folder`, linked as Rust links here, with these options of code generation; none where that fails.
+fn compiled(folder: &Path, name: &str, text: &str, options: &[String]) -> Option<PathBuf> {
+    let (source, program) = (folder.join(name).with_extension("rs"), folder.join(name));
+    std::fs::write(&source, text).ok()?;
     let mut rustc = Command::new(std::env::var_os("RUSTC")?);
-    rustc.arg("--target").arg(std::env::var_os("TARGET")?);
+    rustc.arg("--edition=2024").arg("--target").arg(std::env::var_os("TARGET")?);
     let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     rustc.args(flags.split('\u{1f}').filter(|flag| !flag.is_empty()));
     if let Some(linker) = std::env::var_os("RUSTC_LINKER") {

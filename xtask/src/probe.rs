@@ -149,7 +149,7 @@ fn function(code: &[Option<Inst>], sm: u16, table: &mut Table) {
         let Some(inst) = inst else { continue };
         for op in &inst.operands {
             if let Value::Target(d) = op.value
-                && let Some(flag) = usize::try_from(at as i64 + 1 + d / 16).ok().and_then(|t| begins.get_mut(t))
+                && let Some(flag) = usize::try_from(at as i64 + 1 + d.get() / 16).ok().and_then(|t| begins.get_mut(t))
             {
                 *flag = true;
             }

@@ -205,49 +205,43 @@ fn uniform_values(f: &Func) -> Vec<bool> {
     // Where no branch tells threads apart nobody asks for these.
     let (post, loops) = (OnceCell::new(), OnceCell::new());
     let mut uniform = vec![true; f.values.len()];
-    // Blocks to look at again.
-    let mut users: Vec<Blocks> = f.values.iter().map(|_| Blocks::new()).collect();
-    for (b, block) in f.blocks.iter().enumerate() {
-        let mut note = |v: Value| {
-            if users[v.index()].last() != Some(&(b as u32)) {
-                users[v.index()].push(b as u32);
-            }
-        };
-        for &i in &block.insts {
-            f.inst(i).args.iter().copied().for_each(&mut note);
-        }
-        block.term.visit(note);
-    }
+    // Blocks to look at again, by value.
+    let users = OnceCell::new();
+    let users = || users.get_or_init(|| readers(f));
     let mut done_branch = vec![false; f.blocks.len()];
     let mut divergent_join = vec![false; f.blocks.len()];
     let mut queued = vec![true; f.blocks.len()];
+    let mut seen = vec![false; f.blocks.len()];
     let mut work: Vec<u32> = full.rpo.iter().rev().copied().collect();
     while let Some(b) = work.pop() {
         queued[b as usize] = false;
         let mut changed: Vec<Value> = Vec::new();
         let block = &f.blocks[b as usize];
-        let set = |v: Value, uniform: &mut Vec<bool>, changed: &mut Vec<Value>| {
-            if std::mem::replace(&mut uniform[v.index()], false) {
+        let set = |v: Value, read: bool, uniform: &mut Vec<bool>, changed: &mut Vec<Value>| {
+            if std::mem::replace(&mut uniform[v.index()], false) && read {
                 changed.push(v);
             }
         };
+        // What reads a value comes behind it in its block, or in blocks that are come to later: nobody was told of it yet when
+        // the block is come to for the first time.
+        let again_here = std::mem::replace(&mut seen[b as usize], true);
         if divergent_join[b as usize] {
             for &p in &block.params {
-                set(p, &mut uniform, &mut changed);
+                set(p, again_here, &mut uniform, &mut changed);
             }
         }
         for &i in &block.insts {
             let inst = f.inst(i);
             if source(inst) || (spreads(inst) && inst.args.iter().any(|a| !uniform[a.index()])) {
                 for &r in &inst.results {
-                    set(r, &mut uniform, &mut changed);
+                    set(r, again_here, &mut uniform, &mut changed);
                 }
             }
         }
         for e in block.term.edges() {
             for (&p, &a) in f.blocks[e.block.index()].params.iter().zip(&e.args) {
                 if !uniform[a.index()] {
-                    set(p, &mut uniform, &mut changed);
+                    set(p, seen[e.block.index()], &mut uniform, &mut changed);
                 }
             }
         }
@@ -276,8 +270,8 @@ fn uniform_values(f: &Func) -> Vec<bool> {
                         let block = &f.blocks[m as usize];
                         let results = block.insts.iter().flat_map(|&i| f.inst(i).results.iter());
                         for &v in block.params.iter().chain(results) {
-                            if users[v.index()].iter().any(|&u| !in_loop.contains(u as usize)) {
-                                set(v, &mut uniform, &mut changed);
+                            if users()[v.index()].iter().any(|&u| !in_loop.contains(u as usize)) {
+                                set(v, true, &mut uniform, &mut changed);
                             }
                         }
                     }
@@ -285,7 +279,7 @@ fn uniform_values(f: &Func) -> Vec<bool> {
             }
         }
         for v in changed {
-            again.extend(&users[v.index()]);
+            again.extend(&users()[v.index()]);
             // A parameter may be passed on by the edges of its own block.
             if let Def::Param(p, _) = f.values[v.index()].def {
                 again.push(p.0);
@@ -298,6 +292,23 @@ fn uniform_values(f: &Func) -> Vec<bool> {
         }
     }
     uniform
+}
+
+/// By value, the blocks that read it.
+fn readers(f: &Func) -> Vec<Blocks> {
+    let mut out: Vec<Blocks> = f.values.iter().map(|_| Blocks::new()).collect();
+    for (b, block) in f.blocks.iter().enumerate() {
+        let mut note = |v: Value| {
+            if out[v.index()].last() != Some(&(b as u32)) {
+                out[v.index()].push(b as u32);
+            }
+        };
+        for &i in &block.insts {
+            f.inst(i).args.iter().copied().for_each(&mut note);
+        }
+        block.term.visit(note);
+    }
+    out
 }
 
 /// Results that differ between threads by themselves.

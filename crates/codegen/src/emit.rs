@@ -14,7 +14,7 @@ use diag::Diagnostic;
 use sass::control::Control;
 use sass::form::{ModName, SlotName as S};
 use sass::forms as F;
-use sass::inst::{Inst as Sass, Operand, Value};
+use sass::inst::{Inst as Sass, Operand, Value, Wide};
 use sass::reg::{File, Reg};
 
 /// Added to the number of a function where it stands as the target of a call.
@@ -186,7 +186,7 @@ pub fn expand_calls(
             }
             let last = match call.target {
                 CallTarget::Func(n) => {
-                    let to = Operand { value: Value::Target(FUNCTION + n as i64), ..Operand::imm(0) };
+                    let to = Operand { value: Value::target(FUNCTION + n as i64), ..Operand::imm(0) };
                     Sass::new(F::CALL_REL).with(S::Target, to)
                 }
                 CallTarget::Symbol(_) | CallTarget::Address(..) => continue,
@@ -277,7 +277,7 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
                         && let Op::Sass(s) = &mut b.insts[j].op
                         && let Some(i) = s.slot(S::Address)
                     {
-                        s.operands[i] = Operand { value: Value::Target(16 * (k - j) as i64), ..Operand::imm(0) };
+                        s.operands[i] = Operand { value: Value::target(16 * (k - j) as i64), ..Operand::imm(0) };
                     }
                 }
                 if !is_call {
@@ -285,7 +285,7 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
                 }
                 let callee = match &b.insts[k].op {
                     Op::Sass(s) => s.get(S::Target).and_then(|o| match o.value {
-                        Value::Target(t) => pairs.get(t.checked_sub(FUNCTION)? as usize),
+                        Value::Target(t) => pairs.get(t.get().checked_sub(FUNCTION)? as usize),
                         _ => None,
                     }),
                     _ => None,
@@ -320,10 +320,12 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
                 }
                 note(&mut code, s, pc, &table, &mut highest, f.linkable);
                 for o in &mut s.operands {
-                    if let Value::Imm(n @ ENTRY_SIZE..) = o.value {
+                    if let Value::Imm(n) = o.value
+                        && let n @ ENTRY_SIZE.. = n.get()
+                    {
                         let table = Table::ALL.get((n - ENTRY_SIZE) as usize).copied().unwrap_or(Table::Unified);
                         code.entry_sizes.push((pc, table));
-                        o.value = Value::Imm(0);
+                        o.value = Value::imm(0);
                     }
                 }
                 match sass::codec::encode(s, sm) {
@@ -346,7 +348,7 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
             Err(e) => Err(internal("padding", &e.message)),
         }
     };
-    let itself = Operand { value: Value::Target(-16), ..Operand::imm(0) };
+    let itself = Operand { value: Value::target(-16), ..Operand::imm(0) };
     pad(Sass::new(F::BRA).with(S::Target, itself), &mut code)?;
     code.code_size = end + 16;
     let total = code.code_size.next_multiple_of(128) + if sm >= FIRST_WITH_TAIL { 128 } else { 0 };
@@ -362,7 +364,7 @@ fn return_address(relocs: &mut Vec<Reloc>, insts: &mut [Inst], pc: u32, back: u3
     for (n, kind) in link::RETURN.into_iter().zip([link::ABS32_LO, link::ABS32_HI]) {
         for (j, inst) in insts.iter_mut().enumerate().rev() {
             if let Op::Sass(s) = &mut inst.op
-                && let Some(i) = s.operands.iter().position(|o| o.value == Value::Imm(n))
+                && let Some(i) = s.operands.iter().position(|o| o.value == Value::imm(n))
             {
                 s.operands[i] = Operand::imm(0);
                 let to = Ref { symbol: Symbol::Own, kind, addend: back as i64 };
@@ -427,12 +429,12 @@ fn resolve(s: &mut Sass, pc: u32, table: i32, functions: &[Function], block: imp
         match &mut o.value {
             // The register holds the offset from the start of the text.
             Value::Target(_) if form == F::LEPC => {}
-            Value::Target(t) if form == F::RET_REL || form == F::CALL_REL_R => *t = -next,
-            Value::Target(t) if *t >= FUNCTION => {
-                let n = (*t - FUNCTION) as usize;
-                *t = functions.get(n).map_or(0, |f| f.offset as i64) - next;
+            Value::Target(t) if form == F::RET_REL || form == F::CALL_REL_R => *t = Wide::new(-next),
+            Value::Target(t) if t.get() >= FUNCTION => {
+                let n = (t.get() - FUNCTION) as usize;
+                *t = Wide::new(functions.get(n).map_or(0, |f| f.offset as i64) - next);
             }
-            Value::Target(t) => *t = block(*t as usize, bar) as i64 - next,
+            Value::Target(t) => *t = Wide::new(block(t.get() as usize, bar) as i64 - next),
             Value::Const { bank: 2, offset } if *offset < 0 => *offset = table,
             _ => {}
         }
@@ -476,7 +478,7 @@ fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32, li
         code.coop_group_offsets.push(pc);
     }
     // Any instruction that reads it names it by the same number.
-    let z = Value::Imm(sass::enums::sr::CTAID_Z as i64);
+    let z = Value::imm(sass::enums::sr::CTAID_Z as i64);
     code.reads_ctaid_z |= s.get(S::Sr).is_some_and(|o| o.value == z);
     if form.class.is_plain() {
         return;
@@ -499,7 +501,7 @@ fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32, li
     }
     if form.mnemonic.starts_with("BAR") {
         let used = match s.get(S::Bar).map(|o| o.value) {
-            Some(Value::Imm(n)) => n as u32 + 1,
+            Some(Value::Imm(n)) => n.get() as u32 + 1,
             _ => 16,
         };
         code.num_barriers = code.num_barriers.max(used);
@@ -555,7 +557,7 @@ mod tests {
     fn immediate(code: &Code, at: usize) -> i64 {
         let sass::codec::Decoded::Known(i) = sass::codec::decode(code.words[at], 90) else { panic!("unknown") };
         match i.get(S::Rb).map(|o| o.value) {
-            Some(Value::Imm(n)) => n,
+            Some(Value::Imm(n)) => n.get(),
             other => panic!("{other:?}"),
         }
     }
@@ -563,7 +565,7 @@ mod tests {
     /// What sets the return address is found though other instructions, and other settings of other registers, stand between.
     #[test]
     fn the_return_address_is_that_behind_the_call() {
-        let to = Operand { value: Value::Target(FUNCTION + 1), ..Operand::imm(0) };
+        let to = Operand { value: Value::target(FUNCTION + 1), ..Operand::imm(0) };
         let call = Sass::new(F::CALL_REL).with(S::Target, to);
         let kernel = block(vec![set(20, 7), set(20, 0), Sass::new(F::NOP), set(4, 9), Sass::new(F::NOP), call]);
         let callee = block(vec![Sass::new(F::RET_REL).with(S::Ra, Reg::r(20)).with(S::Target, to)]);
@@ -600,7 +602,7 @@ mod tests {
                 "{}",
                 form.name
             );
-            assert!(form.mnemonic != "EXIT", "{}", form.name);
+            assert!(form.mnemonic != "EXIT" && !told("WARPGROUP") && !told("RET"), "{}", form.name);
         }
     }
 }

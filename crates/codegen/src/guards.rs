@@ -58,7 +58,7 @@ fn zeros(f: &Func) -> Vec<bool> {
     for inst in f.blocks.iter().flat_map(|b| &b.insts) {
         let Op::Sass(s) = &inst.op else { continue };
         let zero = s.form == F::MOV_R && s.get(S::Rb).and_then(Operand::as_reg) == Some(Reg::RZ)
-            || s.form == F::MOV_I && s.get(S::Rb).is_some_and(|o| o.value == Value::Imm(0));
+            || s.form == F::MOV_I && s.get(S::Rb).is_some_and(|o| o.value == Value::imm(0));
         if zero && s.guard == Operand::reg(Reg::PT) {
             f.defs(&inst.op, |v| out[v.index()] = true);
         }

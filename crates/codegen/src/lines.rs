@@ -26,14 +26,14 @@ pub struct Lines {
 impl Lines {
     /// Of a module and the text it was read from.
     pub fn new(m: &Module, text: &[u8]) -> Lines {
-        let newlines = memchr::memchr_iter(b'\n', text).map(|i| i as u32 + 1);
         let (strings, labels) = strings(m);
         let files = m.files.iter().map(|f| {
             let (time, size) = f.stamp.unwrap_or_default();
             File { path: f.name.clone(), time, size }
         });
-        let debug = Debug { files: files.collect(), strings, ptx: ptx_text(text), sections: Vec::new() };
-        let starts = std::iter::once(0).chain(newlines).collect();
+        let mut starts = vec![0];
+        let ptx = ptx_text(text, &mut starts);
+        let debug = Debug { files: files.collect(), strings, ptx, sections: Vec::new() };
         let mut lines = Lines { starts, insts: Vec::new(), places: Vec::new(), debug };
         m.funcs.iter().for_each(|f| lines.function(m, f, &labels));
         lines.insts.sort_unstable();
@@ -44,6 +44,9 @@ impl Lines {
         let Some(body) = f.body.as_ref().map(Body::unpacked) else { return };
         // The last place of each file, line and column, with the calls it came through.
         let mut last: FxHashMap<(u32, u32, u32), (Place, usize)> = FxHashMap::default();
+        // Where nothing is inlined nobody asks for it.
+        let mut locs = body.stmts().filter_map(|s| if let Stmt::Loc(id) = s { Some(body.loc(id)) } else { None });
+        let asked = locs.any(|l| l.inlined.is_some());
         let mut here = 0;
         for s in body.stmts() {
             match s {
@@ -59,7 +62,9 @@ impl Lines {
                     });
                     let depth = call.as_ref().map_or(0, |c| c.1);
                     let place = Place { file, line: l.line, inlined: call.map(|c| c.0) };
-                    last.insert((l.file, l.line, l.column), (place.clone(), depth));
+                    if asked {
+                        last.insert((l.file, l.line, l.column), (place.clone(), depth));
+                    }
                     self.places.push(place);
                     here = self.places.len() as u32;
                 }
@@ -129,19 +134,34 @@ fn strings(m: &Module) -> (Vec<u8>, FxHashMap<String, u32>) {
 }
 
 /// The lines of the text as the vendor's tool keeps them: without blanks in front; of comments, `.file`, `.loc` and the
-/// bytes of sections only the empty line stays, so that numbers still fit.
-fn ptx_text(text: &[u8]) -> Vec<u8> {
+/// bytes of sections only the empty line stays, so that numbers still fit. Adds to `starts` where each line but the first begins.
+fn ptx_text(text: &[u8], starts: &mut Vec<u32>) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
-    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let clean = memchr::memchr(0, text).is_none();
     let mut from = 0;
     for end in memchr::memchr_iter(b'\n', text).chain([text.len()]) {
+        let last = end == text.len();
+        if !last {
+            starts.push(end as u32 + 1);
+        } else if from == end && from > 0 {
+            // Nothing stands behind the last end of a line.
+            break;
+        }
         let line = &text[from..end];
         from = end + 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line).trim_ascii_start();
-        let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-        let left_out =
-            line.starts_with(b"//") || matches!(word, b".file" | b".loc" | b".b8" | b".b16" | b".b32" | b".b64");
-        if !left_out {
+        let left_out = match line {
+            [b'/', b'/', ..] => true,
+            [b'.', ..] => {
+                let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+                matches!(word, b".file" | b".loc" | b".b8" | b".b16" | b".b32" | b".b64")
+            }
+            _ => false,
+        };
+        if left_out {
+        } else if clean {
+            out.extend_from_slice(line);
+        } else {
             out.extend(line.iter().copied().filter(|&b| b != 0));
         }
         out.push(0);

@@ -99,7 +99,9 @@ pub fn constant(bank: u8, n: usize) -> Operand {
 /// The reference that an operand is, and the value it has in the code.
 pub fn reference(value: Value) -> Option<(usize, Value)> {
     match value {
-        Value::Imm(n) if (IMMEDIATE..RETURN[0]).contains(&n) => Some(((n - IMMEDIATE) as usize, Value::Imm(0))),
+        Value::Imm(n) if (IMMEDIATE..RETURN[0]).contains(&n.get()) => {
+            Some(((n.get() - IMMEDIATE) as usize, Value::imm(0)))
+        }
         Value::Const { bank, offset } if offset >= CONSTANT => {
             Some(((offset - CONSTANT) as usize, Value::Const { bank, offset: 0 }))
         }

@@ -128,6 +128,12 @@ impl Inst {
     pub fn new(op: Op, loc: u32) -> Inst {
         Inst { op, loc, zero: false }
     }
+
+    /// Takes it from its place, where an operation without effect stays: lists that are made anew are moved once so.
+    #[inline(always)]
+    pub fn take(&mut self) -> Inst {
+        std::mem::replace(self, Inst::new(Op::Copy(Vec::new()), u32::MAX))
+    }
 }
 
 /// A machine operation.
@@ -248,15 +254,12 @@ pub fn alignment(width: usize) -> usize {
 }
 
 /// The instructions in this order, which names each of them once.
-pub fn reorder(insts: Vec<Inst>, order: &[u32]) -> Vec<Inst> {
+pub fn reorder(mut insts: Vec<Inst>, order: &[u32]) -> Vec<Inst> {
     debug_assert_eq!(insts.len(), order.len());
     if order.is_sorted() {
         return insts;
     }
-    let mut out = Vec::with_capacity(insts.len());
-    let mut taken: Vec<Option<Inst>> = insts.into_iter().map(Some).collect();
-    out.extend(order.iter().filter_map(|&n| taken[n as usize].take()));
-    out
+    order.iter().map(|&n| insts[n as usize].take()).collect()
 }
 
 impl Func {

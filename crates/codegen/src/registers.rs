@@ -6,12 +6,12 @@
 //! be written, beyond those that a thread has there. Of those it is told two are the machine's own.
 
 use crate::ir::{self, Attr, BlockData, Builder, Def, Edge, Mem, Op as I, Term, Ty};
-use crate::mir::operands::{sass_defs, sass_uses};
+use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::Value;
-use sass::reg::File;
+use sass::reg::{File, Reg};
 
 /// `sub` of [`ir::Op::SetMaxReg`].
 pub mod kind {
@@ -71,12 +71,13 @@ fn highest(s: &Set) -> Option<u32> {
     (0..4).rev().find(|&i| s[i] != 0).map(|i| i as u32 * 64 + 63 - s[i].leading_zeros())
 }
 
+fn put(s: &mut Set, p: Place) {
+    if p.reg.file() == File::Gpr && !p.reg.is_const() {
+        (p.reg.index()..p.reg.index() + p.width as u32).for_each(|r| s[r as usize / 64 % 4] |= 1 << (r % 64));
+    }
+}
+
 fn each(inst: &Inst, uses: &mut Set, defs: &mut Set) {
-    let put = |s: &mut Set, p: crate::mir::operands::Place| {
-        if p.reg.file() == File::Gpr && !p.reg.is_const() {
-            (p.reg.index()..p.reg.index() + p.width as u32).for_each(|r| s[r as usize / 64 % 4] |= 1 << (r % 64));
-        }
-    };
     if let Op::Sass(s) = &inst.op {
         sass_uses(s, |p| put(uses, p));
         sass_defs(s, |p| put(defs, p));
@@ -103,7 +104,7 @@ fn set_by(s: &sass::inst::Inst) -> Option<u32> {
         return None;
     }
     match s.get(S::ImmAt32).map(|o| o.value) {
-        Some(Value::Imm(n)) => Some(n as u32),
+        Some(Value::Imm(n)) => Some(n.get() as u32),
         _ => None,
     }
 }
@@ -225,6 +226,15 @@ pub(crate) fn live_out(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<Set> {
     let n = f.blocks.len();
     let mut live_in = vec![Set::default(); n];
     let mut out = vec![Set::default(); n];
+    // What each block reads before it writes it for certain, and what it does not write for certain: its instructions are looked at once.
+    let mut reads = vec![Set::default(); n];
+    let mut keeps = vec![[u64::MAX; 4]; n];
+    for &b in &cfg.rpo {
+        for inst in f.blocks[b as usize].insts.iter().rev() {
+            step(inst, &mut reads[b as usize]);
+            over(inst, &mut keeps[b as usize]);
+        }
+    }
     let mut changed = true;
     while changed {
         changed = false;
@@ -234,7 +244,7 @@ pub(crate) fn live_out(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<Set> {
                 (0..4).for_each(|i| live[i] |= live_in[s as usize][i]);
             }
             out[b as usize] = live;
-            f.blocks[b as usize].insts.iter().rev().for_each(|inst| step(inst, &mut live));
+            (0..4).for_each(|i| live[i] = live[i] & keeps[b as usize][i] | reads[b as usize][i]);
             if live != live_in[b as usize] {
                 live_in[b as usize] = live;
                 changed = true;
@@ -246,14 +256,23 @@ pub(crate) fn live_out(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<Set> {
 
 /// What is alive before an instruction, from what is alive behind it.
 pub(crate) fn step(inst: &Inst, live: &mut Set) {
-    let (mut uses, mut defs) = (Set::default(), Set::default());
-    each(inst, &mut uses, &mut defs);
-    let always =
-        matches!(&inst.op, Op::Sass(s) if s.guard.as_reg() == Some(sass::reg::Reg::PT) || s.form().uniform_guard);
-    for i in 0..4 {
-        if always {
-            live[i] &= !defs[i];
-        }
-        live[i] |= uses[i];
+    over(inst, live);
+    match &inst.op {
+        Op::Sass(s) => sass_uses(s, |p| put(live, p)),
+        _ => each(inst, live, &mut Set::default()),
+    }
+}
+
+/// Takes out what an instruction writes in all lanes.
+fn over(inst: &Inst, live: &mut Set) {
+    if let Op::Sass(s) = &inst.op
+        && (s.guard.as_reg() == Some(Reg::PT) || s.form().uniform_guard)
+    {
+        sass_defs(s, |p| {
+            if p.reg.file() == File::Gpr && !p.reg.is_const() {
+                (p.reg.index()..p.reg.index() + p.width as u32)
+                    .for_each(|r| live[r as usize / 64 % 4] &= !(1 << (r % 64)));
+            }
+        });
     }
 }

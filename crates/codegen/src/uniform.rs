@@ -17,8 +17,9 @@
 mod forms;
 
 use crate::cfg::Cfg;
+use crate::groups::Groups;
 use crate::mir::liveness::Liveness;
-use crate::mir::operands::{Place, sass_defs, sass_uses};
+use crate::mir::operands::{names_physical, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
 use crate::regalloc::pressure;
 use forms::{MIXED, SHARED, Swap, exchange, uniform_form};
@@ -168,7 +169,7 @@ impl<'a> Pass<'a> {
                             }
                             let mut all = true;
                             self.f.uses(op, |v| all &= self.kept[v.index()]);
-                            sass_uses(s, |p| all &= p.reg.is_virtual() || p.reg.is_const());
+                            all &= !names_physical(s, s.registers().reads, true);
                             self.f.defs(op, |v| all &= self.kept[v.index()]);
                             if !all {
                                 changed = true;
@@ -232,8 +233,9 @@ impl<'a> Pass<'a> {
                     o.value = Value::Reg(reg);
                 }
                 (SlotKind::Imm { .. }, Value::Imm(bits)) => {
+                    let bits = bits.get();
                     if to == F::UMOV_I {
-                        o.value = Value::Imm(bits as u32 as i64);
+                        o.value = Value::imm(bits as u32 as i64);
                     }
                 }
                 (SlotKind::Const, Value::Const { .. }) => {}
@@ -364,9 +366,15 @@ impl<'a> Pass<'a> {
     /// Looks at one instruction; true if something was taken out.
     fn check(&mut self, b: usize, i: usize) -> bool {
         let op = &self.f.blocks[b].insts[i].op;
+        let mine = |v: Vreg| self.kept[v.index()] && !self.old[v.index()];
+        let mut any = false;
+        self.f.uses(op, |v| any |= mine(v));
+        self.f.defs(op, |v| any |= mine(v));
+        if !any {
+            return false;
+        }
         let mut values: SmallVec<[Vreg; 8]> = SmallVec::new();
         let mut defs: SmallVec<[Vreg; 8]> = SmallVec::new();
-        let mine = |v: Vreg| self.kept[v.index()] && !self.old[v.index()];
         self.f.uses(op, |v| {
             if mine(v) && !values.contains(&v) {
                 values.push(v);
@@ -377,9 +385,6 @@ impl<'a> Pass<'a> {
                 defs.push(v);
             }
         });
-        if values.is_empty() && defs.is_empty() {
-            return false;
-        }
         let s = match op {
             Op::Sass(s) => s,
             Op::Copy(pairs) => {
@@ -574,12 +579,9 @@ impl<'a> Pass<'a> {
                 }
                 // Without new registers it stays as it is.
                 let mut mine = false;
-                let mut look = |p: Place| {
-                    let new = |v: Vreg| mine |= self.kept[v.index()] && !self.old[v.index()];
-                    self.f.each_scalar(p.reg, p.width, new);
-                };
-                sass_uses(s, &mut look);
-                sass_defs(s, &mut look);
+                let mut look = |v: Vreg| mine |= self.kept[v.index()] && !self.old[v.index()];
+                self.f.sass_reads(s, &mut look);
+                self.f.sass_writes(s, &mut look);
                 if mine && let Some(new) = self.fitted(s) {
                     *s = new;
                 }
@@ -609,22 +611,23 @@ fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
         return out;
     }
     // What each value is computed of.
-    let mut sources: Vec<SmallVec<[Vreg; 2]>> = vec![SmallVec::new(); f.vregs.len()];
+    let mut sources: Vec<(u32, u32)> = Vec::new();
     for &b in &cfg.rpo {
         let block = &f.blocks[b as usize];
         for inst in &block.insts {
             let mut read: SmallVec<[Vreg; 4]> = SmallVec::new();
             f.uses(&inst.op, |v| read.push(v));
-            f.defs(&inst.op, |v| sources[v.index()].extend(read.iter().copied()));
+            f.defs(&inst.op, |v| sources.extend(read.iter().map(|r| (v.0, r.0))));
         }
         for e in block.term.edges() {
             let params = &f.blocks[e.block.0 as usize].params;
-            params.iter().zip(&e.args).for_each(|(p, &a)| sources[p.index()].push(a));
+            sources.extend(params.iter().zip(&e.args).map(|(p, a)| (p.0, a.0)));
         }
     }
+    let sources = Groups::new(f.vregs.len(), &sources);
     while let Some(v) = work.pop() {
         if kept[v.index()] && !std::mem::replace(&mut out[v.index()], true) {
-            work.extend(&sources[v.index()]);
+            work.extend(sources.of(v.0).iter().map(|&s| Vreg(s)));
         }
     }
     out
@@ -633,7 +636,7 @@ fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
 /// Puts the uniform part of addresses in shared memory into the accesses: `R1 + UR2` is computed where it is read.
 fn fold_addresses(f: &mut Func) {
     // By sum: its general and its uniform part.
-    let mut sums: Vec<Option<(Reg, Reg)>> = vec![None; f.vregs.len()];
+    let mut sums: Vec<Option<(Reg, Reg)>> = Vec::new();
     for inst in f.blocks.iter().flat_map(|b| &b.insts) {
         let Op::Sass(s) = &inst.op else { continue };
         let plain = |name| s.get(name).filter(|o| !o.neg && !o.inv).and_then(Operand::as_reg);
@@ -645,8 +648,12 @@ fn fold_addresses(f: &mut Func) {
             && d.is_virtual()
             && a.is_virtual()
         {
+            sums.resize(f.vregs.len(), None);
             sums[d.index() as usize] = Some((a, b));
         }
+    }
+    if sums.is_empty() {
+        return;
     }
     let base = |s: &Sass| {
         let known = SHARED.iter().any(|x| x.0 == s.form);

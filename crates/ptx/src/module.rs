@@ -430,6 +430,15 @@ impl Body {
         (0..self.insts.len()).map(|i| self.inst(InstId(i as u32)))
     }
 
+    /// The operands of all instructions, in the order of the text.
+    ///
+    /// # Panics
+    /// If the body is packed.
+    pub fn operands(&self) -> &[Operand] {
+        self.is_there();
+        &self.operands
+    }
+
     /// The number of the head and the operands of all instructions, in the order of the text.
     pub(crate) fn shapes(&self) -> impl Iterator<Item = (u32, &[Operand])> {
         self.is_there();
@@ -514,6 +523,18 @@ impl Body {
     pub(crate) fn operands_mut(&mut self, id: InstId) -> &mut [Operand] {
         let from = self.operands_start(id);
         &mut self.operands[from..self.insts[id.index()].operands as usize]
+    }
+
+    /// Makes room for what stands in so many bytes of text, if it is nothing out of the common.
+    pub(crate) fn make_room(&mut self, bytes: usize) {
+        /// Bytes of a statement and of an operand, of what compilers write.
+        const STATEMENT: usize = 36;
+        const OPERAND: usize = 14;
+        /// Bytes of a long function; a text may have many.
+        const LONG: usize = 256 << 10;
+        let bytes = bytes.min(LONG);
+        self.insts.reserve(bytes / STATEMENT);
+        self.operands.reserve(bytes / OPERAND);
     }
 
     /// Moves everything out, into lists without room to grow, and keeps the room for the next body.

@@ -221,7 +221,7 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         },
     };
     format!(
-        "Slot {{ name: SlotName::{}, kind: {kind}, role: Role::{role}, bits: &{:?}, width: {width}, neg: {}, abs: {}, inv: {}, reuse: {}, default_inv: {}, default_reg: {}, shift: {}, xor: {}, spaced: {} }}",
+        "Slot {{ name: SlotName::{}, kind: {kind}, role: Role::{role}, bits: &{:?}, width: {width}, neg: {}, abs: {}, inv: {}, reuse: {}, default_inv: {}, default_reg: {}, blank: blank({kind}, {}, {}), shift: {}, xor: {}, spaced: {} }}",
         slot.name,
         slot.bits,
         option(slot.neg),
@@ -230,6 +230,8 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         option(slot.reuse),
         slot.default_inv,
         option(slot.default_reg),
+        option(slot.default_reg),
+        slot.default_inv,
         slot.shift,
         slot.xor,
         slot.spaced
@@ -257,6 +259,21 @@ fn shared(form: &FormDef) -> bool {
     })
 }
 
+/// Which of the slots are registers that are read, and written, and which are one register wide.
+fn registers(form: &FormDef) -> String {
+    let registers = |roles: &[&str]| -> u16 {
+        let slot = |s: &SlotDef| {
+            let role = if matches!(s.role.as_str(), "def" | "usedef") { s.role.as_str() } else { "use" };
+            matches!(s.kind.as_str(), "r" | "u" | "p" | "up" | "b") && roles.contains(&role)
+        };
+        form.slots.iter().enumerate().filter(|(_, s)| slot(s)).fold(0, |mask, (n, _)| mask | 1 << n)
+    };
+    let (reads, writes) = (registers(&["use", "usedef"]), registers(&["def", "usedef"]));
+    let single = form.slots.iter().enumerate().filter(|(_, s)| s.width == "1");
+    let single = single.fold(0u16, |mask, (n, _)| mask | 1 << n);
+    format!("Registers {{ reads: {reads:#x}, writes: {writes:#x}, single: {single:#x} }}")
+}
+
 fn form_source(isa: &Isa, form: &FormDef) -> String {
     let slots: Vec<String> = form.slots.iter().map(|s| slot_source(isa, &form.at, s)).collect();
     let mods: Vec<String> = form
@@ -269,24 +286,14 @@ fn form_source(isa: &Isa, form: &FormDef) -> String {
             )
         })
         .collect();
-    // Which of the slots are registers that are read, and written.
-    let registers = |roles: &[&str]| -> u16 {
-        let slot = |s: &SlotDef| {
-            let role = if matches!(s.role.as_str(), "def" | "usedef") { s.role.as_str() } else { "use" };
-            matches!(s.kind.as_str(), "r" | "u" | "p" | "up" | "b") && roles.contains(&role)
-        };
-        form.slots.iter().enumerate().filter(|(_, s)| slot(s)).fold(0, |mask, (n, _)| mask | 1 << n)
-    };
-    let (reads, writes) = (registers(&["use", "usedef"]), registers(&["def", "usedef"]));
-    let single = form.slots.iter().enumerate().filter(|(_, s)| s.width == "1");
-    let single = single.fold(0u16, |mask, (n, _)| mask | 1 << n);
+    let registers = registers(form);
     let shared = shared(form);
     let effects: Vec<String> = form.effects.iter().map(|e| format!("{e}: true")).collect();
     let rest = if effects.len() == 5 { "" } else { "..NO_EFFECTS" };
     let need = OPCODE | 1 << 91 | form.explicit;
     let variants: Vec<String> = form.variants.iter().map(|v| form_source(isa, v)).collect();
     format!(
-        "Form {{ name: {:?}, mnemonic: {:?}, sms: &{:?}, fixed: {:#x}, need: {need:#x}, free: {:#x}, wide: {:#x}, uniform_guard: {}, reads: {reads:#x}, writes: {writes:#x}, single: {single:#x}, shared: {shared}, slots: &[{}], mods: &[{}], syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }}, variants: &[{}] }}",
+        "Form {{ name: {:?}, mnemonic: {:?}, sms: &{:?}, fixed: {:#x}, need: {need:#x}, free: {:#x}, wide: {:#x}, uniform_guard: {}, registers: {registers}, shared: {shared}, slots: &[{}], mods: &[{}], syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }}, variants: &[{}] }}",
         form.name,
         form.mnemonic,
         form.sms,
@@ -519,9 +526,16 @@ pub(crate) fn write(isa: &Isa) {
         most(&|f| f.mods.len())
     );
     out.push_str("use crate::enums::*;\n");
-    out.push_str("/// Every form.\npub static FORMS: &[Form] = &[\n");
+    let count = isa.forms.len();
+    let _ = writeln!(out, "/// Every form.\npub static FORMS: [Form; {count}] = [");
     for form in &isa.forms {
         let _ = writeln!(out, "    {},", form_source(isa, form));
+    }
+    out.push_str("];\n");
+    // Passes ask for these more often than for anything else of a form.
+    let _ = writeln!(out, "/// [`Form::registers`] of every form.\npub static REGISTERS: [Registers; {count}] = [");
+    for form in &isa.forms {
+        let _ = writeln!(out, "    {},", registers(form));
     }
     out.push_str("];\n");
     index(isa, &mut out);

@@ -38,7 +38,7 @@ fn syntax(form: &Form) -> String {
 
 fn main() {
     println!("{} forms\n", sass::tables::FORMS.len());
-    for form in sass::tables::FORMS {
+    for form in &sass::tables::FORMS {
         let (first, last) = form.sms[0];
         let last = if last == 999 { String::new() } else { last.to_string() };
         println!("{}  sm_{}..{last}  {:?}  {}", form.name, first, form.class, syntax(form));

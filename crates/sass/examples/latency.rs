@@ -25,7 +25,7 @@ fn main() {
         let decoded = u128::from_str_radix(line, 16).ok().map(|word| decode(word, 90));
         for op in decoded.iter().filter_map(|d| d.known()).flat_map(|inst| &inst.operands) {
             if let sass::inst::Value::Target(distance) = op.value {
-                targets.push(n as i64 + 1 + distance / 16);
+                targets.push(n as i64 + 1 + distance.get() / 16);
             }
         }
     }

@@ -129,7 +129,7 @@ fn decode_operand(word: u128, slot: &Slot, wide: bool) -> Operand {
         SlotKind::Reg(file) => Value::Reg(decode_register(word, slot, file, wide)),
         SlotKind::Imm { bits, signed, shift, .. } => {
             let raw = extract(word, slot.bits) << shift;
-            Value::Imm(if signed { sign_extend(raw, bits) } else { raw as i64 })
+            Value::imm(if signed { sign_extend(raw, bits) } else { raw as i64 })
         }
         SlotKind::Const => {
             let (_, offset_bits) = slot.bits[0];
@@ -140,7 +140,7 @@ fn decode_operand(word: u128, slot: &Slot, wide: bool) -> Operand {
         }
         SlotKind::Target => {
             let raw = extract(word, slot.bits) << slot.shift;
-            Value::Target(sign_extend(raw, total(slot.bits) + slot.shift))
+            Value::target(sign_extend(raw, total(slot.bits) + slot.shift))
         }
     };
     Operand { value, neg: bit(word, slot.neg), abs: bit(word, slot.abs), inv: bit(word, slot.inv) }
@@ -278,7 +278,7 @@ fn read_operands(word: u128, halves: &Halves, c: &Candidate, operands: &mut [Ope
         let unused = 64 - read.count as u32;
         let raw = from_bit(halves, read.from) << unused;
         let value = if read.signed { raw as i64 >> unused } else { (raw >> unused) as i64 };
-        operands[read.to as usize] = plain(Value::Imm(value << read.shift));
+        operands[read.to as usize] = plain(Value::imm(value << read.shift));
     }
     for read in c.constants {
         let raw = from_bit(halves, read.from);
@@ -378,14 +378,24 @@ fn encode_register(form: &Form, what: &str, bits: u8, file: File, reg: Reg) -> R
     }
 }
 
-fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Result<u128, EncodeError> {
-    // Most operands are registers as they stand, in one field.
-    if let (SlotKind::Reg(file), Value::Reg(reg), &[(from, count)]) = (slot.kind, operand.value, slot.bits)
-        && !(operand.neg | operand.abs | operand.inv | grows(slot, file, wide))
-    {
-        let raw = encode_register(form, slot.name.name(), count, file, reg)? ^ slot.xor as u64;
-        return Ok(((raw & ones(count)) as u128) << (from & 127));
+/// The bits of what most operands are: a register in one field that does not grow, as it stands or complemented. None for all others, and for what is an error.
+#[inline(always)]
+fn plain_operand(slot: &Slot, operand: &Operand, wide: bool) -> Option<u128> {
+    let (SlotKind::Reg(file), Value::Reg(reg), &[(from, count)]) = (slot.kind, operand.value, slot.bits) else {
+        return None;
+    };
+    let uniform = file == File::Ugpr;
+    let (n, limit) = (reg.index_in(file)?, ones(count) as u32);
+    let n = if uniform && n == 255 { limit } else { n };
+    if operand.neg | operand.abs | (uniform & wide) || n > limit || uniform && n == limit && !reg.is_const() {
+        return None;
     }
+    let inv = if operand.inv { 1u128 << (slot.inv? & 127) } else { 0 };
+    Some((((n ^ slot.xor as u32) & limit) as u128) << (from & 127) | inv)
+}
+
+#[inline(never)]
+fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Result<u128, EncodeError> {
     let what = slot.name.name();
     let mut word = 0u128;
     for (set, at, sign) in [(operand.neg, slot.neg, '-'), (operand.abs, slot.abs, '|'), (operand.inv, slot.inv, '~')] {
@@ -406,6 +416,7 @@ fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Re
             encode_register(form, what, total(slot.bits), file, reg)? ^ slot.xor as u64
         }
         (SlotKind::Imm { bits, signed, shift, .. }, Value::Imm(value)) => {
+            let value = value.get();
             let fits = if bits >= 64 {
                 true
             } else if signed {
@@ -429,6 +440,7 @@ fn encode_operand(form: &Form, slot: &Slot, operand: &Operand, wide: bool) -> Re
             ((offset as u64 & ones(span)) >> slot.shift) | (bank as u64) << offset_bits
         }
         (SlotKind::Target, Value::Target(value)) => {
+            let value = value.get();
             let count = total(slot.bits);
             if sign_extend(value as u64, count + slot.shift) != value || value & ((1 << slot.shift) - 1) != 0 {
                 return Err(bad(form, what, format_args!("the distance {value:#x} does not fit")));
@@ -541,15 +553,20 @@ pub fn encode(inst: &Inst, sm: u16) -> Result<u128, EncodeError> {
         return Err(bad(form, "the guard", "cannot be negated arithmetically"));
     }
     for (slot, operand) in form.slots.iter().zip(&inst.operands) {
-        word |= encode_operand(form, slot, operand, wide)?;
+        word |= match plain_operand(slot, operand, wide) {
+            Some(bits) => bits,
+            None => encode_operand(form, slot, operand, wide)?,
+        };
     }
     for (field, &value) in form.mods.iter().zip(&inst.mods) {
         if !matches!(field.values.get(value as usize), Some(Some(_))) {
             return Err(bad(form, field.name.name(), format_args!("has no value {value}")));
         }
-        if value != 0 {
-            word |= insert(field.bits, value as u64);
-        }
+        word |= match *field.bits {
+            _ if value == 0 => 0,
+            [(from, count)] => ((value as u64 & ones(count)) as u128) << (from & 127),
+            _ => insert(field.bits, value as u64),
+        };
     }
     if form.shared {
         for (field, &value) in form.mods.iter().zip(&inst.mods) {

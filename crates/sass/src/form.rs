@@ -40,12 +40,8 @@ pub struct Form {
     pub wide: u128,
     /// Guarded by a uniform predicate.
     pub uniform_guard: bool,
-    /// One bit a slot: those that hold registers which are read.
-    pub reads: u16,
-    /// The same for registers that are written.
-    pub writes: u16,
-    /// The same for slots that are one register wide, whatever the modifiers say.
-    pub single: u16,
+    /// Which slots hold registers.
+    pub registers: Registers,
     /// Some bit of a modifier's field is also another field's, so that the two may contradict each other.
     pub shared: bool,
     /// Operand slots, in the order of the assembly text.
@@ -62,10 +58,30 @@ pub struct Form {
     pub variants: &'static [Form],
 }
 
+/// Which slots of a form hold registers, one bit a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(8))]
+pub struct Registers {
+    /// Those that are read.
+    pub reads: u16,
+    /// Those that are written.
+    pub writes: u16,
+    /// Those that are one register wide, whatever the modifiers say; slots of no register, too.
+    pub single: u16,
+}
+
+impl Registers {
+    /// No register operand may be wider than one register.
+    #[inline(always)]
+    pub fn all_single(self) -> bool {
+        (self.reads | self.writes) & !self.single == 0
+    }
+}
+
 impl Form {
     /// The operands of a new instruction.
     pub fn operands(&self) -> Short<Operand, MAX_OPERANDS> {
-        Short::from_fn(Operand::imm(0), self.slots.len(), |n| self.slots[n].default())
+        Short::from_fn(Operand::imm(0), self.slots.len(), |n| self.slots[n].blank)
     }
 
     /// The modifiers of a new instruction.
@@ -265,7 +281,7 @@ impl Width {
             }
             Width::Named { mask, halves, others } => {
                 let named = match inst.get(mask).map(|o| o.value) {
-                    Some(Value::Imm(mask)) => mask.count_ones() as u8,
+                    Some(Value::Imm(mask)) => mask.get().count_ones() as u8,
                     _ => 4,
                 };
                 let (named, first) = match halves {
@@ -304,6 +320,8 @@ pub struct Slot {
     pub reuse: Option<u8>,
     /// A new instruction has this operand complemented (`!PT`: a carry that is not there).
     pub default_inv: bool,
+    /// The operand of a new instruction ([`blank`]).
+    pub blank: Operand,
     /// The immediate of a new instruction where it is not 0, or the register where it is not RZ, URZ, PT, UPT or B0. A slot without bits always holds it:
     /// all predicates at once (`PR`).
     pub default_reg: Option<u8>,
@@ -317,23 +335,28 @@ pub struct Slot {
 
 impl Slot {
     /// RZ, URZ, PT, UPT, B0, 0 or `c[0][0]`.
+    #[inline(always)]
     pub fn default(&self) -> Operand {
-        let mut operand = match self.kind {
-            SlotKind::Reg(file) if self.default_reg.is_some() => {
-                Operand::reg(Reg::phys(file, self.default_reg.unwrap_or(0)))
-            }
-            SlotKind::Reg(File::Gpr) => Operand::reg(Reg::RZ),
-            SlotKind::Reg(File::Ugpr) => Operand::reg(Reg::URZ),
-            SlotKind::Reg(File::Pred) => Operand::reg(Reg::PT),
-            SlotKind::Reg(File::Upred) => Operand::reg(Reg::UPT),
-            SlotKind::Reg(File::Bar) => Operand::reg(Reg::b(0)),
-            SlotKind::Imm { .. } => Operand::imm(self.default_reg.unwrap_or(0) as i64),
-            SlotKind::Const => Operand::cbank(0, 0),
-            SlotKind::Target => Operand { value: Value::Target(0), neg: false, abs: false, inv: false },
-        };
-        operand.inv = self.default_inv;
-        operand
+        self.blank
     }
+}
+
+/// What a new instruction has in a slot of this kind: RZ, URZ, PT, UPT, B0, 0 or `c[0][0]`, where it is not the register or the immediate of this
+/// number; complemented or not.
+pub const fn blank(kind: SlotKind, number: Option<u8>, inv: bool) -> Operand {
+    let value = match (kind, number) {
+        (SlotKind::Reg(file), Some(n)) => Value::Reg(Reg::phys(file, n)),
+        (SlotKind::Reg(File::Gpr), None) => Value::Reg(Reg::RZ),
+        (SlotKind::Reg(File::Ugpr), None) => Value::Reg(Reg::URZ),
+        (SlotKind::Reg(File::Pred), None) => Value::Reg(Reg::PT),
+        (SlotKind::Reg(File::Upred), None) => Value::Reg(Reg::UPT),
+        (SlotKind::Reg(File::Bar), None) => Value::Reg(Reg::b(0)),
+        (SlotKind::Imm { .. }, Some(n)) => Value::imm(n as i64),
+        (SlotKind::Imm { .. }, None) => Value::imm(0),
+        (SlotKind::Const, _) => Value::Const { bank: 0, offset: 0 },
+        (SlotKind::Target, _) => Value::target(0),
+    };
+    Operand { value, neg: false, abs: false, inv }
 }
 
 /// A modifier field.

@@ -1,10 +1,10 @@
 //! The instruction value: a form, its operands, its modifiers, its control field.
 
 use crate::control::Control;
-use crate::form::{Form, FormId, ModName, Piece, Role, SlotName};
+use crate::form::{Form, FormId, ModName, Piece, Registers, Role, SlotName};
 use crate::reg::Reg;
 use crate::short::Short;
-use crate::tables::{MAX_MODS, MAX_OPERANDS};
+use crate::tables::{MAX_MODS, MAX_OPERANDS, REGISTERS};
 use smallvec::SmallVec;
 
 /// What an operand slot holds.
@@ -13,7 +13,7 @@ pub enum Value {
     /// A register (the first of several where the slot is wider).
     Reg(Reg),
     /// An immediate: the field's bits, sign- or zero-extended as the slot says. Floats are their bits.
-    Imm(i64),
+    Imm(Wide),
     /// `c[bank][offset]`, offset in bytes. An index register is a slot of its own.
     Const {
         /// Constant bank.
@@ -23,8 +23,47 @@ pub enum Value {
     },
     /// A branch target: byte offset from the next instruction once encoded; while code is still being laid out, the
     /// compiler keeps block numbers here and resolves them before encoding.
-    Target(i64),
+    Target(Wide),
 }
+
+/// A number of 64 bits that lies at any multiple of 4, so that an operand takes 16 bytes: passes move many of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(Rust, packed(4))]
+pub struct Wide(i64);
+
+impl Wide {
+    /// This number.
+    pub const fn new(number: i64) -> Wide {
+        Wide(number)
+    }
+
+    /// The number.
+    #[inline(always)]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl std::fmt::Debug for Wide {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+impl Value {
+    /// An immediate.
+    pub const fn imm(bits: i64) -> Value {
+        Value::Imm(Wide::new(bits))
+    }
+
+    /// A branch target.
+    pub const fn target(to: i64) -> Value {
+        Value::Target(Wide::new(to))
+    }
+}
+
+// Most of the time of some passes is moving instructions.
+const _: () = assert!(size_of::<Operand>() == 16 && size_of::<Inst>() <= 200);
 
 /// An operand with its source modifiers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,7 +86,7 @@ impl Operand {
 
     /// An immediate.
     pub const fn imm(bits: i64) -> Operand {
-        Operand { value: Value::Imm(bits), neg: false, abs: false, inv: false }
+        Operand { value: Value::imm(bits), neg: false, abs: false, inv: false }
     }
 
     /// `c[bank][offset]`.
@@ -116,28 +155,47 @@ pub struct RegRef {
 
 impl Inst {
     /// An instruction of `form` with every slot at its default (RZ, URZ, PT, 0), every modifier 0, guard PT.
+    #[inline]
     pub fn new(form: FormId) -> Inst {
-        let f = form.get();
-        Inst {
-            form,
-            variant: 0,
-            extra: None,
-            guard: Operand::reg(if f.uniform_guard { Reg::UPT } else { Reg::PT }),
-            operands: f.operands(),
-            mods: f.modifiers(),
-            ctrl: Control::default(),
+        let mut inst = Inst::blank();
+        inst.form = form;
+        if form.get().uniform_guard {
+            inst.guard = Operand::reg(Reg::UPT);
         }
+        inst.fields(form.get());
+        inst
+    }
+
+    /// Makes it what [`Inst::new`] gives, where it stands.
+    pub fn begin(&mut self, form: FormId) {
+        let f = form.get();
+        (self.form, self.variant, self.extra) = (form, 0, None);
+        self.guard = Operand::reg(if f.uniform_guard { Reg::UPT } else { Reg::PT });
+        self.ctrl = Control::default();
+        self.fields(f);
     }
 
     /// As [`Inst::new`], of the form as chip `sm` has it, which may have other slots and modifiers; none if it lacks the form.
     pub fn new_on(form: FormId, sm: u16) -> Option<Inst> {
-        let variant = form.get().variant_on(sm)?;
-        let f = form.get().variant(variant);
-        Some(Inst { variant, operands: f.operands(), mods: f.modifiers(), ..Inst::new(form) })
+        let mut inst = Inst::blank();
+        (inst.form, inst.variant) = (form, form.get().variant_on(sm)?);
+        inst.fields(form.get().variant(inst.variant));
+        if form.get().uniform_guard {
+            inst.guard = Operand::reg(Reg::UPT);
+        }
+        Some(inst)
+    }
+
+    /// Puts the operands and modifiers that a new instruction of a form has into the places.
+    pub(crate) fn fields(&mut self, f: &Form) {
+        self.operands.resize(f.slots.len());
+        self.operands.iter_mut().zip(f.slots).for_each(|(o, slot)| *o = slot.blank);
+        self.mods.resize(f.mods.len());
+        self.mods.iter_mut().zip(f.mods).for_each(|(value, field)| *value = field.default);
     }
 
     /// A place for an instruction.
-    pub(crate) const fn blank() -> Inst {
+    pub const fn blank() -> Inst {
         Inst {
             form: FormId(0),
             variant: 0,
@@ -153,6 +211,15 @@ impl Inst {
     #[inline]
     pub fn form(&self) -> &'static Form {
         self.form.get().variant(self.variant)
+    }
+
+    /// Which of its slots hold registers.
+    #[inline(always)]
+    pub fn registers(&self) -> Registers {
+        match self.variant {
+            0 => REGISTERS[self.form.0 as usize],
+            _ => self.form().registers,
+        }
     }
 
     /// The slot number of `name` in this form.
@@ -263,7 +330,7 @@ impl Inst {
                 if takes && slot.bits.is_empty() {
                     // All predicates at once: those that the mask names.
                     let mask = match self.get(SlotName::Mask).map(|o| o.value) {
-                        Some(Value::Imm(mask)) => mask,
+                        Some(Value::Imm(mask)) => mask.get(),
                         _ => -1,
                     };
                     let first = slot.default().as_reg().unwrap_or(Reg::PT);

@@ -135,7 +135,16 @@ pub fn raw(first: &Inst, def: u8, second: &Inst, used: Option<u8>, sm: u16) -> L
         return raw_word(first, def, 0, second, used, 0, sm);
     }
     let mut longest = Latency::Fixed(1);
-    for (i, j) in shared_words(reg, width, other, other_width) {
+    let mut words = shared_words(reg, width, other, other_width);
+    let class = first.form().class;
+    // The same for all words, of which products of warpgroups have up to 128.
+    if class == Class::Gmma {
+        return longest;
+    }
+    if !class.is_fixed(sm) {
+        return if words.next().is_some() { Latency::Scoreboard } else { longest };
+    }
+    for (i, j) in words {
         match (raw_word(first, def, i, second, used, j, sm), longest) {
             (Latency::Fixed(n), Latency::Fixed(m)) if n <= m => {}
             (latency, _) => longest = latency,
@@ -171,7 +180,8 @@ pub fn raw_word(first: &Inst, def: u8, i: u32, second: &Inst, used: Option<u8>, 
                 let wide = |i: &Inst| {
                     matches!(side(i), Side::Pick) && i.slot(SlotName::Ra).is_some_and(|s| i.slot_width(s) == 2)
                 };
-                let cycles = if wide(first) && wide(second) { cycles.min(chip.wide_pick) } else { cycles };
+                let sooner = chip.wide_pick < cycles && wide(first) && wide(second);
+                let cycles = if sooner { chip.wide_pick } else { cycles };
                 let low = reader == Class::R2Ur && producer == Producer::WideLow;
                 let cycles = if low { cycles - chip.r2ur_wide_low } else { cycles };
                 let high = reader == Class::Clmad && j == 1 && second.form().slots[slot as usize].name == SlotName::Rc;
@@ -223,7 +233,7 @@ pub fn ready(inst: &Inst, def: u8, word: u32, sm: u16) -> Option<(u8, u8)> {
         File::Gpr => {
             let chip = chip::of(sm);
             let column = producer(inst, word, chip) as usize;
-            range(&chip.gpr.map(|row| row[column]))
+            Some(chip.range[column])
         }
         File::Pred => {
             let chip = chip::of(sm);
@@ -250,7 +260,7 @@ pub fn slowest(inst: &Inst, def: u8, word: u32, sm: u16) -> u8 {
         Some(SlotKind::Reg(File::Gpr)) if form.class.is_fixed(sm) => {
             let chip = chip::of(sm);
             let column = producer(inst, word, chip) as usize;
-            chip.gpr.iter().fold(0, |m, row| m.max(row[column]))
+            chip.range[column].1
         }
         _ => ready(inst, def, word, sm).map_or(0, |r| r.1),
     }
@@ -481,7 +491,7 @@ pub fn expected(inst: &Inst, sm: u16) -> u16 {
 /// The immediate of a slot, if it is one: for users that read counts (`DEPBAR.LE SB0, n`).
 pub fn immediate(inst: &Inst, slot: SlotName) -> Option<i64> {
     match inst.get(slot)?.value {
-        Value::Imm(value) => Some(value),
+        Value::Imm(value) => Some(value.get()),
         _ => None,
     }
 }

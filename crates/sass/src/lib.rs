@@ -19,7 +19,7 @@ pub mod text;
 pub mod tables {
     use crate::form::{
         Alias, Candidate, ConstRead, Effects, Form, HideZero, ImmPrint, ModField, NO_EFFECTS, NumberRead, Piece,
-        RegRead, Role, Slot, SlotKind, Suffix, Term, Width,
+        RegRead, Registers, Role, Slot, SlotKind, Suffix, Term, Width, blank,
     };
     use crate::latency::Class;
     use crate::reg::File;

@@ -112,7 +112,7 @@ impl Checker<'_> {
     fn next(&self, at: usize, inst: &Inst) -> Next {
         let target = || {
             inst.operands.iter().find_map(|op| match op.value {
-                Value::Target(d) => usize::try_from(at as i64 + 1 + d.div_euclid(16)).ok(),
+                Value::Target(d) => usize::try_from(at as i64 + 1 + d.get().div_euclid(16)).ok(),
                 _ => None,
             })
         };
@@ -438,7 +438,7 @@ pub fn check(words: &[u128], sm: u16, hints: &CfgHints) -> Vec<Hazard> {
         let Some(inst) = inst.as_ref().filter(|i| i.form().mnemonic == "BSSY") else { continue };
         let barrier = inst.operands.iter().filter_map(|o| o.as_reg()).find(|r| r.file() == File::Bar);
         let target = inst.operands.iter().find_map(|o| match o.value {
-            Value::Target(distance) => Some(distance),
+            Value::Target(distance) => Some(distance.get()),
             _ => None,
         });
         let (Some(barrier), Some(distance)) = (barrier, target) else { continue };

@@ -105,6 +105,13 @@ impl Reg {
         self.0 & 0x0fff_ffff
     }
 
+    /// Index of a physical register of this file; none for others.
+    #[inline(always)]
+    pub(crate) const fn index_in(self, file: File) -> Option<u32> {
+        let n = self.0 ^ (file as u32) << 28;
+        if n <= 255 { Some(n) } else { None }
+    }
+
     /// True for RZ, URZ, PT and UPT.
     pub const fn is_const(self) -> bool {
         !self.is_virtual()

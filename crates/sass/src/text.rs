@@ -97,6 +97,7 @@ pub fn print_function(words: &[u128], sm: u16, base: u64, control: bool) -> Stri
     for (n, inst) in decoded.iter().enumerate() {
         for op in inst.known().iter().flat_map(|i| &i.operands) {
             let Value::Target(distance) = op.value else { continue };
+            let distance = distance.get();
             let target = base as i64 + n as i64 * 16 + 16 + distance;
             if (base as i64..end).contains(&target) && target % 16 == 0 && labels.label(target).is_none() {
                 let name = format!(".L_x_{}", labels.0.len());
@@ -184,6 +185,7 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
     let (base, last) = (register(slots[0]), slots[slots.len() - 1]);
     let uniform = if slots.len() == 3 { Some(register(slots[1])) } else { None };
     let Value::Imm(distance) = inst.operands[last as usize].value else { return };
+    let distance = distance.get();
     let replaced = labels.replaced(&inst.form().slots[last as usize], &inst.operands[last as usize]);
     if let (Some(text), None, Reg::RZ) = (replaced, uniform, base) {
         return out.push_str(text);
@@ -267,14 +269,16 @@ fn operand(out: &mut String, inst: &Inst, n: u8, suffix: &str, pc: u64, labels: 
             let _ = write!(out, "{reg}");
         }
         Value::Imm(value) if matches!(slot.kind, SlotKind::Imm { print: ImmPrint::Bindless, .. }) => {
+            let value = value.get();
             let descriptor = inst.get(SlotName::UR).and_then(|o| o.as_reg()).unwrap_or(Reg::URZ);
             let _ = write!(out, "cx[{descriptor}]{}[", if spaced(inst, n) { " " } else { "" });
             hex(out, value);
             out.push(']');
         }
-        Value::Imm(value) => immediate(out, inst, slot, value),
+        Value::Imm(value) => immediate(out, inst, slot, value.get()),
         Value::Const { bank, offset } => constant(out, bank, offset, spaced(inst, n)),
         Value::Target(distance) => {
+            let distance = distance.get();
             let address = pc as i64 + 16 + distance;
             match labels.label(address) {
                 Some(name) => {
@@ -516,7 +520,7 @@ fn imad_name(inst: &Inst) -> &'static str {
     let value = |name| inst.get(name).map(|o| o.value);
     let zero = |name| match value(name) {
         Some(Value::Reg(reg)) => matches!(reg.file(), File::Gpr | File::Ugpr) && reg.is_const(),
-        Some(Value::Imm(n)) => n == 0,
+        Some(Value::Imm(n)) => n.get() == 0,
         _ => false,
     };
     if inst.slot(S::UR).is_some() {
@@ -525,14 +529,18 @@ fn imad_name(inst: &Inst) -> &'static str {
     match (value(S::Rb), value(S::Rc)) {
         (Some(Value::Reg(r)), _) | (_, Some(Value::Reg(r))) if r.file() == File::Ugpr => "",
         _ if zero(S::Ra) || zero(S::Rb) => ".MOV",
-        (Some(Value::Imm(1)), _) => {
+        (Some(Value::Imm(n)), _) if n.get() == 1 => {
             if zero(S::Rc) {
                 ".MOV"
             } else {
                 ".IADD"
             }
         }
-        (Some(Value::Imm(n)), _) if zero(S::Rc) && n > 1 && n != 0x10000 && (n as u32).is_power_of_two() => ".SHL",
+        (Some(Value::Imm(n)), _)
+            if zero(S::Rc) && n.get() > 1 && n.get() != 0x10000 && (n.get() as u32).is_power_of_two() =>
+        {
+            ".SHL"
+        }
         _ => "",
     }
 }

@@ -122,7 +122,7 @@ fn what_does_not_fit_is_an_error() {
     assert_eq!(message(ldg().with_mod(sass::form::ModName::Size, 7)), "LDG: Size has no value 7");
     let bra = Inst::new(sass::forms::BRA);
     let mut odd = bra.clone();
-    odd.operands[1].value = sass::inst::Value::Target(2);
+    odd.operands[1].value = sass::inst::Value::target(2);
     assert_eq!(message(odd), "BRA: Target the distance 0x2 does not fit");
     assert_eq!(
         encode(&Inst::new(sass::forms::VIADD_RR), 80).expect_err("new").message,

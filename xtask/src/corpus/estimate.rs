@@ -79,7 +79,7 @@ fn graph(code: &[Decoded]) -> Cfg {
 
 /// Where a branch leads within its function.
 fn target(i: &Inst, at: usize, len: usize) -> Option<usize> {
-    let distance = i.operands.iter().find_map(|o| if let Value::Target(d) = o.value { Some(d) } else { None })?;
+    let distance = i.operands.iter().find_map(|o| if let Value::Target(d) = o.value { Some(d.get()) } else { None })?;
     usize::try_from(at as i64 + 1 + distance.div_euclid(16)).ok().filter(|&to| to < len)
 }
 

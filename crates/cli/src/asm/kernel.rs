@@ -176,10 +176,10 @@ fn from_the_begin(inst: &mut Sass, at: usize) {
     }
     let distance = inst.form().slots.iter().position(|s| matches!(s.kind, SlotKind::Imm { .. } | SlotKind::Target));
     if let Some(o) = distance.map(|n| &mut inst.operands[n])
-        && matches!(o.value, Value::Imm(0) | Value::Target(0))
+        && matches!(o.value, Value::Imm(n) | Value::Target(n) if n.get() == 0)
     {
         let distance = -(at as i64 + 1) * 16;
-        o.value = if matches!(o.value, Value::Imm(_)) { Value::Imm(distance) } else { Value::Target(distance) };
+        o.value = if matches!(o.value, Value::Imm(_)) { Value::imm(distance) } else { Value::target(distance) };
     }
 }
 
@@ -311,7 +311,7 @@ fn note(out: &mut Kernel, s: &Sass, at: u32, highest: &mut u32) {
     }
     if form.class == Class::Barrier {
         let used = match s.get(SlotName::Bar).map(|o| o.value) {
-            Some(Value::Imm(n)) => n as u8 + 1,
+            Some(Value::Imm(n)) => n.get() as u8 + 1,
             _ => 16,
         };
         out.barriers = out.barriers.max(used.min(16));
@@ -340,7 +340,7 @@ fn blocks(k: &Source) -> Result<Vec<LinearBlock>, Diagnostic> {
     let mut begins = vec![false; count + 1];
     begins[0] = true;
     let target = |i: usize, o: &sass::inst::Operand| match o.value {
-        Value::Target(d) => Some(i as i64 + 1 + d / 16),
+        Value::Target(d) => Some(i as i64 + 1 + d.get() / 16),
         _ => None,
     };
     for (i, (inst, _, place)) in k.code.iter().enumerate() {
@@ -386,7 +386,7 @@ fn blocks(k: &Source) -> Result<Vec<LinearBlock>, Diagnostic> {
         for (o, old) in s.operands.iter_mut().zip(&inst.operands) {
             if let Some(to) = target(i, old).filter(|_| inst.form().mnemonic != "RET") {
                 let to = number[to as usize];
-                o.value = Value::Target(to as i64);
+                o.value = Value::target(to as i64);
                 goes.push(to);
             }
         }

@@ -21,8 +21,15 @@ impl<'a> Builder<'a> {
 
     /// Appends any instruction; gives its id.
     pub fn push(&mut self, op: Op, attr: Attr, mem: Mem, imm: i64, args: &[Value], results: &[Ty]) -> InstId {
-        let inst =
-            Inst { op, attr, mem, imm, args: SmallVec::from_slice(args), results: SmallVec::new(), loc: self.loc };
+        // Word by word where they are few: copying as many as there are is a call.
+        let args = match *args {
+            [] => SmallVec::new(),
+            [a] => SmallVec::from_buf_and_len([a; 3], 1),
+            [a, b] => SmallVec::from_buf_and_len([a, b, b], 2),
+            [a, b, c] => SmallVec::from_buf_and_len([a, b, c], 3),
+            _ => SmallVec::from_slice(args),
+        };
+        let inst = Inst { op, attr, mem, imm, args, results: SmallVec::new(), loc: self.loc };
         let id = self.func.new_inst(inst, results);
         self.func.blocks[self.block.index()].insts.push(id);
         id

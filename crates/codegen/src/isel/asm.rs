@@ -5,6 +5,7 @@ use super::operand::{TRUE, ZERO};
 use super::{Regs, Sel};
 use crate::ir::ops::swap_cmp as swap;
 use crate::ir::{Cmp, Rnd};
+use crate::mir;
 use crate::mir::Vreg;
 use sass::enums;
 use sass::form::{FormId, ModName as M, SlotName as S};
@@ -98,6 +99,7 @@ pub enum Fold {
 
 pub(super) fn fold(o: Operand, how: Fold) -> Operand {
     let V::Imm(bits) = o.value else { return o };
+    let bits = bits.get();
     let mut bits = bits as u32;
     match how {
         Fold::Int => {
@@ -124,6 +126,7 @@ pub(super) fn fold(o: Operand, how: Fold) -> Operand {
 /// How an immediate is stored in a slot: signed ones sign-extended.
 fn fit(form: FormId, slot: S, o: Operand) -> Operand {
     let V::Imm(bits) = o.value else { return o };
+    let bits = bits.get();
     let signed = form
         .get()
         .slots
@@ -132,7 +135,83 @@ fn fit(form: FormId, slot: S, o: Operand) -> Operand {
     Operand::imm(if signed { bits as i32 as i64 } else { bits as u32 as i64 })
 }
 
-impl Sel<'_> {
+/// The instruction that stands last in what is selected, and has to be filled: where it stands, as moving it takes longer. Nothing else is
+/// selected before it is finished.
+struct New<'s, 'a> {
+    sel: &'s mut Sel<'a>,
+}
+
+impl New<'_, '_> {
+    fn set(&mut self, set: impl FnOnce(&mut Inst)) {
+        if let Some(mir::Inst { op: mir::Op::Sass(inst), .. }) = self.sel.out.last_mut() {
+            set(inst);
+        }
+    }
+
+    #[inline(always)]
+    fn with(mut self, name: S, operand: impl Into<Operand>) -> Self {
+        let operand = operand.into();
+        self.set(|inst| inst.set(name, operand));
+        self
+    }
+
+    #[inline(always)]
+    fn with_mod(mut self, name: M, value: u8) -> Self {
+        self.set(|inst| inst.set_mod(name, value));
+        self
+    }
+
+    /// Takes it out again, for a place behind what comes next.
+    fn take(self) -> Inst {
+        match self.sel.out.pop() {
+            Some(mir::Inst { op: mir::Op::Sass(inst), .. }) => inst,
+            _ => Inst::blank(),
+        }
+    }
+
+    /// Gives it a new register to write; that is the result.
+    fn finish(self) -> Operand {
+        let (_, d) = self.sel.new_gpr();
+        self.with(S::Rd, d).sel.settle();
+        d
+    }
+
+    /// The same with a predicate.
+    fn finish_pred(self) -> Operand {
+        let (_, d) = self.sel.new_pred();
+        self.with(S::Pu, d).sel.settle();
+        d
+    }
+
+    /// The same with a pair of registers.
+    fn finish_pair(self) -> Regs {
+        let (r, d) = self.sel.new_pair();
+        self.with(S::Rd, d).sel.settle();
+        r
+    }
+}
+
+impl<'a> Sel<'a> {
+    fn begin(&mut self, form: FormId) -> New<'_, 'a> {
+        const PLACE: mir::Inst = mir::Inst { op: mir::Op::Sass(Inst::blank()), loc: u32::MAX, zero: false };
+        self.out.push(PLACE);
+        if let Some(mir::Inst { op: mir::Op::Sass(inst), loc, .. }) = self.out.last_mut() {
+            inst.begin(form);
+            *loc = self.loc;
+        }
+        New { sel: self }
+    }
+
+    /// Says the last instruction by what the target has.
+    fn settle(&mut self) {
+        if let Some(mir::Inst { op: mir::Op::Sass(inst), .. }) = self.out.last()
+            && !self.stands(inst)
+            && let Some(mir::Inst { op: mir::Op::Sass(inst), .. }) = self.out.pop()
+        {
+            self.push(inst);
+        }
+    }
+
     fn new_gpr(&mut self) -> (Vreg, Operand) {
         let v = self.m.new_vreg(File::Gpr);
         (v, Operand::reg(self.m.reg(v)))
@@ -151,16 +230,12 @@ impl Sel<'_> {
 
     pub(super) fn mov_imm(&mut self, d: Vreg, bits: u32) {
         let d = self.m.reg(d);
-        let inst = if bits == 0 {
-            Inst::new(F::MOV_R).with(S::Rd, d).with(S::Rb, Reg::RZ)
-        } else {
-            Inst::new(F::MOV_I).with(S::Rd, d).with(S::Rb, Operand::imm(bits as i64))
-        };
-        self.push(inst);
+        let (form, b) = if bits == 0 { (F::MOV_R, ZERO) } else { (F::MOV_I, Operand::imm(bits as i64)) };
+        self.begin(form).with(S::Rd, d).with(S::Rb, b).sel.settle();
     }
 
     /// Puts three sources into a form that exists: at most one immediate, in B or C; A is a register.
-    fn shape3(&mut self, sh: Shapes3, how: Fold, a: Operand, b: Operand, c: Operand) -> Inst {
+    fn shape3(&mut self, sh: Shapes3, how: Fold, a: Operand, b: Operand, c: Operand) -> New<'_, 'a> {
         let (mut a, mut b, mut c) = (fold(a, how), fold(b, how), fold(c, how));
         let imm = |o: &Operand| matches!(o.value, V::Imm(_));
         let other = |o: &Operand| imm(o) || uniform(o);
@@ -173,41 +248,35 @@ impl Sel<'_> {
             c = self.gpr(c);
         }
         if uniform(&b) {
-            return Inst::new(sh.rur).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
+            return self.begin(sh.rur).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
         }
         if let (true, Some(rru)) = (uniform(&c), sh.rru) {
-            return Inst::new(rru).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
+            return self.begin(rru).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
         }
         if imm(&b) {
             b = fit(sh.rir, S::Rb, b);
-            return Inst::new(sh.rir).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
+            return self.begin(sh.rir).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
         }
         if let (true, Some(rri)) = (imm(&c), sh.rri) {
             c = fit(rri, S::Rc, c);
-            return Inst::new(rri).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
+            return self.begin(rri).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
         }
-        Inst::new(sh.rrr).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c)
+        self.begin(sh.rrr).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c)
     }
 
-    fn shape2(&mut self, sh: Shapes2, how: Fold, a: Operand, b: Operand) -> Inst {
+    fn shape2(&mut self, sh: Shapes2, how: Fold, a: Operand, b: Operand) -> New<'_, 'a> {
         let (mut a, mut b) = (fold(a, how), fold(b, how));
         if soft(&a) {
             a = self.gpr(a);
         }
         if uniform(&b) {
-            return Inst::new(sh.ru).with(S::Ra, a).with(S::Rb, b);
+            return self.begin(sh.ru).with(S::Ra, a).with(S::Rb, b);
         }
         if matches!(b.value, V::Imm(_)) {
             b = fit(sh.ri, S::Rb, b);
-            return Inst::new(sh.ri).with(S::Ra, a).with(S::Rb, b);
+            return self.begin(sh.ri).with(S::Ra, a).with(S::Rb, b);
         }
-        Inst::new(sh.rr).with(S::Ra, a).with(S::Rb, b)
-    }
-
-    fn finish(&mut self, inst: Inst) -> Operand {
-        let (_, d) = self.new_gpr();
-        self.push(inst.with(S::Rd, d));
-        d
+        self.begin(sh.rr).with(S::Ra, a).with(S::Rb, b)
     }
 
     // ---- integer --------------------------------------------------------------------------------------------------
@@ -215,16 +284,15 @@ impl Sel<'_> {
     /// a + b + c; at most one immediate. Immediates go to B.
     pub(super) fn iadd3(&mut self, a: Operand, b: Operand, c: Operand) -> Operand {
         let (a, b, c) = order_add(a, b, c);
-        let inst = self.shape3(IADD3, Fold::Int, a, b, c);
-        self.finish(inst)
+        self.shape3(IADD3, Fold::Int, a, b, c).finish()
     }
 
     /// a + b with carry out.
     pub(super) fn iadd_carry(&mut self, a: Operand, b: Operand) -> (Operand, Operand) {
         let (a, b, c) = order_add(a, b, ZERO);
         let inst = self.shape3(IADD3, Fold::Int, a, b, c);
-        let (_, p) = self.new_pred();
-        (self.finish(inst.with(S::Pu, p)), p)
+        let (_, p) = inst.sel.new_pred();
+        (inst.with(S::Pu, p).finish(), p)
     }
 
     /// a - b with carry out (no borrow). The complement form: a + ~b + 1 carries where -b would lose b = 0.
@@ -233,9 +301,9 @@ impl Sel<'_> {
             return self.iaddx(a, b.inverted(), TRUE, true);
         }
         let a = self.gpr(a);
-        let inst = Inst::new(F::IADD3_RRR).with(S::Ra, a).with(S::Rb, b.negated());
-        let (_, p) = self.new_pred();
-        (self.finish(inst.with(S::Pu, p)), p)
+        let inst = self.begin(F::IADD3_RRR).with(S::Ra, a).with(S::Rb, b.negated());
+        let (_, p) = inst.sel.new_pred();
+        (inst.with(S::Pu, p).finish(), p)
     }
 
     /// a + b + carry; the carry out is made only if asked for.
@@ -244,42 +312,36 @@ impl Sel<'_> {
         let mut inst = self.shape3(IADD3X, Fold::Int, a, b, c).with(S::Pp, carry);
         let mut p = TRUE;
         if out {
-            p = self.new_pred().1;
+            p = inst.sel.new_pred().1;
             inst = inst.with(S::Pu, p);
         }
-        (self.finish(inst), p)
+        (inst.finish(), p)
     }
 
     pub(super) fn imad(&mut self, a: Operand, b: Operand, c: Operand) -> Operand {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
-        let inst = self.shape3(IMAD, Fold::Int, a, b, c);
-        self.finish(inst)
+        self.shape3(IMAD, Fold::Int, a, b, c).finish()
     }
 
     pub(super) fn imad_hi(&mut self, signed: bool, a: Operand, b: Operand) -> Operand {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
-        let inst = self.shape3(IMAD_HI, Fold::Int, a, b, ZERO).with_mod(M::Sign, signed as u8);
-        self.finish(inst)
+        self.shape3(IMAD_HI, Fold::Int, a, b, ZERO).with_mod(M::Sign, signed as u8).finish()
     }
 
     /// a * b + c, 64 bits; `c` is a pair or RZ.
     pub(super) fn imad_wide(&mut self, signed: bool, a: Operand, b: Operand, c: Operand) -> Regs {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
-        let inst = self.shape3(IMAD_WIDE, Fold::Int, a, b, c).with_mod(M::Sign, signed as u8);
-        let (r, d) = self.new_pair();
-        self.push(inst.with(S::Rd, d));
-        r
+        self.shape3(IMAD_WIDE, Fold::Int, a, b, c).with_mod(M::Sign, signed as u8).finish_pair()
     }
 
     pub(super) fn lop3(&mut self, lut: u8, a: Operand, b: Operand, c: Operand) -> Operand {
         if let Some(o) = logic_of_known(lut, a, b) {
             return o;
         }
-        let inst = self.logic(lut, a, b, c);
-        self.finish(inst)
+        self.logic(lut, a, b, c).finish()
     }
 
-    fn logic(&mut self, lut: u8, a: Operand, b: Operand, c: Operand) -> Inst {
+    fn logic(&mut self, lut: u8, a: Operand, b: Operand, c: Operand) -> New<'_, 'a> {
         // Inputs that the table does not look at are not read; a constant stands second, where there is a place for it.
         let unread = |shift: u32, mask: u8| (lut ^ lut >> shift) & mask == 0;
         let a = if unread(4, 0x0f) { ZERO } else { a };
@@ -303,12 +365,11 @@ impl Sel<'_> {
         let alone = op == enums::bop::AND && p == TRUE;
         let (and, p) = if alone { (false, TRUE.inverted()) } else { (op == enums::bop::AND, p) };
         let inst = self.logic(lut, a, b, c).with(S::Rd, Reg::RZ).with(S::Pp, p);
-        self.finish_pred(if and { inst.with_mod(M::Pand, 1) } else { inst })
+        if and { inst.with_mod(M::Pand, 1) } else { inst }.finish_pred()
     }
 
     pub(super) fn prmt(&mut self, mode: u8, a: Operand, sel: Operand, b: Operand) -> Operand {
-        let inst = self.shape3(PRMT, Fold::Int, a, sel, b).with_mod(M::Mode, mode);
-        self.finish(inst)
+        self.shape3(PRMT, Fold::Int, a, sel, b).with_mod(M::Mode, mode).finish()
     }
 
     /// Funnel shift of {c, a} by b. `ty` is one of `shftype`, `hi`: the high word of the result.
@@ -323,18 +384,16 @@ impl Sel<'_> {
         b: Operand,
         c: Operand,
     ) -> Operand {
-        let inst = self
-            .shape3(SHF, Fold::Int, a, b, c)
+        self.shape3(SHF, Fold::Int, a, b, c)
             .with_mod(M::Dir, right as u8)
             .with_mod(M::W, wrap as u8)
             .with_mod(M::Type, ty)
-            .with_mod(M::Hi, hi as u8);
-        self.finish(inst)
+            .with_mod(M::Hi, hi as u8)
+            .finish()
     }
 
     pub(super) fn lea(&mut self, a: Operand, b: Operand, shift: u8) -> Operand {
-        let inst = self.shape2(LEA, Fold::Int, a, b).with(S::Shift, Operand::imm(shift as i64));
-        self.finish(inst)
+        self.shape2(LEA, Fold::Int, a, b).with(S::Shift, Operand::imm(shift as i64)).finish()
     }
 
     /// (a << shift) + b, 64 bits; without a high word `a` is signed.
@@ -342,12 +401,12 @@ impl Sel<'_> {
         let al = self.gpr(al);
         let shift = Operand::imm(shift as i64);
         let (_, carry) = self.new_pred();
-        let low = self.shape2(LEA, Fold::Int, al, bl).with(S::Shift, shift).with(S::Pu, carry);
+        let low = self.shape2(LEA, Fold::Int, al, bl).with(S::Shift, shift).with(S::Pu, carry).take();
         let high = match ah {
             Some(ah) => self.shape3(LEA_HIX, Fold::Int, al, bh, ah),
             None => self.shape2(LEA_HIX_SX32, Fold::Int, al, bh),
         };
-        let high = high.with(S::Shift, shift).with(S::Pp, carry);
+        let high = high.with(S::Shift, shift).with(S::Pp, carry).take();
         let (lo, lo_reg) = self.new_gpr();
         let (hi, hi_reg) = self.new_gpr();
         self.push(low.with(S::Rd, lo_reg));
@@ -360,7 +419,7 @@ impl Sel<'_> {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let p = if max { TRUE.inverted() } else { TRUE };
         let inst = self.shape2(VIMNMX, Fold::Int, a, b).with_mod(M::Type, signed as u8).with(S::Pp, p);
-        self.finish(if relu { inst.with_mod(M::Relu, 1) } else { inst })
+        if relu { inst.with_mod(M::Relu, 1) } else { inst }.finish()
     }
 
     /// The smallest or largest of three.
@@ -369,37 +428,35 @@ impl Sel<'_> {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let (b, c) = if soft(&c) && !soft(&b) { (c, b) } else { (b, c) };
         let p = if max { TRUE.inverted() } else { TRUE };
-        let inst = self.shape3(VIMNMX3, Fold::Int, a, b, c).with_mod(M::Type, signed as u8).with(S::Pp, p);
-        self.finish(inst)
+        self.shape3(VIMNMX3, Fold::Int, a, b, c).with_mod(M::Type, signed as u8).with(S::Pp, p).finish()
     }
 
     pub(super) fn sgxt(&mut self, signed: bool, a: Operand, bits: Operand) -> Operand {
-        let inst = self.shape2(SGXT, Fold::Int, a, bits).with_mod(M::Sign, signed as u8);
-        self.finish(inst)
+        self.shape2(SGXT, Fold::Int, a, bits).with_mod(M::Sign, signed as u8).finish()
     }
 
     pub(super) fn unary(&mut self, form: FormId, a: Operand) -> Operand {
         let a = self.gpr(a);
-        self.finish(Inst::new(form).with(S::Rb, a))
+        self.begin(form).with(S::Rb, a).finish()
     }
 
     pub(super) fn flo(&mut self, signed: bool, shift: bool, a: Operand) -> Operand {
         let a = self.gpr(a);
-        let inst = Inst::new(F::FLO_R).with(S::Rb, a).with_mod(M::Sign, signed as u8).with_mod(M::Sh, shift as u8);
-        self.finish(inst)
+        let inst = self.begin(F::FLO_R).with(S::Rb, a).with_mod(M::Sign, signed as u8);
+        inst.with_mod(M::Sh, shift as u8).finish()
     }
 
     pub(super) fn idp4a(&mut self, sub: u8, a: Operand, b: Operand, c: Operand) -> Operand {
         let (a, b, c) = (self.gpr(a), self.gpr(b), self.gpr(c));
-        let inst = Inst::new(F::IDP_4A_RRR).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
-        self.finish(inst.with_mod(M::TypeA, sub & 1).with_mod(M::TypeB, sub >> 1 & 1))
+        let inst = self.begin(F::IDP_4A_RRR).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
+        inst.with_mod(M::TypeA, sub & 1).with_mod(M::TypeB, sub >> 1 & 1).finish()
     }
 
     pub(super) fn idp2a(&mut self, sub: u8, a: Operand, b: Operand, c: Operand) -> Operand {
         let (a, b, c) = (self.gpr(a), self.gpr(b), self.gpr(c));
-        let inst = Inst::new(F::IDP_2A_RRR).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
+        let inst = self.begin(F::IDP_2A_RRR).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c);
         let inst = inst.with_mod(M::TypeA, sub & 1).with_mod(M::TypeB, sub >> 1 & 1);
-        self.finish(inst.with_mod(M::Half, sub >> 2 & 1))
+        inst.with_mod(M::Half, sub >> 2 & 1).finish()
     }
 
     /// b if the predicate is false, else a.
@@ -409,8 +466,7 @@ impl Sel<'_> {
         } else {
             (a, b, p)
         };
-        let inst = self.shape2(SEL, Fold::Int, a, b).with(S::Pp, p);
-        self.finish(inst)
+        self.shape2(SEL, Fold::Int, a, b).with(S::Pp, p).finish()
     }
 
     // ---- predicates -----------------------------------------------------------------------------------------------
@@ -418,13 +474,12 @@ impl Sel<'_> {
     /// (a cmp b) combined with `p` by `bool_op`.
     pub(super) fn isetp(&mut self, cmp: Cmp, signed: bool, bool_op: u8, a: Operand, b: Operand, p: Operand) -> Operand {
         let (a, b, cmp) = if soft(&a) || a == ZERO { (b, a, swap(cmp)) } else { (a, b, cmp) };
-        let inst = self
-            .shape2(ISETP, Fold::Int, a, b)
+        self.shape2(ISETP, Fold::Int, a, b)
             .with_mod(M::Cmp, icmp(cmp))
             .with_mod(M::Sign, signed as u8)
             .with_mod(M::Bool, bool_op)
-            .with(S::Pp, p);
-        self.finish_pred(inst)
+            .with(S::Pp, p)
+            .finish_pred()
     }
 
     /// 64-bit comparison, in two steps.
@@ -442,96 +497,86 @@ impl Sel<'_> {
         }
         let low = self.isetp(cmp, false, enums::bop::AND, a.0, b.0, TRUE);
         let (x, y) = (self.gpr(a.1), b.1);
-        let inst = self
-            .shape2(ISETPX, Fold::Int, x, y)
+        self.shape2(ISETPX, Fold::Int, x, y)
             .with_mod(M::Cmp, icmp(cmp))
             .with_mod(M::Sign, signed as u8)
             .with_mod(M::Bool, bool_op)
             .with(S::Pp, p)
-            .with(S::Pr, low);
-        self.finish_pred(inst)
-    }
-
-    fn finish_pred(&mut self, inst: Inst) -> Operand {
-        let (_, d) = self.new_pred();
-        self.push(inst.with(S::Pu, d));
-        d
+            .with(S::Pr, low)
+            .finish_pred()
     }
 
     pub(super) fn fsetp(&mut self, cmp: Cmp, ftz: bool, bool_op: u8, a: Operand, b: Operand, p: Operand) -> Operand {
         let (a, b, cmp) = if soft(&a) { (b, a, swap(cmp)) } else { (a, b, cmp) };
-        let inst = self
-            .shape2(FSETP, Fold::Float, a, b)
+        self.shape2(FSETP, Fold::Float, a, b)
             .with_mod(M::Cmp, fcmp(cmp))
             .with_mod(M::Ftz, ftz as u8)
             .with_mod(M::Bool, bool_op)
-            .with(S::Pp, p);
-        self.finish_pred(inst)
+            .with(S::Pp, p)
+            .finish_pred()
     }
 
     /// True where the quick steps of a / b are not good enough.
     pub(super) fn fchk(&mut self, a: Operand, b: Operand) -> Operand {
         let (a, b) = (self.gpr(fold(a, Fold::Float)), self.gpr(fold(b, Fold::Float)));
-        self.finish_pred(Inst::new(F::FCHK_RR).with(S::Ra, a).with(S::Rb, b))
+        self.begin(F::FCHK_RR).with(S::Ra, a).with(S::Rb, b).finish_pred()
     }
 
     pub(super) fn dsetp(&mut self, cmp: Cmp, bool_op: u8, a: Operand, b: Operand, p: Operand) -> Operand {
         let a = self.dreg(a);
-        let inst =
-            self.shape2(DSETP, Fold::Float, a, b).with_mod(M::Cmp, fcmp(cmp)).with_mod(M::Bool, bool_op).with(S::Pp, p);
-        self.finish_pred(inst)
+        self.shape2(DSETP, Fold::Float, a, b)
+            .with_mod(M::Cmp, fcmp(cmp))
+            .with_mod(M::Bool, bool_op)
+            .with(S::Pp, p)
+            .finish_pred()
     }
 
     pub(super) fn hsetp2(&mut self, bf16: bool, cmp: Cmp, ftz: bool, a: Operand, b: Operand, p: Operand) -> Operand {
         let h = HalfOp { bf16, single: true, ftz, sat: false, sub: 0 };
         let a = self.gpr(a);
         let inst = match b.value {
-            V::Imm(_) => Inst::new(HSETP2.ri).with(S::Ra, a).with(S::Rb, h.constant(fold(b, Fold::Half))),
+            V::Imm(_) => self.begin(HSETP2.ri).with(S::Ra, a).with(S::Rb, h.constant(fold(b, Fold::Half))),
             _ => {
                 let b = self.gpr(b);
-                Inst::new(HSETP2.rr).with(S::Ra, a).with(S::Rb, b).with_mod(M::HalfB, enums::hswz::H0_H0)
+                self.begin(HSETP2.rr).with(S::Ra, a).with(S::Rb, b).with_mod(M::HalfB, enums::hswz::H0_H0)
             }
         };
-        let inst = h.set(inst, M::Ftz).with_mod(M::Cmp, fcmp(cmp)).with(S::Pp, p);
-        self.finish_pred(inst)
+        h.set(inst, M::Ftz).with_mod(M::Cmp, fcmp(cmp)).with(S::Pp, p).finish_pred()
     }
 
     /// Any function of three predicates.
     pub(super) fn plop3(&mut self, lut: u8, a: Operand, b: Operand, c: Operand) -> Operand {
-        let inst = Inst::new(F::PLOP3).with(S::Pp, a).with(S::Pq, b).with(S::Pr, c);
-        self.finish_pred(inst.with(S::Lut, Operand::imm(lut as i64)))
+        let inst = self.begin(F::PLOP3).with(S::Pp, a).with(S::Pq, b).with(S::Pr, c);
+        inst.with(S::Lut, Operand::imm(lut as i64)).finish_pred()
     }
 
     // ---- float ----------------------------------------------------------------------------------------------------
 
     pub(super) fn fadd(&mut self, a: Operand, b: Operand, fl: Flags) -> Operand {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
-        let inst = self
-            .shape2(FADD, Fold::Float, a, b)
+        self.shape2(FADD, Fold::Float, a, b)
             .with_mod(M::Rnd, rnd_code(fl.rnd))
             .with_mod(M::Ftz, fl.ftz as u8)
-            .with_mod(M::Sat, fl.sat as u8);
-        self.finish(inst)
+            .with_mod(M::Sat, fl.sat as u8)
+            .finish()
     }
 
     pub(super) fn fmul(&mut self, a: Operand, b: Operand, fl: Flags) -> Operand {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
-        let inst = self
-            .shape2(FMUL, Fold::Float, a, b)
+        self.shape2(FMUL, Fold::Float, a, b)
             .with_mod(M::Rnd, rnd_code(fl.rnd))
             .with_mod(M::Fz, fl.ftz as u8)
-            .with_mod(M::Sat, fl.sat as u8);
-        self.finish(inst)
+            .with_mod(M::Sat, fl.sat as u8)
+            .finish()
     }
 
     pub(super) fn ffma(&mut self, a: Operand, b: Operand, c: Operand, fl: Flags) -> Operand {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
-        let inst = self
-            .shape3(FFMA, Fold::Float, a, b, c)
+        self.shape3(FFMA, Fold::Float, a, b, c)
             .with_mod(M::Rnd, rnd_code(fl.rnd))
             .with_mod(M::Fz, fl.ftz as u8)
-            .with_mod(M::Sat, fl.sat as u8);
-        self.finish(inst)
+            .with_mod(M::Sat, fl.sat as u8)
+            .finish()
     }
 
     /// `sub` as of the operation: bit 0 NaN wins, bit 1 magnitudes with the product of the signs.
@@ -540,18 +585,17 @@ impl Sel<'_> {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let p = if max { TRUE.inverted() } else { TRUE };
         let (a, b) = if xorsign != 0 { (magnitude(self.gpr(a)), magnitude(self.gpr(b))) } else { (a, b) };
-        let inst = self
-            .shape2(FMNMX, Fold::Float, a, b)
+        self.shape2(FMNMX, Fold::Float, a, b)
             .with_mod(M::Xorsign, xorsign)
             .with_mod(M::Nan, sub & 1)
             .with_mod(M::Ftz, ftz as u8)
-            .with(S::Pp, p);
-        self.finish(inst)
+            .with(S::Pp, p)
+            .finish()
     }
 
     pub(super) fn mufu(&mut self, func: u8, a: Operand) -> Operand {
         let a = self.gpr(fold(a, Fold::Float));
-        self.finish(Inst::new(F::MUFU_R).with(S::Rb, a).with_mod(M::Func, func))
+        self.begin(F::MUFU_R).with(S::Rb, a).with_mod(M::Func, func).finish()
     }
 
     // ---- double ---------------------------------------------------------------------------------------------------
@@ -560,6 +604,7 @@ impl Sel<'_> {
     pub(super) fn dreg(&mut self, o: Operand) -> Operand {
         let V::Imm(_) = o.value else { return o };
         let V::Imm(bits) = fold(o, Fold::Float).value else { return o };
+        let bits = bits.get();
         let (r, d) = self.new_pair();
         self.mov_imm(r.lo, 0);
         if let Some(h) = r.hi {
@@ -568,57 +613,46 @@ impl Sel<'_> {
         d
     }
 
-    fn finish_pair(&mut self, inst: Inst) -> Regs {
-        let (r, d) = self.new_pair();
-        self.push(inst.with(S::Rd, d));
-        r
-    }
-
     pub(super) fn dadd(&mut self, a: Operand, b: Operand, rnd: Rnd) -> Regs {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let a = self.dreg(a);
-        let inst = self.shape2(DADD, Fold::Float, a, b).with_mod(M::Rnd, rnd_code(rnd));
-        self.finish_pair(inst)
+        self.shape2(DADD, Fold::Float, a, b).with_mod(M::Rnd, rnd_code(rnd)).finish_pair()
     }
 
     pub(super) fn dmul(&mut self, a: Operand, b: Operand, rnd: Rnd) -> Regs {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let a = self.dreg(a);
-        let inst = self.shape2(DMUL, Fold::Float, a, b).with_mod(M::Rnd, rnd_code(rnd));
-        self.finish_pair(inst)
+        self.shape2(DMUL, Fold::Float, a, b).with_mod(M::Rnd, rnd_code(rnd)).finish_pair()
     }
 
     pub(super) fn dfma(&mut self, a: Operand, b: Operand, c: Operand, rnd: Rnd) -> Regs {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let a = self.dreg(a);
         let c = if matches!(b.value, V::Imm(_)) { self.dreg(c) } else { c };
-        let inst = self.shape3(DFMA, Fold::Float, a, b, c).with_mod(M::Rnd, rnd_code(rnd));
-        self.finish_pair(inst)
+        self.shape3(DFMA, Fold::Float, a, b, c).with_mod(M::Rnd, rnd_code(rnd)).finish_pair()
     }
 
     // ---- half -----------------------------------------------------------------------------------------------------
 
     /// A sum, product, least or greatest: a constant stands in the instruction. `ftz`: the modifier that flushes.
-    fn half2(&mut self, sh: Shapes2, h: HalfOp, a: Operand, b: Operand, ftz: M) -> Inst {
+    fn half2(&mut self, sh: Shapes2, h: HalfOp, a: Operand, b: Operand, ftz: M) -> New<'_, 'a> {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         let (a, b) = (self.gpr(fold(a, Fold::Half)), fold(b, Fold::Half));
         if matches!(b.value, V::Imm(_)) {
-            return h.set(Inst::new(sh.ri).with(S::Ra, a).with(S::Rb, h.constant(b)), ftz);
+            return h.set(self.begin(sh.ri).with(S::Ra, a).with(S::Rb, h.constant(b)), ftz);
         }
         let b = self.gpr(b);
         let halves = h.single || sh.rr == HADD2.rr && b.as_reg() == Some(Reg::RZ);
-        let inst = h.set(Inst::new(sh.rr).with(S::Ra, a).with(S::Rb, b), ftz);
+        let inst = h.set(self.begin(sh.rr).with(S::Ra, a).with(S::Rb, b), ftz);
         if halves { inst.with_mod(M::HalfB, enums::hswz::H0_H0) } else { inst }
     }
 
     pub(super) fn hadd2(&mut self, h: HalfOp, a: Operand, b: Operand) -> Operand {
-        let inst = self.half2(HADD2, h, a, b, M::Ftz);
-        self.finish(inst)
+        self.half2(HADD2, h, a, b, M::Ftz).finish()
     }
 
     pub(super) fn hmul2(&mut self, h: HalfOp, a: Operand, b: Operand) -> Operand {
-        let inst = self.half2(HMUL2, h, a, b, M::Fz);
-        self.finish(inst)
+        self.half2(HMUL2, h, a, b, M::Fz).finish()
     }
 
     pub(super) fn hfma2(&mut self, h: HalfOp, a: Operand, b: Operand, c: Operand) -> Operand {
@@ -634,7 +668,7 @@ impl Sel<'_> {
             _ => sh.rrr,
         };
         let registers = [(M::HalfB, !constant(&b)), (M::HalfC, !constant(&c))];
-        let operands = Inst::new(form).with(S::Ra, a).with(S::Rb, h.constant(b)).with(S::Rc, h.constant(c));
+        let operands = self.begin(form).with(S::Ra, a).with(S::Rb, h.constant(b)).with(S::Rc, h.constant(c));
         let mut inst = h.set(operands, M::Fz);
         if h.sub & 4 != 0 {
             inst = inst.with_mod(M::Fz, enums::hfz::OOB);
@@ -642,7 +676,7 @@ impl Sel<'_> {
         for (half, _) in registers.into_iter().filter(|&(_, register)| h.single && register) {
             inst = inst.with_mod(half, enums::hswz::H0_H0);
         }
-        self.finish(inst)
+        inst.finish()
     }
 
     pub(super) fn hmnmx2(&mut self, h: HalfOp, max: bool, a: Operand, b: Operand) -> Operand {
@@ -657,7 +691,7 @@ impl Sel<'_> {
         };
         let p = if max { TRUE.inverted() } else { TRUE };
         let inst = self.half2(HMNMX2, h, a, b, M::Ftz);
-        self.finish(inst.with_mod(M::Nan, h.sub & 1).with_mod(M::Xorsign, xorsign).with(S::Pp, p))
+        inst.with_mod(M::Nan, h.sub & 1).with_mod(M::Xorsign, xorsign).with(S::Pp, p).finish()
     }
 }
 
@@ -693,7 +727,7 @@ fn magnitude(o: Operand) -> Operand {
 }
 
 impl HalfOp {
-    fn set(self, inst: Inst, ftz: M) -> Inst {
+    fn set<'s, 'a>(self, inst: New<'s, 'a>, ftz: M) -> New<'s, 'a> {
         let mut inst = inst.with_mod(M::Fmt, self.bf16 as u8).with_mod(ftz, self.ftz as u8);
         if self.sat {
             inst = inst.with_mod(M::Sat, 1);
@@ -707,6 +741,7 @@ impl HalfOp {
     /// A constant as an instruction holds it: one half is there twice.
     fn constant(self, o: Operand) -> Operand {
         let V::Imm(bits) = o.value else { return o };
+        let bits = bits.get();
         if !self.single {
             return o;
         }
@@ -771,7 +806,7 @@ pub(super) fn fcmp(c: Cmp) -> u8 {
 /// What AND, OR, XOR of two operands is, where one of them is RZ or both are constants.
 fn logic_of_known(lut: u8, a: Operand, b: Operand) -> Option<Operand> {
     let bits = |o: &Operand| match o.value {
-        V::Imm(n) if !o.inv && !o.neg => Some(n as u32),
+        V::Imm(n) if !o.inv && !o.neg => Some(n.get() as u32),
         _ if *o == ZERO => Some(0),
         _ => None,
     };

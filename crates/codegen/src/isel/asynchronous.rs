@@ -38,7 +38,7 @@ impl Sel<'_> {
         let d = self.m.new_vreg(File::Ugpr);
         let to = self.m.reg(d);
         let m = match o.value {
-            V::Imm(bits) => Sass::new(F::UMOV_I).with(S::Rd, to).with(S::Mask, Operand::imm(bits as u32 as i64)),
+            V::Imm(bits) => Sass::new(F::UMOV_I).with(S::Rd, to).with(S::Mask, Operand::imm(bits.get() as u32 as i64)),
             V::Reg(r) if r == Reg::RZ => Sass::new(F::UMOV_I).with(S::Rd, to).with(S::Mask, Operand::imm(0)),
             V::Reg(r) if r.file() == File::Ugpr => Sass::new(F::UMOV_U).with(S::Rd, to).with(S::Rb, r),
             _ => Sass::new(F::R2UR).with(S::Rd, to).with(S::Ra, o),

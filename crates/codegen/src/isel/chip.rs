@@ -121,6 +121,11 @@ impl Sel<'_> {
         has(form, self.layout.sm)
     }
 
+    /// True if [`Self::push`] changes nothing about an instruction.
+    pub(super) fn stands(&self, inst: &Sass) -> bool {
+        !matches!(inst.form, F::REDG | F::REDG_F | F::ATOMG_F) && inst.form().on(self.layout.sm)
+    }
+
     /// Emits an instruction as the target has it.
     pub(super) fn push(&mut self, inst: Sass) {
         let implicit = || IMPLICIT.iter().any(|i| i.0 == F::RED_UAR && self.has(i.1));

@@ -15,7 +15,7 @@ impl Sel<'_> {
     pub(super) fn terminator(&mut self, b: usize) -> mir::Term {
         let f = self.f;
         for &(barrier, join) in &self.conv.open[b] {
-            let target = Operand { value: V::Target(join.0 as i64), neg: false, abs: false, inv: false };
+            let target = Operand { value: V::target(join.0 as i64), neg: false, abs: false, inv: false };
             self.push(Sass::new(F::BSSY).with(S::Bd, Reg::b(barrier)).with(S::TargetFar, target));
         }
         match &f.blocks[b].term {

@@ -54,7 +54,7 @@ impl Sel<'_> {
         let v = self.m.new_vreg(File::Gpr);
         let d = self.m.reg(v);
         match o.value {
-            V::Imm(bits) => self.mov_imm(v, bits as u32),
+            V::Imm(bits) => self.mov_imm(v, bits.get() as u32),
             V::Reg(r) if r == Reg::RZ => self.mov_imm(v, 0),
             V::Reg(r) => self.push_op(crate::mir::Op::Copy(vec![(d, r)])),
             _ => self.push(Sass::new(F::MOV_R).with(S::Rd, d)),

@@ -27,9 +27,9 @@ use crate::ir::{self, Effect, InstId, Op as I, Ty, Value};
 use crate::layout::Layout;
 use crate::mir::{self, Frame, Func, Vreg};
 use diag::{Diagnostic, Span};
+use sass::form::Registers;
 use sass::inst::Inst as Sass;
 use sass::reg::{File, Reg};
-use smallvec::SmallVec;
 
 /// The scalars of a value: one, or low and high.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +57,8 @@ pub struct Sel<'a> {
     loc: u32,
     /// The block being selected.
     block: usize,
+    /// How many vectors there were before the current IR instruction.
+    vectors: usize,
     /// Blocks already selected.
     done: Vec<bool>,
     bank0: &'static arch::Bank0,
@@ -121,6 +123,7 @@ pub fn select(
         out: Vec::new(),
         loc: u32::MAX,
         block: 0,
+        vectors: 0,
         done: vec![false; f.blocks.len()],
         bank0,
         saved: Vec::new(),
@@ -268,6 +271,7 @@ impl Sel<'_> {
     }
 
     fn select_inst(&mut self, id: InstId) {
+        self.vectors = self.m.vecs.len();
         let done = match self.f.inst(id).op {
             I::LoadReduce => self.load_reduce(id),
             I::Load | I::Store | I::Atom | I::Red | I::Fence | I::Prefetch | I::LdMatrix | I::StMatrix | I::IsSpace => {
@@ -348,16 +352,11 @@ impl Sel<'_> {
         if want == fresh {
             return true;
         }
-        let mut found = false;
-        for inst in &self.out {
-            if matches!(inst.op, mir::Op::Sass(_)) {
-                self.m.defs(&inst.op, |v| found |= v == fresh);
-            }
-        }
-        if !found || self.m.vregs[want.0 as usize] != self.m.vregs[fresh.0 as usize] {
+        let found = |inst: &mir::Inst| matches!(&inst.op, mir::Op::Sass(s) if defines(s, &self.m, fresh));
+        if !self.out.iter().any(found) || self.m.vregs[want.0 as usize] != self.m.vregs[fresh.0 as usize] {
             return false;
         }
-        let Sel { out, m, .. } = self;
+        let Sel { out, m, vectors, .. } = self;
         for inst in out.iter_mut() {
             match &mut inst.op {
                 mir::Op::Sass(s) => rename_in(s, m, want, fresh),
@@ -373,6 +372,10 @@ impl Sel<'_> {
                 }
                 _ => {}
             }
+        }
+        // Nothing names it any more: the next one takes its number, so that what is kept by register stays short.
+        if fresh.index() + 1 == m.vregs.len() && m.vecs.len() == *vectors {
+            m.vregs.pop();
         }
         true
     }
@@ -410,25 +413,45 @@ impl Sel<'_> {
     }
 }
 
+/// The numbers of the bits of a mask.
+fn bits(mut mask: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let n = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (n < u16::BITS as usize).then_some(n)
+    })
+}
+
+/// The virtual register in operand `i`, and whether it is one scalar: else it is a vector.
+fn virtual_in(s: &Sass, registers: Registers, i: usize) -> Option<(Reg, bool)> {
+    let reg = s.operands[i].as_reg().filter(|r| r.is_virtual())?;
+    Some((reg, registers.single >> i & 1 != 0 || s.slot_width(i) == 1))
+}
+
+/// True if the instruction writes `v`.
+fn defines(s: &Sass, m: &Func, v: Vreg) -> bool {
+    let registers = s.registers();
+    bits(registers.writes).filter_map(|i| virtual_in(s, registers, i)).any(|(reg, scalar)| match scalar {
+        true => reg.index() == v.0,
+        false => m.vecs[reg.index() as usize].contains(&v),
+    })
+}
+
 fn rename_in(s: &mut Sass, m: &mut Func, want: Vreg, fresh: Vreg) {
-    let mut named = |reg: Reg, width: u8| -> Option<Reg> {
-        if width == 1 {
-            return (reg.index() == fresh.0).then(|| m.reg(want));
-        }
-        let scalars = &m.vecs[reg.index() as usize];
-        if !scalars.contains(&fresh) {
-            return None;
-        }
-        let new: SmallVec<[Vreg; 4]> = scalars.iter().map(|&v| if v == fresh { want } else { v }).collect();
-        Some(m.vector(&new))
-    };
-    if let Some(new) = s.guard.as_reg().filter(|r| r.is_virtual()).and_then(|r| named(r, 1)) {
-        s.guard.value = sass::inst::Value::Reg(new);
+    if s.guard.as_reg().is_some_and(|r| r.is_virtual() && r.index() == fresh.0) {
+        s.guard.value = sass::inst::Value::Reg(m.reg(want));
     }
-    for i in 0..s.operands.len() {
-        let reg = s.operands[i].as_reg().filter(|r| r.is_virtual());
-        if let Some(new) = reg.and_then(|r| named(r, s.slot_width(i))) {
-            s.operands[i].value = sass::inst::Value::Reg(new);
+    let registers = s.registers();
+    for i in bits(registers.reads | registers.writes) {
+        match virtual_in(s, registers, i) {
+            Some((reg, true)) if reg.index() == fresh.0 => {
+                s.operands[i].value = sass::inst::Value::Reg(m.reg(want));
+            }
+            // Made with `fresh`, which only the instructions at hand name.
+            Some((reg, false)) => {
+                m.vecs[reg.index() as usize].iter_mut().filter(|v| **v == fresh).for_each(|v| *v = want);
+            }
+            _ => {}
         }
     }
 }

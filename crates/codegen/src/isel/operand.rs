@@ -143,6 +143,7 @@ impl Sel<'_> {
             }
             V::Reg(_) => o,
             V::Imm(bits) => {
+                let bits = bits.get();
                 let d = self.m.new_vreg(File::Gpr);
                 self.mov_imm(d, bits as u32);
                 Operand { value: V::Reg(self.m.reg(d)), ..o }

@@ -123,7 +123,7 @@ impl Sel<'_> {
         let number = self.lo(args[0]);
         let count = if n > 1 { Some(self.lo(args[1])) } else { None };
         let small = |o: &Operand| match o.value {
-            V::Imm(i) => Some(i),
+            V::Imm(i) => Some(i.get()),
             V::Reg(r) if r == Reg::RZ => Some(0),
             _ => None,
         };

@@ -7,6 +7,10 @@ use ptx::access::{BoolOp, CmpOp, MulMode, Rounding, ShiftMode};
 use ptx::isa::{Mod, Op as P};
 use ptx::module::{Inst, Operand};
 use ptx::types::ScalarType as T;
+use smallvec::SmallVec;
+
+/// Arguments of an operation.
+type Args = SmallVec<[Value; 3]>;
 
 /// The float format of a PTX type; `None` for integers.
 pub(super) fn fmt(t: T) -> Fmt {
@@ -82,10 +86,7 @@ impl Lower<'_, '_> {
     /// Writes the first operand.
     pub(super) fn dst(&mut self, x: &Inst, v: Value, signed: bool) -> Res {
         match x.operands.first() {
-            Some(d) => {
-                let d = d.clone();
-                self.write(&d, v, signed)
-            }
+            Some(d) => self.write(d, v, signed),
             None => Err(Diagnostic::error(format!("'{}' lacks a destination", x.op.name())).at(x.span)),
         }
     }
@@ -143,24 +144,26 @@ impl Lower<'_, '_> {
     fn float(&mut self, x: &Inst, t: T) -> Res {
         let ty = self.ty(t, x)?;
         let mut attr = self.attr(x, t);
-        if x.types().len() > 1 {
+        if x.mods.iter().filter(|&&m| T::from_mod(m).is_some()).count() > 1 {
             return self.unsupported(x);
         }
-        if x.approx() || x.has(Mod::Full) {
-            attr.sub = if x.has(Mod::Full) { 2 } else { 1 };
+        let (mut approx, mut sub, mut magnitudes, mut xorsign) = (0, 0, false, false);
+        for &m in x.mods {
+            match m {
+                Mod::Full => approx = 2,
+                Mod::Approx => approx = approx.max(1),
+                Mod::NaN => sub |= 1,
+                Mod::Relu => sub |= 2,
+                Mod::Xorsign => (sub, xorsign) = (sub | 2, true),
+                Mod::Oob => sub |= 4,
+                Mod::Abs => magnitudes = true,
+                _ => {}
+            }
         }
+        attr.sub = approx | sub;
         // PTX lets the compiler fuse what does not name its rounding.
         if matches!(x.op, P::Add | P::Sub | P::Mul) && x.rounding().is_none() {
             attr.sub |= crate::opt::contract::MAY_FUSE;
-        }
-        if x.has(Mod::NaN) {
-            attr.sub |= 1;
-        }
-        if x.has(Mod::Xorsign) || x.has(Mod::Relu) {
-            attr.sub |= 2;
-        }
-        if x.has(Mod::Oob) {
-            attr.sub |= 4;
         }
         match x.op {
             P::Ex2 if fmt(t) != Fmt::F32 => return self.half_function(x, Op::FEx2, t),
@@ -168,15 +171,11 @@ impl Lower<'_, '_> {
             _ => {}
         }
         let n = x.operands.len() - 1;
-        let mut args = Vec::with_capacity(3);
+        let mut args: Args = SmallVec::new();
         for i in 1..=n {
             let v = self.arg(x, i, ty)?;
             let plain = Attr { fmt: attr.fmt, ..Attr::default() };
-            args.push(if n > 1 && x.has(Mod::Abs) && !x.has(Mod::Xorsign) {
-                self.one(Op::FAbs, plain, &[v], ty)
-            } else {
-                v
-            });
+            args.push(if n > 1 && magnitudes && !xorsign { self.one(Op::FAbs, plain, &[v], ty) } else { v });
         }
         let v = if t == T::F32x2 {
             // Two singles, each on its own.
@@ -195,7 +194,7 @@ impl Lower<'_, '_> {
     }
 
     /// What a floating-point instruction computes of one value each.
-    fn float_value(&mut self, x: &Inst, attr: Attr, mut args: Vec<Value>, ty: Ty) -> Res<Value> {
+    fn float_value(&mut self, x: &Inst, attr: Attr, mut args: Args, ty: Ty) -> Res<Value> {
         let op = match x.op {
             P::Add => Op::FAdd,
             P::Sub => {

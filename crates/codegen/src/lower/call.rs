@@ -87,17 +87,17 @@ pub fn reachable(m: &Module, entry: FuncId, taken: &[FuncId]) -> Reach {
         next += 1;
         let mut callees = Vec::new();
         let body = m.funcs[f.index()].body.as_ref().map(Body::unpacked);
-        for x in body.iter().flat_map(|b| b.insts()) {
-            for o in x.operands {
-                visit_vars(o, &mut |v| {
-                    if m.vars[v.index()].space == Space::Shared {
-                        r.shared.push(v);
-                    }
-                    if m.vars[v.index()].ty.is_opaque() && !r.handles.contains(&v) {
-                        r.handles.push(v);
-                    }
-                });
-            }
+        for o in body.iter().flat_map(|b| b.operands()) {
+            visit_vars(o, &mut |v| {
+                if m.vars[v.index()].space == Space::Shared {
+                    r.shared.push(v);
+                }
+                if m.vars[v.index()].ty.is_opaque() && !r.handles.contains(&v) {
+                    r.handles.push(v);
+                }
+            });
+        }
+        for x in body.iter().filter(|b| b.module_has(|op| op == P::Call)).flat_map(|b| b.insts()) {
             if x.op == P::Call {
                 match x.operands.get(1) {
                     Some(Operand::Func(g)) => callees.push(*g),

@@ -201,6 +201,11 @@ impl<'m, 'c> Lower<'m, 'c> {
         let shape = shape.filter(|n| entry && n.iter().all(|&n| n > 0));
         let mut f = ir::Func { name: pf.name.clone(), entry, linkable, shape, ..ir::Func::default() };
         let start = f.new_block();
+        // Most statements become one instruction with one result, and so do their constants.
+        let register = |o: &&module::Operand| matches!(o, module::Operand::Reg { .. });
+        let room = body.map_or(0, |b| b.count() + b.operands().iter().filter(|o| !register(o)).count());
+        f.insts.reserve(room);
+        f.values.reserve(room);
         let mut var_ty = Vec::with_capacity(pf.regs.len() * 4 + 1);
         for r in &pf.regs {
             // Two words are two of the four variables.

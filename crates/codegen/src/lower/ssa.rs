@@ -14,8 +14,11 @@ use smallvec::SmallVec;
 /// State of the construction.
 #[derive(Default)]
 pub struct Ssa {
-    /// Value of a variable at the end of a block, where known.
+    /// Value of a variable at the end of a block, where known and not in `last`.
     defs: FxHashMap<(u32, u32), Value>,
+    /// By register (scalars, and the first element of vectors), the block that it was read or written in last, and the value
+    /// there: most instructions ask for what one of the same block wrote.
+    last: Vec<(u32, Value)>,
     /// Where a block gets variables that it does not define: its only predecessor, or for the join after a guarded
     /// instruction the block before it. Indexed by block; `None` for joins and the entry.
     through: Vec<Option<Block>>,
@@ -33,10 +36,40 @@ pub struct Ssa {
     joins: FxHashMap<u32, (u32, Block)>,
 }
 
+/// Elements of a register, which are variables of their own with numbers beside each other.
+const ELEMENTS: u32 = 4;
+
+/// No block.
+const NOWHERE: u32 = u32::MAX;
+
 /// PTX blocks that are looked at, at most, to know what is written in front of a join.
 const REGION: usize = 64;
 
 impl Ssa {
+    /// The value of a variable at the end of a block, where known.
+    fn known(&self, block: Block, var: u32) -> Option<Value> {
+        match self.last.get((var / ELEMENTS) as usize) {
+            Some(&(at, value)) if at == block.0 && var % ELEMENTS == 0 => Some(value),
+            _ => self.defs.get(&(block.0, var)).copied(),
+        }
+    }
+
+    /// Notes the value of a variable at the end of a block.
+    fn note(&mut self, block: Block, var: u32, value: Value) {
+        if var % ELEMENTS != 0 {
+            self.defs.insert((block.0, var), value);
+            return;
+        }
+        let register = (var / ELEMENTS) as usize;
+        if self.last.len() <= register {
+            self.last.resize((register + 1).next_power_of_two(), (NOWHERE, value));
+        }
+        let (at, old) = std::mem::replace(&mut self.last[register], (block.0, value));
+        if at != block.0 && at != NOWHERE {
+            self.defs.insert((at, var), old);
+        }
+    }
+
     /// Says that `block` gets what it does not define from `from`.
     pub fn set_through(&mut self, block: Block, from: Block) {
         if self.through.len() <= block.index() {
@@ -112,7 +145,7 @@ impl Lower<'_, '_> {
 
     pub(super) fn write_var(&mut self, var: u32, value: Value) {
         debug_assert_eq!(self.f.ty(value), self.var_ty[var as usize]);
-        self.ssa.defs.insert((self.cur.0, var), value);
+        self.ssa.note(self.cur, var, value);
         if let Some(list) = self.ssa.written.get_mut(self.ssa.at) {
             list.push(var);
         }
@@ -124,10 +157,10 @@ impl Lower<'_, '_> {
 
     /// The value of `var` at the end of `block` as far as it is lowered.
     pub(super) fn read_at(&mut self, block: Block, var: u32) -> Value {
-        let mut path = Vec::new();
+        let mut path: SmallVec<[Block; 8]> = SmallVec::new();
         let mut b = block;
         let value = loop {
-            if let Some(&v) = self.ssa.defs.get(&(b.0, var)) {
+            if let Some(v) = self.ssa.known(b, var) {
                 break v;
             }
             path.push(b);
@@ -141,8 +174,9 @@ impl Lower<'_, '_> {
                 break v;
             }
         };
-        for b in path {
-            self.ssa.defs.insert((b.0, var), value);
+        // The block at hand last: it is asked about again.
+        for &b in path.iter().rev() {
+            self.ssa.note(b, var, value);
         }
         value
     }

@@ -13,9 +13,61 @@ use sass::reg::File;
 #[derive(Clone, Debug, Default)]
 pub struct Liveness {
     /// Live at the start.
-    pub live_in: Vec<Vec<Vreg>>,
+    pub live_in: Lists,
     /// Live into some successor.
-    pub live_out: Vec<Vec<Vreg>>,
+    pub live_out: Lists,
+}
+
+/// A list of values for each block, one behind the other.
+#[derive(Clone, Debug, Default)]
+pub struct Lists {
+    /// Where each begins, and where the last one ends.
+    from: Vec<u32>,
+    values: Vec<Vreg>,
+}
+
+impl Lists {
+    /// The values of each of `n` blocks, in their order.
+    fn new(n: usize, list: &[(u32, Vreg)]) -> Lists {
+        let mut from = vec![0u32; n + 1];
+        list.iter().for_each(|x| from[x.0 as usize + 1] += 1);
+        (0..n).for_each(|b| from[b + 1] += from[b]);
+        let mut at = from.clone();
+        let mut values = vec![Vreg::NONE; list.len()];
+        for &(b, v) in list {
+            let at = &mut at[b as usize];
+            values[*at as usize] = v;
+            *at += 1;
+        }
+        Lists { from, values }
+    }
+
+    /// Those of the blocks in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[Vreg]> {
+        self.from.windows(2).map(|w| &self.values[w[0] as usize..w[1] as usize])
+    }
+
+    /// Changes them.
+    fn change(&mut self, how: impl FnOnce(&mut [Vec<Vreg>])) {
+        let mut lists: Vec<Vec<Vreg>> = self.iter().map(<[Vreg]>::to_vec).collect();
+        how(&mut lists);
+        let mut end = 0;
+        self.from = std::iter::once(0)
+            .chain(lists.iter().map(|l| {
+                end += l.len() as u32;
+                end
+            }))
+            .collect();
+        self.values = lists.concat();
+    }
+}
+
+impl std::ops::Index<usize> for Lists {
+    type Output = [Vreg];
+    #[inline]
+    fn index(&self, block: usize) -> &[Vreg] {
+        &self.values[self.from[block] as usize..self.from[block + 1] as usize]
+    }
 }
 
 impl Liveness {
@@ -54,39 +106,35 @@ impl Liveness {
         }
         // What is alive where, in the order of the values, and the last value that was found so at each block.
         let (mut ins, mut outs) = (Vec::new(), Vec::new());
-        let (mut last_in, mut last_out) = (vec![Vreg::NONE; n], vec![Vreg::NONE; n]);
+        let mut last = vec![[Vreg::NONE; 2]; n];
         let mut work = Vec::new();
         for (v, b) in Groups::new(f.vregs.len(), &pairs).pairs() {
             let v = Vreg(v);
+            let home = def_block[v.index()];
+            if std::mem::replace(&mut last[b as usize][0], v) == v {
+                continue;
+            }
+            ins.push((b, v));
             work.push(b);
             while let Some(b) = work.pop() {
-                let last = &mut last_in[b as usize];
-                if *last == v || def_block[v.index()] == b {
-                    continue;
-                }
-                *last = v;
-                ins.push((b, v));
                 for &p in &cfg.preds[b as usize] {
-                    if std::mem::replace(&mut last_out[p as usize], v) != v {
-                        outs.push((p, v));
+                    let [last_in, last_out] = &mut last[p as usize];
+                    // Whose end has been seen, its start has, too.
+                    if std::mem::replace(last_out, v) == v {
+                        continue;
                     }
-                    work.push(p);
+                    outs.push((p, v));
+                    if p != home && std::mem::replace(last_in, v) != v {
+                        ins.push((p, v));
+                        work.push(p);
+                    }
                 }
             }
         }
-        let mut live = Liveness { live_in: by_block(n, &ins), live_out: by_block(n, &outs) };
+        let mut live = Liveness { live_in: Lists::new(n, &ins), live_out: Lists::new(n, &outs) };
         keep_uniform(f, cfg, &def_block, &mut live);
         live
     }
-}
-
-/// The values of each of `n` blocks, in their order.
-fn by_block(n: usize, list: &[(u32, Vreg)]) -> Vec<Vec<Vreg>> {
-    let mut counts = vec![0; n];
-    list.iter().for_each(|x| counts[x.0 as usize] += 1);
-    let mut out: Vec<Vec<Vreg>> = counts.into_iter().map(Vec::with_capacity).collect();
-    list.iter().for_each(|x| out[x.0 as usize].push(x.1));
-    out
 }
 
 /// Where a branch divides a warp, its sides take turns: what one side writes to a uniform register, the other then finds there. So
@@ -131,31 +179,36 @@ fn keep_uniform(f: &Func, cfg: &Cfg, def_block: &[u32], live: &mut Liveness) {
         members[r].push(b);
         written[r] |= writes[b as usize];
     }
-    for r in (0..members.len()).filter(|&r| written[r]) {
-        let list = std::mem::take(&mut members[r]);
-        let mut sorted = list.clone();
-        sorted.sort_unstable();
-        let inside = |b: u32| b != u32::MAX && sorted.binary_search(&b).is_ok();
-        let mut values: Vec<Vreg> = list
-            .iter()
-            .flat_map(|&b| &live.live_in[b as usize])
-            .copied()
-            .filter(|&v| uniform(v) && !inside(def_block[v.index()]))
-            .collect();
-        values.sort_unstable();
-        values.dedup();
-        if values.is_empty() {
-            continue;
-        }
-        let add = |to: &mut Vec<Vreg>| {
-            to.extend(&values);
-            to.sort_unstable();
-            to.dedup();
-        };
-        for &b in &list {
-            add(&mut live.live_in[b as usize]);
-            add(&mut live.live_out[b as usize]);
-            cfg.preds[b as usize].iter().for_each(|&p| add(&mut live.live_out[p as usize]));
-        }
-    }
+    let Liveness { live_in, live_out } = live;
+    live_in.change(|ins| {
+        live_out.change(|outs| {
+            for r in (0..members.len()).filter(|&r| written[r]) {
+                let list = std::mem::take(&mut members[r]);
+                let mut sorted = list.clone();
+                sorted.sort_unstable();
+                let inside = |b: u32| b != u32::MAX && sorted.binary_search(&b).is_ok();
+                let mut values: Vec<Vreg> = list
+                    .iter()
+                    .flat_map(|&b| &ins[b as usize])
+                    .copied()
+                    .filter(|&v| uniform(v) && !inside(def_block[v.index()]))
+                    .collect();
+                values.sort_unstable();
+                values.dedup();
+                if values.is_empty() {
+                    continue;
+                }
+                let add = |to: &mut Vec<Vreg>| {
+                    to.extend(&values);
+                    to.sort_unstable();
+                    to.dedup();
+                };
+                for &b in &list {
+                    add(&mut ins[b as usize]);
+                    add(&mut outs[b as usize]);
+                    cfg.preds[b as usize].iter().for_each(|&p| add(&mut outs[p as usize]));
+                }
+            }
+        })
+    });
 }

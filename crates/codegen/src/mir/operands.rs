@@ -1,9 +1,9 @@
 //! What machine operations read and write, scalar by scalar.
 
 use super::{Func, Op, Term, Vreg};
-use sass::form::Form;
 use sass::inst::{Inst, Operand, Value};
 use sass::reg::Reg;
+use smallvec::SmallVec;
 
 /// A register operand of a SASS instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,36 +21,64 @@ pub fn sass_uses(inst: &Inst, mut f: impl FnMut(Place)) {
     if let Value::Reg(reg) = inst.guard.value {
         f(Place { slot: None, reg, width: 1 });
     }
-    let form = inst.form();
-    places(inst, form, form.reads, &mut f);
+    let registers = inst.registers();
+    places(inst, registers.reads, registers.single, &mut f);
 }
 
 /// Calls `f` with each register operand that is written; constants included.
 pub fn sass_defs(inst: &Inst, mut f: impl FnMut(Place)) {
-    let form = inst.form();
-    places(inst, form, form.writes, &mut f);
+    let registers = inst.registers();
+    places(inst, registers.writes, registers.single, &mut f);
 }
 
-/// The width of a slot, which most often is one register: then the table of slots is not looked at.
+/// The registers in these slots. Most are one register wide: then the table of slots is not looked at.
 #[inline(always)]
-fn width(inst: &Inst, form: &Form, slot: usize) -> u8 {
-    match form.single >> slot & 1 {
-        1 => 1,
-        _ => form.slots[slot].width.of(inst),
-    }
-}
-
-/// The registers in these slots.
-#[inline(always)]
-fn places(inst: &Inst, form: &Form, mut slots: u16, f: &mut impl FnMut(Place)) {
+fn places(inst: &Inst, mut slots: u16, single: u16, f: &mut impl FnMut(Place)) {
     let operands = &inst.operands[..];
     while slots != 0 {
         let i = slots.trailing_zeros() as usize;
         slots &= slots - 1;
         if let Value::Reg(reg) = operands[i].value {
-            f(Place { slot: Some(i as u8), reg, width: width(inst, form, i) });
+            let width = if single >> i & 1 != 0 { 1 } else { width(inst, i) };
+            f(Place { slot: Some(i as u8), reg, width });
         }
     }
+}
+
+/// Calls `f` with the guard and each register that is read, whatever its width; constants included.
+#[inline(always)]
+pub fn each_read(inst: &Inst, mut f: impl FnMut(Reg)) {
+    if let Value::Reg(reg) = inst.guard.value {
+        f(reg);
+    }
+    let operands = &inst.operands[..];
+    let mut slots = inst.registers().reads;
+    while slots != 0 {
+        let i = slots.trailing_zeros() as usize;
+        slots &= slots - 1;
+        if let Value::Reg(reg) = operands[i].value {
+            f(reg);
+        }
+    }
+}
+
+/// True if one of these slots, or the guard where `guard`, is a register that is neither virtual nor constant.
+pub fn names_physical(inst: &Inst, mut slots: u16, guard: bool) -> bool {
+    let operands = &inst.operands[..];
+    let physical = |value: Value| matches!(value, Value::Reg(r) if !r.is_virtual() && !r.is_const());
+    let mut found = guard && physical(inst.guard.value);
+    while slots != 0 && !found {
+        let i = slots.trailing_zeros() as usize;
+        slots &= slots - 1;
+        found = physical(operands[i].value);
+    }
+    found
+}
+
+/// The width of a slot. Not inlined: what is not needed most often shall not make the loops around it long.
+#[inline(never)]
+fn width(inst: &Inst, slot: usize) -> u8 {
+    inst.slot_width(slot)
 }
 
 impl Func {
@@ -66,7 +94,7 @@ impl Func {
 
     /// The values in these slots. Passes ask for them more often than for anything else.
     #[inline(always)]
-    fn scalars_in(&self, inst: &Inst, form: &Form, mut slots: u16, f: &mut impl FnMut(Vreg)) {
+    fn scalars_in(&self, inst: &Inst, mut slots: u16, single: u16, f: &mut impl FnMut(Vreg)) {
         let operands = &inst.operands[..];
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
@@ -74,46 +102,59 @@ impl Func {
             if let Value::Reg(reg) = operands[i].value
                 && reg.is_virtual()
             {
-                match width(inst, form, i) {
-                    1 => f(Vreg(reg.index())),
-                    _ => self.vecs[reg.index() as usize].iter().copied().for_each(&mut *f),
+                if single >> i & 1 != 0 {
+                    f(Vreg(reg.index()));
+                } else {
+                    self.scalars_at(inst, i, &Vreg(reg.index())).iter().copied().for_each(&mut *f);
                 }
             }
+        }
+    }
+
+    /// The values of a slot that may be wider than one register: those of entry `number` of the pool, or the value of that number.
+    #[inline(never)]
+    fn scalars_at<'a>(&'a self, inst: &Inst, slot: usize, number: &'a Vreg) -> &'a [Vreg] {
+        match inst.slot_width(slot) {
+            1 => std::slice::from_ref(number),
+            _ => &self.vecs[number.index()],
         }
     }
 
     /// Calls `f` with each value that `op` reads, in order, with repetitions.
-    pub fn uses(&self, op: &Op, mut f: impl FnMut(Vreg)) {
-        match op {
-            Op::Sass(inst) => {
-                if let Value::Reg(reg) = inst.guard.value
-                    && reg.is_virtual()
-                {
-                    f(Vreg(reg.index()));
-                }
-                let form = inst.form();
-                self.scalars_in(inst, form, form.reads, &mut f);
-            }
-            Op::Copy(pairs) => pairs.iter().for_each(|&(_, s)| self.each_scalar(s, 1, &mut f)),
-            Op::Call(call) => {
-                call.args.iter().for_each(|a| f(a.0));
-                call.target.values().into_iter().for_each(f);
-            }
-            Op::LoadIncoming { .. } => {}
+    #[inline(always)]
+    pub fn uses(&self, op: &Op, f: impl FnMut(Vreg)) {
+        let Op::Sass(inst) = op else {
+            return uses_of_others(op).into_iter().for_each(f);
+        };
+        self.sass_reads(inst, f);
+    }
+
+    /// Calls `f` with each value that an instruction reads, guard first.
+    #[inline(always)]
+    pub fn sass_reads(&self, inst: &Inst, mut f: impl FnMut(Vreg)) {
+        if let Value::Reg(reg) = inst.guard.value
+            && reg.is_virtual()
+        {
+            f(Vreg(reg.index()));
         }
+        let registers = inst.registers();
+        self.scalars_in(inst, registers.reads, registers.single, &mut f);
     }
 
     /// Calls `f` with each value that `op` defines, in order.
-    pub fn defs(&self, op: &Op, mut f: impl FnMut(Vreg)) {
-        match op {
-            Op::Sass(inst) => {
-                let form = inst.form();
-                self.scalars_in(inst, form, form.writes, &mut f);
-            }
-            Op::Copy(pairs) => pairs.iter().for_each(|&(d, _)| self.each_scalar(d, 1, &mut f)),
-            Op::Call(call) => call.rets.iter().for_each(|r| f(r.0)),
-            Op::LoadIncoming { dst, .. } => dst.iter().copied().for_each(f),
-        }
+    #[inline(always)]
+    pub fn defs(&self, op: &Op, f: impl FnMut(Vreg)) {
+        let Op::Sass(inst) = op else {
+            return defs_of_others(op).into_iter().for_each(f);
+        };
+        self.sass_writes(inst, f);
+    }
+
+    /// Calls `f` with each value that an instruction writes.
+    #[inline(always)]
+    pub fn sass_writes(&self, inst: &Inst, mut f: impl FnMut(Vreg)) {
+        let registers = inst.registers();
+        self.scalars_in(inst, registers.writes, registers.single, &mut f);
     }
 
     /// Calls `f` with each value that the terminator itself reads: not the arguments of edges.
@@ -125,6 +166,32 @@ impl Func {
             _ => {}
         }
     }
+}
+
+/// What an operation that is no SASS instruction reads.
+#[inline(never)]
+fn uses_of_others(op: &Op) -> SmallVec<[Vreg; 8]> {
+    match op {
+        Op::Copy(pairs) => scalars(pairs.iter().map(|p| p.1)),
+        Op::Call(call) => call.args.iter().map(|a| a.0).chain(call.target.values()).collect(),
+        Op::Sass(_) | Op::LoadIncoming { .. } => SmallVec::new(),
+    }
+}
+
+/// What an operation that is no SASS instruction defines.
+#[inline(never)]
+fn defs_of_others(op: &Op) -> SmallVec<[Vreg; 8]> {
+    match op {
+        Op::Copy(pairs) => scalars(pairs.iter().map(|p| p.0)),
+        Op::Call(call) => call.rets.iter().map(|r| r.0).collect(),
+        Op::LoadIncoming { dst, .. } => dst.as_slice().into(),
+        Op::Sass(_) => SmallVec::new(),
+    }
+}
+
+/// The virtual ones of registers, each one value.
+fn scalars(regs: impl Iterator<Item = Reg>) -> SmallVec<[Vreg; 8]> {
+    regs.filter(|r| r.is_virtual()).map(|r| Vreg(r.index())).collect()
 }
 
 /// A plain move between two registers of one file, or GPR <- UGPR, or from RZ or PT.

@@ -128,10 +128,10 @@ fn print_sass(f: &Func, s: &Sass) -> String {
                 write!(o, "{{{}}}", list.join(","))
             }
             Value::Reg(r) => write!(o, "{r}"),
-            Value::Imm(i) if i < 0 => write!(o, "-{:#x}", i.unsigned_abs()),
-            Value::Imm(i) => write!(o, "{i:#x}"),
+            Value::Imm(i) if i.get() < 0 => write!(o, "-{:#x}", i.get().unsigned_abs()),
+            Value::Imm(i) => write!(o, "{:#x}", i.get()),
             Value::Const { bank, offset } => write!(o, "c[{bank}][{offset}]"),
-            Value::Target(b) => write!(o, "blk{b}"),
+            Value::Target(b) => write!(o, "blk{}", b.get()),
         };
         if x.abs {
             o.push('|');
@@ -470,7 +470,7 @@ impl Parser<'_> {
     fn operand(&mut self, s: &str, kind: SlotKind) -> Res<Operand> {
         let mut o = Operand::imm(0);
         if let SlotKind::Imm { .. } = kind {
-            o.value = Value::Imm(number(s)?);
+            o.value = Value::imm(number(s)?);
             return Ok(o);
         }
         let mut s = s;
@@ -492,7 +492,7 @@ impl Parser<'_> {
             let offset = offset.strip_suffix(']').ok_or("a constant is c[bank][offset]")?;
             Value::Const { bank: number(bank)? as u8, offset: number(offset)? as i32 }
         } else if s.starts_with("blk") {
-            Value::Target(block_number(s)? as i64)
+            Value::target(block_number(s)? as i64)
         } else if s.starts_with('{') {
             let values = self.values(inner(s, '{', '}')?)?;
             if values.is_empty() {

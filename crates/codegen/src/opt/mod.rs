@@ -81,8 +81,15 @@ pub fn run(f: &mut Func, effort: u8, fmad: bool, watch: &mut dyn FnMut(&str, &Fu
 }
 
 /// Follows replacements to their end.
+#[inline]
 pub(crate) fn resolve(replaced: &mut [Value], v: Value) -> Value {
-    let mut root = v;
+    // Most values stay.
+    let next = replaced[v.index()];
+    if next == v { v } else { resolve_from(replaced, v, next) }
+}
+
+/// The same for a value that is replaced by `root`, which may be replaced, too.
+fn resolve_from(replaced: &mut [Value], v: Value, mut root: Value) -> Value {
     while replaced[root.index()] != root {
         root = replaced[root.index()];
     }
@@ -96,13 +103,13 @@ pub(crate) fn resolve(replaced: &mut [Value], v: Value) -> Value {
 /// Rewrites every use by a replacement table.
 pub(crate) fn substitute(f: &mut Func, replaced: &mut [Value]) {
     for b in 0..f.blocks.len() {
-        for i in 0..f.blocks[b].insts.len() {
-            let id = f.blocks[b].insts[i];
+        let block = &mut f.blocks[b];
+        for &id in &block.insts {
             for a in &mut f.insts[id.0 as usize].args {
                 *a = resolve(replaced, *a);
             }
         }
-        f.blocks[b].term.map(|v| resolve(replaced, v));
+        block.term.map(|v| resolve(replaced, v));
     }
 }
 

@@ -30,6 +30,7 @@ pub fn run(f: &mut Func) {
         }
     }
     work.reverse();
+    let mut replaces = false;
     while let Some((b, n)) = work.pop() {
         let p = f.blocks[b as usize].params[n as usize];
         if b == 0 || resolve(&mut replaced, p) != p {
@@ -60,12 +61,15 @@ pub fn run(f: &mut Func) {
             (Some(v), None, _) | (None, Some(v), _) => v,
         };
         replaced[p.index()] = target;
+        replaces = true;
         let again = std::mem::take(&mut users[p.index()]);
         work.extend_from_slice(&again);
         users[target.index()].extend(again);
     }
     // Parameters still read by something, through edges of parameters that are read.
-    substitute(f, &mut replaced);
+    if replaces {
+        substitute(f, &mut replaced);
+    }
     let mut live = vec![false; f.values.len()];
     let mut stack: Vec<Value> = Vec::new();
     let mark = |v: Value, live: &mut Vec<bool>, stack: &mut Vec<Value>| {

@@ -431,7 +431,7 @@ impl Assign<'_> {
         let bi = b as usize;
         self.current = b;
         self.divergent = self.f.blocks[bi].divergent;
-        let insts = std::mem::take(&mut self.f.blocks[bi].insts);
+        let mut insts = std::mem::take(&mut self.f.blocks[bi].insts);
         // With place for moves, and for branches at the end.
         self.out.reserve(insts.len() + insts.len() / 8 + 2);
         self.lifetimes(bi, &insts);
@@ -464,7 +464,7 @@ impl Assign<'_> {
                 }
             }
         }
-        for (i, (inst, note)) in insts.into_iter().zip(old_notes).enumerate() {
+        for (i, (inst, note)) in insts.iter_mut().zip(old_notes).enumerate() {
             while call < calls.len() && calls[call] <= i as u32 {
                 call += 1;
             }
@@ -489,7 +489,7 @@ impl Assign<'_> {
                 self.sass(at, inst, note);
                 continue;
             }
-            match inst.op {
+            match inst.take().op {
                 Op::Sass(_) => {}
                 Op::Copy(pairs) => self.copy(at, &pairs, loc),
                 Op::Call(c) => self.call(at, *c, loc, note),
@@ -591,7 +591,7 @@ impl Assign<'_> {
         }
     }
 
-    fn sass(&mut self, at: u32, mut inst: Inst, note: Note) {
+    fn sass(&mut self, at: u32, inst: &mut Inst, note: Note) {
         let loc = inst.loc;
         let Op::Sass(s) = &mut inst.op else { return };
         match single(s) {
@@ -599,13 +599,14 @@ impl Assign<'_> {
             false => self.vectors(at, s, loc),
         }
         self.fly(s);
-        self.out.push(inst);
+        self.out.push(inst.take());
         self.notes.push(note);
     }
 
     /// Notes values that are read for the last time, and which of them a selection stays with.
     fn dies(&mut self, s: &Sass, dying: &[Vreg]) {
-        self.near = dying.into();
+        self.near.clear();
+        dying.iter().for_each(|&v| self.near.push(v));
         self.stays = None;
         if s.form == F::SEL_RR {
             // Of two the older one: the other has been computed for this.
@@ -630,15 +631,15 @@ impl Assign<'_> {
         self.dies(s, &dying);
         dying.iter().for_each(|&v| self.release(v));
         let late = rest(s);
-        let form = s.form();
-        let mut slots = form.reads;
+        let registers = s.registers();
+        let mut slots = registers.reads;
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
             slots &= slots - 1;
             self.reads(&mut s.operands[i], at, late);
         }
         self.reads(&mut s.guard, at, late);
-        let mut slots = form.writes;
+        let mut slots = registers.writes;
         let mut made: SmallVec<[(usize, Vreg); 4]> = SmallVec::new();
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
@@ -787,8 +788,7 @@ impl Assign<'_> {
 
 /// True if every operand is one register wide, whatever the modifiers say.
 fn single(s: &Sass) -> bool {
-    let form = s.form();
-    (form.reads | form.writes) & !form.single == 0
+    s.registers().all_single()
 }
 
 /// For how many instructions what this one reads should not be written: until a copy into shared memory is done, and until loads have

@@ -221,9 +221,9 @@ fn incoming(f: &mut Func, size: u32, r1_slot: Option<u32>) {
                 && s.form == F::LDL
                 && let Some(i) = s.slot(S::Imm)
                 && let Value::Imm(n) = s.operands[i].value
-                && n >= INCOMING
+                && n.get() >= INCOMING
             {
-                let offset = n - INCOMING;
+                let offset = n.get() - INCOMING;
                 let Some(slot) = r1_slot else {
                     s.operands[i] = Operand::imm(offset + size as i64);
                     at += 1;

@@ -138,7 +138,7 @@ pub struct Pressure {
 
 /// True for an instruction whose vectors that it reads and those that it writes are counted apart: a warpgroup's product works in place.
 pub(crate) fn apart(s: &sass::inst::Inst) -> bool {
-    prepare::has_vectors(s) && s.form().class != sass::latency::Class::Gmma
+    !s.registers().all_single() && prepare::has_vectors(s) && s.form().class != sass::latency::Class::Gmma
 }
 
 /// Measures the register pressure.
@@ -173,10 +173,11 @@ pub fn pressures(f: &Func, cfg: &Cfg, live: &Liveness) -> (Pressure, Vec<[u32; 4
         let note = |now: &[u32; 4], out: &mut Pressure| (0..4).for_each(|k| out.max[k] = out.max[k].max(now[k]));
         note(&now, &mut out);
         for inst in block.insts.iter().rev() {
-            let mut demand = [Demand::default(); 4];
+            // By file: values defined, and read for the last time.
+            let (mut defs, mut dying) = ([0u32; 4], [0u32; 4]);
             f.defs(&inst.op, |v| {
                 let file = f.vregs[v.index()] as usize;
-                demand[file].defs += 1;
+                defs[file] += 1;
                 if alive[v.index()] == b {
                     alive[v.index()] = u32::MAX;
                     now[file] -= 1;
@@ -188,13 +189,13 @@ pub fn pressures(f: &Func, cfg: &Cfg, live: &Liveness) -> (Pressure, Vec<[u32; 4
                     alive[v.index()] = b;
                     let file = f.vregs[v.index()] as usize;
                     now[file] += 1;
-                    demand[file].dying += 1;
+                    dying[file] += 1;
                 }
             });
             let vectors = matches!(&inst.op, Op::Sass(s) if apart(s));
             for k in 0..4 {
-                demand[k].vectors = vectors;
-                out.max[k] = out.max[k].max(through[k] + demand[k].extra());
+                let extra = Demand { dying: dying[k], defs: defs[k], vectors }.extra();
+                out.max[k] = out.max[k].max(through[k] + extra);
             }
             if let Op::Call(c) = &inst.op {
                 out.across |= through[0] > banks.across(c);

@@ -6,7 +6,7 @@
 //! - no scalar is asked to be at two different places of vector operands of one instruction.
 
 use crate::cfg::Cfg;
-use crate::mir::operands::{Place, sass_defs, sass_uses};
+use crate::mir::operands::{Place, sass_uses};
 use crate::mir::{Block, BlockId, Edge, Func, Inst, Op, Term, Vreg};
 use rustc_hash::FxHashMap;
 use sass::form::{ModName as M, SlotName as S};
@@ -40,8 +40,8 @@ fn free_entry(f: &mut Func) {
         for inst in &mut b.insts {
             if let Op::Sass(s) = &mut inst.op {
                 for o in &mut s.operands {
-                    if o.value == Value::Target(0) {
-                        o.value = Value::Target(moved.0 as i64);
+                    if o.value == Value::target(0) {
+                        o.value = Value::target(moved.0 as i64);
                     }
                 }
             }
@@ -161,7 +161,7 @@ fn separate_vectors(f: &mut Func) {
         while i < f.blocks[b].insts.len() {
             let mut vectors: SmallVec<[Place; 4]> = SmallVec::new();
             if let Op::Sass(inst) = &f.blocks[b].insts[i].op
-                && inst.form().reads & !inst.form().single != 0
+                && !inst.registers().all_single()
             {
                 sass_uses(inst, |p| {
                     if p.reg.is_virtual() && p.width > 1 {
@@ -240,15 +240,16 @@ fn conflicts(f: &mut Func, b: usize, i: usize, vectors: &[Place]) -> Vec<(Vreg, 
 
 /// True if the instruction has a vector operand.
 pub fn has_vectors(inst: &Sass) -> bool {
-    let form = inst.form();
-    if (form.reads | form.writes) & !form.single == 0 {
-        return false;
+    let registers = inst.registers();
+    let mut slots = (registers.reads | registers.writes) & !registers.single;
+    while slots != 0 {
+        let i = slots.trailing_zeros() as usize;
+        slots &= slots - 1;
+        if inst.operands[i].as_reg().is_some_and(Reg::is_virtual) && inst.slot_width(i) > 1 {
+            return true;
+        }
     }
-    let mut any = false;
-    let mut look = |p: Place| any |= p.reg.is_virtual() && p.width > 1;
-    sass_uses(inst, &mut look);
-    sass_defs(inst, &mut look);
-    any
+    false
 }
 
 /// Where control flow meets: blocks in reverse postorder whose predecessors all come earlier have only forward edges.

@@ -300,10 +300,10 @@ impl Scan<'_> {
             self.at += 2;
             match &mut inst.op {
                 Op::Sass(s) => {
-                    let form = s.form();
-                    match (form.reads | form.writes) & !form.single {
-                        0 => self.singles(s),
-                        _ => self.vectors(n as u32, s),
+                    if s.registers().all_single() {
+                        self.singles(s);
+                    } else {
+                        self.vectors(n as u32, s);
                     }
                 }
                 Op::Copy(pairs) => {
@@ -387,16 +387,16 @@ impl Scan<'_> {
 
     /// An instruction all of whose operands are one register wide.
     fn singles(&mut self, s: &mut Sass) {
-        let form = s.form();
+        let registers = s.registers();
         self.read(&mut s.guard);
-        let mut slots = form.reads;
+        let mut slots = registers.reads;
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
             slots &= slots - 1;
             self.read(&mut s.operands[i]);
         }
         let mut unread: SmallVec<[Vreg; 4]> = SmallVec::new();
-        let mut slots = form.writes;
+        let mut slots = registers.writes;
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
             slots &= slots - 1;
@@ -415,14 +415,14 @@ impl Scan<'_> {
 
     /// An instruction with vectors, number `n` of its block.
     fn vectors(&mut self, n: u32, s: &mut Sass) {
-        let form = s.form();
+        let registers = s.registers();
         let vecs = self.vecs;
         let mut dying: SmallVec<[Vreg; 16]> = SmallVec::new();
         // Registers that are taken for this instruction alone.
         let mut lent: SmallVec<[(usize, usize); 8]> = SmallVec::new();
         let mut wide: SmallVec<[(usize, usize); 4]> = SmallVec::new();
         let mut last = None;
-        let mut slots = form.reads;
+        let mut slots = registers.reads;
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
             slots &= slots - 1;
@@ -447,7 +447,7 @@ impl Scan<'_> {
             }
         }
         self.read(&mut s.guard);
-        let mut slots = form.reads;
+        let mut slots = registers.reads;
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
             slots &= slots - 1;
@@ -463,7 +463,7 @@ impl Scan<'_> {
         dying.into_iter().for_each(|v| self.release(v));
         lent.into_iter().for_each(|(file, r)| self.banks[file].release(r));
         let mut unread: SmallVec<[Vreg; 8]> = SmallVec::new();
-        let mut slots = form.writes;
+        let mut slots = registers.writes;
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
             slots &= slots - 1;

@@ -275,7 +275,7 @@ impl Spiller<'_> {
         let bi = b as usize;
         self.at = b;
         self.reset(bi);
-        let insts = std::mem::take(&mut self.f.blocks[bi].insts);
+        let mut insts = std::mem::take(&mut self.f.blocks[bi].insts);
         self.out.reserve(insts.len() + insts.len() / 8);
         let old = std::mem::take(&mut notes[bi]);
         // Next uses, to be taken from the end while walking forward.
@@ -307,9 +307,9 @@ impl Spiller<'_> {
             }
             self.limit(self.k, &[])?;
         }
-        for ((i, inst), note) in insts.into_iter().enumerate().zip(old) {
+        for (inst, note) in insts.iter_mut().zip(old) {
             self.loc = inst.loc;
-            self.inst(i, inst, note, &mut later)?;
+            self.inst(inst, note, &mut later)?;
         }
         // The terminator.
         let mut term = std::mem::replace(&mut self.f.blocks[bi].term, Term::Unreachable);
@@ -334,7 +334,8 @@ impl Spiller<'_> {
         let lasting = exit.len();
         exit.extend(term.edges().iter().flat_map(|e| &e.args).copied().filter(held).map(named));
         if exit.len() > lasting {
-            exit.sort_unstable();
+            // All but the last few are in order: this sort makes use of it.
+            exit.sort();
             exit.dedup();
         }
         self.exit[bi] = exit;
@@ -449,22 +450,22 @@ impl Spiller<'_> {
         Ok(())
     }
 
-    fn inst(&mut self, i: usize, mut inst: Inst, note: Note, later: &mut Vec<(Vreg, u32)>) -> Result<(), Diagnostic> {
+    fn inst(&mut self, inst: &mut Inst, note: Note, later: &mut Vec<(Vreg, u32)>) -> Result<(), Diagnostic> {
         let mut used: SmallVec<[Vreg; 16]> = SmallVec::new();
         let mut defs: SmallVec<[Vreg; 8]> = SmallVec::new();
         let mut count = 0;
         self.f.uses(&inst.op, |v| {
             count += 1;
-            if !used.contains(&v) {
+            if self.mine(v) && !used.contains(&v) {
                 used.push(v);
             }
         });
         self.f.defs(&inst.op, |v| {
             count += 1;
-            defs.push(v);
+            if self.mine(v) {
+                defs.push(v);
+            }
         });
-        used.retain(|v| self.f.vregs[v.index()] == self.file);
-        defs.retain(|v| self.f.vregs[v.index()] == self.file);
         self.bring(&used)?;
         for _ in 0..count {
             if let Some((v, n)) = later.pop() {
@@ -473,10 +474,12 @@ impl Spiller<'_> {
         }
         let vectors = matches!(&inst.op, Op::Sass(s) if prepare::has_vectors(s));
         if vectors && self.file == File::Gpr {
-            let new = defs.len().saturating_sub(self.in_place(&inst));
+            let new = defs.len().saturating_sub(self.in_place(inst));
             self.limit(self.k.saturating_sub(new), &used)?;
         }
-        self.rename_inst(&mut inst);
+        if !used.is_empty() {
+            self.rename_inst(inst);
+        }
         for &v in &used {
             if self.next[v.index()] == FAR {
                 self.remove(v);
@@ -494,14 +497,13 @@ impl Spiller<'_> {
                 self.insert(v);
             }
         }
-        let _ = i;
         if let [v] = defs[..]
             && note == Note::Orig
-            && remat::simple(&inst)
+            && remat::simple(inst)
         {
             self.made_at[v.index()] = (self.at, self.out.len() as u32);
         }
-        self.out.push(inst);
+        self.out.push(inst.take());
         self.notes.push(note);
         Ok(())
     }

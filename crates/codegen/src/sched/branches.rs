@@ -32,7 +32,7 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
         if let Op::Sass(s) = &inst.op {
             for o in &s.operands {
                 if let Value::Target(t) = o.value
-                    && let Some(flag) = named.get_mut(t as usize)
+                    && let Some(flag) = named.get_mut(t.get() as usize)
                 {
                     *flag = true;
                 }
@@ -160,7 +160,7 @@ fn drop_needless_barriers(f: &mut Func, order: &[u32]) {
     order.iter().for_each(|&b| placed[b as usize] = true);
     let needless = |i: &Inst| match &i.op {
         Op::Sass(s) if s.form == F::BSSY => {
-            matches!(s.get(S::TargetFar).map(|o| o.value), Some(Value::Target(t)) if !placed.get(t as usize).is_some_and(|&p| p))
+            matches!(s.get(S::TargetFar).map(|o| o.value), Some(Value::Target(t)) if !placed.get(t.get() as usize).is_some_and(|&p| p))
         }
         _ => false,
     };
@@ -169,7 +169,7 @@ fn drop_needless_barriers(f: &mut Func, order: &[u32]) {
 
 /// A target that is a block number.
 pub fn target(block: u32) -> Operand {
-    Operand { value: Value::Target(block as i64), neg: false, abs: false, inv: false }
+    Operand { value: Value::target(block as i64), neg: false, abs: false, inv: false }
 }
 
 /// Guards a branch or an exit: by the guard, or by the uniform predicate operand that branches have.
@@ -233,7 +233,7 @@ fn branches_there(term: &Term) -> bool {
 
 fn names(inst: &Inst, b: u32) -> bool {
     match &inst.op {
-        Op::Sass(s) => s.operands.iter().any(|o| o.value == Value::Target(b as i64)),
+        Op::Sass(s) => s.operands.iter().any(|o| o.value == Value::target(b as i64)),
         _ => false,
     }
 }

@@ -5,8 +5,8 @@
 //! has no side effect and nothing that must stay in its place lies between. Runs on SSA form, before [`super::order`]. Linear.
 
 use super::order::movable;
-use crate::mir::operands::sass_uses;
-use crate::mir::{Func, Op, Vreg};
+use crate::mir::operands::each_read;
+use crate::mir::{Func, Op, Vreg, reorder};
 use sass::inst::Inst as Sass;
 use sass::reg::File;
 use smallvec::SmallVec;
@@ -90,8 +90,7 @@ impl Cluster {
         for inst in &insts {
             f.defs(&inst.op, |v| self.def[v.index()] = NONE);
         }
-        let mut insts: Vec<_> = insts.into_iter().map(Some).collect();
-        f.blocks[b].insts = order.into_iter().filter_map(|i| insts[i as usize].take()).collect();
+        f.blocks[b].insts = reorder(insts, &order);
         true
     }
 }
@@ -133,9 +132,9 @@ impl Order<'_> {
 
 /// Every predicate that an instruction reads.
 fn predicates(s: &Sass, mut f: impl FnMut(Vreg)) {
-    sass_uses(s, |p| {
-        if p.reg.is_virtual() && p.reg.file() == File::Pred {
-            f(Vreg(p.reg.index()));
+    each_read(s, |r| {
+        if r.is_virtual() && r.file() == File::Pred {
+            f(Vreg(r.index()));
         }
     });
 }

@@ -83,7 +83,8 @@ fn nops(cycles: u32) -> impl Iterator<Item = Sass> {
 
 /// Leaves the function, or goes where anything may happen: everything must be done before.
 fn drains(s: &Sass) -> bool {
-    matches!(s.form().mnemonic, "CALL" | "RET" | "BRX" | "BRXU")
+    let form = s.form();
+    !form.class.is_plain() && matches!(form.mnemonic, "CALL" | "RET" | "BRX" | "BRXU")
 }
 
 /// What is under way in the walk that counts cycles.
@@ -178,21 +179,32 @@ fn stalls(
                 Latency::Scoreboard => 0,
             };
             let s = &code[i];
+            // What lies in several registers is asked about once.
+            let mut asked = (NONE, 0, None);
             units.reads(s, |u, slot| {
                 at = at.max(c.carried[u]);
                 for (w, def) in c.writers(u) {
-                    at = at.max(need(issue[w as usize], latency::raw(code[w as usize], def, s, slot, sm)));
+                    if asked != (w, def, slot) {
+                        at = at.max(need(issue[w as usize], latency::raw(code[w as usize], def, s, slot, sm)));
+                        asked = (w, def, slot);
+                    }
                 }
             });
+            let mut asked = (NONE, 0, 0);
+            let mut told = (NONE, None, 0);
             units.writes(s, |u, slot| {
                 at = at.max(c.carried[u]);
                 let slot = slot.unwrap_or(0);
                 for (w, def) in c.writers(u) {
-                    at = at.max(need(issue[w as usize], latency::waw(code[w as usize], def, s, slot, sm)));
+                    if asked != (w, def, slot) {
+                        at = at.max(need(issue[w as usize], latency::waw(code[w as usize], def, s, slot, sm)));
+                        asked = (w, def, slot);
+                    }
                 }
                 let (r, used) = c.reader[u];
-                if r != NONE {
+                if r != NONE && told != (r, used, slot) {
                     at = at.max(need(issue[r as usize], latency::war(code[r as usize], used, s, slot, sm)));
+                    told = (r, used, slot);
                 }
             });
             for sb in (0..6).filter(|sb| s.ctrl.wait >> sb & 1 != 0) {
@@ -205,7 +217,9 @@ fn stalls(
                 let before = issue[i - 1];
                 let prev = &code[i - 1];
                 let mut stall = at.saturating_sub(before).max(1);
-                stall = stall.max(latency::min_stall(prev, sm) as u32);
+                if !prev.form().class.is_plain() {
+                    stall = stall.max(latency::min_stall(prev, sm) as u32);
+                }
                 stall = stall.max(latency::issue_interval(prev, s, sm) as u32);
                 if drains(prev) {
                     stall = stall.max(latest(&code[..i], &c, &issue, before));

@@ -51,7 +51,7 @@ fn register(sass: &Sass, slot: S) -> Option<Reg> {
 /// The number in a slot.
 fn number(sass: &Sass, slot: S) -> Option<u32> {
     match sass.get(slot)?.value {
-        Value::Imm(bits) => Some(bits as u32),
+        Value::Imm(bits) => Some(bits.get() as u32),
         _ => None,
     }
 }

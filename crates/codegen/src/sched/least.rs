@@ -18,8 +18,7 @@ pub fn order(traffic: &Traffic, graph: &Graph, bound: i32) -> Vec<u32> {
     let n = traffic.len();
     let mut alive: Vec<bool> = traffic.values.iter().map(|v| v.behind).collect();
     let (first, readers) = traffic.readers();
-    let mut before: Vec<Vec<u32>> = vec![Vec::new(); n];
-    (0..n).for_each(|i| graph.after(i).iter().for_each(|&(to, _)| before[to as usize].push(i as u32)));
+    let before = Before::new(graph, n);
     let mut followers: Vec<u32> = (0..n).map(|i| graph.after(i).len() as u32).collect();
     // How many values more are alive before an instruction than behind it.
     let new = |i: usize| traffic.reads(i).iter().filter(|v| !alive[**v as usize]).count() as i32;
@@ -58,7 +57,7 @@ pub fn order(traffic: &Traffic, graph: &Graph, bound: i32) -> Vec<u32> {
                 }
             }
         }
-        for &b in &before[i as usize] {
+        for &b in before.of(i as usize) {
             followers[b as usize] -= 1;
             if followers[b as usize] == 0 {
                 ready.push((-more[b as usize], b));
@@ -68,6 +67,37 @@ pub fn order(traffic: &Traffic, graph: &Graph, bound: i32) -> Vec<u32> {
     }
     order.reverse();
     order
+}
+
+/// What must come before each instruction.
+struct Before {
+    first: Vec<u32>,
+    list: Vec<u32>,
+}
+
+impl Before {
+    fn new(graph: &Graph, n: usize) -> Before {
+        // Where each list ends; it is filled from there.
+        let mut first = vec![0u32; n + 1];
+        (0..n).for_each(|i| graph.after(i).iter().for_each(|&(to, _)| first[to as usize] += 1));
+        let mut sum = 0;
+        for place in &mut first {
+            sum += *place;
+            *place = sum;
+        }
+        let mut list = vec![0u32; sum as usize];
+        for i in (0..n).rev() {
+            for &(to, _) in graph.after(i) {
+                first[to as usize] -= 1;
+                list[first[to as usize] as usize] = i as u32;
+            }
+        }
+        Before { first, list }
+    }
+
+    fn of(&self, n: usize) -> &[u32] {
+        &self.list[self.first[n] as usize..self.first[n + 1] as usize]
+    }
 }
 
 /// Gives the parts of a block that need more than `limit` registers another order, if that needs less. Without a limit nothing changes.

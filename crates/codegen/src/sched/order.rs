@@ -141,10 +141,8 @@ pub fn movable(s: &Sass) -> bool {
     if !class || e.flow || e.sync || e.cross_lane || reads || e.store {
         return false;
     }
-    let mut physical = false;
-    crate::mir::operands::sass_defs(s, |p| physical |= !p.reg.is_virtual() && !p.reg.is_const());
-    crate::mir::operands::sass_uses(s, |p| physical |= !p.reg.is_virtual() && !p.reg.is_const());
-    !physical
+    let registers = s.registers();
+    !crate::mir::operands::names_physical(s, registers.reads | registers.writes, true)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ fn reads_clock(s: &Sass) -> bool {
     use enums::sr;
     let clocks = [sr::CLOCK, sr::CLOCKLO, sr::CLOCKHI, sr::GLOBALTIMERLO, sr::GLOBALTIMERHI];
     match s.get(S::Sr).map(|o| o.value) {
-        Some(Value::Imm(n)) => clocks.iter().any(|&c| c as i64 == n) || (sr::PM0 as i64..132).contains(&n),
+        Some(Value::Imm(n)) => clocks.iter().any(|&c| c as i64 == n.get()) || (sr::PM0 as i64..132).contains(&n.get()),
         _ => false,
     }
 }
@@ -112,7 +112,7 @@ impl Slots {
         };
         let base = s.get(S::Ra).and_then(Operand::as_reg)?;
         let at = match s.get(S::Imm).map(|o| o.value) {
-            Some(Value::Imm(n)) => n,
+            Some(Value::Imm(n)) => n.get(),
             _ => 0,
         };
         let own = match shared {
@@ -244,23 +244,30 @@ impl Scheduler {
         };
         for i in 0..n as u32 {
             let Some(s) = sass(i) else { continue };
+            // What lies in several registers is asked about once.
+            let mut asked = (NONE, 0, None);
             reads(s, |u, slot| {
                 let (w, def) = self.writer[u];
-                if let (true, Some(first)) = (w != NONE, sass(w)) {
+                if let (true, Some(first)) = (w != NONE && asked != (w, def, slot), sass(w)) {
                     g.edge(w, i, planned(latency::raw(first, def, s, slot, sm), latency::expected(first, sm)));
+                    asked = (w, def, slot);
                 }
                 self.readers[u].push((i, slot));
                 self.touched.push(u);
             });
+            let mut asked = (NONE, 0, 0);
+            let mut told = (NONE, None, 0);
             writes(s, |u, slot| {
                 let def = slot.unwrap_or(0);
                 let (w, old) = self.writer[u];
-                if let (true, Some(first)) = (w != NONE, sass(w)) {
+                if let (true, Some(first)) = (w != NONE && asked != (w, old, def), sass(w)) {
                     g.edge(w, i, planned(latency::waw(first, old, s, def, sm), latency::expected(first, sm)));
+                    asked = (w, old, def);
                 }
                 for (r, used) in self.readers[u].drain(..) {
-                    if let (true, Some(first)) = (r != i, sass(r)) {
+                    if let (true, Some(first)) = (r != i && told != (r, used, def), sass(r)) {
                         g.edge(r, i, planned(latency::war(first, used, s, def, sm), 12));
+                        told = (r, used, def);
                     }
                 }
                 self.writer[u] = (i, def);

@@ -15,7 +15,7 @@ use super::remat;
 use super::traffic::{Names, Traffic};
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
-use crate::mir::operands::{Place, sass_defs, sass_uses};
+use crate::mir::operands::{names_physical, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Vreg, reorder};
 use crate::pipeline::REGISTER_LEVEL;
 use crate::regalloc::{self, Banks};
@@ -104,6 +104,8 @@ pub(super) struct Values {
     step_to: Vec<u32>,
     /// Reads of each of those parameters in the part at hand.
     step_reads: Vec<Vec<u32>>,
+    /// There are such parameters.
+    stepping: bool,
     names: Names,
 }
 
@@ -120,6 +122,7 @@ impl Values {
             self.step_from[p.index()] = if begins { k } else { NONE };
             self.step_to[d.index()] = if begins { k } else { NONE };
         }
+        self.stepping = begins && !list.is_empty();
         self.step_reads.resize_with(self.step_reads.len().max(list.len()), Vec::new);
     }
 }
@@ -159,6 +162,7 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
         step_from: vec![NONE; f.vregs.len()],
         step_to: vec![NONE; f.vregs.len()],
         step_reads: Vec::new(),
+        stepping: false,
         names: Names::default(),
     };
     // What another order needs, of the blocks that need most.
@@ -227,7 +231,7 @@ pub(super) fn begin(f: &Func, b: usize, insts: &[Inst], live: &Liveness, values:
         f.uses(&inst.op, |v| values.left[v.index()] += 1);
     }
     let term = &f.blocks[b].term;
-    let mut after: Vec<Vreg> = live.live_out[b].clone();
+    let mut after: Vec<Vreg> = live.live_out[b].to_vec();
     f.term_uses(term, |v| after.push(v));
     term.edges().iter().for_each(|e| after.extend(&e.args));
     after.iter().for_each(|v| values.left[v.index()] += 1);
@@ -259,9 +263,7 @@ fn block(f: &Func, b: usize, live: &Liveness, values: &mut Values, sm: u16, room
 /// Nothing passes it: control flow, calls, writes of physical registers.
 pub(super) fn fixed(op: &Op) -> bool {
     let Op::Sass(s) = op else { return matches!(op, Op::Call(_)) };
-    let mut physical = false;
-    sass_defs(s, |p| physical |= !p.reg.is_virtual() && !p.reg.is_const());
-    physical || s.form().effects.flow || super::warpgroup::stays(s)
+    s.form().effects.flow || super::warpgroup::stays(s) || names_physical(s, s.registers().writes, false)
 }
 
 /// Counts the values that an instruction ends and makes.
@@ -288,16 +290,18 @@ pub(super) fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Gr
         let i = i as u32;
         let def = &values.def;
         let (step_from, step_to, step_reads) = (&values.step_from, &values.step_to, &mut values.step_reads);
-        f.uses(&inst.op, |v| {
-            if step_from[v.index()] != NONE {
-                step_reads[step_from[v.index()] as usize].push(i);
-            }
-        });
-        f.defs(&inst.op, |v| {
-            if step_to[v.index()] != NONE {
-                step_reads[step_to[v.index()] as usize].drain(..).for_each(|before| g.edge(before, i, 1));
-            }
-        });
+        if values.stepping {
+            f.uses(&inst.op, |v| {
+                if step_from[v.index()] != NONE {
+                    step_reads[step_from[v.index()] as usize].push(i);
+                }
+            });
+            f.defs(&inst.op, |v| {
+                if step_to[v.index()] != NONE {
+                    step_reads[step_to[v.index()] as usize].drain(..).for_each(|before| g.edge(before, i, 1));
+                }
+            });
+        }
         let mut read = |v: Vreg, s: Option<(&Sass, Option<u8>, u32)>| {
             let (w, slot, word) = def[v.index()];
             if w == NONE {
@@ -316,15 +320,13 @@ pub(super) fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Gr
         };
         match &inst.op {
             Op::Sass(s) => {
-                let mut places: smallvec::SmallVec<[Place; 8]> = Default::default();
-                sass_uses(s, |p| places.push(p));
-                for p in places {
+                sass_uses(s, |p| {
                     let mut part = 0;
                     f.each_scalar(p.reg, p.width, |v| {
                         read(v, Some((s, p.slot, part)));
                         part += 1;
                     });
-                }
+                });
                 order.add(i, memory(s), |before| g.edge(before, i, 1));
                 let def = &mut values.def;
                 sass_defs(s, |p| {

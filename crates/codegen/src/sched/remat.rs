@@ -22,6 +22,8 @@ const SPARE: [u32; 2] = [5, 2];
 /// A loop is taken to run so many times as its surroundings (as a power of two), up to four loops deep.
 const DEEPER: u32 = 3;
 
+const NONE: u32 = u32::MAX;
+
 /// An instruction that may be repeated.
 struct Cheap {
     block: u32,
@@ -47,7 +49,8 @@ pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]], limi
         pressure: pressure.to_vec(),
         limits,
         alive: FxHashSet::default(),
-        through: FxHashMap::default(),
+        number: vec![NONE; f.vregs.len()],
+        through: Vec::new(),
         settled: FxHashMap::default(),
     };
     plan.note_places(&list, cfg);
@@ -76,7 +79,7 @@ fn index(file: File) -> usize {
 /// All cheap instructions whose results are read in other blocks, those that are read least often first.
 fn candidates(f: &Func, cfg: &Cfg, live: &Liveness) -> Vec<Cheap> {
     let mut list: Vec<Cheap> = Vec::new();
-    let mut of: FxHashMap<Vreg, u32> = FxHashMap::default();
+    let mut of = vec![NONE; f.vregs.len()];
     let mut travels = vec![false; f.vregs.len()];
     cfg.rpo.iter().flat_map(|&b| &live.live_in[b as usize]).for_each(|v| travels[v.index()] = true);
     for &b in &cfg.rpo {
@@ -84,18 +87,18 @@ fn candidates(f: &Func, cfg: &Cfg, live: &Liveness) -> Vec<Cheap> {
             if let Op::Sass(s) = &inst.op
                 && let Some(value) = cheap(f, s).filter(|v| travels[v.index()])
             {
-                of.insert(value, list.len() as u32);
+                of[value.index()] = list.len() as u32;
                 list.push(Cheap { block: b, made: s.clone(), loc: inst.loc, value, readers: SmallVec::new() });
             }
         }
     }
     for &b in &cfg.rpo {
         each_use(f, b as usize, |v| {
-            if let Some(&n) = of.get(&v) {
-                let c = &mut list[n as usize];
-                if c.block != b && c.readers.last() != Some(&b) {
-                    c.readers.push(b);
-                }
+            if let Some(c) = list.get_mut(of[v.index()] as usize)
+                && c.block != b
+                && c.readers.last() != Some(&b)
+            {
+                c.readers.push(b);
             }
         });
     }
@@ -128,18 +131,21 @@ struct Plan<'a> {
     limits: [u32; 2],
     /// Values that live longer than they did, and where.
     alive: FxHashSet<(Vreg, u32)>,
+    /// By value: which candidate it is.
+    number: Vec<u32>,
     /// Blocks at whose start each candidate is alive.
-    through: FxHashMap<Vreg, Vec<u32>>,
+    through: Vec<Vec<u32>>,
     /// Values that are repeated, and those that repeated instructions read: the first are not there for others, the second stay.
     settled: FxHashMap<Vreg, bool>,
 }
 
 impl Plan<'_> {
     fn note_places(&mut self, list: &[Cheap], cfg: &Cfg) {
-        self.through = list.iter().map(|c| (c.value, Vec::new())).collect();
+        (0..).zip(list).for_each(|(n, c)| self.number[c.value.index()] = n);
+        self.through.resize(list.len(), Vec::new());
         for &b in &cfg.rpo {
             for v in &self.live.live_in[b as usize] {
-                if let Some(blocks) = self.through.get_mut(v) {
+                if let Some(blocks) = self.through.get_mut(self.number[v.index()] as usize) {
                     blocks.push(b);
                 }
             }
@@ -196,7 +202,7 @@ impl Plan<'_> {
     fn crowded(&self, c: &Cheap) -> bool {
         let file = self.f.vregs[c.value.index()];
         let limit = self.limits[(file == File::Pred) as usize];
-        self.through[&c.value]
+        self.through[self.number[c.value.index()] as usize]
             .iter()
             .any(|&b| self.pressure[b as usize][index(file)] > limit && !c.readers.contains(&b))
     }
@@ -227,7 +233,7 @@ impl Plan<'_> {
                 self.settled.entry(v).or_insert(false);
             });
         });
-        let blocks = std::mem::take(self.through.get_mut(&c.value).unwrap_or(&mut Vec::new()));
+        let blocks = std::mem::take(&mut self.through[self.number[c.value.index()] as usize]);
         for v in self.missing(c) {
             for &b in &blocks {
                 if !self.is_alive(v, b) {

@@ -12,13 +12,14 @@
 //! instructions.
 
 use crate::cfg::Cfg;
-use crate::mir::operands::sass_defs;
+use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op};
 use crate::registers::{Set, live_out, step};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand};
 use sass::reg::{File, Reg};
+use smallvec::SmallVec;
 
 /// How far a selection looks back for the operation.
 const FAR: usize = 48;
@@ -61,10 +62,16 @@ fn chosen(s: &Sass) -> Option<(Reg, Operand)> {
     }
 }
 
-/// The registers that an instruction reads or writes, by unit.
-fn touches(s: &Sass, mut f: impl FnMut(usize)) {
-    super::reads(s, &mut |u: usize, _: Option<u8>| f(u));
-    super::writes(s, &mut |u: usize, _: Option<u8>| f(u));
+/// True if an instruction reads or writes this register, which is no constant one.
+fn touches(s: &Sass, r: Reg) -> bool {
+    let mut found = false;
+    let mut look = |p: Place| {
+        let n = r.index().wrapping_sub(p.reg.index());
+        found |= n < u32::from(p.width) && p.reg.file() == r.file() && !p.reg.is_const();
+    };
+    sass_uses(s, &mut look);
+    sass_defs(s, &mut look);
+    found
 }
 
 fn block(insts: &mut Vec<Inst>, out: Set) {
@@ -100,12 +107,11 @@ fn block(insts: &mut Vec<Inst>, out: Set) {
 
 /// The instruction before `j` that computes `t` alone, if it could as well stand at `j` under a guard.
 fn operation(insts: &[Inst], j: usize, t: Reg, gone: &[bool]) -> Option<usize> {
-    let unit = t.index() as usize;
     let first = j.saturating_sub(FAR);
     let i = (first..j).rev().find(|&i| {
         let mut touched = matches!(insts[i].op, Op::Call(_) | Op::Copy(_) | Op::LoadIncoming { .. });
         if let Op::Sass(s) = &insts[i].op {
-            touches(s, |u| touched |= u == unit);
+            touched |= touches(s, t);
         }
         touched && !gone[i]
     })?;
@@ -123,18 +129,23 @@ fn operation(insts: &[Inst], j: usize, t: Reg, gone: &[bool]) -> Option<usize> {
     if !(defs == 1 && alone && rd && free && movable_fixed(s)) {
         return None;
     }
-    let mut read = [false; super::UNITS];
-    let mut own = false;
-    super::reads(s, &mut |u: usize, _: Option<u8>| {
-        read[u] = true;
-        own |= u == unit;
+    let mut read: SmallVec<[Place; 8]> = SmallVec::new();
+    sass_uses(s, |p| {
+        if !p.reg.is_const() {
+            read.push(p);
+        }
     });
+    let common = |p: &Place, q: &Place| {
+        let (a, b) = (p.reg.index(), q.reg.index());
+        p.reg.file() == q.reg.file() && a < b + u32::from(q.width) && b < a + u32::from(p.width)
+    };
+    let own = read.iter().any(|p| common(p, &Place { slot: None, reg: t, width: 1 }));
     // What it reads is not written on the way; it does not read its own result.
     let kept = insts[i + 1..j].iter().zip(&gone[i + 1..j]).all(|(inst, &gone)| match &inst.op {
         _ if gone => true,
         Op::Sass(s) => {
             let mut ok = true;
-            super::writes(s, &mut |u: usize, _: Option<u8>| ok &= !read[u]);
+            sass_defs(s, |q| ok &= q.reg.is_const() || !read.iter().any(|p| common(p, &q)));
             ok && !s.form().effects.flow
         }
         _ => false,

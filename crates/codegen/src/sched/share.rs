@@ -74,7 +74,7 @@ fn constant(op: &Op) -> Option<(i64, Vreg)> {
     let plain = |s: &Sass| s.form == F::MOV_I && s.guard == Operand::reg(Reg::PT);
     let d = s.get(S::Rd).and_then(Operand::as_reg).filter(|d| plain(s) && d.is_virtual() && d.file() == File::Gpr)?;
     match s.get(S::Rb)?.value {
-        Value::Imm(bits) => Some((bits, Vreg(d.index()))),
+        Value::Imm(bits) => Some((bits.get(), Vreg(d.index()))),
         _ => None,
     }
 }

@@ -122,17 +122,17 @@ fn stays_first(i: &Inst) -> bool {
 fn repeatable(s: &Sass) -> bool {
     let zero = |name| s.get(name).and_then(Operand::as_reg).is_none_or(|r| r == Reg::RZ);
     let plain =
-        s.guard == Operand::reg(Reg::PT) && s.get(S::Rd).and_then(Operand::as_reg).is_some_and(|r| r.is_virtual());
-    plain
-        && match s.form {
-            F::MOV_I => true,
-            F::MOV_R => s.get(S::Rb).and_then(Operand::as_reg) == Some(Reg::RZ),
-            F::LDC => {
-                let bank0 = matches!(s.get(S::Const).map(|o| o.value), Some(Value::Const { bank: 0, .. }));
-                bank0 && zero(S::Ra) && s.modifier(M::Mode) == 0
-            }
-            _ => false,
+        || s.guard == Operand::reg(Reg::PT) && s.get(S::Rd).and_then(Operand::as_reg).is_some_and(Reg::is_virtual);
+    let cheap = match s.form {
+        F::MOV_I => true,
+        F::MOV_R => s.get(S::Rb).and_then(Operand::as_reg) == Some(Reg::RZ),
+        F::LDC => {
+            let bank0 = matches!(s.get(S::Const).map(|o| o.value), Some(Value::Const { bank: 0, .. }));
+            bank0 && zero(S::Ra) && s.modifier(M::Mode) == 0
         }
+        _ => false,
+    };
+    cheap && plain()
 }
 
 /// Every read in a block, its terminator and the arguments of its edges among them.
@@ -152,6 +152,12 @@ pub(super) fn rename(f: &mut Func, b: usize, to: &mut impl FnMut(&Func, Vreg) ->
     for inst in &mut insts {
         match &mut inst.op {
             Op::Sass(s) => {
+                // Most read nothing that has another name.
+                let mut any = false;
+                f.sass_reads(s, |v| any |= to(f, v) != v);
+                if !any {
+                    continue;
+                }
                 let mut places: SmallVec<[Place; 8]> = SmallVec::new();
                 sass_uses(s, |p| places.push(p));
                 for p in places.into_iter().filter(|p| p.reg.is_virtual()) {
@@ -205,6 +211,9 @@ fn drop_unread(f: &mut Func, of: &[u32], old: usize) {
     for block in &mut blocks {
         block.insts.retain(|i| {
             let mut keep = !matches!(&i.op, Op::Sass(s) if repeatable(s));
+            if keep {
+                return true;
+            }
             f.defs(&i.op, |v| keep |= v.index() >= old || of[v.index()] == NONE || read[v.index()]);
             keep
         });

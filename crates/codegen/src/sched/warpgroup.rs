@@ -18,12 +18,13 @@ pub mod losses;
 use self::losses::{Awaited, Cause, Loss};
 use super::{reads, writes};
 use crate::isel::warpgroup::{arrive, end_of_group, wait};
+use crate::mir::operands::sass_defs;
 use crate::mir::{CallTarget, Func, Inst, Op, Term};
 use sass::form::{FormId, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Value};
 use sass::latency::Class;
-use sass::reg::Reg;
+use sass::reg::{File, Reg};
 
 /// Branches that may come at the end of a block.
 const SPARE: usize = 2;
@@ -33,7 +34,8 @@ const DONE: u8 = 255;
 
 /// True for products of warpgroups and what orders them: nothing is moved across them.
 pub fn stays(s: &Sass) -> bool {
-    s.form().class == Class::Gmma || s.form().mnemonic.starts_with("WARPGROUP")
+    let form = s.form();
+    form.class == Class::Gmma || !form.class.is_plain() && form.mnemonic.starts_with("WARPGROUP")
 }
 
 fn product(s: &Sass) -> bool {
@@ -137,11 +139,11 @@ impl Flight {
             Op::Call(c) => return Some(Cause::Call { linked: linked && matches!(c.target, CallTarget::Symbol(_)) }),
             _ => return Some(Cause::Registers),
         };
-        if s.form().mnemonic == "EXIT" {
+        if !s.form().class.is_plain() && s.form().mnemonic == "EXIT" {
             return Some(Cause::Unawaited);
         }
-        let (d, c) = (register(s, S::Rd), register(s, S::Rc));
-        let same = product(s) && (c.is_none() || c == d);
+        let (d, c) = if product(s) { (register(s, S::Rd), register(s, S::Rc)) } else { (None, None) };
+        let same = d.is_some() && (c.is_none() || c == d);
         let (mut read, mut written) = (false, false);
         // Its own sums, if they are exactly those of products before.
         let own = |u: usize| {
@@ -162,6 +164,9 @@ impl Flight {
     /// True for a product that needs `WARPGROUP.ARRIVE` before it.
     fn unseen(&self, op: &Op) -> bool {
         let Op::Sass(s) = op else { return false };
+        if s.form().class != Class::Gmma {
+            return false;
+        }
         let any = |slot: S| register(s, slot).is_some_and(|(base, n)| self.fresh[base..base + n].contains(&true));
         product(s) && [S::Ra, S::Rc, S::Rd, S::RegAt40].into_iter().any(any)
     }
@@ -175,20 +180,17 @@ impl Flight {
         if s.form == F::WARPGROUP {
             self.fresh = [false; 256];
         }
-        if !product(s) {
-            writes(s, |u, _| {
-                if u < 256 {
-                    self.fresh[u] = true;
-                }
-            });
+        let product = product(s);
+        if !product {
+            written(s, &mut self.fresh);
         }
         if s.form == F::WARPGROUP_I
             && let Some(Value::Imm(left)) = s.get(S::ImmAt72).map(|o| o.value)
         {
-            self.ages().filter(|a| **a as i64 > left).for_each(|a| *a = DONE);
+            self.ages().filter(|a| **a as i64 > left.get()).for_each(|a| *a = DONE);
             self.look();
         }
-        if !product(s) {
+        if !product {
             return;
         }
         self.awaited |= awaited;
@@ -240,15 +242,24 @@ fn calm(insts: &[Inst]) -> Option<Written> {
     for inst in insts {
         match &inst.op {
             Op::Sass(s) if stays(s) => return None,
-            Op::Sass(s) => writes(s, |u, _| {
-                if u < 256 {
-                    written[u] = true;
-                }
-            }),
+            Op::Sass(s) => self::written(s, &mut written),
             _ => written.fill(true),
         }
     }
     Some(written)
+}
+
+/// Notes the general registers that an instruction writes.
+fn written(s: &Sass, to: &mut [bool; 256]) {
+    sass_defs(s, |p| {
+        if p.reg.file() == File::Gpr && !p.reg.is_const() {
+            let first = p.reg.index() as usize;
+            match p.width {
+                1 => to[first] = true,
+                n => to[first..first + n as usize].fill(true),
+            }
+        }
+    });
 }
 
 /// Ends groups and puts waits where they are missing; gives why, in the order of the blocks.
@@ -358,7 +369,11 @@ fn end_groups(insts: &mut Vec<Inst>) {
             last = None;
         }
     }
-    for i in drop.into_iter().rev() {
-        insts.remove(i);
+    if !drop.is_empty() {
+        let mut n = 0;
+        insts.retain(|_| {
+            n += 1;
+            drop.binary_search(&(n - 1)).is_err()
+        });
     }
 }

@@ -131,7 +131,7 @@ pub(super) fn uniform_form(s: &Sass) -> Option<FormId> {
     let to = UNIFORM.iter().find(|x| x.0 == s.form)?.1;
     // What a linker fills in stays where it is.
     let known = |o: &Operand| match o.value {
-        Value::Imm(bits) => bits == bits as i32 as i64 || bits == bits as u32 as i64,
+        Value::Imm(bits) => bits.get() == bits.get() as i32 as i64 || bits.get() == bits.get() as u32 as i64,
         Value::Const { offset, .. } => (0..1 << 16).contains(&offset),
         _ => true,
     };
@@ -143,7 +143,7 @@ pub(super) fn uniform_form(s: &Sass) -> Option<FormId> {
         F::S2R => {
             use enums::sr;
             let which = s.get(S::Sr).map(|o| o.value);
-            [sr::CTAID_X, sr::CTAID_Y, sr::CTAID_Z, sr::CGACTAID].iter().any(|&r| which == Some(Value::Imm(r as i64)))
+            [sr::CTAID_X, sr::CTAID_Y, sr::CTAID_Z, sr::CGACTAID].iter().any(|&r| which == Some(Value::imm(r as i64)))
         }
         F::LDC => {
             let bank0 = matches!(s.get(S::Const).map(|o| o.value), Some(Value::Const { bank: 0 | 4, .. }));
@@ -177,13 +177,14 @@ pub(super) fn exchange(s: &mut Sass, swap: Swap) -> Option<()> {
         Swap::LutAb | Swap::LutBc => {
             let at = s.slot(S::Lut)?;
             let Value::Imm(table) = s.operands[at].value else { return None };
+            let table = table.get();
             // Rows are numbered by the inputs, A the upper bit.
             let row: fn(u8) -> u8 = if swap == Swap::LutAb {
                 |n| (n & 1) | (n & 2) << 1 | (n & 4) >> 1
             } else {
                 |n| (n & 4) | (n & 1) << 1 | (n & 2) >> 1
             };
-            s.operands[at].value = Value::Imm(lut(table as u8, row) as i64);
+            s.operands[at].value = Value::imm(lut(table as u8, row) as i64);
         }
         _ => {}
     }

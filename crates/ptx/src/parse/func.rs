@@ -177,15 +177,25 @@ impl Parser<'_> {
 
     fn body(&mut self, id: FuncId) -> Parsed<()> {
         self.bump();
+        let from = self.prev_end as usize;
+        self.body.code.make_room(self.src.len() - from);
         let done = self.statements();
         self.settle_all();
+        // The last large one needs no copy: nobody wants its room.
+        let end = self.prev_end as usize;
+        let (own, rest) = (end.saturating_sub(from), self.src.len().saturating_sub(end));
+        let last = rest < own / 2;
         let body = &mut self.body;
         let f = &mut self.module.funcs[id.index()];
         f.regs = exact(&mut body.regs);
         f.reg_names = exact(&mut body.reg_names);
         f.labels = exact(&mut body.labels);
         f.tables = exact(&mut body.tables);
-        f.body = Some(if self.pack { body.code.take_packed() } else { body.code.take() });
+        f.body = Some(match () {
+            _ if self.pack => body.code.take_packed(),
+            _ if last => std::mem::take(&mut body.code),
+            _ => body.code.take(),
+        });
         done
     }
 

@@ -57,6 +57,8 @@ pub(super) struct Chip {
     pub sms: (u16, u16),
     /// Cycles from writer to reader of a general register.
     pub gpr: [[u8; WRITERS]; READERS],
+    /// The least and the greatest number of each column, which [`complete`] finds.
+    pub range: [(u8, u8); WRITERS],
     /// Classes that elsewhere have a fixed time and set a scoreboard here.
     pub scoreboard: &'static [Class],
     /// ALU and units beside it are told apart.
@@ -96,7 +98,26 @@ pub(super) struct Chip {
     pub barrier_drains: bool,
 }
 
-static CHIPS: [Chip; 6] = [SM75, SM80, SM90, SM100, SM110, SM120];
+/// The tables with what is computed of them.
+const fn complete(mut chip: Chip) -> Chip {
+    let mut column = 0;
+    while column < WRITERS {
+        let (mut least, mut most) = (u8::MAX, 0);
+        let mut row = 0;
+        while row < READERS {
+            let n = chip.gpr[row][column];
+            least = if n < least { n } else { least };
+            most = if n > most { n } else { most };
+            row += 1;
+        }
+        chip.range[column] = (least, most);
+        column += 1;
+    }
+    chip
+}
+
+static CHIPS: [Chip; 6] =
+    [complete(SM75), complete(SM80), complete(SM90), complete(SM100), complete(SM110), complete(SM120)];
 
 /// The tables of a chip; of the newest one where it is not known.
 pub(super) fn of(sm: u16) -> &'static Chip {
@@ -106,6 +127,7 @@ pub(super) fn of(sm: u16) -> &'static Chip {
 #[rustfmt::skip]
 const SM75: Chip = Chip {
     sms: (0, 75),
+    range: [(0, 0); WRITERS],
     gpr: [
         // Alu   Move Pick Fma Lo  Hi  Half hMMA F64 CS2R M1  M2  M4  Clmad
         [  4,    4,   4,   5,  5,  5,   8,  8,   9,   6, 14, 14, 22, 12], // Alu
@@ -145,6 +167,7 @@ const SM75: Chip = Chip {
 #[rustfmt::skip]
 const SM80: Chip = Chip {
     sms: (76, 89),
+    range: [(0, 0); WRITERS],
     gpr: [
         // Alu   Move Pick Fma Lo  Hi  Half hMMA F64 CS2R M1  M2  M4  Clmad
         [  4,    4,   4,   5,  5,  5,   5, 10,  10,   6, 13, 16, 24, 12], // Alu
@@ -185,6 +208,7 @@ const SM80: Chip = Chip {
 #[rustfmt::skip]
 const SM90: Chip = Chip {
     sms: (90, 90),
+    range: [(0, 0); WRITERS],
     gpr: [
         // Alu   Move Pick Fma Lo  Hi  Half hMMA F64 CS2R M1  M2  M4  Clmad
         [  4,    4,   4,   5,  3,  5,   5, 10,  10,   6, 13, 16, 24, 12], // Alu
@@ -225,6 +249,7 @@ const SM90: Chip = Chip {
 #[rustfmt::skip]
 const SM100: Chip = Chip {
     sms: (91, 109),
+    range: [(0, 0); WRITERS],
     gpr: [
         // Alu   Move Pick Fma Lo  Hi  Half hMMA F64 CS2R M1  M2  M4  Clmad
         [  4,    4,   4,   5,  3,  5,   5, 10,  10,   6, 19, 19, 19, 12], // Alu
@@ -266,6 +291,7 @@ const SM110: Chip = Chip { sms: (110, 119), scoreboard: &[Class::Double, Class::
 #[rustfmt::skip]
 const SM120: Chip = Chip {
     sms: (120, u16::MAX),
+    range: [(0, 0); WRITERS],
     gpr: [
         // Alu   Move Pick Fma Lo  Hi  Half hMMA F64 CS2R M1  M2  M4  Clmad
         [  4,    5,   5,   5,  3,  5,   5, 10,  10,   6, 26, 26, 28, 12], // Alu

@@ -59,8 +59,9 @@ pub(super) fn ends_group(inst: &Inst) -> bool {
 /// How many groups of products may still be under way after the instruction, if it waits for them.
 pub(super) fn groups_left(inst: &Inst) -> Option<u8> {
     let waits = inst.form == forms::WARPGROUP_I;
-    let count =
-        || inst.operands.iter().find_map(|o| if let Value::Imm(n) = o.value { u8::try_from(n).ok() } else { None });
+    let count = || {
+        inst.operands.iter().find_map(|o| if let Value::Imm(n) = o.value { u8::try_from(n.get()).ok() } else { None })
+    };
     if waits { count() } else { None }
 }
 

@@ -96,8 +96,7 @@ pub fn parse_on(line: &str, pc: u64, labels: &dyn Addresses, sm: Option<u16>) ->
         let form = id.get().variant(variant);
         let mut inst = Inst::new(id);
         inst.variant = variant;
-        inst.operands = form.operands();
-        inst.mods = form.modifiers();
+        inst.fields(form);
         inst.ctrl = ctrl.unwrap_or_default();
         inst.ctrl.reuse = 0;
         if let Some(guard) = guard {
@@ -446,7 +445,7 @@ impl<'a> Matcher<'a> {
                     }
                     None => hex(text)?,
                 };
-                Some((Value::Target(address.checked_sub(self.pc as i64 + 16)?), rest))
+                Some((Value::target(address.checked_sub(self.pc as i64 + 16)?), rest))
             }
             SlotKind::Imm { print, .. } => self.immediate(print, text),
         }
@@ -510,7 +509,7 @@ impl<'a> Matcher<'a> {
                 (rest.get(..digits)?.parse().ok()?, &rest[digits..])
             }
         };
-        Some((Value::Imm(value), rest))
+        Some((Value::imm(value), rest))
     }
 
     fn set(&mut self, slot: u8, operand: Operand) {

@@ -270,6 +270,7 @@ fn wide_product(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
 /// `MOV R0, R1, 0x5`: in those lanes of each quad that the mask names.
 fn quads(inst: &Seen<'_>) -> Result<AluOp> {
     let Some(sass::inst::Value::Imm(mask)) = inst.get(S::ImmAt72).map(|o| o.value) else { return gap("no mask") };
+    let mask = mask.get();
     let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
         o.r[0][l] = if mask >> (l & 3) & 1 != 0 { i.s[0][l] } else { i.s[1][l] };
     });
@@ -388,7 +389,7 @@ fn pairs(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
 fn signs(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
     take(w, "LUT");
     let table = |slot| match inst.get(slot).map(|o| o.value) {
-        Some(sass::inst::Value::Imm(n)) => Some(n as u8),
+        Some(sass::inst::Value::Imm(n)) => Some(n.get() as u8),
         _ => None,
     };
     let (Some(first), Some(second)) = (table(S::ImmAt72), table(S::ImmAt16)) else { return gap("no table") };

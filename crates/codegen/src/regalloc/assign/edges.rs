@@ -92,7 +92,6 @@ impl Assign<'_> {
                 let si = s as usize;
                 self.set_limit(s);
                 let mut pairs = Vec::new();
-                let mut busy = [[false; 256]; 4];
                 let mut at = 0;
                 for (k, &v) in self.live.live_in[si].iter().enumerate() {
                     while self.live.live_out[bi][at] != v {
@@ -100,21 +99,21 @@ impl Assign<'_> {
                     }
                     let file = self.f.vregs[v.index()];
                     let (d, r) = (self.entry_loc[si][k], self.exit_loc[bi][at]);
-                    busy[file as usize][d as usize] = true;
-                    busy[file as usize][r as usize] = true;
                     pairs.push((Reg::phys(file, d), Reg::phys(file, r)));
                 }
                 for (k, p) in self.f.blocks[si].params.iter().enumerate() {
                     let file = self.f.vregs[p.index()];
                     let (d, r) = (self.param_loc[si][k], self.arg_loc[bi][n][k]);
-                    busy[file as usize][d as usize] = true;
-                    busy[file as usize][r as usize] = true;
                     pairs.push((Reg::phys(file, d), Reg::phys(file, r)));
                 }
-                pairs.retain(|(d, s)| d != s);
-                if pairs.is_empty() {
+                if pairs.iter().all(|(d, s)| d == s) {
                     continue;
                 }
+                let mut busy = [[false; 256]; 4];
+                for r in pairs.iter().flat_map(|&(d, s)| [d, s]) {
+                    busy[r.file() as usize][r.index() as usize] = true;
+                }
+                pairs.retain(|(d, s)| d != s);
                 let at_end = targets.len() == 1;
                 let home = if at_end { bi } else { si };
                 self.divergent = self.f.blocks[home].divergent || self.f.blocks[bi].divergent;

@@ -81,7 +81,7 @@ impl Assign<'_> {
         let busy = &mut self.banks[File::Gpr as usize].busy;
         if s.form == F::WARPGROUP_I {
             let left = match s.get(S::ImmAt72).map(|o| o.value) {
-                Some(Value::Imm(n)) => n,
+                Some(Value::Imm(n)) => n.get(),
                 _ => 0,
             };
             if let Some(now) = busy {

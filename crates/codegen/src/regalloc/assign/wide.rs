@@ -42,6 +42,28 @@ impl Assign<'_> {
         found
     }
 
+    /// As [`Assign::home`], of all these vectors.
+    fn homes(&self, vecs: &[u32]) -> Vec<BitSet> {
+        let (f, live) = (&*self.f, self.live);
+        // By vector: its place in the list.
+        let mut of = vec![FREE; f.vecs.len()];
+        (0..).zip(vecs).for_each(|(n, &vec)| of[vec as usize] = n);
+        let mut found = vec![BitSet::new(f.blocks.len()); vecs.len()];
+        for &b in &self.cfg.rpo {
+            let block = &f.blocks[b as usize];
+            let mut here = |v: Vreg| {
+                let vec = self.vec_hint[v.index()].0;
+                if vec != FREE && of[vec as usize] != FREE {
+                    found[of[vec as usize] as usize].insert(b as usize);
+                }
+            };
+            live.live_in[b as usize].iter().chain(&live.live_out[b as usize]).for_each(|&v| here(v));
+            block.params.iter().for_each(|&v| here(v));
+            block.insts.iter().for_each(|i| f.defs(&i.op, &mut here));
+        }
+        found
+    }
+
     /// The blocks from which control comes to one of these, those themselves too.
     pub(super) fn ahead(&self, home: BitSet) -> BitSet {
         let mut found = home;
@@ -86,12 +108,15 @@ impl Assign<'_> {
                 vecs.push(vec);
             }
         }
+        if vecs.is_empty() {
+            return;
+        }
         let bank = &self.banks[File::Gpr as usize];
         let top = bank.budget.min(bank.limit);
         let mut homes: Vec<(BitSet, std::ops::Range<usize>)> = Vec::new();
-        for vec in vecs {
+        let found = self.homes(&vecs);
+        for (vec, home) in vecs.into_iter().zip(found) {
             let size = self.f.vecs[vec as usize].len();
-            let home = self.home(vec, None);
             let meets = |other: &BitSet| (0..self.f.blocks.len()).any(|b| other.contains(b) && home.contains(b));
             let met: Vec<_> = homes.iter().filter(|h| meets(&h.0)).map(|h| h.1.clone()).collect();
             let apart = |base: usize| met.iter().all(|m| m.end <= base || base + size <= m.start);
@@ -112,8 +137,18 @@ impl Assign<'_> {
         for w in &mut self.wide {
             let mine = |v: &Vreg| hint[v.index()].0 == w.vec;
             w.begins = live.live_in[b].iter().chain(&block.params).any(mine);
-            let makers = insts.iter().enumerate().filter(|(_, i)| makes(f, i, mine));
-            w.makers = makers.map(|(i, _)| i as u32 + 1).collect();
+            w.makers.clear();
+        }
+        for (at, inst) in (1..).zip(insts) {
+            f.defs(&inst.op, |v| {
+                let vec = hint[v.index()].0;
+                if vec == FREE {
+                    return;
+                }
+                for w in self.wide.iter_mut().filter(|w| w.vec == vec && w.makers.last() != Some(&at)) {
+                    w.makers.push(at);
+                }
+            });
         }
     }
 

@@ -89,20 +89,20 @@ impl Block<'_> {
         self.back = Some((v, v));
     }
 
-    fn inst(&mut self, mut inst: Inst, note: Note) {
+    fn inst(&mut self, inst: &mut Inst, note: Note) {
         let loc = inst.loc;
         let mut made: smallvec::SmallVec<[Vreg; 4]> = smallvec::SmallVec::new();
         match &mut inst.op {
             Op::Sass(s) => {
-                let form = s.form();
+                let registers = s.registers();
                 self.rename(&mut s.guard, loc);
-                let mut slots = form.reads;
+                let mut slots = registers.reads;
                 while slots != 0 {
                     let i = slots.trailing_zeros() as usize;
                     slots &= slots - 1;
                     self.rename(&mut s.operands[i], loc);
                 }
-                let mut slots = form.writes;
+                let mut slots = registers.writes;
                 while slots != 0 {
                     let i = slots.trailing_zeros() as usize;
                     slots &= slots - 1;
@@ -121,7 +121,7 @@ impl Block<'_> {
             }
             Op::Call(_) | Op::LoadIncoming { .. } => {}
         }
-        self.out.push(inst);
+        self.out.push(inst.take());
         self.notes.push(note);
         made.into_iter().for_each(|v| self.made(v, loc));
     }
@@ -136,13 +136,13 @@ pub(in super::super) fn run(f: &mut Func, cfg: &Cfg, values: &[Known], symbols: 
     }
     for &b in &cfg.rpo {
         let bi = b as usize;
-        let insts = std::mem::take(&mut f.blocks[bi].insts);
+        let mut insts = std::mem::take(&mut f.blocks[bi].insts);
         let mut term = std::mem::replace(&mut f.blocks[bi].term, Term::Unreachable);
         let (params, end) = (f.blocks[bi].params.clone(), f.blocks[bi].loc);
         let out = Vec::with_capacity(insts.len() + insts.len() / 8 + 2);
         let mut block = Block { f, symbols, carrier: &carrier, back: None, out, notes: Vec::new() };
         params.into_iter().for_each(|p| block.made(p, end));
-        for (inst, note) in insts.into_iter().zip(std::mem::take(&mut notes[bi])) {
+        for (inst, note) in insts.iter_mut().zip(std::mem::take(&mut notes[bi])) {
             block.inst(inst, note);
         }
         if let Term::CondBr { cond, .. } = &mut term {

@@ -93,19 +93,20 @@ impl Walk<'_> {
         {
             self.read(Vreg(r.index()));
         }
-        let mut slots = form.reads;
+        let registers = s.registers();
+        let mut slots = registers.reads;
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
             slots &= slots - 1;
             let Content::Reg(r) = s.operands[i].value else { continue };
             if !r.is_virtual() {
-            } else if form.single >> i & 1 != 0 || form.slots[i].width.of(s) == 1 {
+            } else if registers.single >> i & 1 != 0 || form.slots[i].width.of(s) == 1 {
                 self.read(Vreg(r.index()));
             } else {
                 self.read_vector(r);
             }
         }
-        let mut slots = form.writes;
+        let mut slots = registers.writes;
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
             slots &= slots - 1;
@@ -114,7 +115,7 @@ impl Walk<'_> {
                 continue;
             }
             self.apart |= divergent && matches!(r.file(), File::Ugpr | File::Upred);
-            if form.single >> i & 1 != 0 || form.slots[i].width.of(s) == 1 {
+            if registers.single >> i & 1 != 0 || form.slots[i].width.of(s) == 1 {
                 self.make(Vreg(r.index()));
                 continue;
             }

@@ -151,6 +151,7 @@ impl Spiller<'_> {
 fn stable_register(s: &Sass) -> bool {
     use enums::sr;
     let Some(Value::Imm(n)) = s.get(S::Sr).map(|o| o.value) else { return false };
+    let n = n.get();
     [sr::LANEID, sr::TID_X, sr::TID_Y, sr::TID_Z, sr::CTAID_X, sr::CTAID_Y, sr::CTAID_Z].contains(&(n as u8))
         || (sr::EQMASK as i64..=sr::GEMASK as i64).contains(&n)
 }

@@ -20,6 +20,7 @@ use sass::forms as F;
 use sass::inst::Inst as Sass;
 use sass::latency::{self, Class};
 use sass::reg::File;
+use smallvec::SmallVec;
 
 /// The scoreboard of reads, ...
 const READS: usize = 5;
@@ -27,6 +28,21 @@ const READS: usize = 5;
 const LATE: usize = 4;
 /// ... and that which groups of copies are counted by, where there are such.
 const GROUPS: usize = 0;
+
+const FILES: usize = File::Bar as usize + 1;
+
+/// The registers that an instruction names, without constant ones.
+#[derive(Default)]
+struct Names {
+    reads: SmallVec<[Place; 12]>,
+    writes: SmallVec<[Place; 8]>,
+}
+
+/// True for a register that is read late: no guard; `uniform`: those of the uniform datapath, too.
+fn is_late(p: &Place, uniform: bool) -> bool {
+    let file = p.reg.file();
+    p.slot.is_some() && (file == File::Gpr || uniform && file == File::Ugpr)
+}
 
 /// A register.
 #[derive(Clone, Copy, Default)]
@@ -45,21 +61,11 @@ struct Unit {
     free: u32,
 }
 
-/// The place of register `n` of a file: those that a function uses lie together, as it uses those with low numbers.
-fn number(file: File, n: usize) -> usize {
-    match file {
-        File::Pred => n & 7,
-        File::Upred => 8 + (n & 7),
-        File::Bar => 16 + (n & 15),
-        File::Gpr => 32 + 2 * n,
-        File::Ugpr => 33 + 2 * n,
-    }
-}
-
 /// The walk.
 struct Walk {
     sm: u16,
-    units: Vec<Unit>,
+    /// By file, of as many registers as were named.
+    units: [Vec<Unit>; FILES],
     /// By scoreboard: what was set before this instruction, from 1, has landed.
     done: [u32; 6],
     /// By scoreboard the last instruction, from 1, that set it.
@@ -86,8 +92,9 @@ pub fn run(blocks: &mut [LinearBlock], sm: u16) {
     // What has landed where a block begins, from the branches forward to it.
     let mut entry: Vec<Option<[u32; 6]>> = vec![None; n];
     let mut at = 0u32;
-    // The instruction before, and what it needs behind it.
-    let mut before: Option<(usize, usize, u32)> = None;
+    // The instruction before, what it needs behind it, and whether it is of the ALU.
+    let mut before: Option<(usize, usize, u32, bool)> = None;
+    let mut names = Names::default();
     for b in 0..n {
         w.done = entry[b].unwrap_or([at; 6]);
         let mut long: Vec<(usize, u32)> = Vec::new();
@@ -99,14 +106,16 @@ pub fn run(blocks: &mut [LinearBlock], sm: u16) {
         for i in 0..count {
             let Op::Sass(s) = &blocks[b].insts[i].op else { continue };
             let class = s.form().class;
+            let fixed = class.is_fixed(sm);
             let leaving = !class.is_plain() && drains(s);
-            let (wait, issue) = w.needs(s, (leaving, leaving || back && i + 1 == count));
-            if let Some((pb, pi, least)) = before {
+            w.name(s, &mut names);
+            let (wait, issue) = w.needs(&names, (leaving, leaving || back && i + 1 == count));
+            if let Some((pb, pi, least, alu)) = before {
                 let from = w.time;
                 let stall = issue.saturating_sub(from).max(least);
                 w.time += stall;
                 if let Op::Sass(p) = &mut blocks[pb].insts[pi].op {
-                    stall_for(p, stall, sm);
+                    stall_for(p, stall, alu);
                 }
                 if stall > LONGEST {
                     long.push((if pb == b { i } else { 0 }, stall - LONGEST));
@@ -116,7 +125,7 @@ pub fn run(blocks: &mut [LinearBlock], sm: u16) {
             s.ctrl = Control { wait, ..Control::default() };
             at += 1;
             w.wait(wait, at - 1);
-            w.issue(s, at);
+            w.issue(s, &names, fixed, at);
             let mut least = if class.is_plain() { 1 } else { u32::from(latency::min_stall(s, sm)) };
             if s.ctrl.read_sb.is_some() || s.ctrl.write_sb.is_some() || i + 1 == count && !s.form().effects.flow {
                 least = least.max(u32::from(latency::SCOREBOARD_SET));
@@ -129,8 +138,9 @@ pub fn run(blocks: &mut [LinearBlock], sm: u16) {
                     long.push((i + !s.form().effects.flow as usize, least - LONGEST));
                 }
             }
-            stall_for(s, least, sm);
-            before = Some((b, i, least));
+            let alu = fixed && class != Class::Control;
+            stall_for(s, least, alu);
+            before = Some((b, i, least, alu));
         }
         for &x in blocks[b].succs.iter().filter(|&&x| x as usize > b) {
             let e = entry[x as usize].get_or_insert(w.done);
@@ -140,7 +150,7 @@ pub fn run(blocks: &mut [LinearBlock], sm: u16) {
         if !long.is_empty() {
             // The last instruction lies elsewhere now.
             let last = blocks[b].insts.len() - 1;
-            before = before.map(|(_, _, least)| (b, last, least));
+            before = before.map(|(_, _, least, alu)| (b, last, least, alu));
         }
     }
 }
@@ -154,9 +164,7 @@ fn pad(insts: &mut Vec<Inst>, long: &[(usize, u32)]) {
 }
 
 /// Sets the stall count; what is missing beyond the longest is padded.
-fn stall_for(s: &mut Sass, stall: u32, sm: u16) {
-    let class = s.form().class;
-    let alu = class.is_fixed(sm) && class != Class::Control;
+fn stall_for(s: &mut Sass, stall: u32, alu: bool) {
     s.ctrl.stall = stall.min(LONGEST) as u8;
     s.ctrl.bit109 = stall <= 1 || stall < 12 && !alu;
 }
@@ -165,7 +173,7 @@ impl Walk {
     fn new(blocks: &[LinearBlock], sm: u16) -> Walk {
         let mut w = Walk {
             sm,
-            units: vec![Unit::default(); 96],
+            units: std::array::from_fn(|_| Vec::new()),
             done: [0; 6],
             set: [0; 6],
             settled: [0; 6],
@@ -177,6 +185,7 @@ impl Walk {
             ready: 0,
             gives_up: None,
         };
+        let mut names = Names::default();
         for s in
             blocks.iter().flat_map(|b| &b.insts).filter_map(|i| if let Op::Sass(s) = &i.op { Some(s) } else { None })
         {
@@ -185,43 +194,51 @@ impl Walk {
             }
             if s.form().class == Class::Global && late(s) {
                 w.copies = true;
-                w.each_late(s, false, |u| u.late = true);
+                w.name(s, &mut names);
+                for p in names.reads.iter().filter(|p| is_late(p, false)) {
+                    w.units(p).iter_mut().for_each(|u| u.late = true);
+                }
             }
         }
         w.count = if w.copies { LATE } else { READS } - w.first;
         w
     }
 
-    /// What is kept of the registers of an operand.
-    fn each(&mut self, p: Place, mut f: impl FnMut(&mut Unit)) {
-        if p.reg.is_const() {
-            return;
-        }
-        let (file, first) = (p.reg.file(), p.reg.index() as usize);
-        for n in first..first + p.width as usize {
-            let at = number(file, n);
-            if at >= self.units.len() {
-                self.units.resize(at + 33, Unit::default());
+    /// Lists the registers that an instruction names, and makes place for what is kept of them.
+    fn name(&mut self, s: &Sass, names: &mut Names) {
+        names.reads.clear();
+        names.writes.clear();
+        let units = &mut self.units;
+        let mut known = |p: Place| {
+            let list = &mut units[p.reg.file() as usize];
+            let end = p.reg.index() as usize + usize::from(p.width);
+            if end > list.len() {
+                list.resize(end + 15, Unit::default());
             }
-            f(&mut self.units[at]);
-        }
-    }
-
-    /// The registers that an instruction reads late; `uniform`: those of the uniform datapath, too.
-    fn each_late(&mut self, s: &Sass, uniform: bool, mut f: impl FnMut(&mut Unit)) -> bool {
-        let mut any = false;
+        };
         sass_uses(s, |p| {
-            let file = p.reg.file();
-            if p.slot.is_some() && (file == File::Gpr || uniform && file == File::Ugpr) && !p.reg.is_const() {
-                any = true;
-                self.each(p, &mut f);
+            if !p.reg.is_const() {
+                known(p);
+                names.reads.push(p);
             }
         });
-        any
+        sass_defs(s, |p| {
+            if !p.reg.is_const() {
+                known(p);
+                names.writes.push(p);
+            }
+        });
+    }
+
+    /// What is kept of the registers of an operand.
+    #[inline(always)]
+    fn units(&mut self, p: &Place) -> &mut [Unit] {
+        let first = p.reg.index() as usize;
+        &mut self.units[p.reg.file() as usize][first..first + usize::from(p.width)]
     }
 
     /// What an instruction must wait for, and when it may issue: where it leaves the function, and where everything has to be waited for.
-    fn needs(&mut self, s: &Sass, (leaves, all): (bool, bool)) -> (u8, u32) {
+    fn needs(&mut self, names: &Names, (leaves, all): (bool, bool)) -> (u8, u32) {
         let (done, mut wait, mut issue) = (self.done, 0u8, self.time);
         // The vendor's compiler lets nothing begin before registers have been given up.
         if let Some(board) = self.gives_up.take() {
@@ -238,15 +255,17 @@ impl Walk {
                 }
             }
         };
-        sass_uses(s, |p| self.each(p, |u| written(u, &mut wait)));
+        for p in &names.reads {
+            self.units(p).iter().for_each(|u| written(u, &mut wait));
+        }
         let mut free = 0;
-        sass_defs(s, |p| {
-            self.each(p, |u| {
+        for p in &names.writes {
+            for u in self.units(p) {
                 written(u, &mut wait);
                 free = free.max(u.free);
                 wait |= ((u.read > done[READS]) as u8) << READS | (u.late as u8) << LATE;
-            });
-        });
+            }
+        }
         issue = issue.max(free);
         if all {
             (0..6).filter(|&b| self.set[b] > done[b]).for_each(|b| wait |= 1 << b);
@@ -275,58 +294,61 @@ impl Walk {
     }
 
     /// Instruction `at`, from 1, issues now.
-    fn issue(&mut self, s: &mut Sass, at: u32) {
+    fn issue(&mut self, s: &mut Sass, names: &Names, fixed: bool, at: u32) {
         let (sm, time, class) = (self.sm, self.time, s.form().class);
-        let fixed = class.is_fixed(sm);
         if fixed {
             // As long as the uniform datapath and others may read before they are overtaken.
             let uniform = class == Class::Uniform;
             let until = time + if uniform { 3 } else { 2 };
-            sass_uses(s, |p| {
-                if uniform || p.reg.file() == File::Gpr {
-                    self.each(p, |u| u.free = u.free.max(until));
-                }
-            });
+            for p in names.reads.iter().filter(|p| uniform || p.reg.file() == File::Gpr) {
+                self.units(p).iter_mut().for_each(|u| u.free = u.free.max(until));
+            }
             let mut latest = self.ready;
-            sass_defs(s, |p| {
-                let Some(slot) = p.slot else { return };
-                let mut word = 0;
-                self.each(p, |u| {
-                    let cycles = u32::from(latency::slowest(s, slot, word, sm));
-                    let least = if p.reg.file() == File::Ugpr { 3 } else { 0 };
-                    u.ready = u.ready.max(time + cycles.max(least));
+            for p in &names.writes {
+                let Some(slot) = p.slot else { continue };
+                let least = if p.reg.file() == File::Ugpr { 3 } else { 0 };
+                let mut cycles = 0;
+                for (word, u) in (0..).zip(self.units(p)) {
+                    // Only there the words come at different times.
+                    if word == 0 || class == Class::FmaWide {
+                        cycles = u32::from(latency::slowest(s, slot, word, sm)).max(least);
+                    }
+                    u.ready = u.ready.max(time + cycles);
                     latest = latest.max(u.ready);
-                    word += 1;
-                });
-            });
+                }
+            }
             self.ready = latest;
         } else if !matches!(class, Class::Branch | Class::Convergence) {
             let uniform = !class.is_plain() && engine(s);
             if class == Class::Global && late(s) {
-                if self.each_late(s, false, |_| {}) {
+                if names.reads.iter().any(|p| is_late(p, false)) {
                     s.ctrl.read_sb = Some(LATE as u8);
                     self.settled[LATE] = time + u32::from(latency::SCOREBOARD_SET);
                 }
-            } else if self.each_late(s, uniform, |u| u.read = at) {
-                s.ctrl.read_sb = Some(READS as u8);
-                self.sets(READS, at);
+            } else {
+                let mut any = false;
+                for p in names.reads.iter().filter(|p| is_late(p, uniform)) {
+                    any = true;
+                    self.units(p).iter_mut().for_each(|u| u.read = at);
+                }
+                if any {
+                    s.ctrl.read_sb = Some(READS as u8);
+                    self.sets(READS, at);
+                }
             }
         }
-        let mut writes = false;
-        if !fixed {
-            sass_defs(s, |p| writes |= !p.reg.is_const() && p.reg.file() != File::Bar);
-        }
+        let writes = !fixed && names.writes.iter().any(|p| p.reg.file() != File::Bar);
         let gives_up = s.form == F::USETMAXREG_DEALLOC;
         if writes || gives_up {
             let board = self.board();
             s.ctrl.write_sb = Some(board as u8);
             self.sets(board, at);
-            sass_defs(s, |p| {
-                self.each(p, |u| {
+            for p in &names.writes {
+                for u in self.units(p) {
                     u.boards |= 1 << board;
                     u.written[board] = at;
-                });
-            });
+                }
+            }
             self.gives_up = gives_up.then_some(board);
         }
         match s.form {
@@ -356,6 +378,19 @@ mod tests {
             let s = Sass::new(sass::form::FormId(n as u16));
             if s.form().class.is_plain() {
                 assert!(latency::min_stall(&s, 90) == 1 && !engine(&s) && !drains(&s), "{}", s.form().name);
+            }
+        }
+    }
+
+    #[test]
+    fn only_wide_products_give_their_words_at_different_times() {
+        for (n, form) in sass::tables::FORMS.iter().enumerate().filter(|(_, f)| f.class != Class::FmaWide) {
+            let s = Sass::new(sass::form::FormId(n as u16));
+            for slot in 0..form.slots.len() as u8 {
+                for sm in [75, 80, 90, 100, 110, 120] {
+                    let slowest = |word| latency::slowest(&s, slot, word, sm);
+                    assert_eq!(slowest(0), slowest(1), "{} on sm_{sm}", form.name);
+                }
             }
         }
     }

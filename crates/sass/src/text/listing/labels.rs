@@ -48,6 +48,7 @@ pub(super) fn number(file: &File, code: &[Vec<Decoded>]) -> Vec<Places> {
             }
             for op in &inst.operands {
                 let Value::Target(distance) = op.value else { continue };
+                let distance = distance.get();
                 let target = at as i64 * 16 + 16 + distance;
                 let inside = (0..=words.len() as i64 * 16).contains(&target) && target % 16 == 0;
                 let called = reaches_functions(inst.form().mnemonic) && function_at(file, n, target as u64).is_some();

@@ -206,7 +206,8 @@ impl Listing<'_> {
     /// True for a call to a place where no function begins: in graphs and JSON the vendor's tool takes it for a branch.
     pub(super) fn jumps(&self, n: usize, at: usize, inst: &Inst) -> bool {
         let offset = at as u64 * 16;
-        let target = inst.operands.iter().find_map(|o| if let Value::Target(d) = o.value { Some(d) } else { None });
+        let target =
+            inst.operands.iter().find_map(|o| if let Value::Target(d) = o.value { Some(d.get()) } else { None });
         let through = inst.operands.iter().any(|o| o.as_reg().is_some_and(|r| r.file() != File::Pred));
         let Some(target) = target.filter(|_| inst.form().mnemonic.starts_with("CALL") && !through) else {
             return false;
@@ -228,7 +229,7 @@ impl Listing<'_> {
                 continue;
             };
             let target = inst.operands.iter().find_map(|o| match o.value {
-                Value::Target(d) => usize::try_from(at as i64 + 1 + d / 16).ok().filter(|t| *t < code.len()),
+                Value::Target(d) => usize::try_from(at as i64 + 1 + d.get() / 16).ok().filter(|t| *t < code.len()),
                 _ => None,
             });
             let mnemonic = inst.form().mnemonic;

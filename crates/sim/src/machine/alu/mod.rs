@@ -234,7 +234,7 @@ fn unused(inst: &Seen<'_>, slot: S) -> bool {
 
 fn imm(inst: &Seen<'_>, slot: S) -> u32 {
     match inst.get(slot).map(|o| o.value) {
-        Some(sass::inst::Value::Imm(n)) => n as u32,
+        Some(sass::inst::Value::Imm(n)) => n.get() as u32,
         _ => 0,
     }
 }

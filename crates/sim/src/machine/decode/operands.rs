@@ -29,6 +29,7 @@ impl Decoder<'_> {
         match inst.inst().operands[i].value {
             Value::Reg(r) => self.reg(r, n),
             Value::Imm(v) => {
+                let v = v.get();
                 let kind = inst.form().slots[i].kind;
                 if matches!(kind, SlotKind::Imm { print: ImmPrint::Bindless, .. }) {
                     return gap("a constant through a descriptor");
@@ -89,7 +90,7 @@ impl Decoder<'_> {
 
     pub(in crate::machine) fn imm(inst: &Seen<'_>, slot: S) -> Option<i64> {
         match inst.get(slot)?.value {
-            Value::Imm(v) => Some(v),
+            Value::Imm(v) => Some(v.get()),
             _ => None,
         }
     }
@@ -98,6 +99,7 @@ impl Decoder<'_> {
     pub(in crate::machine) fn target(&self, inst: &Seen<'_>, slot: S) -> Result<u32> {
         match inst.get(slot).map(|o| o.value) {
             Some(Value::Target(t)) => {
+                let t = t.get();
                 let byte = (self.pc as i64 + 1) * 16 + t;
                 if byte < 0 || byte % 16 != 0 || byte / 16 > self.image.code.len() as i64 {
                     return gap("a branch target outside of the code");
