@@ -49,7 +49,7 @@ pub fn eval(op: Op, attr: Attr, tys: &[Ty], args: &[u64], ty: Ty) -> Option<u64>
         Op::Not => cut(!a),
         Op::Lop3 => {
             let mut out = 0u64;
-            for bit in 0..32 {
+            for bit in 0..bits {
                 let index = (a >> bit & 1) << 2 | (b >> bit & 1) << 1 | (c >> bit & 1);
                 out |= (attr.sub as u64 >> index & 1) << bit;
             }

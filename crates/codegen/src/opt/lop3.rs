@@ -2,7 +2,7 @@
 //!
 //! A logic operation takes in the logic operations that it alone reads, as long as no more than three different inputs are
 //! left, of which at most one is a constant (the machine has one place for one). Runs late: other passes know the plain
-//! operations better. What was taken in is dead afterwards.
+//! operations better. What was taken in is dead afterwards. What is asked of a logic operation is asked so that it says it itself ([`tests`]).
 
 use crate::ir::{Attr, Cmp, Def, Func, Inst, InstId, Mem, Op, Ty, Value};
 use smallvec::{SmallVec, smallvec};
@@ -99,8 +99,14 @@ fn constant_of(f: &Func, v: Value) -> Option<u64> {
 
 fn logic(f: &Func, id: InstId) -> bool {
     let inst = f.inst(id);
-    let one = inst.results.len() == 1 && f.ty(inst.results[0]) == Ty::B32;
+    let one = inst.results.len() == 1 && matches!(f.ty(inst.results[0]), Ty::B32 | Ty::B64);
     one && matches!(inst.op, Op::And | Op::Or | Op::Xor | Op::Not | Op::Lop3)
+}
+
+/// True where both words of a value of 64 bits are there to be computed with: of a known one little is left by itself.
+fn whole(f: &Func, v: Value) -> bool {
+    f.ty(v) != Ty::B64
+        || f.def_inst(v).is_none_or(|d| !matches!(d.op, Op::Const | Op::Zext | Op::Pack | Op::Shl | Op::Shr))
 }
 
 /// The operation as an expression over its arguments.
@@ -159,6 +165,9 @@ fn merged(f: &Func, id: InstId, uses: &[u32]) -> Option<Expr> {
             if leaves.len() > 3 || leaves.iter().filter(|&&l| constant_of(f, l).is_some()).count() > 1 {
                 return None;
             }
+            if !leaves.iter().all(|&l| whole(f, l)) {
+                return None;
+            }
             let input = |l: &Value| INPUT[leaves.iter().position(|x| x == l).unwrap_or(0)];
             let of = |e: &Expr, inputs: &[u8]| {
                 let get = |n: usize| inputs.get(n).copied().unwrap_or(0);
@@ -206,6 +215,17 @@ mod tests {
             "{THREE}v3:b32 = and v0, v1\nv4:b32 = not v0\nv5:b32 = and v4, v2\nv6:b32 = xor v3, v5\nret v6"
         ));
         assert!(t.matches("lop3").count() == 1 && !t.contains("xor"), "{t}");
+    }
+
+    #[test]
+    fn nests_of_64_bits_become_one_where_both_words_are_there() {
+        let body = |third: &str| {
+            format!(
+                "v0:b64 = param {{bytes=8}}\nv1:b64 = param {{bytes=8 imm=8}}\nv2:b64 = {third}\nv3:b64 = and v0, v1\nv4:b64 = xor v3, v2\nv5:b32 = hi v4\nret v5"
+            )
+        };
+        let after = |third: &str| after(&body(third)).matches("lop3").count();
+        assert_eq!((after("param {bytes=8 imm=16}"), after("const {imm=4294967296}")), (1, 0));
     }
 
     #[test]
