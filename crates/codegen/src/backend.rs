@@ -4,7 +4,7 @@ use crate::emit::{self, Code, Ready};
 use crate::isel::chip;
 use crate::mir::{Func, Op, text, verify};
 use crate::opt::{self, LEAST_EFFORT, SOME_EFFORT};
-use crate::regalloc::{self, frame};
+use crate::regalloc::{self, Tightness, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
 use crate::sched::{control, copies, dead, forward, halves, postpass, prepass, select, share, sink, warpgroup, zeros};
@@ -91,8 +91,8 @@ pub fn compile(input: &BackendInput, target: Target, options: &BackendOptions) -
 pub struct Room {
     /// So many values may be in uniform registers at once that need not be there.
     pub uniform: u32,
-    /// General registers are assigned with hardly more of them than values are alive at once.
-    pub tight: bool,
+    /// How few general registers are assigned.
+    pub tight: Tightness,
     /// All passes run, whatever the effort: with the least one registers could not be assigned.
     pub unhurried: bool,
 }
@@ -104,12 +104,12 @@ pub struct Room {
 /// What `attempt` says.
 pub fn attempts<T>(mut attempt: impl FnMut(Room) -> Result<T, Failure>) -> Result<T, Vec<Diagnostic>> {
     let mut uniform = [uniform::MOST, uniform::FEW, 0].into_iter();
-    let mut room = Room { uniform: uniform.next().unwrap_or(0), tight: true, unhurried: false };
+    let mut room = Room { uniform: uniform.next().unwrap_or(0), tight: Tightness::Tight, unhurried: false };
     loop {
         match attempt(room) {
             Ok(made) => return Ok(made),
             Err(Failure::Said(list)) => return Err(list),
-            Err(Failure::Tight) if room.tight => room.tight = false,
+            Err(Failure::Tight) if room.tight != Tightness::Free => room.tight = room.tight.looser(),
             Err(Failure::Hurried) if !room.unhurried => room.unhurried = true,
             Err(_) => match uniform.next() {
                 Some(n) => room.uniform = n,
@@ -188,7 +188,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             prepass::run(&mut f, sm, prepass::Freedom::of(options.register_level));
         }
         after("prepass", &f, true)?;
-        let tight = room.tight && wants(SOME_EFFORT);
+        let tight = if wants(SOME_EFFORT) { room.tight } else { Tightness::Free };
         let quickly = options.effort == LEAST_EFFORT && !room.unhurried;
         if !f.entry
             && let Some(first) = light
@@ -200,7 +200,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
                 light = regalloc::light::choose(f);
             }
         };
-        let holds = tight && regalloc::assign::reads_long(&f);
+        let holds = tight != Tightness::Free && regalloc::assign::reads_long(&f);
         let assigned = if quickly {
             regalloc::run_quickly(&mut f, options.verify, choose)
         } else {
@@ -208,7 +208,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             regalloc::run(&mut f, options.verify, tight)
         };
         let stats = match assigned {
-            Err(_) if tight => return Err(Failure::Tight),
+            Err(_) if tight != Tightness::Free => return Err(Failure::Tight),
             Err(_) if quickly => return Err(Failure::Hurried),
             Err(_) if moved => return Err(Failure::Uniform),
             result => result?,

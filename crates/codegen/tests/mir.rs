@@ -59,7 +59,7 @@ fn run(pass: &str, functions: Vec<Func>) -> String {
                 Ok(_) => verify::physical(&f),
                 Err(d) => Err(d.message),
             },
-            "regalloc" => match regalloc::run(&mut f, true, false) {
+            "regalloc" => match regalloc::run(&mut f, true, regalloc::Tightness::Free) {
                 Ok(_) => verify::physical(&f),
                 Err(d) => Err(d.message),
             },

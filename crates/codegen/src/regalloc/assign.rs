@@ -18,7 +18,7 @@ mod plan;
 mod vectors;
 mod wide;
 
-use super::{Banks, INCOMING, Note};
+use super::{Banks, INCOMING, Note, Tightness};
 use crate::abi::Keeps;
 use crate::bitset::BitSet;
 use crate::cfg::Cfg;
@@ -43,6 +43,9 @@ const LASTING: u32 = 16;
 /// vectors; and one more for so many.
 const SLACK: usize = 1;
 const MORE_SLACK: usize = 32;
+/// The same where those are not enough.
+const LOOSE_SLACK: usize = 4;
+const MORE_LOOSE_SLACK: usize = 16;
 /// So many there may always be: moves for fewer cost more than registers that every thread has anyway.
 const ENOUGH: usize = 16;
 /// Held for a vector that is about to be defined.
@@ -126,7 +129,7 @@ pub fn reads_long(f: &Func) -> bool {
     flight::longest(f) > 0
 }
 
-/// Assigns registers: with `pressure` goes whether there shall be hardly more of them; `notes` has one note for each instruction, and gets those of the moves.
+/// Assigns registers: with `pressure` goes how many more of them there may be; `notes` has one note for each instruction, and gets those of the moves.
 ///
 /// # Errors
 /// Where the register limit is too small for an instruction, or uniform registers would have to be moved in divergent
@@ -136,7 +139,7 @@ pub fn run(
     cfg: &Cfg,
     live: &Liveness,
     banks: &Banks,
-    (pressure, tight): ([u32; 4], bool),
+    (pressure, tight): ([u32; 4], Tightness),
     notes: &mut [Vec<Note>],
 ) -> Result<(), Diagnostic> {
     let n = f.vregs.len();
@@ -164,8 +167,12 @@ pub fn run(
         let want = pressure[file as usize] as usize + 1;
         let limit = match file {
             // Products read registers for longer than values are alive.
-            File::Gpr if tight && !choosy && f.at_entry == 0 => {
-                limit.min((want + flight::longest(f) + SLACK + want / MORE_SLACK).max(ENOUGH))
+            File::Gpr if tight != Tightness::Free && !choosy && f.at_entry == 0 => {
+                let more = match tight {
+                    Tightness::Tight => SLACK + want / MORE_SLACK,
+                    _ => LOOSE_SLACK + want / MORE_LOOSE_SLACK,
+                };
+                limit.min((want + flight::longest(f) + more).max(ENOUGH))
             }
             _ => limit,
         };

@@ -237,6 +237,24 @@ const SPARE: usize = 3;
 /// there the least effort took up to twice as long as the whole one.
 const CROWD: usize = 250_000;
 
+/// How many general registers may be assigned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tightness {
+    /// Hardly more than values are alive at once: vectors must find places among the values that are there.
+    Tight,
+    /// A sixteenth more.
+    Loose,
+    /// All there are.
+    Free,
+}
+
+impl Tightness {
+    /// What may do where this does not.
+    pub fn looser(self) -> Tightness {
+        if self == Tightness::Tight { Tightness::Loose } else { Tightness::Free }
+    }
+}
+
 /// What allocation did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -248,11 +266,11 @@ pub struct Stats {
     pub spill_loads: u32,
 }
 
-/// Allocates the registers of `f`; `tight`: with hardly more general registers than values are alive at once.
+/// Allocates the registers of `f`.
 ///
 /// # Errors
 /// Where the function needs more registers than there may be, or `verify` finds a mistake of this pass.
-pub fn run(f: &mut Func, verify: bool, tight: bool) -> Result<Stats, Diagnostic> {
+pub fn run(f: &mut Func, verify: bool, tight: Tightness) -> Result<Stats, Diagnostic> {
     let cfg = prepare::run(f);
     let original = verify.then(|| f.clone());
     let notes: Vec<Vec<Note>> = f.blocks.iter().map(|b| vec![Note::Orig; b.insts.len()]).collect();
@@ -267,7 +285,7 @@ fn rest(
     mut symbols: spill::Symbols,
     mut notes: Vec<Vec<Note>>,
     original: Option<Func>,
-    tight: bool,
+    tight: Tightness,
 ) -> Result<Stats, Diagnostic> {
     let mut banks = Banks::of(f);
     let fixed = f.frame.fixed;
@@ -327,7 +345,7 @@ pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) ->
     let carried = spans.as_ref().filter(many).is_some_and(|s| s.fit || s.changed.is_empty());
     if spans.is_none() || !carried && spans.as_ref().is_some_and(|s| !s.fit) {
         whole(f);
-        return run(f, verify, false);
+        return run(f, verify, Tightness::Free);
     }
     let original = verify.then(|| f.clone());
     let mut notes = Vec::new();
@@ -348,11 +366,11 @@ pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) ->
         scan::Outcome::Stuck => return Err(Diagnostic::error(format!("no place for a vector of '{}'", f.name))),
         scan::Outcome::Unfit if !carried => {
             whole(f);
-            return run(f, verify, false);
+            return run(f, verify, Tightness::Free);
         }
         scan::Outcome::Unfit => {
             let symbols = symbols.unwrap_or_else(|| spill::Symbols::new(f, &cfg));
-            return rest(f, cfg, symbols, notes, original, false);
+            return rest(f, cfg, symbols, notes, original, Tightness::Free);
         }
         scan::Outcome::Done => {}
     }

@@ -43,6 +43,8 @@ const PART: u32 = 4;
 const FEW_LOADS: u32 = 14;
 const LOADS: u32 = 22;
 const MOST_LOADS: u32 = 26;
+/// From the usual number to the most it is so many steps.
+const BETWEEN: u32 = 4;
 /// A loop is taken to run so many times as its surroundings (as a power of two), up to four loops deep.
 const DEEPER: u32 = 3;
 /// How many instructions that do not fit are looked at before the oldest goes on.
@@ -76,7 +78,12 @@ impl Freedom {
         let usual = (least + self.more).min(self.freely.max(given));
         let room = |gprs: u32, loads: u32| Room { gprs: gprs.min(registers), loads: loads.max(gprs).min(registers) };
         let most = usual.max(least + self.more + least / PART);
-        let mut list = vec![room(least + 1, FEW_LOADS), room(usual, LOADS), room(most, MOST_LOADS)];
+        let between = (1..BETWEEN).map(|k| {
+            let part = |few: u32, many: u32| few + (many - few) * k / BETWEEN;
+            room(part(usual, most), part(LOADS, MOST_LOADS))
+        });
+        let mut list = vec![room(least + 1, FEW_LOADS), room(usual, LOADS)];
+        list.extend(between.chain([room(most, MOST_LOADS)]));
         list.dedup();
         list
     }
@@ -110,6 +117,22 @@ pub(super) struct Values {
 }
 
 impl Values {
+    /// Of a function.
+    pub(super) fn of(f: &Func) -> Values {
+        let n = f.vregs.len();
+        Values {
+            left: vec![0; n],
+            def: vec![(NONE, 0, 0); n],
+            live: [0; 4],
+            limit: [0, 40, 6, 6],
+            step_from: vec![NONE; n],
+            step_to: vec![NONE; n],
+            step_reads: Vec::new(),
+            stepping: false,
+            names: Names::default(),
+        }
+    }
+
     /// What a part reads and writes.
     pub(super) fn traffic(&mut self, f: &Func, part: &[Inst]) -> Traffic {
         let alive = [self.live[0], self.live[File::Pred as usize]];
@@ -154,17 +177,7 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
         (live, steps) = order(f, &cfg);
         by_block = regalloc::pressures(f, &cfg, &live).1;
     }
-    let mut values = Values {
-        left: vec![0; f.vregs.len()],
-        def: vec![(NONE, 0, 0); f.vregs.len()],
-        live: [0; 4],
-        limit: [0, 40, 6, 6],
-        step_from: vec![NONE; f.vregs.len()],
-        step_to: vec![NONE; f.vregs.len()],
-        step_reads: Vec::new(),
-        stepping: false,
-        names: Names::default(),
-    };
+    let mut values = Values::of(f);
     // What another order needs, of the blocks that need most.
     let mut crowded: Vec<u32> = cfg.rpo.iter().copied().filter(|&b| by_block[b as usize][0] > FEW).collect();
     crowded.sort_by_key(|&b| Reverse(by_block[b as usize][0]));
@@ -204,11 +217,10 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     }
 }
 
-/// What so many cycles with so many registers cost: a quarter more registers are taken where that saves more than a tenth of the cycles. Where
-/// one cycle in twelve was enough, whatever it took, kernels of Triton took 3 % more registers and were as quick.
+/// What so many cycles with so many registers cost: as many threads fit on an SM as registers allow, so that half the cycles with twice the registers are no
+/// gain. Where the square of the cycles counted, kernels of Triton took 1 % more registers.
 fn cost(cycles: u64, gprs: u32) -> u128 {
-    let cycles = u128::from(cycles.min(1 << 48));
-    cycles * cycles * u128::from(gprs)
+    u128::from(cycles.min(1 << 48)) * u128::from(gprs)
 }
 
 /// An order of a block, and what it takes.
@@ -531,9 +543,20 @@ mod tests {
     /// More registers must save cycles in keeping with how many more they are.
     #[test]
     fn registers_are_worth_cycles() {
-        assert!(cost(100, 20) < cost(92, 25) && cost(100, 20) > cost(88, 25));
-        assert!(cost(100, 20) < cost(80, 40) && cost(100, 20) > cost(70, 40));
+        assert!(cost(100, 20) < cost(81, 25) && cost(100, 20) > cost(79, 25));
+        assert!(cost(100, 20) < cost(51, 40) && cost(100, 20) > cost(49, 40));
         assert!(cost(u64::MAX, 255) >= cost(u64::MAX, 20));
+    }
+
+    /// Between the usual number of registers and the most there are others to choose from.
+    #[test]
+    fn there_are_steps_from_few_registers_to_many() {
+        let of = |least, registers| -> Vec<u32> {
+            let rooms = Freedom::of(REGISTER_LEVEL).rooms(least, registers);
+            rooms.iter().map(|r| r.gprs).collect()
+        };
+        assert_eq!(of(100, 240), [101, 109, 117, 125, 133]);
+        assert_eq!(of(100, 110), [101, 109, 110]);
     }
 
     /// Chains of exchanges between lanes begin together though more predicates are alive than there may be.
