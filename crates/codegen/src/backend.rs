@@ -188,7 +188,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             prepass::run(&mut f, sm, prepass::Freedom::of(options.register_level));
         }
         after("prepass", &f, true)?;
-        let tight = if wants(SOME_EFFORT) { room.tight } else { Tightness::Free };
+        let mut tight = if wants(SOME_EFFORT) { room.tight } else { Tightness::Free };
         let quickly = options.effort == LEAST_EFFORT && !room.unhurried;
         if !f.entry
             && let Some(first) = light
@@ -200,40 +200,52 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
                 light = regalloc::light::choose(f);
             }
         };
-        let holds = tight != Tightness::Free && regalloc::assign::reads_long(&f);
-        let assigned = if quickly {
-            regalloc::run_quickly(&mut f, options.verify, choose)
-        } else {
-            choose(&mut f);
-            regalloc::run(&mut f, options.verify, tight)
-        };
-        let stats = match assigned {
-            Err(_) if tight != Tightness::Free => return Err(Failure::Tight),
-            Err(_) if quickly => return Err(Failure::Hurried),
-            Err(_) if moved => return Err(Failure::Uniform),
-            result => result?,
+        // What is written over what a product still reads waits for it: more registers may do. Only what comes from here on is done again then.
+        let before = (tight != Tightness::Free && regalloc::assign::reads_long(&f)).then(|| f.clone());
+        let (stats, lost) = loop {
+            let again = before.as_ref().filter(|_| tight != Tightness::Free);
+            let assigned = if quickly {
+                regalloc::run_quickly(&mut f, options.verify, &mut choose)
+            } else {
+                choose(&mut f);
+                regalloc::run(&mut f, options.verify, tight)
+            };
+            let stats = match (assigned, again) {
+                (Err(_), Some(before)) => {
+                    f = before.clone();
+                    tight = tight.looser();
+                    continue;
+                }
+                (Err(_), None) if tight != Tightness::Free => return Err(Failure::Tight),
+                (Err(_), None) if quickly => return Err(Failure::Hurried),
+                (Err(_), None) if moved => return Err(Failure::Uniform),
+                (result, _) => result?,
+            };
+            if f.entry {
+                let once = if f.linkable { None } else { descriptor };
+                regalloc::shared::begin(&mut f, sm);
+                frame::begin_entry(&mut f, bank0.stack, once);
+                shared_spills = f.shared_spills;
+            }
+            after("regalloc", &f, false)?;
+            guards::clear(&mut f);
+            if wants(SOME_EFFORT) {
+                ifconvert::run(&mut f);
+                select::run(&mut f);
+                zeros::run(&mut f);
+            }
+            after("ifconvert", &f, false)?;
+            let lost = warpgroup::run(&mut f);
+            match again {
+                Some(before) if !lost.is_empty() => {
+                    f = before.clone();
+                    tight = tight.looser();
+                }
+                _ => break (stats, lost),
+            }
         };
         spills.0 += stats.spill_loads;
         spills.1 += stats.spill_stores;
-        if f.entry {
-            let once = if f.linkable { None } else { descriptor };
-            regalloc::shared::begin(&mut f, sm);
-            frame::begin_entry(&mut f, bank0.stack, once);
-            shared_spills = f.shared_spills;
-        }
-        after("regalloc", &f, false)?;
-        guards::clear(&mut f);
-        if wants(SOME_EFFORT) {
-            ifconvert::run(&mut f);
-            select::run(&mut f);
-            zeros::run(&mut f);
-        }
-        after("ifconvert", &f, false)?;
-        let lost = warpgroup::run(&mut f);
-        // What is written over what a product still reads waits for it: more registers may do.
-        if holds && !lost.is_empty() {
-            return Err(Failure::Tight);
-        }
         losses.extend(lost);
         if f.linkable
             && let Some(at) = descriptor
@@ -286,4 +298,21 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
     code.spill_bytes = spills;
     code.shared_spills = shared_spills;
     Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where few registers do not do, a few more are tried before all.
+    #[test]
+    fn registers_are_given_step_by_step() {
+        let mut seen = Vec::new();
+        let end: Result<(), _> = attempts(|room| {
+            seen.push(room.tight);
+            Err(if room.tight == Tightness::Free { Failure::Said(Vec::new()) } else { Failure::Tight })
+        });
+        assert!(end.is_err());
+        assert_eq!(seen, [Tightness::Tight, Tightness::Loose, Tightness::Free]);
+    }
 }
