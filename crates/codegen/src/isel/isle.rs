@@ -130,7 +130,7 @@ impl generated::Context for Sel<'_> {
     }
     fn byte_field(&mut self, signed: bool, at: u8, bits: u8) -> Option<u32> {
         let first = u32::from(at) / 8;
-        let whole = at % 8 == 0 && matches!(bits, 8 | 16) && first > 0 && at + bits <= 32;
+        let whole = at.is_multiple_of(8) && matches!(bits, 8 | 16) && first > 0 && at + bits <= 32;
         let last = first + u32::from(bits) / 8 - 1;
         // A byte of the second word, which is zero, or the sign of the last one, again and again.
         let rest = if signed { 8 | last } else { 7 };
