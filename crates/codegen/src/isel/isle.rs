@@ -129,12 +129,7 @@ impl generated::Context for Sel<'_> {
         a.cmp == Cmp::Ne
     }
     fn byte_field(&mut self, signed: bool, at: u8, bits: u8) -> Option<u32> {
-        let first = u32::from(at) / 8;
-        let whole = at.is_multiple_of(8) && matches!(bits, 8 | 16) && first > 0 && at + bits <= 32;
-        let last = first + u32::from(bits) / 8 - 1;
-        // A byte of the second word, which is zero, or the sign of the last one, again and again.
-        let rest = if signed { 8 | last } else { 7 };
-        whole.then(|| (0..4).map(|n| if first + n <= last { (first + n) << (4 * n) } else { rest << (4 * n) }).sum())
+        bytes(signed, at.into(), bits.into())
     }
     fn packing(&mut self, lo: InstId, hi: InstId) -> Option<Attr> {
         let (a, b) = (self.f.inst(lo).attr, self.f.inst(hi).attr);
@@ -785,6 +780,33 @@ impl Sel<'_> {
             let d = self.m.reg(lo);
             self.push(m.with(S::Rd, d));
             Regs { lo, hi: None }
+        }
+    }
+}
+
+/// What `PRMT` takes of a word and zero to get a field of one or two whole bytes that does not begin at the lowest one.
+fn bytes(signed: bool, at: u32, bits: u32) -> Option<u32> {
+    if !at.is_multiple_of(8) || !matches!(bits, 8 | 16) || at == 0 || at + bits > 32 {
+        return None;
+    }
+    let first = at / 8;
+    let last = first + bits / 8 - 1;
+    // A byte of the second word, which is zero, or the sign of the last one, again and again.
+    let rest = if signed { 8 | last } else { 7 };
+    Some((0..4).map(|n| if first + n <= last { (first + n) << (4 * n) } else { rest << (4 * n) }).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn fields_of_whole_bytes() {
+        assert_eq!(bytes(false, 8, 8), Some(0x7771));
+        assert_eq!(bytes(true, 16, 16), Some(0xbb32));
+        // Nothing else, wherever it begins and however long it is.
+        for (at, bits) in [(0, 1), (0, 8), (4, 8), (8, 12), (24, 16), (248, 8), (255, 255)] {
+            assert_eq!(bytes(false, at, bits), None);
         }
     }
 }
