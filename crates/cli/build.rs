@@ -8,7 +8,6 @@
 //! file stays in the system's memory. Written at once it lies there in large pieces, of which a program takes more with
 //! each page fault and finds them faster: the smallest kernel takes 1.0 ms instead of 1.7 (`docs/speed.md`). A program that is
 //! copied after it was linked, as an installed one is, has this anyway.
-
 //!
 //! What starts the process is our own where the C library is one that it was made for (`build/start.rs`).
 

@@ -6,8 +6,8 @@
 //! no features, and takes the variants that every x86-64 processor has, which are as fast for what compilers copy.
 //!
 //! It uses what the library's parts offer one another, which may differ with each of its versions. So `build.rs` makes an
-//! object of this file, links a probe (`probe.rs`) with it, runs that, and gives it to the programs only where the
-//! library's version is one that was looked at and the probe saw nothing amiss. An object on the linker's command line comes
+//! archive of this file, links a probe (`probe.rs`) with it, runs that, and gives it to the programs only where the
+//! library's version is one that was looked at and the probe saw nothing amiss. The archive stands
 //! before the library, whose own start is then left out.
 //!
 //! Left out as well is what these programs do not use: that the thread of `main` may end alone (`pthread_exit`), where the program's
