@@ -50,7 +50,7 @@ pub fn choose(f: &mut Func) -> Option<u8> {
     }
     // R1 is one more, and pairs want room.
     let room = f.max_gprs.saturating_sub(u32::from(count) + 2) & !1;
-    let first = (most + 2).next_multiple_of(2).min(room).max(4) as u8;
+    let first = (most + 1).next_multiple_of(2).min(room).max(4) as u8;
     for inst in f.blocks.iter_mut().flat_map(|b| &mut b.insts) {
         if let Op::Call(c) = &mut inst.op
             && let Keeps::But(old, n) = c.keeps
