@@ -7,7 +7,9 @@ use crate::opt::{self, LEAST_EFFORT, SOME_EFFORT};
 use crate::regalloc::{self, Tightness, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
-use crate::sched::{control, copies, dead, forward, halves, postpass, prepass, select, share, sink, warpgroup, zeros};
+use crate::sched::{
+    control, copies, dead, forward, halves, home, postpass, prepass, select, share, sink, warpgroup, zeros,
+};
 use crate::uniform;
 use crate::{guards, ifconvert};
 use arch::Target;
@@ -187,6 +189,9 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         if wants(SOME_EFFORT) {
             let level = if f.entry || !f.keeps.light() { options.register_level } else { 0 };
             prepass::run(&mut f, sm, prepass::Freedom::of(level));
+            if room.uniform < uniform::MOST {
+                home::run(&mut f);
+            }
         }
         after("prepass", &f, true)?;
         let mut tight = if wants(SOME_EFFORT) { room.tight } else { Tightness::Free };
@@ -219,7 +224,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
                 }
                 (Err(_), None) if tight != Tightness::Free => return Err(Failure::Tight),
                 (Err(_), None) if quickly => return Err(Failure::Hurried),
-                (Err(_), None) if moved => return Err(Failure::Uniform),
+                (Err(_), None) if room.uniform > 0 => return Err(Failure::Uniform),
                 (result, _) => result?,
             };
             if f.entry {

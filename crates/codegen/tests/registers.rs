@@ -179,3 +179,13 @@ fn routines_for_seldom_cases_do_with_few_registers() {
         }
     }
 }
+
+/// Seventy results of `REDUX` are alive at once, and there are 55 uniform registers.
+#[test]
+fn what_a_warp_reduces_waits_in_general_registers() {
+    let text = include_str!("../../../tests/kernels/features/redux_many.ptx");
+    for effort in [codegen::opt::LEAST_EFFORT, codegen::opt::MOST_EFFORT] {
+        let log = &compile_with(text, effort).log[0];
+        assert_eq!(log.spill_stores, 0, "at {effort}");
+    }
+}

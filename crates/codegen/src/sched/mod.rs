@@ -7,6 +7,7 @@ pub mod copies;
 pub mod dead;
 pub mod forward;
 pub mod halves;
+pub mod home;
 pub mod least;
 pub mod order;
 pub mod postpass;
