@@ -33,6 +33,9 @@ const FAR: u32 = u32::MAX;
 const NONE: u32 = u32::MAX;
 /// Added to distances over the exit of a loop.
 const LEAVE: u32 = 100_000;
+/// What only some of the ways into a block have in a register stays in memory there, if it is needed so many instructions later: the other ways would
+/// have to bring it back, as those into blocks behind it would (routines for seldom cases one after the other, each called on a way of its own).
+const APART: u32 = 80;
 
 struct Spiller<'a> {
     f: &'a mut Func,
@@ -383,7 +386,7 @@ impl Spiller<'_> {
             let class = if back { 0 } else { 2 - (count > 0) as u8 - (count == done.len()) as u8 };
             list.push((class, self.next[p.index()], p, true));
         }
-        list.retain(|x| x.0 < 2);
+        list.retain(|x| x.0 == 0 || x.0 == 1 && x.1 < APART);
         let mut room = self.k;
         if back {
             // First what the loop uses; of what only lives through it, as much as leaves the loop enough.
