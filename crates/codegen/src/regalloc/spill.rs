@@ -14,6 +14,7 @@ mod edges;
 mod names;
 mod remat;
 mod symbols;
+mod webs;
 
 pub use symbols::Symbols;
 
@@ -58,6 +59,9 @@ struct Spiller<'a> {
     in_memory: Vec<Vec<bool>>,
     /// Slot, or carrier, of each value that has one.
     home: Vec<u32>,
+    /// Whose slot each value shares, and the slots of those.
+    shares: Vec<Vreg>,
+    shared: Vec<u32>,
     spilled: Vec<Vreg>,
     again: Vec<Option<Box<Sass>>>,
     /// Where each value is computed that may be computed again elsewhere: block and place in what was put out.
@@ -70,6 +74,8 @@ struct Spiller<'a> {
     out: Vec<Inst>,
     notes: Vec<Note>,
     loads: u32,
+    /// Stores on edges.
+    copied: u32,
     loc: u32,
     /// Values reloaded on the edge at hand, with their names.
     edge_names: Vec<(Vreg, Vreg)>,
@@ -123,6 +129,8 @@ pub fn run(
         entry: vec![Vec::new(); blocks],
         in_memory: vec![Vec::new(); blocks],
         home: vec![NONE; n],
+        shares: Vec::new(),
+        shared: vec![NONE; if gpr { n } else { 0 }],
         spilled: Vec::new(),
         again: vec![None; n],
         made_at: vec![(NONE, 0); n],
@@ -132,12 +140,16 @@ pub fn run(
         out: Vec::new(),
         notes: Vec::new(),
         loads: 0,
+        copied: 0,
         loc: u32::MAX,
         edge_names: Vec::new(),
         tally: vec![Tally { block: NONE, count: 0, name: Vreg(NONE), same: false }; n],
         f,
     };
     s.find_constants();
+    if gpr {
+        s.shares = webs::find(s.f, cfg, live, &|v| s.again[v.index()].is_none());
+    }
     s.distances();
     let loop_pressure = s.loop_pressure();
     for i in 0..cfg.rpo.len() {
@@ -154,6 +166,7 @@ pub fn run(
         s.f.frame.fixed = s.f.frame.fixed.next_multiple_of(4) + 4 * s.slots;
         stats.spilled += s.spilled.len() as u32;
         stats.spill_loads += 4 * s.loads;
+        stats.spill_stores += 4 * s.copied;
     }
     Ok(())
 }
@@ -221,8 +234,12 @@ impl Spiller<'_> {
     fn home(&mut self, v: Vreg) -> u32 {
         if self.home[v.index()] == NONE {
             self.home[v.index()] = if self.file == File::Gpr {
-                self.slots += 1;
-                self.slots - 1
+                let shared = &mut self.shared[self.shares[v.index()].index()];
+                if *shared == NONE {
+                    *shared = self.slots;
+                    self.slots += 1;
+                }
+                *shared
             } else {
                 let symbol = self.symbols.get(v) | Symbols::ENCODED;
                 self.new_name(File::Gpr, symbol).0
