@@ -259,8 +259,8 @@ pub fn select(
     Ok(Selected { funcs, program })
 }
 
-/// Registers that there must be for a kernel to call routines for seldom cases.
-const ROOM: u32 = 60;
+/// Registers that there must be for a kernel to call routines for seldom cases: twelve or sixteen are the routine's.
+const ROOM: u32 = 28;
 
 /// May a kernel call what arithmetic does in seldom cases? Its threads do not change how many registers they have, and run no products of
 /// warpgroups, which would have to be done at each call.

@@ -189,3 +189,34 @@ fn what_a_warp_reduces_waits_in_general_registers() {
         assert_eq!(log.spill_stores, 0, "at {effort}");
     }
 }
+
+/// Each of twenty quotients calls a routine in seldom cases. What lives across all of them and finds no register then comes back once, behind them.
+#[test]
+fn what_calls_in_seldom_cases_put_away_comes_back_once() {
+    let n = 20;
+    let (load, store) = values(n);
+    let divide: String = (0..20).map(|i| format!("div.rn.f32 %x, %x, %y{};\n", i % 2)).collect();
+    let text = |most: u32| {
+        format!(
+            "{HEAD}.visible .entry k(.param .u64 p) .maxnreg {most} {{
+.reg .b64 %a; .reg .b32 %v<{n}>, %t; .reg .f32 %x, %y<2>;
+ld.param.u64 %a, [p];
+ld.global.f32 %x, [%a+256];
+ld.global.f32 %y0, [%a+260];
+ld.global.f32 %y1, [%a+264];
+{load}{divide}st.global.f32 [%a+256], %x;
+{store}ret;
+}}"
+        )
+    };
+    let out = compile(&text(32));
+    let log = &out.log[0];
+    assert!(
+        log.spill_stores > 0 && log.spill_loads <= 2 * log.spill_stores,
+        "{} {}",
+        log.spill_stores,
+        log.spill_loads
+    );
+    // They are called with few registers, too: the code is hardly longer than with many.
+    assert!(out.cubin.len() < compile(&text(128)).cubin.len() * 5 / 4);
+}

@@ -14,6 +14,7 @@ mod edges;
 mod names;
 mod remat;
 mod symbols;
+mod webs;
 
 pub use symbols::Symbols;
 
@@ -33,6 +34,9 @@ const FAR: u32 = u32::MAX;
 const NONE: u32 = u32::MAX;
 /// Added to distances over the exit of a loop.
 const LEAVE: u32 = 100_000;
+/// What only some of the ways into a block have in a register stays in memory there, if it is needed so many instructions later: the other ways would
+/// have to bring it back, as those into blocks behind it would (routines for seldom cases one after the other, each called on a way of its own).
+const APART: u32 = 80;
 
 struct Spiller<'a> {
     f: &'a mut Func,
@@ -55,6 +59,9 @@ struct Spiller<'a> {
     in_memory: Vec<Vec<bool>>,
     /// Slot, or carrier, of each value that has one.
     home: Vec<u32>,
+    /// Whose slot each value shares, and the slots of those.
+    shares: Vec<Vreg>,
+    shared: Vec<u32>,
     spilled: Vec<Vreg>,
     again: Vec<Option<Box<Sass>>>,
     /// Where each value is computed that may be computed again elsewhere: block and place in what was put out.
@@ -67,6 +74,8 @@ struct Spiller<'a> {
     out: Vec<Inst>,
     notes: Vec<Note>,
     loads: u32,
+    /// Stores on edges.
+    copied: u32,
     loc: u32,
     /// Values reloaded on the edge at hand, with their names.
     edge_names: Vec<(Vreg, Vreg)>,
@@ -120,6 +129,8 @@ pub fn run(
         entry: vec![Vec::new(); blocks],
         in_memory: vec![Vec::new(); blocks],
         home: vec![NONE; n],
+        shares: Vec::new(),
+        shared: vec![NONE; if gpr { n } else { 0 }],
         spilled: Vec::new(),
         again: vec![None; n],
         made_at: vec![(NONE, 0); n],
@@ -129,12 +140,16 @@ pub fn run(
         out: Vec::new(),
         notes: Vec::new(),
         loads: 0,
+        copied: 0,
         loc: u32::MAX,
         edge_names: Vec::new(),
         tally: vec![Tally { block: NONE, count: 0, name: Vreg(NONE), same: false }; n],
         f,
     };
     s.find_constants();
+    if gpr {
+        s.shares = webs::find(s.f, cfg, live, &|v| s.again[v.index()].is_none());
+    }
     s.distances();
     let loop_pressure = s.loop_pressure();
     for i in 0..cfg.rpo.len() {
@@ -151,6 +166,7 @@ pub fn run(
         s.f.frame.fixed = s.f.frame.fixed.next_multiple_of(4) + 4 * s.slots;
         stats.spilled += s.spilled.len() as u32;
         stats.spill_loads += 4 * s.loads;
+        stats.spill_stores += 4 * s.copied;
     }
     Ok(())
 }
@@ -218,8 +234,12 @@ impl Spiller<'_> {
     fn home(&mut self, v: Vreg) -> u32 {
         if self.home[v.index()] == NONE {
             self.home[v.index()] = if self.file == File::Gpr {
-                self.slots += 1;
-                self.slots - 1
+                let shared = &mut self.shared[self.shares[v.index()].index()];
+                if *shared == NONE {
+                    *shared = self.slots;
+                    self.slots += 1;
+                }
+                *shared
             } else {
                 let symbol = self.symbols.get(v) | Symbols::ENCODED;
                 self.new_name(File::Gpr, symbol).0
@@ -383,7 +403,7 @@ impl Spiller<'_> {
             let class = if back { 0 } else { 2 - (count > 0) as u8 - (count == done.len()) as u8 };
             list.push((class, self.next[p.index()], p, true));
         }
-        list.retain(|x| x.0 < 2);
+        list.retain(|x| x.0 == 0 || x.0 == 1 && x.1 < APART);
         let mut room = self.k;
         if back {
             // First what the loop uses; of what only lives through it, as much as leaves the loop enough.

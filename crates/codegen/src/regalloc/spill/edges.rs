@@ -63,6 +63,7 @@ impl Spiller<'_> {
                     let n = self.load_slot(from);
                     let (store, note) = self.store(n, slot);
                     self.emit(store, note);
+                    self.copied += 1;
                 }
                 args.extend(carried);
                 e.args = args;
@@ -128,6 +129,10 @@ impl Spiller<'_> {
         }
         let mut todo: Vec<(u32, From)> = Vec::new();
         for (slot, a) in list {
+            // What is stored there where it is defined needs no other store.
+            if self.home[a.index()] == slot {
+                continue;
+            }
             let from = match self.exit[b].binary_search_by_key(&a, |x| x.0) {
                 Ok(i) => From::Name(self.exit[b][i].1),
                 Err(_) if self.again[a.index()].is_some() => From::Again(a),
@@ -154,6 +159,7 @@ impl Spiller<'_> {
             };
             let (store, note) = self.store(name, slot);
             self.emit(store, note);
+            self.copied += 1;
         }
     }
 }
