@@ -62,9 +62,13 @@ pub fn run(f: &mut Func, sm: u16) -> bool {
         return false;
     }
     let cfg = f.cfg();
-    let mut scratch = Scratch { at: vec![Place::Outside; f.vregs.len()], quiet: None };
+    let mut scratch = Scratch { at: vec![Place::Outside; f.vregs.len()], quiet: None, leaves: None };
     let mut changed = false;
     for b in list {
+        let loads = |i: &Inst| matches!(&i.op, Op::Sass(s) if plain_load(s).is_some());
+        if !f.blocks[b].insts.iter().any(loads) {
+            continue;
+        }
         let Some(l) = Loop::find(f, &cfg, b) else { continue };
         scratch.note(f, b, true);
         let plan = Plan::new(f, &cfg, &l, &mut scratch, sm);
@@ -94,6 +98,8 @@ struct Scratch {
     at: Vec<Place>,
     /// Whether global loads may pass barriers, if that was asked.
     quiet: Option<bool>,
+    /// [`leaving`], if that was asked. What a change adds stays in its block.
+    leaves: Option<Vec<bool>>,
 }
 
 impl Scratch {
@@ -241,6 +247,21 @@ fn plain_load(s: &Sass) -> Option<Memory> {
     (access(s) && load && weak && !memory.ordered && known).then_some(memory)
 }
 
+/// By value: another block than its own reads it, or a block's end hands it on or asks for it.
+fn leaving(f: &Func) -> Vec<bool> {
+    let mut home = vec![u32::MAX; f.vregs.len()];
+    let mut out = vec![false; f.vregs.len()];
+    for (b, block) in (0..).zip(&f.blocks) {
+        block.insts.iter().for_each(|i| f.defs(&i.op, |v| home[v.index()] = b));
+    }
+    for (b, block) in (0..).zip(&f.blocks) {
+        block.insts.iter().for_each(|i| f.uses(&i.op, |v| out[v.index()] |= home[v.index()] != b));
+        f.term_uses(&block.term, |v| out[v.index()] = true);
+        block.term.edges().iter().flat_map(|e| &e.args).for_each(|v| out[v.index()] = true);
+    }
+    out
+}
+
 /// The loads of a loop that may be ahead.
 fn loads(f: &Func, cfg: &Cfg, l: &Loop, slices: &Slices, scratch: &mut Scratch, sm: u16) -> Vec<Load> {
     let insts = &f.blocks[l.block].insts;
@@ -248,9 +269,6 @@ fn loads(f: &Func, cfg: &Cfg, l: &Loop, slices: &Slices, scratch: &mut Scratch, 
         Op::Sass(s) => plain_load(s),
         _ => None,
     };
-    if !insts.iter().any(|i| found(i).is_some()) {
-        return Vec::new();
-    }
     // What orders memory: instruction, spaces, whether it is a barrier.
     let mut order: Vec<(usize, u8, bool)> = Vec::new();
     for (n, inst) in insts.iter().enumerate() {
@@ -265,7 +283,6 @@ fn loads(f: &Func, cfg: &Cfg, l: &Loop, slices: &Slices, scratch: &mut Scratch, 
     }
     // By instruction: who reads it here last.
     let mut readers: Vec<SmallVec<[u32; 4]>> = vec![SmallVec::new(); insts.len()];
-    let mut beyond = vec![false; insts.len()];
     for (n, inst) in (0..).zip(insts) {
         f.uses(&inst.op, |v| {
             if let Place::Inst(k) = scratch.at[v.index()] {
@@ -273,22 +290,13 @@ fn loads(f: &Func, cfg: &Cfg, l: &Loop, slices: &Slices, scratch: &mut Scratch, 
             }
         });
     }
-    let mut leave = |v: Vreg| {
-        if let Place::Inst(k) = scratch.at[v.index()] {
-            beyond[k as usize] = true;
-        }
-    };
-    for (b, block) in f.blocks.iter().enumerate() {
-        if b != l.block {
-            block.insts.iter().for_each(|i| f.uses(&i.op, &mut leave));
-        }
-        f.term_uses(&block.term, &mut leave);
-        block.term.edges().iter().flat_map(|e| &e.args).for_each(|&v| leave(v));
-    }
+    let leaves = scratch.leaves.get_or_insert_with(|| leaving(f));
     let mut list = Vec::new();
     for (n, inst) in insts.iter().enumerate() {
         let (Op::Sass(s), Some(m)) = (&inst.op, found(inst)) else { continue };
-        let Some(&last) = readers[n].last().filter(|_| !beyond[n]) else { continue };
+        let mut beyond = false;
+        f.defs(&inst.op, |v| beyond |= leaves[v.index()]);
+        let Some(&last) = readers[n].last().filter(|_| !beyond) else { continue };
         let mut ahead = true;
         f.uses(&inst.op, |v| ahead &= slices.is_ahead(l, &scratch.at, v).is_some());
         let mut passes = |&(k, spaces, barrier): &(usize, u8, bool)| {

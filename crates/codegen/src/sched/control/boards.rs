@@ -344,13 +344,24 @@ impl<'a> Boards<'a> {
 
     /// Scoreboards that need not be waited for before a branch backward to a block, as what begins there knows of everything that they tell of;
     /// on the first walk none, but what it will know is remembered.
-    fn passes(&mut self, b: usize, to: usize, needed: u8, st: &State) -> u8 {
+    fn passes(&mut self, b: usize, to: usize, needed: u8, code: &[&mut Sass], st: &State) -> u8 {
         if !self.second {
             let on =
                 |late: bool| (0..6).filter(|&s| st.set[s].busy && st.set[s].late == late).fold(0, |m, s| m | 1u8 << s);
             let boards = on(true);
-            // Others are there soon.
-            let loads = st.far & on(false);
+            // Loads from far away that the loop itself starts; others are there soon.
+            let (mut loads, far) = (0, st.far & on(false));
+            for i in self.start[to]..self.start[b + 1] {
+                let board = self.write_sb[i];
+                if board < 6 && far >> board & 1 != 0 {
+                    let mut under_way = false;
+                    self.units.writes(code[i], |u, _| under_way |= st.write[u] >> board & 1 != 0);
+                    if under_way {
+                        loads |= 1 << board;
+                        self.kept.push((i as u32, board));
+                    }
+                }
+            }
             let any = |list: &[u8], boards: u8| list.iter().any(|b| b & boards != 0);
             if any(&st.read, boards) || any(&st.write, loads) {
                 let again = self.again[to].get_or_insert_with(|| Again {
@@ -362,9 +373,6 @@ impl<'a> Boards<'a> {
                 again.read.iter_mut().zip(&st.read).for_each(|(a, r)| *a |= r & boards);
                 again.write.iter_mut().zip(&st.write).for_each(|(a, w)| *a |= w & loads);
                 again.boards |= boards;
-                let on = |i: &usize| self.write_sb[*i] < 6 && loads >> self.write_sb[*i] & 1 != 0;
-                let from = self.start[to]..self.start[b + 1];
-                self.kept.extend(from.filter(on).map(|i| (i as u32, self.write_sb[i])));
                 for s in (0..6).filter(|s| loads >> s & 1 != 0) {
                     again.ready[s] = again.ready[s].max(st.set[s].ready.saturating_sub(st.time)).max(1);
                 }
@@ -416,7 +424,7 @@ impl<'a> Boards<'a> {
             mask |= self.attach(o, Some(mask & !self.flying), code, st);
         }
         if let Some((b, to)) = back.filter(|_| !drains(s)).and_then(|b| b.to.map(|to| (b.block, to))) {
-            mask &= !self.passes(b, to, needed, st);
+            mask &= !self.passes(b, to, needed, code, st);
         }
         self.flying = 0;
         if mask != 0 {
