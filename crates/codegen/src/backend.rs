@@ -8,7 +8,9 @@ use crate::regalloc::{self, Tightness, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
 use crate::sched::{
-    control, copies, dead, forward, halves, home, postpass, prepass, select, share, sink, warpgroup, zeros,
+use crate::sched::{
+    ahead, control, copies, dead, forward, halves, home, postpass, prepass, select, share, sink, warpgroup, zeros,
+};
 };
 use crate::uniform;
 use crate::{guards, ifconvert};
@@ -172,6 +174,10 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             guards::run(&mut f);
         }
         after("guards", &f, true)?;
+        if wants(opt::MOST_EFFORT) {
+            ahead::run(&mut f, sm);
+        }
+        after("ahead", &f, true)?;
         // Uniform registers cannot be moved everywhere: where they do not fit, there shall be less of them.
         let moved = wants(SOME_EFFORT) && room.uniform > 0 && uniform::run(&mut f, sm, room.uniform);
         if moved {

@@ -112,7 +112,7 @@ struct Pass {
 }
 
 /// An access that may stand under a guard.
-fn access(s: &Sass) -> bool {
+pub fn access(s: &Sass) -> bool {
     let form = s.form();
     let e = form.effects;
     let known = matches!(form.mnemonic, "LDG" | "LDS" | "LDL" | "LD" | "STG" | "STS" | "STL" | "ST");

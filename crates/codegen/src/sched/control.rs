@@ -454,6 +454,33 @@ mod tests {
     }
 
     #[test]
+    fn loads_for_the_next_iteration_may_be_under_way_when_it_begins() {
+        let load = "@P0 LDG.E R10, desc[UR4][R2.64]";
+        let around = |first: &str| {
+            controls(&[
+                (&["LDG.E R10, desc[UR4][R2.64]"], &[1]),
+                (&[first, "IADD3 R2, R2, R5, RZ", load, "ISETP.NE.U32.AND P1, PT, R5, RZ, PT"], &[2]),
+                (&["@P1 BRA 0x10"], &[1, 3]),
+                (&["IADD3 R12, R10, R5, RZ", "EXIT"], &[]),
+            ])
+        };
+        let c = around("IADD3 R11, R10, R11, RZ");
+        let board = |b: usize, i: usize| c[b][i].write_sb.expect("the load is told of");
+        let waits = |b: usize, i: usize, board: u8| c[b][i].wait >> board & 1;
+        // Who reads it waits for it, here and behind the loop, and for the one before the loop; the branch does not.
+        assert_eq!((waits(1, 0, board(0, 0)), waits(1, 0, board(1, 2))), (1, 1));
+        assert_eq!((waits(2, 0, board(1, 2)), waits(3, 0, board(1, 2))), (0, 1));
+        // Its address is written again: the branch waits until that has been read.
+        let read = c[1][2].read_sb.expect("the read is told of");
+        assert_eq!((read == board(1, 2), waits(2, 0, read)), (false, 1));
+        // Where nothing waits, the next load of the same register does.
+        let c = around("IADD3 R11, R4, R11, RZ");
+        assert!(
+            c[1][2].wait >> c[1][2].write_sb.unwrap() & 1 == 1 || c[2][0].wait >> c[1][2].write_sb.unwrap() & 1 == 1
+        );
+    }
+
+    #[test]
     fn short_reads_are_not_waited_for_with_copies() {
         let copy = |at: u32| format!("LDGSTS.E [R60+{at:#x}], desc[UR4][R62.64]");
         let lines = [

@@ -23,6 +23,8 @@ pub struct Orderer {
     /// Place of the first and last read in the block at hand.
     first: Vec<(u32, u8, u32)>,
     last: Vec<(u32, u8, u32)>,
+    /// Instruction that takes its registers: who reads it stands before that.
+    bound: Vec<u32>,
     seen: Vec<u32>,
 }
 
@@ -31,7 +33,7 @@ const END: (u32, u8, u32) = (u32::MAX, 0, 0);
 impl Orderer {
     /// For `n` values.
     pub fn new(n: usize) -> Orderer {
-        Orderer { first: vec![END; n], last: vec![(0, 0, 0); n], seen: vec![NONE; n] }
+        Orderer { first: vec![END; n], last: vec![(0, 0, 0); n], bound: vec![NONE; n], seen: vec![NONE; n] }
     }
 
     fn touch(&mut self, v: Vreg, b: u32) {
@@ -39,7 +41,12 @@ impl Orderer {
             self.seen[v.index()] = b;
             self.first[v.index()] = END;
             self.last[v.index()] = (0, 0, 0);
+            self.bound[v.index()] = NONE;
         }
+    }
+
+    fn bound(&self, v: Vreg, b: u32) -> u32 {
+        if self.seen[v.index()] == b { self.bound[v.index()] } else { NONE }
     }
 
     fn read(&mut self, v: Vreg, b: u32, key: (u32, u8, u32)) {
@@ -71,6 +78,12 @@ impl Orderer {
             }
         }
         stepped.sort_unstable();
+        // The same of the block's own parameters, wherever the edge back to it starts.
+        let own = super::ahead::back(f, b).map_or(&f.blocks[b].term, |(from, _)| &f.blocks[from].term);
+        let again = own.edges().into_iter().filter(|e| e.block.0 == block);
+        let mut around: Vec<(Vreg, Vreg)> =
+            again.flat_map(|e| e.args.iter().copied().zip(f.blocks[b].params.iter().copied())).collect();
+        around.sort_unstable();
         let mut keys: Vec<(u32, u8, u32)> = (0..n).map(|i| (i, 0, i)).collect();
         let mut moved = false;
         let mut defs: SmallVec<[Vreg; 4]> = SmallVec::new();
@@ -82,6 +95,22 @@ impl Orderer {
             f.defs(op, |v| defs.push(v));
             f.uses(op, |v| uses.push(v));
             let mut key = (i, 0, i);
+            // A load for the next iteration takes the registers of the one before it, whose readers stay ahead.
+            if let Op::Sass(s) = op
+                && s.form().effects.load
+                && !movable(s)
+            {
+                for &d in &defs {
+                    let from = around.partition_point(|s| s.0 < d);
+                    for &(_, p) in around[from..].iter().take_while(|s| s.0 == d) {
+                        self.touch(p, block);
+                        if self.last[p.index()] == (0, 0, 0) {
+                            steps.push((p, d));
+                            self.bound[p.index()] = i;
+                        }
+                    }
+                }
+            }
             if let Op::Sass(s) = op
                 && movable(s)
                 && defs.iter().all(|d| self.seen[d.index()] == block)
@@ -97,13 +126,17 @@ impl Orderer {
                     let last = self.last[p.index()];
                     let behind = (last.0, last.1.saturating_add(1), i);
                     if behind < first && last.0 < n {
-                        if last > key {
+                        if last > key && uses.iter().all(|&v| v == p || self.bound(v, block) >= last.0) {
                             key = behind;
                             moved = true;
                         }
                         steps.push((p, d));
                     }
-                } else if first > (i, 0, i) && first != END && first.0 < n {
+                } else if first > (i, 0, i)
+                    && first != END
+                    && first.0 < n
+                    && uses.iter().all(|v| self.bound(*v, block) >= first.0)
+                {
                     // One value less, or this one instead of the one value that it is computed from: others computed from
                     // that may then move, too.
                     let lasts = |v: &Vreg| self.seen[v.index()] == block && self.last[v.index()] >= first;
@@ -181,5 +214,17 @@ mod tests {
         );
         assert_eq!(names(&f, 1), ["STG", "IADD3", "ISETP"]);
         assert_eq!(steps.len(), 1);
+    }
+
+    #[test]
+    fn readers_stay_ahead_of_the_load_that_takes_their_registers() {
+        let body = "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    br blk1(%r0, %r0)\nblk1(%r1, %r9): depth=1\n    FADD_RI Rd=%r2 Ra=%r9 Rb=0x3f800000\n    LOAD Ra={%r1,%r0}\n    STG.Size=4 Ra=RZ Rb=%r1 URc=UR4\n    IADD3_RIR Rd=%r4 Ra=%r1 Rb=0x1\n    STG.Size=4 Ra=RZ Rb=%r2 URc=UR4\n    ISETP_RR Pu=%p5 Ra=%r4 Rb=RZ\n    brif %p5, blk1(%r4, %r3), blk2()\nblk2(): depth=0\n    exit\n";
+        let (f, steps) = after(&body.replace("LOAD", "LDG UR=UR4 Rd=%r3"));
+        assert_eq!(names(&f, 1)[..2], ["FADD", "LDG"]);
+        assert!(steps.contains(&(Vreg(9), Vreg(3))));
+        // Where the next iteration reads something else, it stands before its own reader.
+        let (f, steps) = after(&body.replace("LOAD", "LDG UR=UR4 Rd=%r3").replace("blk1(%r4, %r3)", "blk1(%r4, %r4)"));
+        assert_eq!(names(&f, 1)[..2], ["LDG", "STG"]);
+        assert!(!steps.contains(&(Vreg(9), Vreg(3))));
     }
 }

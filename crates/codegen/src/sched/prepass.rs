@@ -423,16 +423,20 @@ struct Task {
     height: Vec<u32>,
     /// Loads from far away, and what their addresses are computed of.
     leads: Vec<bool>,
+    /// Loads for the next iteration: how long it takes before that can go on.
+    carried: Vec<(u32, u32)>,
 }
 
 impl Task {
     fn new(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Task {
         let n = part.len();
         let graph = graph(f, part, values, sm);
-        let mut height = vec![0u32; n];
+        let carried = carried(f, part, values, sm);
+        let mut height = vec![1u32; n];
+        carried.iter().for_each(|&(i, cycles)| height[i as usize] = cycles);
         for i in (0..n).rev() {
-            height[i] =
-                graph.after(i).iter().map(|&(to, cycles)| height[to as usize] + cycles as u32).max().unwrap_or(1);
+            let behind = graph.after(i).iter().map(|&(to, cycles)| height[to as usize] + cycles as u32);
+            height[i] = behind.fold(height[i], u32::max);
         }
         let mut leads = vec![false; n];
         for i in (0..n).rev() {
@@ -441,8 +445,26 @@ impl Task {
                 _ => graph.after(i).iter().any(|&(to, cycles)| cycles < FAR && leads[to as usize]),
             };
         }
-        Task { graph, height, leads }
+        Task { graph, height, leads, carried }
     }
+}
+
+/// Loads whose results the next iteration reads, and how long each takes.
+fn carried(f: &Func, part: &[Inst], values: &Values, sm: u16) -> Vec<(u32, u32)> {
+    let mut list = Vec::new();
+    if values.stepping {
+        for (i, inst) in (0..).zip(part) {
+            let Op::Sass(s) = &inst.op else { continue };
+            let mut steps = s.form().effects.load && latency::needs_write_sb(s, sm);
+            if steps {
+                f.defs(&inst.op, |v| steps &= values.step_to[v.index()] != NONE);
+            }
+            if steps {
+                list.push((i, latency::expected(s, sm).into()));
+            }
+        }
+    }
+    list
 }
 
 /// An order of a part, what it takes, and how many general registers it needs.
@@ -456,7 +478,7 @@ struct Scheduled {
 fn schedule(
     f: &Func,
     part: &[Inst],
-    Task { graph, height, leads }: &Task,
+    Task { graph, height, leads, carried }: &Task,
     room: Room,
     values: &mut Values,
     mut profiles: [Profile; 2],
@@ -467,6 +489,7 @@ fn schedule(
     let mut peak = values.live[0];
     let mut ready_at = vec![0u32; n];
     let mut issued = vec![false; n];
+    let mut end = 0;
     let mut later: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new(); // by time
     let mut ready: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new(); // by height
     // What did not fit when it was tried.
@@ -519,6 +542,9 @@ fn schedule(
         issue(f, &part[i as usize].op, values);
         profiles.iter_mut().for_each(|p| p.take(i as usize));
         order.push(i);
+        if let Ok(k) = carried.binary_search_by_key(&i, |c| c.0) {
+            end = end.max(now + carried[k].1);
+        }
         peak = peak.max(values.live[0]);
         now += 1;
         if i as usize == oldest {
@@ -533,7 +559,7 @@ fn schedule(
     }
     // Nothing is ever left; an instruction must not be lost whatever happens.
     order.extend((0..n as u32).filter(|&i| !issued[i as usize]));
-    Scheduled { order, cycles: now.into(), peak }
+    Scheduled { order, cycles: now.max(end).into(), peak }
 }
 
 #[cfg(test)]
@@ -587,5 +613,20 @@ mod tests {
         let at = |n: u32| text.find(&format!("Rd=%r{n} ")).unwrap();
         // The second chain's second exchange (%r24) stands before the first chain's last choice (%r21).
         assert!(at(24) < at(21), "{text}");
+    }
+
+    /// What the next iteration reads starts as soon as this one has read its own.
+    #[test]
+    fn loads_for_the_next_iteration_start_early() {
+        let chain: String = (20..34).map(|n| format!("    MUFU_R.Func=2 Rd=%r{} Rb=%r{n}\n", n + 1)).collect();
+        let text = format!(
+            "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    br blk1(%r0, %r0)\nblk1(%r1, %r20): depth=1\n{chain}    STG.Size=4 Ra=RZ Rb=%r34 URc=UR4\n    IADD3_RIR Rd=%r4 Ra=%r1 Rb=0x1\n    ISETP_RR Pu=%p5 Ra=%r4 Rb=RZ\n    @%p5 LDG.Sem=4 UR=UR4 Rd=%r3 Ra={{%r4,%r0}}\n    brif %p5, blk1(%r4, %r3), blk2()\nblk2(): depth=0\n    exit\n}}\n"
+        );
+        let mut f = text::parse(&text).unwrap().remove(0);
+        run(&mut f, 90, Freedom::of(REGISTER_LEVEL));
+        verify::ssa(&f).unwrap();
+        let text = text::print(&f);
+        let at = |what: &str| text.find(what).unwrap();
+        assert!(at("Rd=%r21 ") < at("LDG") && at("LDG") < at("Rd=%r23 "), "{text}");
     }
 }

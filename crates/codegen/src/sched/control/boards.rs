@@ -13,6 +13,8 @@ use sass::latency::{self, Class};
 
 /// Reads under way that no scoreboard tells of yet, at most.
 const LAZY: usize = 64;
+/// A load that takes so many cycles is not waited for before a loop begins again.
+const FAR: u16 = 100;
 
 #[derive(Clone)]
 struct State {
@@ -24,6 +26,8 @@ struct State {
     lazy: Vec<(u16, u32)>,
     /// What is under way on each scoreboard.
     set: [Board; 6],
+    /// Scoreboards that tell of loads from far away.
+    far: u8,
     /// Cycles since the function began, estimated.
     time: u32,
 }
@@ -31,7 +35,7 @@ struct State {
 impl State {
     fn new(units: &Units) -> State {
         let none = || vec![0; units.count()];
-        State { write: none(), read: none(), lazy: Vec::new(), set: [Board::IDLE; 6], time: 0 }
+        State { write: none(), read: none(), lazy: Vec::new(), set: [Board::IDLE; 6], far: 0, time: 0 }
     }
 
     fn join(&mut self, o: &State) {
@@ -43,6 +47,7 @@ impl State {
             }
         }
         self.set.iter_mut().zip(&o.set).for_each(|(a, b)| a.add(b));
+        self.far |= o.far;
         self.time = self.time.max(o.time);
     }
 
@@ -71,16 +76,22 @@ struct Read {
     before: bool,
 }
 
-/// Reads under way where a loop begins again: by unit the scoreboards that tell of them, and all of these.
+/// What is under way where a loop begins again: reads by copies into shared memory, and loads whose results the next iteration reads.
 #[derive(Clone)]
 struct Again {
+    /// By unit the scoreboards that tell of reads and of writes.
     read: Vec<u8>,
+    write: Vec<u8>,
+    /// All scoreboards that tell of these reads, and when those that tell of these writes are clear, in cycles from the branch.
     boards: u8,
+    ready: [u32; 6],
 }
 
 /// Where a branch backward may come to, as numbers of instructions.
 #[derive(Clone, Copy)]
 struct Back {
+    /// The block that it ends.
+    block: usize,
     /// The block, if there is only one.
     to: Option<usize>,
     /// The first one that may run before the reads of this round are done.
@@ -115,6 +126,10 @@ pub struct Boards<'a> {
     /// By block: what is under way when a branch backward comes to it. Found by a first walk, and used by a second one.
     again: Vec<Option<Again>>,
     second: bool,
+    /// At a branch backward: scoreboards of loads that shall be under way when the loop begins again.
+    flying: u8,
+    /// Loads that were under way when a loop began again on the first walk, and their scoreboards: the same on the second one.
+    kept: Vec<(u32, u8)>,
     read_sb: Vec<u8>,
     write_sb: Vec<u8>,
 }
@@ -150,6 +165,8 @@ impl<'a> Boards<'a> {
             carried: 0,
             again: vec![None; blocks.len()],
             second: false,
+            flying: 0,
+            kept: Vec::new(),
             read_sb: vec![7; n],
             write_sb: vec![7; n],
         }
@@ -160,6 +177,7 @@ impl<'a> Boards<'a> {
         self.walk(code);
         if self.again.iter().any(Option::is_some) {
             (self.second, self.carried) = (true, 0);
+            self.kept.sort_unstable();
             self.done.fill(0);
             self.waits.clear();
             self.read_sb.fill(7);
@@ -185,8 +203,13 @@ impl<'a> Boards<'a> {
             self.refresh(code, &mut st);
             if let Some(again) = self.again[b].as_ref().filter(|_| self.second) {
                 st.read.iter_mut().zip(&again.read).for_each(|(r, a)| *r |= a);
+                st.write.iter_mut().zip(&again.write).for_each(|(w, a)| *w |= a);
                 let copy = Board { busy: true, late: true, ready: st.time + choice::COPY, due: NONE };
                 (0..6).filter(|s| again.boards >> s & 1 != 0).for_each(|s| st.set[s].add(&copy));
+                for (s, &ready) in again.ready.iter().enumerate().filter(|x| *x.1 > 0) {
+                    st.set[s].add(&Board { busy: true, late: false, ready: st.time + ready, due: self.block_start });
+                    st.far |= 1 << s;
+                }
             }
             let back = self.back(b, &edges);
             let range = self.start[b]..self.start[b + 1];
@@ -213,17 +236,18 @@ impl<'a> Boards<'a> {
         let around = edges.iter().filter(|e| e.0 > b && e.1 <= b).map(|e| self.start[e.1]).min();
         let mut to = edges.iter().filter(|e| e.0 == b).map(|e| e.1);
         let to = to.next().filter(|_| to.next().is_none());
-        Some(Back { to, from: self.start[inside.min(own)], around })
+        Some(Back { block: b, to, from: self.start[inside.min(own)], around })
     }
 
     /// Sees to it that the reads of instruction `i` are waited for, now and with the scoreboards `with`, or later. Returns what must be
-    /// waited for: nothing, if somebody waits since.
+    /// waited for: nothing, if somebody waits since. What it loads is not waited for instead where its scoreboard is not among these.
     fn attach(&mut self, i: u32, with: Option<u8>, code: &[&mut Sass], st: &mut State) -> u8 {
         if self.read_sb[i as usize] == 7 {
             let choice = self.choose_read(i, with.unwrap_or(0), code, st);
             // Its results come after its reads.
             let result = self.write_sb[i as usize];
-            if with.is_some() && result < 6 && st.set[result as usize].ready <= choice.time {
+            let waits = with.is_some() && result < 6 && self.flying >> result & 1 == 0;
+            if waits && st.set[result as usize].ready <= choice.time {
                 return 1 << result;
             }
             self.read_sb[i as usize] = choice.board;
@@ -267,7 +291,7 @@ impl<'a> Boards<'a> {
             let lost = lost.max(b.ready.max(done).saturating_sub(now));
             (lost, rank, Read { board: s, time: now + lost, before: false })
         };
-        let best = (self.first..6).map(of).min_by_key(|r| (r.0, r.1));
+        let best = (self.first..6).filter(|s| self.flying >> s & 1 == 0).map(of).min_by_key(|r| (r.0, r.1));
         best.map_or(Read { board: 5, time: now, before: false }, |r| r.2)
     }
 
@@ -302,31 +326,65 @@ impl<'a> Boards<'a> {
             st.time = st.time.max(st.set[s].ready);
             st.set[s] = Board::IDLE;
         }
+        st.far &= !mask;
         self.waits.push((i as u32, mask));
     }
 
-    /// Scoreboards that need not be waited for before a branch backward to a block, as what begins there knows of all reads that they tell of;
+    /// Scoreboards that tell of nothing but loads from far away, which what begins at a block may find under way.
+    fn flying(&self, to: usize, st: &State) -> u8 {
+        let read = st.read.iter().fold(0, |m, r| m | r);
+        let late = (0..6).filter(|&s| st.set[s].late).fold(0, |m, s| m | 1u8 << s);
+        let unknown = match &self.again[to] {
+            _ if !self.second => 0,
+            Some(again) => st.write.iter().zip(&again.write).fold(0, |m, (w, a)| m | w & !a),
+            None => u8::MAX,
+        };
+        st.far & !read & !late & !unknown
+    }
+
+    /// Scoreboards that need not be waited for before a branch backward to a block, as what begins there knows of everything that they tell of;
     /// on the first walk none, but what it will know is remembered.
-    fn passes(&mut self, to: usize, needed: u8, st: &State) -> u8 {
+    fn passes(&mut self, b: usize, to: usize, needed: u8, code: &[&mut Sass], st: &State) -> u8 {
         if !self.second {
-            let boards = (0..6).filter(|&s| st.set[s].busy && st.set[s].late).fold(0, |m, s| m | 1u8 << s);
-            if st.read.iter().any(|r| r & boards != 0) {
-                let read = st.read.iter().map(|r| r & boards);
-                match &mut self.again[to] {
-                    again @ None => *again = Some(Again { read: read.collect(), boards }),
-                    Some(again) => {
-                        again.read.iter_mut().zip(read).for_each(|(a, r)| *a |= r);
-                        again.boards |= boards;
+            let on =
+                |late: bool| (0..6).filter(|&s| st.set[s].busy && st.set[s].late == late).fold(0, |m, s| m | 1u8 << s);
+            let boards = on(true);
+            // Loads from far away that the loop itself starts; others are there soon.
+            let (mut loads, far) = (0, st.far & on(false));
+            for i in self.start[to]..self.start[b + 1] {
+                let board = self.write_sb[i];
+                if board < 6 && far >> board & 1 != 0 {
+                    let mut under_way = false;
+                    self.units.writes(code[i], |u, _| under_way |= st.write[u] >> board & 1 != 0);
+                    if under_way {
+                        loads |= 1 << board;
+                        self.kept.push((i as u32, board));
                     }
+                }
+            }
+            let any = |list: &[u8], boards: u8| list.iter().any(|b| b & boards != 0);
+            if any(&st.read, boards) || any(&st.write, loads) {
+                let again = self.again[to].get_or_insert_with(|| Again {
+                    read: vec![0; st.read.len()],
+                    write: vec![0; st.write.len()],
+                    boards: 0,
+                    ready: [0; 6],
+                });
+                again.read.iter_mut().zip(&st.read).for_each(|(a, r)| *a |= r & boards);
+                again.write.iter_mut().zip(&st.write).for_each(|(a, w)| *a |= w & loads);
+                again.boards |= boards;
+                for s in (0..6).filter(|s| loads >> s & 1 != 0) {
+                    again.ready[s] = again.ready[s].max(st.set[s].ready.saturating_sub(st.time)).max(1);
                 }
             }
             return 0;
         }
         let Some(again) = &self.again[to] else { return 0 };
-        let known = st.read.iter().zip(&again.read).fold(0, |m, (r, a)| m | r & a);
-        let unknown = st.read.iter().zip(&again.read).fold(0, |m, (r, a)| m | r & !a);
-        let written = st.write.iter().fold(0, |m, w| m | w);
-        known & !unknown & !written & !needed
+        let reads = st.read.iter().zip(&again.read);
+        let (read, unread) = reads.fold((0, 0), |(known, unknown), (r, a)| (known | r & a, unknown | r & !a));
+        // What else is loaded is waited for, and may have been instead of what it reads.
+        let loads = st.write.iter().fold(0, |m, w| m | w);
+        (read & !loads | loads & self.flying) & !unread & !needed
     }
 
     fn inst(&mut self, i: usize, code: &mut [&mut Sass], st: &mut State, back: Option<Back>) {
@@ -358,12 +416,17 @@ impl<'a> Boards<'a> {
         }
         overwritten.sort_unstable();
         overwritten.dedup();
+        self.flying = match back.filter(|_| !drains(s)).and_then(|b| b.to) {
+            Some(to) => self.flying(to, st) & !needed,
+            None => 0,
+        };
         for o in overwritten {
-            mask |= self.attach(o, Some(mask), code, st);
+            mask |= self.attach(o, Some(mask & !self.flying), code, st);
         }
-        if let Some(to) = back.filter(|_| !drains(s)).and_then(|b| b.to) {
-            mask &= !self.passes(to, needed, st);
+        if let Some((b, to)) = back.filter(|_| !drains(s)).and_then(|b| b.to.map(|to| (b.block, to))) {
+            mask &= !self.passes(b, to, needed, code, st);
         }
+        self.flying = 0;
         if mask != 0 {
             self.wait(i, mask, st);
         }
@@ -402,9 +465,14 @@ impl<'a> Boards<'a> {
         if latency::needs_write_sb(s, self.sm) && !unread || s.form == F::USETMAXREG_DEALLOC {
             let ready = st.time + u32::from(latency::expected(s, self.sm));
             let new = Board { busy: true, late: false, ready, due: self.due[i].0 };
-            let sb = choice::choose(&st.set, &new, self.first, (i as u32, st.time));
+            let kept = self.kept.binary_search_by_key(&(i as u32), |k| k.0).ok().filter(|_| self.second);
+            let sb = match kept {
+                Some(k) => self.kept[k].1,
+                None => choice::choose(&st.set, &new, self.first, (i as u32, st.time)),
+            };
             self.write_sb[i] = sb;
             st.set[sb as usize].add(&new);
+            st.far |= ((latency::expected(s, self.sm) >= FAR) as u8) << sb;
             units.writes(s, |u, _| st.write[u] |= 1 << sb);
         }
         st.time += match code.get(i + 1) {
