@@ -214,6 +214,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         };
         // What is written over what a product still reads waits for it: more registers may do. Only what comes from here on is done again then.
         let before = (tight != Tightness::Free && regalloc::assign::reads_long(&f)).then(|| f.clone());
+        let mut best: Option<(Func, regalloc::Stats, Vec<warpgroup::losses::Loss>)> = None;
         let (stats, lost) = loop {
             let again = before.as_ref().filter(|_| tight != Tightness::Free);
             let assigned = if quickly {
@@ -228,6 +229,11 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
                     tight = tight.looser();
                     continue;
                 }
+                (Err(_), None) if best.is_some() => {
+                    let Some((made, stats, lost)) = best.take() else { continue };
+                    f = made;
+                    break (stats, lost);
+                }
                 (Err(_), None) if tight != Tightness::Free => return Err(Failure::Tight),
                 (Err(_), None) if quickly => return Err(Failure::Hurried),
                 (Err(_), None) if room.uniform > 0 => return Err(Failure::Uniform),
@@ -237,7 +243,6 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
                 let once = if f.linkable { None } else { descriptor };
                 regalloc::shared::begin(&mut f, sm);
                 frame::begin_entry(&mut f, bank0.stack, once);
-                shared_spills = f.shared_spills;
             }
             after("regalloc", &f, false)?;
             guards::clear(&mut f);
@@ -248,14 +253,28 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             }
             after("ifconvert", &f, false)?;
             let lost = warpgroup::run(&mut f);
+            // The fewest waits; of as many, the fewest registers.
+            let fewer = best.as_ref().is_none_or(|(_, _, old)| lost.len() < old.len());
             match again {
                 Some(before) if !lost.is_empty() => {
-                    f = before.clone();
+                    let made = std::mem::replace(&mut f, before.clone());
+                    if fewer {
+                        best = Some((made, stats, lost));
+                    }
                     tight = tight.looser();
                 }
-                _ => break (stats, lost),
+                _ if fewer => break (stats, lost),
+                _ => {
+                    if let Some((made, stats, lost)) = best.take() {
+                        f = made;
+                        break (stats, lost);
+                    }
+                }
             }
         };
+        if f.entry {
+            shared_spills = f.shared_spills;
+        }
         spills.0 += stats.spill_loads;
         spills.1 += stats.spill_stores;
         losses.extend(lost);

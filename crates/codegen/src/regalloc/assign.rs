@@ -172,7 +172,7 @@ pub fn run(
                     Tightness::Tight => SLACK + want / MORE_SLACK,
                     _ => LOOSE_SLACK + want / MORE_LOOSE_SLACK,
                 };
-                limit.min((want + flight::longest(f) + more).max(ENOUGH))
+                limit.min((want.max(flight::need(f, cfg, live) as usize + 1) + more).max(ENOUGH))
             }
             _ => limit,
         };
@@ -707,6 +707,15 @@ impl Assign<'_> {
                 }
             });
         }
+        // What a product reads as A is not to lie where it, or another one before the next wait, writes.
+        let mut slow: SmallVec<[Vreg; 8]> = SmallVec::new();
+        if s.form().class == Class::Gmma && !def_vecs.is_empty() {
+            let sums = s.get(S::Rc).and_then(Operand::as_reg).filter(|r| r.is_virtual());
+            let sums = sums.map(|r| &self.f.vecs[r.index() as usize]);
+            let held = |v: &Vreg| self.held.get(v.index()) == Some(&true) && sums.is_none_or(|l| !l.contains(v));
+            slow.extend(dying.iter().copied().filter(held));
+            dying.retain(|v| !slow.contains(v));
+        }
         self.dies(s, &dying);
         let mut bases: SmallVec<[usize; 4]> = SmallVec::new();
         let mut ok = use_vecs.iter().all(|&v| self.in_place(v));
@@ -742,7 +751,7 @@ impl Assign<'_> {
             };
             let over =
                 sums.map(|r| self.f.vecs[r.index() as usize].clone()).filter(|l| l.iter().all(|v| dying.contains(v)));
-            bases = self.shuffle(&use_vecs, &def_vecs, &dying, over, loc);
+            bases = self.shuffle(&use_vecs, &def_vecs, [&dying, &slow], over, loc);
             dying.iter().for_each(|&v| self.release(v));
             for (&base, &vec) in bases.iter().zip(&def_vecs) {
                 let size = self.f.vecs[vec as usize].len();
@@ -785,6 +794,7 @@ impl Assign<'_> {
                 s.operands[i as usize] = o;
             }
         }
+        slow.into_iter().for_each(|v| self.release(v));
         for p in &defs {
             let mut dead: SmallVec<[Vreg; 4]> = SmallVec::new();
             self.f.each_scalar(p.reg, p.width, |v| dead.push(v));

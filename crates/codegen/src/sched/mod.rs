@@ -1,5 +1,6 @@
 //! Scheduling: before register allocation ([`prepass`]), after it ([`postpass`]), and the control fields ([`control`]).
 
+pub mod again;
 pub mod ahead;
 pub mod branches;
 pub mod cluster;

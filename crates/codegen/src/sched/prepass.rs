@@ -6,8 +6,8 @@
 //! where nothing fits, the oldest instruction, ready or not. Below 32 registers
 //! a function may take some more than that order needs; above, no more than threads are given for what it needs. n log n.
 
+use super::again;
 use super::cluster::Cluster;
-use super::least;
 use super::order::{Orderer, Steps};
 use super::postpass::{Graph, MemoryOrder, memory, planned};
 use super::profile::Profile;
@@ -46,7 +46,7 @@ const MOST_LOADS: u32 = 26;
 /// From the usual number to the most it is so many steps.
 const BETWEEN: u32 = 2;
 /// A loop is taken to run so many times as its surroundings (as a power of two), up to four loops deep.
-const DEEPER: u32 = 3;
+pub(super) const DEEPER: u32 = 3;
 /// How many instructions that do not fit are looked at before the oldest goes on.
 const TRIES: usize = 8;
 /// A function that needs no more than so many registers keeps its order.
@@ -133,6 +133,15 @@ impl Values {
         }
     }
 
+    /// Makes room for values that the function has more since.
+    pub(super) fn grow(&mut self, f: &Func) {
+        let n = f.vregs.len();
+        self.left.resize(n, 0);
+        self.def.resize(n, (NONE, 0, 0));
+        self.step_from.resize(n, NONE);
+        self.step_to.resize(n, NONE);
+    }
+
     /// What a part reads and writes.
     pub(super) fn traffic(&mut self, f: &Func, part: &[Inst]) -> Traffic {
         let alive = [self.live[0], self.live[File::Pred as usize]];
@@ -140,7 +149,7 @@ impl Values {
     }
 
     /// Begins or ends with a block whose steps are these.
-    fn steps(&mut self, list: &Steps, begins: bool) {
+    pub(super) fn steps(&mut self, list: &Steps, begins: bool) {
         for (k, &(p, d)) in (0..).zip(list) {
             self.step_from[p.index()] = if begins { k } else { NONE };
             self.step_to[d.index()] = if begins { k } else { NONE };
@@ -178,24 +187,12 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
         by_block = regalloc::pressures(f, &cfg, &live).1;
     }
     let mut values = Values::of(f);
-    // What another order needs, of the blocks that need most.
-    let mut crowded: Vec<u32> = cfg.rpo.iter().copied().filter(|&b| by_block[b as usize][0] > FEW).collect();
-    crowded.sort_by_key(|&b| Reverse(by_block[b as usize][0]));
-    let mut least = by_block.iter().map(|p| p[0]).max().unwrap_or(0).min(FEW);
-    for &b in &crowded {
-        if by_block[b as usize][0] <= least {
-            break;
-        }
-        values.steps(&steps[b as usize], true);
-        least = least.max(least::lessen(f, b as usize, &live, &mut values, sm, None));
-        values.steps(&steps[b as usize], false);
-    }
+    let task = again::Task { cfg: &cfg, live: &live, steps: &steps, sm };
+    let least = again::run(f, &task, &mut values, &mut by_block, FEW);
     let rooms = freedom.rooms(least, banks.count(File::Gpr).saturating_sub(6));
     let fewest = rooms.first().map_or(least, |r| r.gprs);
-    for &b in crowded.iter().take_while(|&&b| by_block[b as usize][0] > fewest) {
-        values.steps(&steps[b as usize], true);
-        least::lessen(f, b as usize, &live, &mut values, sm, Some(fewest));
-        values.steps(&steps[b as usize], false);
+    for &b in cfg.rpo.iter().filter(|&&b| by_block[b as usize][0] > fewest) {
+        task.lessen(f, b, &mut values, Some(fewest));
     }
     let owned = registers::owned(f, &cfg);
     let mut totals = vec![0u64; rooms.len()];

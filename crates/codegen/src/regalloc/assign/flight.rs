@@ -4,8 +4,10 @@
 //! ([`crate::sched::warpgroup`]), and with it everything behind it: as long as there are others, such registers are left alone.
 
 use super::Assign;
+use crate::cfg::Cfg;
 use crate::isel::warpgroup::end_of_group;
-use crate::mir::{Func, Op};
+use crate::mir::liveness::Liveness;
+use crate::mir::{Func, Op, Vreg};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Value};
@@ -51,6 +53,81 @@ pub(super) fn longest(f: &Func) -> usize {
         }
     }
     most
+}
+
+/// How many registers are alive, or read by products under way, at once; of blocks with products.
+pub(super) fn need(f: &Func, cfg: &Cfg, live: &Liveness) -> u32 {
+    if longest(f) == 0 {
+        return 0;
+    }
+    let mut most = 0;
+    // By value: behind which wait a product read it last.
+    let mut flew = vec![0u32; f.vregs.len()];
+    let mut waits = 1;
+    // By value: where it is read last in the block at hand.
+    let mut last: Vec<(u32, u32)> = vec![(u32::MAX, 0); f.vregs.len()];
+    for &b in &cfg.rpo {
+        let block = &f.blocks[b as usize];
+        let reads = |s: &Sass| {
+            let at = s.slot(S::Ra).filter(|_| s.form().class == Class::Gmma)?;
+            s.operands[at].as_reg().filter(|r| r.is_virtual() && r.file() == File::Gpr).map(|r| (r, s.slot_width(at)))
+        };
+        if !block.insts.iter().any(|i| matches!(&i.op, Op::Sass(s) if reads(s).is_some())) {
+            continue;
+        }
+        let n = block.insts.len();
+        let general = |v: Vreg| f.vregs[v.index()] == File::Gpr;
+        let note = |v: Vreg, at: usize, last: &mut Vec<(u32, u32)>| {
+            if general(v) && (last[v.index()].0 != b || last[v.index()].1 < at as u32) {
+                last[v.index()] = (b, at as u32);
+            }
+        };
+        for (i, inst) in block.insts.iter().enumerate() {
+            f.uses(&inst.op, |v| note(v, i, &mut last));
+        }
+        live.live_out[b as usize].iter().for_each(|&v| note(v, n, &mut last));
+        f.term_uses(&block.term, |v| note(v, n, &mut last));
+        block.term.edges().iter().flat_map(|e| &e.args).for_each(|&v| note(v, n, &mut last));
+        // What changes before each instruction: values made before it, ended before it; the same of what is under way though it has ended.
+        let mut steps = vec![0i32; n + 2];
+        let add = |from: usize, to: usize, steps: &mut Vec<i32>| {
+            if from < to {
+                steps[from] += 1;
+                steps[to] -= 1;
+            }
+        };
+        let ends = |v: Vreg| if last[v.index()].0 == b { last[v.index()].1 as usize + 1 } else { 0 };
+        let mut start: Vec<Vreg> = live.live_in[b as usize].to_vec();
+        start.extend(&block.params);
+        start.iter().filter(|v| general(**v)).for_each(|&v| add(0, ends(v), &mut steps));
+        let mut flying: Vec<Vreg> = Vec::new();
+        for (i, inst) in block.insts.iter().enumerate() {
+            f.defs(&inst.op, |v| {
+                if general(v) {
+                    add(i + 1, ends(v), &mut steps);
+                }
+            });
+            let Op::Sass(s) = &inst.op else { continue };
+            if s.form == F::WARPGROUP_I {
+                flying.drain(..).for_each(|v| add(ends(v), i + 1, &mut steps));
+                waits += 1;
+            } else if let Some((r, width)) = reads(s) {
+                f.each_scalar(r, width, |v| {
+                    if std::mem::replace(&mut flew[v.index()], waits) != waits {
+                        flying.push(v);
+                    }
+                });
+            }
+        }
+        flying.into_iter().for_each(|v| add(ends(v), n + 1, &mut steps));
+        waits += 1;
+        let mut now = 0;
+        for step in steps {
+            now += step;
+            most = most.max(now);
+        }
+    }
+    most as u32
 }
 
 impl Assign<'_> {
@@ -103,5 +180,44 @@ impl Assign<'_> {
                 now[first..first + s.slot_width(at) as usize].fill(1);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::text;
+
+    /// A product that reads four registers last, then so many values that are made and stored, a wait and as many again.
+    fn needs(before: usize, behind: usize) -> u32 {
+        let mut t = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n".to_string();
+        for (k, name) in ["%r100", "%r101", "%r102", "%r103"].into_iter().enumerate() {
+            t += &format!("    MOV_I Rd={name} Rb={k}\n");
+        }
+        (110..114).for_each(|k| t += &format!("    UMOV_I Rd=%ur{k} Mask=0\n"));
+        t += "    WARPGROUP\n    HGMMA_RRUR_OPEN.M53=7 Rd={%r120,%r121,%r122,%r123} Ra={%r100,%r101,%r102,%r103} \
+              UR={%ur110,%ur111,%ur112,%ur113} Pp=!UPT\n    HGMMA_RUR Pp=!UPT\n";
+        let others = |from: usize, n: usize, t: &mut String| {
+            (from..from + n).for_each(|k| *t += &format!("    MOV_I Rd=%r{k} Rb={k}\n"));
+            (from..from + n).for_each(|k| *t += &format!("    STG.Size=4 Ra=RZ Rb=%r{k} URc=UR4\n"));
+        };
+        others(200, before, &mut t);
+        t += "    WARPGROUP_I\n";
+        others(300, behind, &mut t);
+        (120..124).for_each(|k| t += &format!("    STG.Size=4 Ra=RZ Rb=%r{k} URc=UR4\n"));
+        t += "    exit\n}\n";
+        let f = text::parse(&t).unwrap().remove(0);
+        let cfg = f.cfg();
+        let live = Liveness::new(&f, &cfg);
+        need(&f, &cfg, &live)
+    }
+
+    #[test]
+    fn what_products_read_is_counted_until_the_wait() {
+        // Four sums, and until the wait the four that the product reads.
+        assert_eq!(needs(0, 0), 8);
+        assert_eq!(needs(3, 0), 11);
+        assert_eq!(needs(3, 6), 11);
+        assert_eq!(needs(3, 20), 24);
     }
 }

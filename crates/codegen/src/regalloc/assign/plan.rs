@@ -5,6 +5,9 @@ use super::bank::Bank;
 use crate::mir::{Vreg, alignment};
 use smallvec::SmallVec;
 
+/// What it costs to write what a product under way reads, in moves: it is waited for.
+const BUSY: usize = 16;
+
 /// A vector of an instruction that is being placed.
 #[derive(Clone)]
 pub(super) struct Group {
@@ -54,6 +57,7 @@ pub(super) fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Op
         }
     }
     let lives = |v: u32| v < HELD && !dying.contains(&Vreg(v));
+    let busy = |r: usize| if bank.idle(r) { 0 } else { BUSY };
     for pass in [false, true] {
         for n in 0..groups.len() {
             if groups[n].base.is_some() || groups[n].def.is_some() != pass {
@@ -81,8 +85,8 @@ pub(super) fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Op
                         let o = bank.occ[r];
                         match pass {
                             false if o == g.list[n].0 => 0,
-                            false => 1 + 2 * (o < HELD && !g.list.contains(&Vreg(o))) as usize,
-                            true => 2 * lives(o) as usize,
+                            false => 1 + 2 * (o < HELD && !g.list.contains(&Vreg(o))) as usize + busy(r),
+                            true => 2 * lives(o) as usize + busy(r),
                         }
                     })
                     .sum();
@@ -155,9 +159,41 @@ fn finish(bank: &Bank, groups: &[Group], dying: &[Vreg], read: &[bool; 256], def
         }
     }
     for (v, lives) in homeless {
-        let to = (0..bank.limit).find(|&r| bank.usable[r] && !target_taken[r] && !(lives && defined[r]))?;
+        let may = |r: &usize| bank.usable[*r] && !target_taken[*r] && !(lives && defined[*r]);
+        let to = (0..bank.limit).find(|r| may(r) && bank.idle(*r)).or_else(|| (0..bank.limit).find(may))?;
         target_taken[to] = true;
         moves.push((v, to));
     }
     Some(Plan { moves, bases })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::regalloc::assign::FREE;
+    use sass::reg::File;
+
+    /// A vector of two whose elements lie apart, in registers of which a product under way reads some: where it goes, and what moves.
+    fn planned(busy: std::ops::Range<usize>) -> (Vec<(usize, usize)>, Vec<usize>) {
+        let mut bank = Bank::new(File::Gpr, [true; 256], 12, 12);
+        let mut flight = Box::new([0; 256]);
+        flight[busy].fill(1);
+        bank.busy = Some(flight);
+        bank.put(0, 100);
+        bank.put(3, 101);
+        bank.put(1, 7);
+        assert!(bank.occ[2] == FREE);
+        let list: SmallVec<[Vreg; 4]> = SmallVec::from_slice(&[Vreg(100), Vreg(101)]);
+        let mut groups = [Group { list, base: None, def: None, live: true, over: None }];
+        let plan = plan_near(&bank, &mut groups, &[]).unwrap();
+        (plan.bases, plan.moves.iter().map(|m| m.1).collect())
+    }
+
+    #[test]
+    fn vectors_keep_clear_of_what_a_product_reads() {
+        assert_eq!(planned(0..0).1, [2]);
+        assert_eq!(planned(2..4).1, [4, 5]);
+        // Nowhere else to go.
+        assert_eq!(planned(0..12).1.len(), 1);
+    }
 }

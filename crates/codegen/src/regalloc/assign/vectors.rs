@@ -177,12 +177,12 @@ impl Assign<'_> {
     }
 
     /// Moves values so that all vectors of an instruction are in place and there is room for the vectors it defines.
-    /// Returns where those begin.
+    /// Values that are read last here are those that may be overwritten, and those that should not be. Returns where the vectors that are defined begin.
     pub(super) fn shuffle(
         &mut self,
         uses: &[u32],
         defs: &[u32],
-        dying: &[Vreg],
+        [dying, late]: [&[Vreg]; 2],
         over: Option<SmallVec<[Vreg; 4]>>,
         loc: u32,
     ) -> SmallVec<[usize; 4]> {
@@ -215,8 +215,20 @@ impl Assign<'_> {
                 groups.push(Group { list, base, def: Some(n), live: false, over: over.clone() });
             }
             groups.sort_by_key(|g| std::cmp::Reverse(alignment(g.list.len())));
-            let plan = plan_near(&self.banks[file], &mut groups.clone(), dying)
+            let mut plan = plan_near(&self.banks[file], &mut groups.clone(), dying)
                 .or_else(|| plan_fresh(&self.banks[file], &mut groups, dying));
+            if plan.is_none() && !late.is_empty() {
+                let dying: SmallVec<[Vreg; 8]> = dying.iter().chain(late).copied().collect();
+                for g in &mut groups {
+                    let here = |v: &Vreg| self.loc[v.index()];
+                    let base = here(&g.list[0]) as usize;
+                    let still = g.def.is_none() && g.list.iter().enumerate().all(|(k, v)| here(v) as usize == base + k);
+                    g.base = (still && base.is_multiple_of(alignment(g.list.len()))).then_some(base);
+                    g.live &= g.list.iter().any(|v| !dying.contains(v));
+                }
+                plan = plan_near(&self.banks[file], &mut groups.clone(), &dying)
+                    .or_else(|| plan_fresh(&self.banks[file], &mut groups, &dying));
+            }
             let Some(plan) = plan else {
                 self.fail("too few registers for the vectors of an instruction: the register limit is too small");
                 continue;
