@@ -8,8 +8,8 @@
 //! A module of 25 MB of PTX takes 60 MB beside its text. In pages of 4 KiB the first touch of each, 21,000 traps into the
 //! system, is a quarter of the time of reading it; Linux gives pages of 2 MiB to those who ask (`madvise`, where
 //! `transparent_hugepage` says so). We ask for large blocks, which have pages of their own, and for the heap of small
-//! ones once it is large. A large page takes 45 µs at its first touch, a small one 1.3: where the text to be compiled lets expect
-//! that the heap will have far more than forty pages, it goes on with large pages from there ([`expect`]). Small kernels take no notice.
+//! ones once it is large. A large page takes as long at its first touch as 40 to 80 small ones, by what else the machine does: where the text to
+//! be compiled lets expect that the heap will have more pages, it goes on with large ones from there ([`expect`]). Small kernels take no notice.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -300,19 +300,26 @@ static ALONE: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 static ASKED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
-/// So many bytes of PTX will be compiled, and there is no other thread yet: from some size on the heap continues in large pages.
+/// This PTX will be compiled, and there is no other thread yet: where it is long enough the heap continues in large pages.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-pub fn expect(text: usize) {
-    /// Bytes of text whose compilation touches fifty pages and more.
-    const PAYS: usize = 8 << 10;
-    if text >= PAYS && ALONE.load(std::sync::atomic::Ordering::Relaxed) {
+pub fn expect(text: &[u8]) {
+    /// Bytes that reading and compiling a statement takes as if they were text.
+    const STATEMENT: usize = 40;
+    /// Such bytes whose compilation touches a hundred pages: with fewer, clearing a large one takes as long.
+    const PAYS: usize = 30_000;
+    // Even if it consisted of the shortest statements there are.
+    if text.len() < PAYS / 8 || !ALONE.load(std::sync::atomic::Ordering::Relaxed) {
+        return;
+    }
+    let statements = text.iter().filter(|&&b| b == b';').count();
+    if text.len() + STATEMENT * statements >= PAYS {
         continue_large();
     }
 }
 
 /// Elsewhere nothing is asked for.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub fn expect(_text: usize) {}
+pub fn expect(_text: &[u8]) {}
 
 /// Lets the heap go on where a large page begins. The system's allocator takes what follows as the step of somebody else, beyond which it
 /// continues; what is left of its memory before that is taken from it, or it would first use that up, page by page.

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use testkit::Scratch;
 
 /// Page faults of a program that ends well.
+#[allow(clippy::zombie_processes, reason = "it is waited for, by the function that also says what it used")]
 fn faults(command: &mut Command) -> i64 {
     let child = command.stdout(Stdio::null()).spawn().expect("it starts");
     let mut status = 0;

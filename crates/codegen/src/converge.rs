@@ -12,6 +12,7 @@
 //! Of the barrier registers a function may change those below [`KEPT`], or what it says of itself ([`Convention`]); it saves the others where it uses them
 //! (observed of the vendor's functions, which save B6 with `BMOV.32.CLEAR`), so that a barrier around a call is one of these.
 
+mod graphs;
 mod iterations;
 mod promise;
 mod shape;
@@ -21,6 +22,7 @@ use crate::bitset::BitSet;
 use crate::cfg::{Blocks, Cfg, DomTree, NONE};
 use crate::ir::{Block, BlockData, Builder, Def, Edge, Effect, Func, InstId, MemSpace, Op, Sreg, Term, Value};
 use crate::lower::asynchronous::barrier;
+use graphs::{Graphs, living_graph};
 use shape::{EXCLUSIVE, one_return, split_edges, take_turns};
 use std::cell::OnceCell;
 
@@ -71,14 +73,16 @@ pub fn run(f: &mut Func) -> Convergence {
     choose(f);
     crate::opt::blocks::preheaders(f);
     let mut found = if f.entry {
-        promise::run(f);
-        let uniform = uniform_values(f);
-        let regions = place_joins(f, &uniform);
-        mark(f, uniform, regions)
+        let graphs = Graphs::of(f);
+        promise::run(f, &graphs);
+        let uniform = uniform_values(f, &graphs);
+        let regions = place_joins(f, &uniform, &graphs);
+        mark(f, uniform, regions, graphs)
     } else {
         one_return(f);
-        let regions = place_joins(f, &uniform(f));
-        let found = mark(f, Vec::new(), regions);
+        let graphs = Graphs::of(f);
+        let regions = place_joins(f, &uniform(f), &graphs);
+        let found = mark(f, Vec::new(), regions, graphs);
         Convergence { divergent: vec![true; f.blocks.len()], uniform: vec![false; f.values.len()], ..found }
     };
     take_turns(f, &mut found);
@@ -112,7 +116,7 @@ fn choose(f: &mut Func) {
 /// enter, nothing is said but of constants and of what is the kernel's.
 pub fn uniform(f: &Func) -> Vec<bool> {
     if f.entry {
-        return uniform_values(f);
+        return uniform_values(f, &Graphs::of(f));
     }
     let mut out = vec![false; f.values.len()];
     for &i in f.blocks.iter().flat_map(|b| &b.insts) {
@@ -127,43 +131,6 @@ pub fn uniform(f: &Func) -> Vec<bool> {
 fn only_exits(f: &Func, b: u32) -> bool {
     let b = &f.blocks[b as usize];
     b.insts.is_empty() && b.term == Term::Exit
-}
-
-/// The graph without edges to blocks that only exit: threads that leave there need not be waited for.
-fn living_graph(f: &Func) -> Cfg {
-    let succs = f.blocks.iter().map(|b| {
-        let all: Blocks = b.term.successors().into_iter().map(|s| s.0).collect();
-        let living: Blocks = all.iter().copied().filter(|&s| !only_exits(f, s)).collect();
-        if living.is_empty() { all } else { living }
-    });
-    Cfg::new(succs.collect())
-}
-
-/// Post-dominators of the living graph. A loop that threads leave by exiting alone has no end there: of the ways out of it the
-/// last one counts, so that branches inside it meet again before it.
-fn meetings(f: &Func, cfg: &Cfg) -> DomTree {
-    let mut ends = BitSet::new(f.blocks.len());
-    let reach = |ends: &mut BitSet, from: u32| {
-        let mut work = vec![from];
-        while let Some(b) = work.pop() {
-            if ends.insert(b as usize) {
-                work.extend(&cfg.preds[b as usize]);
-            }
-        }
-    };
-    cfg.rpo.iter().filter(|&&b| cfg.succs[b as usize].is_empty()).for_each(|&b| reach(&mut ends, b));
-    let mut succs: Option<Vec<Blocks>> = None;
-    for &b in cfg.rpo.iter().rev() {
-        let all = || f.blocks[b as usize].term.successors().into_iter().map(|s| s.0).collect::<Blocks>();
-        if !ends.contains(b as usize) && all().len() > cfg.succs[b as usize].len() {
-            succs.get_or_insert_with(|| cfg.succs.clone())[b as usize] = all();
-            reach(&mut ends, b);
-        }
-    }
-    match succs {
-        Some(succs) => Cfg::new(succs).postdominators(),
-        None => cfg.postdominators(),
-    }
 }
 
 /// A branch whose outcome differs between threads, in the living graph.
@@ -199,11 +166,10 @@ fn walk(cfg: &Cfg, from: u32, ends: impl Fn(u32) -> bool) -> Vec<u32> {
 }
 
 /// Which values are the same in all threads that compute them together.
-fn uniform_values(f: &Func) -> Vec<bool> {
-    let cfg = living_graph(f);
-    let full = f.cfg();
-    // Where no branch tells threads apart nobody asks for these.
-    let (post, loops) = (OnceCell::new(), OnceCell::new());
+fn uniform_values(f: &Func, graphs: &Graphs) -> Vec<bool> {
+    let (cfg, full) = (&graphs.living, graphs.full(f));
+    // Where no branch tells threads apart nobody asks for them.
+    let loops = OnceCell::new();
     let mut uniform = vec![true; f.values.len()];
     // Blocks to look at again, by value.
     let users = OnceCell::new();
@@ -246,10 +212,10 @@ fn uniform_values(f: &Func) -> Vec<bool> {
             }
         }
         let mut again: Vec<u32> = Vec::new();
-        if !done_branch[b as usize] && divergent_branch(f, &cfg, &uniform, b) {
+        if !done_branch[b as usize] && divergent_branch(f, cfg, &uniform, b) {
             done_branch[b as usize] = true;
-            let join = post.get_or_init(|| meetings(f, &cfg)).idom[b as usize];
-            let inside = region(&cfg, b, join);
+            let join = graphs.post(f).idom[b as usize];
+            let inside = region(cfg, b, join);
             let meets =
                 inside.iter().copied().chain((join != NONE && (join as usize) < f.blocks.len()).then_some(join));
             for m in meets {
@@ -351,19 +317,19 @@ impl Region {
 
 /// Finds where divergent branches meet again and puts join blocks there: one for each place, whatever the number of
 /// branches that meet there.
-fn place_joins(f: &mut Func, uniform: &[bool]) -> Vec<Region> {
-    let cfg = living_graph(f);
+fn place_joins(f: &mut Func, uniform: &[bool], graphs: &Graphs) -> Option<Vec<Region>> {
+    let cfg = &graphs.living;
     let n = f.blocks.len();
-    if !cfg.rpo.iter().any(|&b| divergent_branch(f, &cfg, uniform, b)) {
-        return Vec::new();
+    if !cfg.rpo.iter().any(|&b| divergent_branch(f, cfg, uniform, b)) {
+        return None;
     }
-    let (dom, post) = (cfg.dominators(), meetings(f, &cfg));
-    let nest = Nest::new(&cfg, &dom);
+    let (dom, post) = (graphs.dom(), graphs.post(f));
+    let nest = Nest::new(cfg, dom);
     // The nearest block that dominates every branch that meets at a block.
     let mut start = vec![NONE; n];
     let mut behind = Vec::new();
     for &d in &cfg.rpo {
-        if !divergent_branch(f, &cfg, uniform, d) {
+        if !divergent_branch(f, cfg, uniform, d) {
             continue;
         }
         let join = post.idom[d as usize];
@@ -380,7 +346,7 @@ fn place_joins(f: &mut Func, uniform: &[bool]) -> Vec<Region> {
     let mut regions = Vec::new();
     for &join in &cfg.rpo {
         if start[join as usize] != NONE
-            && let Some((start, inside)) = enclose(f, &cfg, &dom, &post, &nest, start[join as usize], join)
+            && let Some((start, inside)) = enclose(f, cfg, dom, post, &nest, start[join as usize], join)
         {
             regions.push(split(f, start, join, &inside));
         } else {
@@ -388,7 +354,7 @@ fn place_joins(f: &mut Func, uniform: &[bool]) -> Vec<Region> {
         }
     }
     regions.extend(iterations::place(f, uniform, behind));
-    regions
+    Some(regions)
 }
 
 /// Which loops a block lies in.
@@ -500,9 +466,10 @@ fn split(f: &mut Func, start: u32, join: u32, inside: &[u32]) -> Region {
 }
 
 /// Gives barriers numbers and marks the blocks where threads may be apart.
-fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
+fn mark(f: &Func, mut uniform: Vec<bool>, regions: Option<Vec<Region>>, before: Graphs) -> Convergence {
     let n = f.blocks.len();
-    let cfg = living_graph(f);
+    let graphs = if regions.is_some() { Graphs::of(f) } else { before };
+    let (cfg, regions) = (&graphs.living, regions.unwrap_or_default());
     // Parameters of join blocks are new values: as uniform as what they pass on, which is a divergent join's.
     uniform.resize(f.values.len(), false);
     let mut out = Convergence {
@@ -515,7 +482,7 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
     let mut sets: Vec<(usize, BitSet, Option<u8>)> = Vec::new();
     for (i, r) in regions.iter().enumerate() {
         let mut set = BitSet::new(n);
-        for b in r.blocks(&cfg) {
+        for b in r.blocks(cfg) {
             set.insert(b as usize);
         }
         sets.push((i, set, None));
@@ -550,18 +517,17 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
         }
     }
     // Threads are apart between a divergent branch and where it meets, and for good where it never does.
-    let post = meetings(f, &cfg);
     let mut apart: Vec<(u32, Vec<u32>)> = Vec::new();
     for &d in &cfg.rpo {
-        if !divergent_branch(f, &cfg, &out.uniform, d) {
+        if !divergent_branch(f, cfg, &out.uniform, d) {
             continue;
         }
-        let join = post.idom[d as usize];
+        let join = graphs.post(f).idom[d as usize];
         let met = join != NONE && (join as usize) < n && out.close[join as usize].is_some();
-        let mut blocks = region(&cfg, d, if met { join } else { NONE });
+        let mut blocks = region(cfg, d, if met { join } else { NONE });
         // Threads wait at the join from the first of them on: the whole region of its barrier is divided.
         if let (true, Some(r)) = (met, regions.iter().find(|r| r.join == join)) {
-            blocks.extend(r.blocks(&cfg));
+            blocks.extend(r.blocks(cfg));
         }
         apart.push((d, blocks));
     }
@@ -574,7 +540,7 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Vec<Region>) -> Convergence {
     let works = |b: u32| f.blocks[b as usize].term == Term::Exit && !f.blocks[b as usize].insts.is_empty();
     for (d, blocks) in &apart {
         if blocks.iter().any(|&b| works(b)) {
-            for b in region(&cfg, *d, NONE) {
+            for b in region(cfg, *d, NONE) {
                 out.divergent[b as usize] = true;
             }
         }

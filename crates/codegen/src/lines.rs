@@ -110,7 +110,10 @@ fn strings(m: &Module) -> (Vec<u8>, FxHashMap<String, u32>) {
             continue;
         }
         let mut size = 1;
-        let lines = body.lines().map(|l| l.split("//").next().unwrap_or(""));
+        let lines = body.lines().map(|l| match memchr::memchr(b'/', l.as_bytes()) {
+            Some(_) => l.split("//").next().unwrap_or(""),
+            None => l,
+        });
         for word in lines.flat_map(|l| l.split([' ', '\t', ','])).filter(|w| !w.is_empty()) {
             let number = match word.strip_prefix("0x") {
                 Some(hex) => u64::from_str_radix(hex, 16).ok(),

@@ -5,7 +5,8 @@
 //! and whoever takes another side does not. Nothing is said of threads that leave the kernel on one side: programs end threads early before a barrier.
 //! The vendor's compiler goes by that, too: behind `bar.sync`, and not behind `barrier.sync`, it takes the warp to be together.
 
-use super::{living_graph, meetings, only_exits};
+use super::graphs::Graphs;
+use super::only_exits;
 use crate::cfg::{Cfg, NONE};
 use crate::ir::{Func, Inst, Op, Term};
 
@@ -22,15 +23,13 @@ fn aligned(inst: &Inst) -> bool {
 }
 
 /// Marks them.
-pub(super) fn run(f: &mut Func) {
+pub(super) fn run(f: &mut Func, graphs: &Graphs) {
     let marked: Vec<bool> = f.blocks.iter().map(|b| b.insts.iter().any(|&i| aligned(f.inst(i)))).collect();
     if !marked.contains(&true) {
         return;
     }
-    let cfg = living_graph(f);
+    let (cfg, post, dom) = (&graphs.living, graphs.post(f), graphs.dom());
     let n = cfg.len() as u32;
-    let post = meetings(f, &cfg);
-    let dom = cfg.dominators();
     // By block: the first such block that whoever is here comes to in any case, itself counted.
     let mut next = vec![NONE; f.blocks.len()];
     let mut work: Vec<u32> = Vec::new();
@@ -59,7 +58,7 @@ pub(super) fn run(f: &mut Func) {
             // Before the sides meet.
             at != NONE && at != join && post.dominates(join, at) && {
                 let alone = cfg.preds[s as usize].len() == 1 && dom.dominates(s, at);
-                alone || succs.iter().all(|&o| o == s || leads(&cfg, &marked, o, join))
+                alone || succs.iter().all(|&o| o == s || leads(cfg, &marked, o, join))
             }
         });
         if promised && let Term::CondBr { uniform, .. } | Term::Switch { uniform, .. } = &mut f.blocks[d as usize].term
@@ -95,7 +94,8 @@ mod tests {
             "blk0():\nv0:b32 = sreg\nv1:b32 = const {imm=3}\nv2:p = icmp v0, v1 {cmp=lt}\nv3:b64 = param {bytes=8}\n";
         let mut f = text::parse(&format!("func k entry returns() {{\n{head}{body}\n}}")).unwrap().remove(0);
         verify::verify(&f).unwrap();
-        run(&mut f);
+        let graphs = super::Graphs::of(&f);
+        run(&mut f, &graphs);
         verify::verify(&f).unwrap();
         let found = f.blocks.iter().find_map(|b| match b.term {
             Term::CondBr { uniform, .. } => Some(uniform),

@@ -615,8 +615,9 @@ impl<'a> Parser<'a> {
                 _ => continue,
             };
             for value in values.split(|&b| b == b',').map(<[u8]>::trim_ascii) {
-                // Most are so short that they fit.
-                if value.len() <= 2 && value.iter().all(u8::is_ascii_digit) {
+                // Most are few digits, and fit.
+                let few = value.len() <= 3 && value.iter().all(u8::is_ascii_digit);
+                if few && value.iter().fold(0, |n, b| n * 10 + i64::from(b - b'0')) <= *limits.end() {
                     continue;
                 }
                 if let Ok(n) = text(value).parse::<i64>()
