@@ -8,9 +8,7 @@ use crate::regalloc::{self, Tightness, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
 use crate::sched::{
-use crate::sched::{
     ahead, control, copies, dead, forward, halves, home, postpass, prepass, select, share, sink, warpgroup, zeros,
-};
 };
 use crate::uniform;
 use crate::{guards, ifconvert};
