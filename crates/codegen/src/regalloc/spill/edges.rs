@@ -30,10 +30,11 @@ impl Spiller<'_> {
                 let mut waiting = Vec::new();
                 if self.file == File::Gpr {
                     // Stores first, while nothing has been reloaded for the next block; but what a reload still reads
-                    // is written after it, by way of a slot of its own.
-                    let mut read: Vec<u32> = joins.iter().map(|v| self.home[v.index()]).collect();
+                    // is written after it, by way of a slot of its own. Who has no slot yet may get one that others have.
+                    let slot = |v: Vreg| self.shared[self.shares[v.index()].index()];
+                    let mut read: Vec<u32> = joins.iter().map(|&v| slot(v)).collect();
                     let in_register = |n: &usize| !self.in_memory[si][*n];
-                    read.extend((0..old.len()).filter(in_register).map(|n| self.home[old[n].index()]));
+                    read.extend((0..old.len()).filter(in_register).map(|n| slot(old[n])));
                     for (slot, a) in &mut stack {
                         if read.contains(slot) && self.home[a.index()] != *slot {
                             self.slots += 1;

@@ -26,7 +26,7 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn new(f: &Func, live: &'a Liveness) -> Places<'a> {
+    fn new(f: &Func, cfg: &Cfg, live: &'a Liveness) -> Places<'a> {
         let mut def = vec![(NONE, 0); f.vregs.len()];
         let mut start = Vec::with_capacity(f.blocks.len());
         let mut uses = Vec::new();
@@ -36,6 +36,14 @@ impl<'a> Places<'a> {
             block.params.iter().for_each(|p| def[p.index()] = (b, at));
             if b == 0 {
                 f.live_in.iter().for_each(|l| def[l.0.index()] = (b, at));
+            }
+            // What the only edge into a block gives is read in the block, behind the stores of its parameters, where the block before has other ways out.
+            if let [before] = cfg.preds[b as usize][..]
+                && f.blocks[before as usize].term.successors().len() > 1
+            {
+                let edges = f.blocks[before as usize].term.edges();
+                let args = edges.iter().filter(|e| e.block.0 == b).flat_map(|e| &e.args);
+                args.for_each(|v| uses.push((v.0, at + 1)));
             }
             for inst in &block.insts {
                 at += 1;
@@ -74,7 +82,7 @@ impl<'a> Places<'a> {
 /// For each value the one whose slot it shares, itself as a rule; `takes` says which values may share any.
 pub(super) fn find(f: &Func, cfg: &Cfg, live: &Liveness, takes: &dyn Fn(Vreg) -> bool) -> Vec<Vreg> {
     let mut head: Vec<Vreg> = (0..f.vregs.len() as u32).map(Vreg).collect();
-    let places = Places::new(f, live);
+    let places = Places::new(f, cfg, live);
     let mut members: Vec<Vec<Vreg>> = vec![Vec::new(); f.vregs.len()];
     let mine = |v: Vreg| f.vregs[v.index()] == File::Gpr && takes(v);
     for &b in &cfg.rpo {
@@ -126,6 +134,18 @@ mod tests {
     fn what_a_loop_hands_on_shares_the_slot_unless_both_are_needed() {
         assert!(shares("%r4"));
         assert!(!shares("%r3"));
+    }
+
+    /// The copy from the slot of %r1 to that of %r2 stands in the second block, where %r3 may have been stored before.
+    #[test]
+    fn what_is_read_behind_an_edge_shares_nothing_there() {
+        let text = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    S2R Rd=%r1 Sr=0x22\n    \
+                    ISETP_RI.Cmp=4 Pu=%p5 Ra=%r0 Rb=0x3\n    brif %p5, blk1(%r1, %r0), blk2()\nblk1(%r2, %r3): depth=0\n    \
+                    STG.Size=4 Ra=RZ Rb=%r2 URc=UR4\n    STG.Size=4 Ra=RZ Rb=%r3 URc=UR4\n    exit\nblk2(): depth=0\n    exit\n}\n";
+        let f = text::parse(text).unwrap().remove(0);
+        let cfg = f.cfg();
+        let heads = find(&f, &cfg, &Liveness::new(&f, &cfg), &|_| true);
+        assert!((0..4).all(|v| heads[v] == Vreg(v as u32)), "{heads:?}");
     }
 
     #[test]
