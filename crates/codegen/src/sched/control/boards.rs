@@ -351,11 +351,12 @@ impl<'a> Boards<'a> {
             let boards = on(true);
             // Loads from far away that the loop itself starts; others are there soon.
             let (mut loads, far) = (0, st.far & on(false));
-            for i in self.start[to]..self.start[b + 1] {
+            let own = self.start[to]..self.start[b + 1];
+            for (i, s) in own.clone().zip(&code[own]) {
                 let board = self.write_sb[i];
                 if board < 6 && far >> board & 1 != 0 {
                     let mut under_way = false;
-                    self.units.writes(code[i], |u, _| under_way |= st.write[u] >> board & 1 != 0);
+                    self.units.writes(s, |u, _| under_way |= st.write[u] >> board & 1 != 0);
                     if under_way {
                         loads |= 1 << board;
                         self.kept.push((i as u32, board));
