@@ -311,7 +311,9 @@ pub fn expect(text: &[u8]) {
     if text.len() < PAYS / 8 || !ALONE.load(std::sync::atomic::Ordering::Relaxed) {
         return;
     }
-    let statements = text.iter().filter(|&&b| b == b';').count();
+    // Counted in bytes, sixteen at a time, as long as they do not overflow.
+    let count = |part: &[u8]| usize::from(part.iter().map(|&b| u8::from(b == b';')).sum::<u8>());
+    let statements: usize = text.chunks(u8::MAX.into()).map(count).sum();
     if text.len() + STATEMENT * statements >= PAYS {
         continue_large();
     }
