@@ -40,9 +40,9 @@ impl Keeps {
         matches!(self, Keeps::But(..))
     }
 
-    /// Where a function that keeps the predicates puts them.
+    /// Where a function that keeps the predicates puts them: the upper word of a return address that is an offset, zero, is set anew at the end.
     pub fn predicates(self) -> Option<u8> {
-        self.light().then(|| self.return_pair() - 1)
+        self.light().then(|| self.return_pair() + 1)
     }
 
     /// Is it one of the registers that hold the return address?

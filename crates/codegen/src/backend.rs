@@ -184,8 +184,9 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         }
         after("sink", &f, true)?;
         // A routine for seldom cases shall take few registers, whatever time it takes.
-        if wants(SOME_EFFORT) && (f.entry || !f.keeps.light()) {
-            prepass::run(&mut f, sm, prepass::Freedom::of(options.register_level));
+        if wants(SOME_EFFORT) {
+            let level = if f.entry || !f.keeps.light() { options.register_level } else { 0 };
+            prepass::run(&mut f, sm, prepass::Freedom::of(level));
         }
         after("prepass", &f, true)?;
         let mut tight = if wants(SOME_EFFORT) { room.tight } else { Tightness::Free };

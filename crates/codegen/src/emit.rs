@@ -197,7 +197,10 @@ pub fn expand_calls(
             };
             let pair = call.keeps.return_pair();
             push(Sass::new(F::MOV_I).with(S::Rd, Reg::r(pair)).with(S::Rb, Operand::imm(0)));
-            push(Sass::new(F::MOV_R).with(S::Rd, Reg::r(pair + 1)).with(S::Rb, Reg::RZ));
+            // Routines for seldom cases have something else there, and clear it themselves.
+            if !call.keeps.light() {
+                push(Sass::new(F::MOV_R).with(S::Rd, Reg::r(pair + 1)).with(S::Rb, Reg::RZ));
+            }
             push(last);
             back.into_iter().for_each(push);
             calls.push(call.target);

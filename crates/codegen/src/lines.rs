@@ -152,9 +152,16 @@ fn ptx_text(text: &[u8], starts: &mut Vec<u32>) -> Vec<u8> {
         let line = line.strip_suffix(b"\r").unwrap_or(line).trim_ascii_start();
         let left_out = match line {
             [b'/', b'/', ..] => true,
-            [b'.', ..] => {
-                let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-                matches!(word, b".file" | b".loc" | b".b8" | b".b16" | b".b32" | b".b64")
+            [b'.', rest @ ..] => {
+                let word = |name: &[u8]| {
+                    rest.strip_prefix(name).is_some_and(|r| r.first().is_none_or(u8::is_ascii_whitespace))
+                };
+                match rest.first() {
+                    Some(b'l') => word(b"loc"),
+                    Some(b'b') => [&b"b8"[..], b"b16", b"b32", b"b64"].into_iter().any(word),
+                    Some(b'f') => word(b"file"),
+                    _ => false,
+                }
             }
             _ => false,
         };

@@ -129,3 +129,53 @@ mov.u32 %me, %tid.x;
     let spills = |effort| compile_with(&text, effort).log[0].spill_loads;
     assert_eq!(spills(codegen::opt::LEAST_EFFORT), spills(codegen::opt::MOST_EFFORT));
 }
+
+/// A loop that hands on fourteen values and does `what` with two of them.
+fn seldom(what: &str, ty: &str) -> String {
+    let hand: String = (0..12).map(|i| format!("add.u32 %v{i}, %v{i}, %v{};\n", (i + 1) % 12)).collect();
+    let (load, _) = values(12);
+    let load = load.replace("%a+", "%a+64+");
+    let store: String = (0..12).map(|i| format!("st.global.b32 [%a+{}], %v{i};\n", 4 * i)).collect();
+    format!(
+        "{HEAD}.visible .entry k(.param .u64 p, .param .u32 n) {{
+.reg .b64 %a, %c; .reg .b32 %v<12>, %n; .reg .pred %p; .reg .{ty} %x, %y, %z;
+ld.param.u64 %a, [p];
+ld.param.u32 %n, [n];
+{load}LOOP:
+ld.global.{ty} %x, [%a];
+ld.global.{ty} %y, [%a+8];
+{what}
+st.global.{ty} [%a], %z;
+{hand}sub.u32 %n, %n, 1;
+setp.ne.u32 %p, %n, 0;
+@%p bra LOOP;
+{store}ret;
+}}"
+    )
+}
+
+/// Registers that such a routine may change lie behind all that lives across its call: it must do with few, and spill nothing.
+#[test]
+fn routines_for_seldom_cases_do_with_few_registers() {
+    let mut all = Vec::new();
+    for rnd in ["rn", "rz", "rm", "rp"] {
+        for what in ["div", "rcp", "sqrt"] {
+            let from = if what == "div" { "%x, %y" } else { "%x" };
+            all.push((format!("{what}.{rnd}.f32 %z, {from};"), "f32", 30));
+        }
+        all.push((format!("div.{rnd}.f64 %z, %x, %y;"), "f64", 34));
+        all.push((format!("rcp.{rnd}.f64 %z, %x;"), "f64", 34));
+    }
+    for what in ["div", "rem"] {
+        for ty in ["u64", "s64"] {
+            all.push((format!("{what}.{ty} %z, %x, %y;"), ty, 34));
+        }
+    }
+    for (what, ty, most) in all {
+        for effort in [codegen::opt::LEAST_EFFORT, codegen::opt::MOST_EFFORT] {
+            let log = &compile_with(&seldom(&what, ty), effort).log[0];
+            assert_eq!((log.spill_stores, log.stack_frame), (0, 0), "{what} at {effort}");
+            assert!(log.registers <= most || effort == codegen::opt::LEAST_EFFORT, "{what}: {}", log.registers);
+        }
+    }
+}

@@ -153,6 +153,7 @@ fn compile_text(parsed: &Parsed, input: impl FnOnce() -> Result<(String, Vec<u8>
         Err(message) => return Err(aborted(&message)),
     };
     let large = text.len() >= LARGE;
+    crate::memory::expect(text.len());
     let source = Source::new(file.as_str(), &text);
     let (module, mut diagnostics) = if large { ptx::parse_packed(&text) } else { ptx::parse_bytes(&text) };
     // The process ends with this module: what it holds is not given back piece by piece.

@@ -160,8 +160,8 @@ fn slow(routine: Routine) -> Option<Routine> {
 /// How many registers from R4 on a routine for seldom cases may change, the two of the return address among them.
 fn changes(routine: Routine) -> u8 {
     match routine {
-        Routine::DDivSlow(_) | Routine::UDiv64Slow | Routine::Div64Slow(_) => 20,
-        _ => 14,
+        Routine::DDivSlow(_) | Routine::UDiv64Slow | Routine::Div64Slow(_) => 16,
+        _ => 12,
     }
 }
 

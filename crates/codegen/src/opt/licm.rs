@@ -8,8 +8,8 @@ use super::pressure::{self, words};
 use crate::ir::{Def, Effect, Func, Inst, Op, Ty, Value};
 use rustc_hash::FxHashMap;
 
-/// So many words may be alive at once in a loop in any case: with 64 registers a thread half of a multiprocessor's threads are there.
-const ROOM: i64 = 48;
+/// So many words may be alive at once in a loop in any case: with 40 registers a thread three quarters of a multiprocessor's threads are there.
+const ROOM: i64 = 36;
 /// Predicates alive through a loop up to which comparisons move. There are seven; one more waits in a general register and is compared
 /// with zero at each reader, which costs what the comparison does.
 const PREDICATES: i64 = 4;

@@ -1,11 +1,13 @@
 //! How many registers the values of a function would take at once, in the order in which its instructions stand.
 //!
 //! An estimate: selection folds constants and parts of addresses into other instructions, and instructions are ordered anew. What is
-//! made again wherever it is read (constants, parameters) takes none, nor do conditions.
+//! made again wherever it is read (constants, parameters) takes none, nor do conditions. A routine for seldom cases takes its registers
+//! behind all that lives across its call.
 
+use crate::abi::Keeps;
 use crate::cfg::Cfg;
 use crate::groups::Groups;
-use crate::ir::{Func, Ty, Value};
+use crate::ir::{Func, Op, Ty, Value};
 
 /// 32-bit registers that a value takes; none if it is made again wherever it is read, or is a condition.
 pub fn words(f: &Func, v: Value) -> i64 {
@@ -84,6 +86,11 @@ pub fn peaks(f: &Func, cfg: &Cfg) -> Vec<i64> {
             inst.results.iter().for_each(|&r| take(r, &mut now));
             peak = peak.max(now);
             now -= inst.results.iter().map(|&r| words(f, r)).sum::<i64>();
+            if inst.op == Op::Routine
+                && let Keeps::But(_, own) = f.calls[inst.imm as usize].convention.keeps
+            {
+                peak = peak.max(now + i64::from(own));
+            }
             inst.args.iter().for_each(|&a| take(a, &mut now));
             peak = peak.max(now);
         }

@@ -177,7 +177,7 @@ fn lets_others_go_on(s: &Sass) -> bool {
     NAMES.iter().any(|n| name.starts_with(n))
 }
 
-/// Puts the predicates into the register that is there for them, and back at the end.
+/// Puts the predicates into the upper word of the return address, which is zero, and both back at the end.
 fn keep_predicates(f: &mut Func, r: Reg) {
     let all = Operand::imm(0x7f);
     let save = Sass::new(F::P2R).with(S::Rd, r).with(S::Ra, Reg::RZ).with(S::Mask, all);
@@ -186,6 +186,8 @@ fn keep_predicates(f: &mut Func, r: Reg) {
     for b in &mut f.blocks {
         if matches!(b.term, Term::Ret(_)) {
             b.insts.push(Inst::new(Op::Sass(back.clone()), u32::MAX));
+            let zero = Sass::new(F::MOV_R).with(S::Rd, r).with(S::Rb, Reg::RZ);
+            b.insts.push(Inst::new(Op::Sass(zero), u32::MAX));
         }
     }
 }

@@ -48,9 +48,9 @@ pub fn choose(f: &mut Func) -> Option<u8> {
             f.uses(&inst.op, |v| enter(v, &mut now, &mut alive));
         }
     }
-    // R1 is one more, and pairs want room.
+    // R1 is one more.
     let room = f.max_gprs.saturating_sub(u32::from(count) + 2) & !1;
-    let first = (most + 2).next_multiple_of(2).min(room).max(4) as u8;
+    let first = (most + 1).next_multiple_of(2).min(room).max(4) as u8;
     for inst in f.blocks.iter_mut().flat_map(|b| &mut b.insts) {
         if let Op::Call(c) = &mut inst.op
             && let Keeps::But(old, n) = c.keeps

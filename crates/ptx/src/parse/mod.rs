@@ -605,22 +605,25 @@ impl<'a> Parser<'a> {
 
     /// The bytes and halves of a section must be such.
     fn section_values(&mut self, open: usize, len: usize) {
+        let src = self.src;
         let mut at = open;
-        for line in self.src[open..open + len].split_inclusive(|&b| b == b'\n') {
+        for line in src[open..open + len].split_inclusive(|&b| b == b'\n') {
             at += line.len();
-            let text = String::from_utf8_lossy(line);
-            let Some((ty, values)) = text.trim().split_once([' ', '\t']) else { continue };
-            let limits = match ty {
-                ".b8" => -128..=255i64,
-                ".b16" => -32768..=65535,
+            let (ty, values, limits) = match line.trim_ascii() {
+                [b'.', b'b', b'8', b' ' | b'\t', values @ ..] => (".b8", values, -128..=255i64),
+                [b'.', b'b', b'1', b'6', b' ' | b'\t', values @ ..] => (".b16", values, -32768..=65535),
                 _ => continue,
             };
-            for value in values.split(',').map(str::trim) {
-                if let Ok(n) = value.parse::<i64>()
+            for value in values.split(|&b| b == b',').map(<[u8]>::trim_ascii) {
+                // Most are so short that they fit.
+                if value.len() <= 2 && value.iter().all(u8::is_ascii_digit) {
+                    continue;
+                }
+                if let Ok(n) = text(value).parse::<i64>()
                     && !limits.contains(&n)
                 {
                     // The tool names the line of what stands behind the value.
-                    let blank = self.src[at..].iter().take_while(|b| b.is_ascii_whitespace()).count();
+                    let blank = src[at..].iter().take_while(|b| b.is_ascii_whitespace()).count();
                     let place = (at + blank) as u32;
                     self.error(Span::new(place, place), format!("Value out of range for type {ty} {n}"));
                 }
@@ -641,12 +644,12 @@ impl<'a> Parser<'a> {
             return Err(self.syntax());
         }
         let open = self.tok.span.end as usize;
-        let Some(len) = self.src[open..].iter().position(|&b| b == b'}') else {
+        let Some(len) = memchr::memchr(b'}', &self.src[open..]) else {
             self.lex.seek(self.src.len());
             self.bump();
             return Err(self.syntax());
         };
-        let body = String::from_utf8_lossy(&self.src[open..open + len]).trim().to_string();
+        let body = text(&self.src[open..open + len]).trim().to_string();
         self.section_values(open, len);
         self.lex.seek(open + len + 1);
         self.bump();
