@@ -172,7 +172,12 @@ pub fn run(
                     Tightness::Tight => SLACK + want / MORE_SLACK,
                     _ => LOOSE_SLACK + want / MORE_LOOSE_SLACK,
                 };
-                limit.min((want.max(flight::need(f, cfg, live) as usize + 1) + more).max(ENOUGH))
+                // First hardly more than are alive or read at once; then as if what is read were so wherever most are alive.
+                let need = match tight {
+                    Tightness::Tight => want.max(flight::need(f, cfg, live) as usize + 1),
+                    _ => want + flight::longest(f),
+                };
+                limit.min((need + more).max(ENOUGH))
             }
             _ => limit,
         };

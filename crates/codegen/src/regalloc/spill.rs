@@ -34,8 +34,8 @@ const FAR: u32 = u32::MAX;
 const NONE: u32 = u32::MAX;
 /// Added to distances over the exit of a loop.
 const LEAVE: u32 = 100_000;
-/// What only some of the ways into a block have in a register stays in memory there, if it is needed so many instructions later: the other ways would
-/// have to bring it back, as those into blocks behind it would (routines for seldom cases one after the other, each called on a way of its own).
+/// What only some of the ways into a block have in a register stays in memory there, if it is needed so many instructions later and a way comes from a
+/// routine for seldom cases: that one would have to bring it back, as those from the next routines would. Elsewhere each reader would load it again.
 const APART: u32 = 80;
 
 struct Spiller<'a> {
@@ -403,7 +403,10 @@ impl Spiller<'_> {
             let class = if back { 0 } else { 2 - (count > 0) as u8 - (count == done.len()) as u8 };
             list.push((class, self.next[p.index()], p, true));
         }
-        list.retain(|x| x.0 == 0 || x.0 == 1 && x.1 < APART);
+        let apart = |x: &(u8, u32, Vreg, bool)| x.0 == 1 && x.1 >= APART;
+        let called = |b: usize| self.f.blocks[b].insts.iter().any(|i| matches!(&i.op, Op::Call(c) if c.keeps.light()));
+        let apart_stay = list.iter().any(apart) && done.iter().any(|&p| called(p));
+        list.retain(|x| x.0 < 2 && !(apart_stay && apart(x)));
         let mut room = self.k;
         if back {
             // First what the loop uses; of what only lives through it, as much as leaves the loop enough.

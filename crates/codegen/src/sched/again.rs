@@ -102,8 +102,7 @@ pub(super) fn run(f: &mut Func, task: &Task, values: &mut Values, by_block: &mut
             break;
         }
         needs.heap.pop();
-        let others = needs.most(f, task, values).map_or(few, |x| x.0);
-        let Some((least, weighs)) = lessen(f, b, task, values, (need, others), total) else {
+        let Some((least, weighs)) = lessen(f, b, task, values, need, &mut needs, total) else {
             needs.heap.push((need, true, Reverse(b)));
             break;
         };
@@ -118,24 +117,36 @@ pub(super) fn run(f: &mut Func, task: &Task, values: &mut Values, by_block: &mut
     needs.most(f, task, values).map_or(few, |x| x.0)
 }
 
-/// Lets a block compute values again if that pays: it needs so many registers and others so many, and all have so many instructions. Gives how many registers it
-/// then needs, and how many instructions all have.
+/// Lets a block compute values again if that pays: it needs so many registers, `needs` says how many others do, and all have so many instructions. Gives how
+/// many registers it then needs, and how many instructions all have.
 fn lessen(
     f: &mut Func,
     b: u32,
     task: &Task,
     values: &mut Values,
-    (need, others): (u32, u32),
+    need: u32,
+    needs: &mut Needs,
     total: u64,
 ) -> Option<(u32, u64)> {
     let before = f.blocks[b as usize].insts.clone();
-    task.lessen(f, b, values, Some(0));
+    task.lessen(f, b, values, Some(need));
     let ordered = f.blocks[b as usize].insts.clone();
     let known = (f.vregs.len(), f.vecs.len());
     let rest = total - weight(f, b);
+    let mut limit = need - need / 4;
+    // Most have nothing to gain; only where there is something, others are asked.
+    let gains = repeat(f, b as usize, task.live, values, limit).is_some_and(|least| least < need);
+    f.vregs.truncate(known.0);
+    f.vecs.truncate(known.1);
+    if !gains {
+        f.blocks[b as usize].insts = before;
+        return None;
+    }
+    f.blocks[b as usize].insts.clone_from(&ordered);
+    let others = needs.most(f, task, values).map_or(needs.few, |x| x.0);
+    limit = limit.max(others);
     let cost = |least: u32, weighs: u64| u128::from(weighs) * u128::from(least.max(others));
     let mut best: Option<(u128, u32)> = None;
-    let mut limit = (need - need / 4).max(others);
     for _ in 0..LIMITS {
         let Some(least) = repeat(f, b as usize, task.live, values, limit) else { break };
         let now = cost(least, rest + weight(f, b));
