@@ -53,7 +53,7 @@ fn moved(op: &Op) -> Option<Vreg> {
     let Op::Sass(s) = op else { return None };
     let plain = s.form == F::MOV_U && s.guard == Operand::reg(Reg::PT);
     let from = s.get(S::Rb).and_then(Operand::as_reg).filter(|r| plain && r.is_virtual())?;
-    Some(Vreg(from.index().into()))
+    Some(Vreg(from.index()))
 }
 
 #[cfg(test)]
@@ -69,9 +69,9 @@ mod tests {
             "REDUX Rd=%ur1 Ra=%r0",
             "REDUX.Op=1 Rd=%ur2 Ra=%r0",
             "MOV_U Rd=%r3 Rb=%ur2",
-            "STG URc=UR4 Ra=RZ Rb=%r3",
+            "STG URc=UR4 Rb=%r3",
             "MOV_U Rd=%r4 Rb=%ur1",
-            "STG URc=UR4 Ra=RZ Rb=%r4",
+            "STG URc=UR4 Rb=%r4",
         ];
         let mut f = text::parse(&format!("{head}    {}\n    exit\n}}\n", lines.join("\n    "))).unwrap().remove(0);
         run(&mut f);
