@@ -128,7 +128,7 @@ fn lessen(
     needs: &mut Needs,
     total: u64,
 ) -> Option<(u32, u64)> {
-    let before = f.blocks[b as usize].insts.clone();
+    // The order stays if nothing else comes of it: the function will want no other.
     task.lessen(f, b, values, Some(need));
     let ordered = f.blocks[b as usize].insts.clone();
     let known = (f.vregs.len(), f.vecs.len());
@@ -139,7 +139,7 @@ fn lessen(
     f.vregs.truncate(known.0);
     f.vecs.truncate(known.1);
     if !gains {
-        f.blocks[b as usize].insts = before;
+        f.blocks[b as usize].insts = ordered;
         return None;
     }
     f.blocks[b as usize].insts.clone_from(&ordered);
@@ -165,13 +165,8 @@ fn lessen(
             break;
         }
     }
-    match best.and_then(|(_, limit)| repeat(f, b as usize, task.live, values, limit)) {
-        Some(least) => Some((least, rest + weight(f, b))),
-        None => {
-            f.blocks[b as usize].insts = before;
-            None
-        }
-    }
+    let least = repeat(f, b as usize, task.live, values, best?.1)?;
+    Some((least, rest + weight(f, b)))
 }
 
 /// What is known of an instruction's results.

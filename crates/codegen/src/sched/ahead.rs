@@ -24,7 +24,7 @@ mod quiet;
 
 use super::order::movable;
 use super::postpass::{Memory, memory};
-use super::prepass::{Values, graph, order};
+use super::prepass::{Values, graph, order, order_block};
 use super::sink::rename;
 use crate::cfg::Cfg;
 use crate::guards::access;
@@ -52,6 +52,8 @@ const FREELY: u32 = 28;
 /// Registers are given in multiples of so many, of which [`RESERVED`] are not for values.
 const UNIT: u32 = 8;
 const RESERVED: u32 = 3;
+/// So many loops of a function are changed on trial, each of which takes as long as the function does.
+const TRIALS: u32 = 4;
 /// Registers that are left to assignment where there are as many as may be.
 const SPARE: u32 = 12;
 
@@ -62,7 +64,8 @@ pub fn run(f: &mut Func, sm: u16) -> bool {
         return false;
     }
     let cfg = f.cfg();
-    let mut scratch = Scratch { at: vec![Place::Outside; f.vregs.len()], quiet: None, leaves: None };
+    let mut scratch =
+        Scratch { at: vec![Place::Outside; f.vregs.len()], quiet: None, leaves: None, needs: None, trials: 0 };
     let mut changed = false;
     for b in list {
         let loads = |i: &Inst| matches!(&i.op, Op::Sass(s) if plain_load(s).is_some());
@@ -100,6 +103,9 @@ struct Scratch {
     quiet: Option<bool>,
     /// [`leaving`], if that was asked. What a change adds stays in its block.
     leaves: Option<Vec<bool>>,
+    /// General registers that each block needs, if that was asked.
+    needs: Option<Vec<u32>>,
+    trials: u32,
 }
 
 impl Scratch {
@@ -372,14 +378,23 @@ impl Plan {
         if now.saturating_sub(then) * GAIN < now {
             return None;
         }
+        if scratch.trials == TRIALS {
+            return None;
+        }
+        scratch.trials += 1;
         let mut new = f.clone();
         Change::new(l, &scratch.at).run(&mut new, &list)?;
-        let [old, new_needs] = [f, &new].map(|f| needs(f, cfg));
+        let old = scratch.needs.get_or_insert_with(|| needs(f, cfg));
         let elsewhere = old.iter().copied().max().unwrap_or(0);
         let given = |n: u32| (n + RESERVED).next_multiple_of(UNIT) - RESERVED;
         let dear = (now - then) * GAIN_WITH_MORE < now;
         let room = if dear { elsewhere } else { given(elsewhere).max(FREELY) };
-        (new_needs[l.block] <= room.min(f.max_gprs.saturating_sub(SPARE))).then_some(new)
+        let need = needs_in(&mut new, cfg, l.block);
+        let done = need <= room.min(f.max_gprs.saturating_sub(SPARE));
+        done.then(|| {
+            old[l.block] = need;
+            new
+        })
     }
 }
 
@@ -388,6 +403,15 @@ fn needs(f: &Func, cfg: &Cfg) -> Vec<u32> {
     let mut f = f.clone();
     let (live, _) = order(&mut f, cfg);
     regalloc::pressures(&f, cfg, &live).1.iter().map(|p| p[File::Gpr as usize]).collect()
+}
+
+/// General registers that one block needs.
+fn needs_in(f: &mut Func, cfg: &Cfg, b: usize) -> u32 {
+    let kept = f.blocks[b].insts.clone();
+    let live = order_block(f, cfg, b);
+    let need = regalloc::pressures(f, cfg, &live).1[b][File::Gpr as usize];
+    f.blocks[b].insts = kept;
+    need
 }
 
 /// The change of a function.

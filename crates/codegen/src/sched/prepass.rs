@@ -176,6 +176,16 @@ pub fn order(f: &mut Func, cfg: &Cfg) -> (Liveness, Vec<Steps>) {
     (live, steps)
 }
 
+/// As [`order`], of one block.
+pub fn order_block(f: &mut Func, cfg: &Cfg, b: usize) -> Liveness {
+    let crowded = Cluster::new(f.vregs.len()).run(f, b);
+    let live = Liveness::new(f, cfg);
+    let mut insts = std::mem::take(&mut f.blocks[b].insts);
+    Orderer::new(f.vregs.len()).run(f, b, &live, &mut insts, crowded);
+    f.blocks[b].insts = insts;
+    live
+}
+
 /// Schedules every block of `f`.
 pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     let cfg = f.cfg();
