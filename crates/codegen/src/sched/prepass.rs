@@ -51,6 +51,10 @@ pub(super) const DEEPER: u32 = 3;
 const TRIES: usize = 8;
 /// A function that needs no more than so many registers keeps its order.
 const FEW: u32 = 16;
+/// Registers count a little more than cycles as a rule: as many threads fit on an SM as registers allow, so that half the cycles with twice the registers are no
+/// gain, and few registers help what runs beside, too. Measured on 122 kernels of Triton and CUDA: with 3 static cycles are those with 2, and registers 0.2 % to 1.8 %
+/// fewer; with 4 (1 % fewer again) a loop over bodies waits 1.8 times as long.
+const POWER: u32 = 3;
 /// Cycles that a load takes that is far away.
 const FAR: u16 = 100;
 
@@ -59,14 +63,17 @@ const FAR: u16 = 100;
 pub struct Freedom {
     more: u32,
     freely: u32,
+    /// The power of registers that weighs as much as the square of cycles.
+    power: u32,
 }
 
 impl Freedom {
-    /// That of a level of 0 to 10: at 5 what is usual, at 0 none, at 10 so many that an SM holds half as many threads.
+    /// That of a level of 0 to 10: at 5 what is usual, at 0 none, at 10 so many that an SM holds half as many threads, and cycles alone decide.
     pub fn of(level: u8) -> Freedom {
         let usual = u32::from(REGISTER_LEVEL);
         let (below, above) = (u32::from(level).min(usual), u32::from(level).saturating_sub(usual));
-        Freedom { more: MORE * below / usual + 8 * above, freely: FREELY + (FREELY + 2) * above / usual }
+        let (more, freely) = (MORE * below / usual + 8 * above, FREELY + (FREELY + 2) * above / usual);
+        Freedom { more, freely, power: POWER - (POWER * above.min(usual)).div_ceil(usual) }
     }
 
     /// How many values may be alive, from the fewest to the most, where so many must be and there are so many registers.
@@ -217,18 +224,16 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
         totals.iter_mut().zip(&list).for_each(|(total, p)| *total = total.saturating_add(p.cycles << deeper));
         plans.push(list);
     }
-    let Some(room) = (0..rooms.len()).min_by_key(|&r| cost(totals[r], rooms[r].gprs)) else { return };
+    let Some(room) = (0..rooms.len()).min_by_key(|&r| cost(totals[r], rooms[r].gprs, freedom.power)) else { return };
     for (&b, mut list) in cfg.rpo.iter().zip(plans) {
         let insts = std::mem::take(&mut f.blocks[b as usize].insts);
         f.blocks[b as usize].insts = reorder(insts, &list.swap_remove(room).order);
     }
 }
 
-/// What so many cycles with so many registers cost, to compare: as many threads fit on an SM as registers allow, so that half the cycles with twice the registers
-/// are no gain, and few registers help what runs beside, too: cycles times the power 1.5 of the registers, here the square of that. Measured on 122 kernels of Triton and CUDA: as with the power
-/// 1 in cycles, and 0.2 % to 1.8 % fewer registers; with the power 2 (1 % fewer again) a loop over bodies waits 1.8 times as long.
-fn cost(cycles: u64, gprs: u32) -> u128 {
-    u128::from(cycles.min(1 << 48)).pow(2) * u128::from(gprs).pow(3)
+/// What so many cycles with so many registers cost, to compare: the square of the cycles times this power of the registers.
+fn cost(cycles: u64, gprs: u32, power: u32) -> u128 {
+    u128::from(cycles.min(1 << 48)).pow(2) * u128::from(gprs).pow(power)
 }
 
 /// An order of a block, and what it takes.
@@ -577,9 +582,12 @@ mod tests {
     /// More registers must save cycles in keeping with how many more they are.
     #[test]
     fn registers_are_worth_cycles() {
-        assert!(cost(100, 20) < cost(73, 25) && cost(100, 20) > cost(71, 25));
-        assert!(cost(100, 20) < cost(36, 40) && cost(100, 20) > cost(35, 40));
-        assert!(cost(u64::MAX, 255) >= cost(u64::MAX, 20));
+        assert!(cost(100, 20, POWER) < cost(73, 25, POWER) && cost(100, 20, POWER) > cost(71, 25, POWER));
+        assert!(cost(100, 20, POWER) < cost(36, 40, POWER) && cost(100, 20, POWER) > cost(35, 40, POWER));
+        assert!(cost(u64::MAX, 255, POWER) >= cost(u64::MAX, 20, POWER));
+        // The higher the level, the less registers count.
+        let powers: Vec<u32> = (0..=10).map(|l| Freedom::of(l).power).collect();
+        assert!(powers[..=5] == [POWER; 6] && powers.is_sorted_by(|a, b| a >= b) && powers[10] == 0, "{powers:?}");
     }
 
     /// Between the usual number of registers and the most there are others to choose from.
