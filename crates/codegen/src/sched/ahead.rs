@@ -24,7 +24,7 @@ mod quiet;
 
 use super::order::movable;
 use super::postpass::{Memory, memory};
-use super::prepass::{Values, graph, order, order_block};
+use super::prepass::{Values, given, graph, order, order_blocks};
 use super::sink::rename;
 use crate::cfg::Cfg;
 use crate::guards::access;
@@ -49,9 +49,6 @@ const GAIN: u64 = 8;
 const GAIN_WITH_MORE: u64 = 4;
 /// General registers up to which a multiprocessor holds as many threads as it may, less what is not for values.
 const FREELY: u32 = 28;
-/// Registers are given in multiples of so many, of which [`RESERVED`] are not for values.
-const UNIT: u32 = 8;
-const RESERVED: u32 = 3;
 /// So many loops of a function are changed on trial, each of which takes as long as the function does.
 const TRIALS: u32 = 4;
 /// Registers that are left to assignment where there are as many as may be.
@@ -386,7 +383,6 @@ impl Plan {
         Change::new(l, &scratch.at).run(&mut new, &list)?;
         let old = scratch.needs.get_or_insert_with(|| needs(f, cfg));
         let elsewhere = old.iter().copied().max().unwrap_or(0);
-        let given = |n: u32| (n + RESERVED).next_multiple_of(UNIT) - RESERVED;
         let dear = (now - then) * GAIN_WITH_MORE < now;
         let room = if dear { elsewhere } else { given(elsewhere).max(FREELY) };
         let need = needs_in(&mut new, cfg, l.block);
@@ -408,7 +404,7 @@ fn needs(f: &Func, cfg: &Cfg) -> Vec<u32> {
 /// General registers that one block needs.
 fn needs_in(f: &mut Func, cfg: &Cfg, b: usize) -> u32 {
     let kept = f.blocks[b].insts.clone();
-    let live = order_block(f, cfg, b);
+    let (live, _) = order_blocks(f, cfg, &[b as u32]);
     let need = regalloc::pressures(f, cfg, &live).1[b][File::Gpr as usize];
     f.blocks[b].insts = kept;
     need

@@ -56,7 +56,12 @@ const FEW: u32 = 16;
 /// fewer; with 4 (1 % fewer again) a loop over bodies waits 1.8 times as long.
 const POWER: u32 = 3;
 /// Cycles that a load takes that is far away.
-const FAR: u16 = 100;
+pub(super) const FAR: u16 = 100;
+
+/// How many values fit into the registers that threads are given where so many must fit.
+pub(super) fn given(values: u32) -> u32 {
+    (values + RESERVED).next_multiple_of(UNIT) - RESERVED
+}
 
 /// How many more values may be alive than must be.
 #[derive(Clone, Copy, Debug)]
@@ -81,8 +86,7 @@ impl Freedom {
         if self.more == 0 {
             return vec![Room { gprs: least.min(registers), loads: least.min(registers) }];
         }
-        let given = (least + RESERVED).next_multiple_of(UNIT) - RESERVED;
-        let usual = (least + self.more).min(self.freely.max(given));
+        let usual = (least + self.more).min(self.freely.max(given(least)));
         let room = |gprs: u32, loads: u32| Room { gprs: gprs.min(registers), loads: loads.max(gprs).min(registers) };
         let most = usual.max(least + self.more + least / PART);
         let between = (1..BETWEEN).map(|k| {
@@ -169,28 +173,23 @@ impl Values {
 /// Puts the instructions of every block of `f` into an order that keeps few values alive. Gives what is alive between blocks,
 /// and the steps of each block.
 pub fn order(f: &mut Func, cfg: &Cfg) -> (Liveness, Vec<Steps>) {
+    order_blocks(f, cfg, &cfg.rpo)
+}
+
+/// As [`order`], of these blocks alone.
+pub(super) fn order_blocks(f: &mut Func, cfg: &Cfg, blocks: &[u32]) -> (Liveness, Vec<Steps>) {
     let mut cluster = Cluster::new(f.vregs.len());
     let mut crowded = vec![false; f.blocks.len()];
-    cfg.rpo.iter().for_each(|&b| crowded[b as usize] = cluster.run(f, b as usize));
+    blocks.iter().for_each(|&b| crowded[b as usize] = cluster.run(f, b as usize));
     let live = Liveness::new(f, cfg);
     let mut orderer = Orderer::new(f.vregs.len());
     let mut steps: Vec<Steps> = vec![Steps::new(); f.blocks.len()];
-    for &b in &cfg.rpo {
+    for &b in blocks {
         let mut insts = std::mem::take(&mut f.blocks[b as usize].insts);
         steps[b as usize] = orderer.run(f, b as usize, &live, &mut insts, crowded[b as usize]);
         f.blocks[b as usize].insts = insts;
     }
     (live, steps)
-}
-
-/// As [`order`], of one block.
-pub fn order_block(f: &mut Func, cfg: &Cfg, b: usize) -> Liveness {
-    let crowded = Cluster::new(f.vregs.len()).run(f, b);
-    let live = Liveness::new(f, cfg);
-    let mut insts = std::mem::take(&mut f.blocks[b].insts);
-    Orderer::new(f.vregs.len()).run(f, b, &live, &mut insts, crowded);
-    f.blocks[b].insts = insts;
-    live
 }
 
 /// Schedules every block of `f`.

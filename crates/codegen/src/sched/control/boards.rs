@@ -6,6 +6,7 @@
 use super::choice::{self, Board};
 use super::{NONE, drains};
 use crate::sched::branches::LinearBlock;
+use crate::sched::prepass::FAR;
 use crate::sched::units::Units;
 use sass::forms as F;
 use sass::inst::Inst as Sass;
@@ -13,8 +14,6 @@ use sass::latency::{self, Class};
 
 /// Reads under way that no scoreboard tells of yet, at most.
 const LAZY: usize = 64;
-/// A load that takes so many cycles is not waited for before a loop begins again.
-const FAR: u16 = 100;
 
 #[derive(Clone)]
 struct State {
@@ -26,7 +25,7 @@ struct State {
     lazy: Vec<(u16, u32)>,
     /// What is under way on each scoreboard.
     set: [Board; 6],
-    /// Scoreboards that tell of loads from far away.
+    /// Scoreboards that tell of loads from far away, which are not waited for before a loop begins again.
     far: u8,
     /// Cycles since the function began, estimated.
     time: u32,
