@@ -212,8 +212,9 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         };
         // What is written over what a product still reads waits for it: more registers may do. Only what comes from here on is done again then.
         let before = (tight != Tightness::Free && regalloc::assign::reads_long(&f)).then(|| f.clone());
+        // With the fewest waits, and of as many with the fewest registers.
         let mut best: Option<(Func, regalloc::Stats, Vec<warpgroup::losses::Loss>)> = None;
-        let (stats, lost) = loop {
+        loop {
             let again = before.as_ref().filter(|_| tight != Tightness::Free);
             let assigned = if quickly {
                 regalloc::run_quickly(&mut f, options.verify, &mut choose)
@@ -221,54 +222,42 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
                 choose(&mut f);
                 regalloc::run(&mut f, options.verify, tight)
             };
-            let stats = match (assigned, again) {
-                (Err(_), Some(before)) => {
-                    f = before.clone();
-                    tight = tight.looser();
-                    continue;
-                }
-                (Err(_), None) if best.is_some() => {
-                    let Some((made, stats, lost)) = best.take() else { continue };
-                    f = made;
-                    break (stats, lost);
-                }
-                (Err(_), None) if tight != Tightness::Free => return Err(Failure::Tight),
-                (Err(_), None) if quickly => return Err(Failure::Hurried),
-                (Err(_), None) if room.uniform > 0 => return Err(Failure::Uniform),
-                (result, _) => result?,
-            };
-            if f.entry {
-                let once = if f.linkable { None } else { descriptor };
-                regalloc::shared::begin(&mut f, sm);
-                frame::begin_entry(&mut f, bank0.stack, once);
-            }
-            after("regalloc", &f, false)?;
-            guards::clear(&mut f);
-            if wants(SOME_EFFORT) {
-                ifconvert::run(&mut f);
-                select::run(&mut f);
-                zeros::run(&mut f);
-            }
-            after("ifconvert", &f, false)?;
-            let lost = warpgroup::run(&mut f);
-            // The fewest waits; of as many, the fewest registers.
-            let fewer = best.as_ref().is_none_or(|(_, _, old)| lost.len() < old.len());
-            match again {
-                Some(before) if !lost.is_empty() => {
-                    let made = std::mem::replace(&mut f, before.clone());
-                    if fewer {
-                        best = Some((made, stats, lost));
+            match assigned {
+                Ok(stats) => {
+                    if f.entry {
+                        let once = if f.linkable { None } else { descriptor };
+                        regalloc::shared::begin(&mut f, sm);
+                        frame::begin_entry(&mut f, bank0.stack, once);
                     }
-                    tight = tight.looser();
-                }
-                _ if fewer => break (stats, lost),
-                _ => {
-                    if let Some((made, stats, lost)) = best.take() {
-                        f = made;
-                        break (stats, lost);
+                    after("regalloc", &f, false)?;
+                    guards::clear(&mut f);
+                    if wants(SOME_EFFORT) {
+                        ifconvert::run(&mut f);
+                        select::run(&mut f);
+                        zeros::run(&mut f);
+                    }
+                    after("ifconvert", &f, false)?;
+                    let lost = warpgroup::run(&mut f);
+                    let done = lost.is_empty();
+                    if best.as_ref().is_none_or(|(_, _, old)| lost.len() < old.len()) {
+                        best = Some((std::mem::take(&mut f), stats, lost));
+                    }
+                    if done {
+                        break;
                     }
                 }
+                Err(_) if again.is_some() || best.is_some() => {}
+                Err(_) if tight != Tightness::Free => return Err(Failure::Tight),
+                Err(_) if quickly => return Err(Failure::Hurried),
+                Err(_) if room.uniform > 0 => return Err(Failure::Uniform),
+                Err(why) => return Err(why.into()),
             }
+            let Some(before) = again else { break };
+            f = before.clone();
+            tight = tight.looser();
+        }
+        let Some((mut f, stats, lost)) = best else {
+            return Err(Diagnostic::error("internal error: no attempt to assign registers was kept").into());
         };
         if f.entry {
             shared_spills = f.shared_spills;
