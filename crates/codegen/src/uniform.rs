@@ -21,7 +21,8 @@ use crate::groups::Groups;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{names_physical, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
-use crate::regalloc::pressure;
+use crate::regalloc::{pressure, pressures};
+use crate::sched::sink::rename;
 use forms::{MIXED, SHARED, Swap, exchange, uniform_form};
 use sass::form::{FormId, SlotKind, SlotName as S};
 use sass::forms as F;
@@ -37,6 +38,8 @@ pub const FEW: u32 = 16;
 const MOST_PREDICATES: u32 = 5;
 /// So often values are taken out again where there are too many.
 const TRIES: u32 = 6;
+/// Blocks that need less than the most general registers by no more than this part of them count as crowded.
+const CROWD: u32 = 8;
 
 /// Runs the pass for chip `sm`, with at most `most` uniform registers alive at once. True if anything changed.
 pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
@@ -48,6 +51,7 @@ pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
     let cfg = f.cfg();
     let Some(mut pass) = Pass::new(f, &cfg, sm) else { return false };
     pass.spread();
+    pass.wanted = wanted(pass.f, &cfg, &pass.kept);
     for _ in 0..TRIES {
         pass.close();
         if pass.kept == pass.old {
@@ -62,9 +66,9 @@ pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
             }
         }
     }
-    if let Some(original) = pass.original.take() {
-        *f = original;
-    }
+    // As it was.
+    pass.kept.clone_from(&pass.old);
+    pass.drop_copies();
     false
 }
 
@@ -80,8 +84,6 @@ struct Pass<'a> {
     weight: Vec<u32>,
     /// Values that moves to uniform registers are computed of.
     wanted: Vec<bool>,
-    /// The function before the first copy was put in.
-    original: Option<Func>,
     /// Copies that were put in: block, copy, value.
     copies: Vec<(usize, Vreg, Vreg)>,
 }
@@ -129,8 +131,7 @@ impl<'a> Pass<'a> {
         if kept == old {
             return None;
         }
-        let wanted = wanted(f, cfg, &kept);
-        Some(Pass { f, cfg, sm, kept, old, weight, wanted, original: None, copies: Vec::new() })
+        Some(Pass { f, cfg, sm, kept, old, weight, wanted: Vec::new(), copies: Vec::new() })
     }
 
     /// Takes out what is computed of anything else, until the rest is uniform.
@@ -436,66 +437,89 @@ impl<'a> Pass<'a> {
         self.drop_all(&values)
     }
 
-    /// Lets instruction `i` of block `b` read a copy of `v`, which is wanted; false where that is not enough.
+    /// Lets instruction `i` of block `b` read copies of `v`, which is wanted, and of what is uniform in one vector with it; false where that is not enough.
     fn copy(&mut self, b: usize, i: usize, v: Vreg) -> bool {
+        if !self.wanted[v.index()] {
+            return false;
+        }
         let Op::Sass(s) = &self.f.blocks[b].insts[i].op else { return false };
-        let copied = Vreg(self.f.vregs.len() as u32);
-        let mut new = s.clone();
-        let mut single = self.wanted[v.index()];
+        let mut places: SmallVec<[(u8, Reg, u8); 2]> = SmallVec::new();
+        let mut single = true;
         sass_uses(s, |p| {
-            let here = p.reg.is_virtual() && p.width == 1 && p.reg.file() == File::Gpr && p.reg.index() == v.0;
+            let mut here = false;
+            self.f.each_scalar(p.reg, p.width, |x| here |= x == v);
             match p.slot {
-                Some(k) if here => new.operands[k as usize].value = Value::Reg(Reg::virt(File::Gpr, copied.0)),
-                _ => self.f.each_scalar(p.reg, p.width, |x| single &= x != v),
+                Some(k) if here => places.push((k, p.reg, p.width)),
+                _ => single &= !here,
             }
         });
         if !single {
             return false;
         }
-        // As if it were there: a value that stays in a general register.
+        let mut new = s.clone();
+        let loc = self.f.blocks[b].insts[i].loc;
+        let (vregs, vecs) = (self.f.vregs.len(), self.f.vecs.len());
+        let mut made: SmallVec<[(Vreg, Vreg); 4]> = SmallVec::new();
+        for (k, reg, width) in places {
+            let mut scalars = self.f.scalars(reg, width);
+            for x in scalars.iter_mut().filter(|x| self.kept[x.index()] && !self.old[x.index()]) {
+                let known = made.iter().find(|m| m.1 == *x).map(|m| m.0);
+                let copied = known.unwrap_or_else(|| self.f.new_vreg(File::Gpr));
+                if known.is_none() {
+                    made.push((copied, *x));
+                }
+                *x = copied;
+            }
+            new.operands[k as usize].value = Value::Reg(self.f.vector(&scalars));
+        }
+        // As if they were there: values that stay in general registers.
+        let n = self.f.vregs.len();
         for list in [&mut self.kept, &mut self.old, &mut self.wanted] {
-            list.push(false);
+            list.resize(n, false);
         }
         if self.fitted(&new).is_none() {
             for list in [&mut self.kept, &mut self.old, &mut self.wanted] {
-                list.pop();
+                list.truncate(vregs);
             }
+            self.f.vregs.truncate(vregs);
+            self.f.vecs.truncate(vecs);
             return false;
         }
-        self.original.get_or_insert_with(|| self.f.clone());
-        self.weight.push(1);
-        let copied = self.f.new_vreg(File::Gpr);
+        self.weight.resize(n, 1);
         let insts = &mut self.f.blocks[b].insts;
         insts[i].op = Op::Sass(new);
-        let from = Reg::virt(File::Gpr, v.0);
-        let op = Op::Sass(Sass::new(F::MOV_R).with(S::Rd, Reg::virt(File::Gpr, copied.0)).with(S::Rb, from));
-        let loc = insts[i].loc;
-        insts.insert(i, Inst::new(op, loc));
-        self.copies.push((b, copied, v));
+        let moves = made.iter().map(|&(copied, x)| {
+            let op = Sass::new(F::MOV_R).with(S::Rd, Reg::virt(File::Gpr, copied.0)).with(S::Rb, Reg::virt(File::Gpr, x.0));
+            Inst::new(Op::Sass(op), loc)
+        });
+        insts.splice(i..i, moves);
+        self.copies.extend(made.iter().map(|&(copied, x)| (b, copied, x)));
         true
     }
 
     /// Takes out copies of what did not become uniform.
     fn drop_copies(&mut self) {
+        let mut of: Vec<Vreg> = Vec::new();
+        let mut blocks: Vec<usize> = Vec::new();
         for (b, copied, v) in std::mem::take(&mut self.copies) {
             if self.kept[v.index()] {
                 continue;
             }
-            let reg = |x: Vreg| Value::Reg(Reg::virt(File::Gpr, x.0));
-            let insts = &mut self.f.blocks[b].insts;
-            let defines = |i: &Inst| matches!(&i.op, Op::Sass(s) if s.form == F::MOV_R && s.get(S::Rd).is_some_and(|o| o.value == reg(copied)));
-            insts.retain(|i| !defines(i));
-            for inst in insts {
-                let Op::Sass(s) = &mut inst.op else { continue };
-                let mut places: SmallVec<[u8; 4]> = SmallVec::new();
-                sass_uses(s, |p| places.extend(p.slot.filter(|_| p.width == 1)));
-                for k in places {
-                    let o = &mut s.operands[k as usize];
-                    if o.value == reg(copied) {
-                        o.value = reg(v);
-                    }
-                }
+            if of.is_empty() {
+                of = (0..self.f.vregs.len() as u32).map(Vreg).collect();
             }
+            of[copied.index()] = v;
+            blocks.push(b);
+        }
+        blocks.sort_unstable();
+        blocks.dedup();
+        for b in blocks {
+            rename(self.f, b, &mut |_, v| of[v.index()]);
+            let gone = |d: &Operand| d.as_reg().is_some_and(|d| of[d.index() as usize] != Vreg(d.index()));
+            self.f.blocks[b].insts.retain(|i| match &i.op {
+                Op::Sass(s) if s.form == F::MOV_R => !s.get(S::Rd).is_some_and(|d| d.as_reg().is_some_and(Reg::is_virtual) && gone(d)),
+                _ => true,
+            });
         }
     }
 
@@ -607,6 +631,7 @@ fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
             }
         }
     }
+    spared(f, cfg, kept, &mut work);
     if work.is_empty() {
         return out;
     }
@@ -631,6 +656,25 @@ fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
         }
     }
     out
+}
+
+/// Values that may be uniform and live into the blocks where most general registers are needed.
+fn spared(f: &Func, cfg: &Cfg, kept: &[bool], work: &mut Vec<Vreg>) {
+    if cfg.rpo.iter().all(|&b| f.blocks[b as usize].depth == 0) {
+        return;
+    }
+    let live = Liveness::new(f, cfg);
+    let (need, by_block) = pressures(f, cfg, &live);
+    let file = File::Gpr as usize;
+    let most = need.max[file];
+    for &b in &cfg.rpo {
+        let b = b as usize;
+        if by_block[b][file] < most - most / CROWD {
+            continue;
+        }
+        let all = live.live_in[b].iter().chain(&f.blocks[b].params);
+        work.extend(all.copied().filter(|v| kept[v.index()] && f.vregs[v.index()] == File::Gpr));
+    }
 }
 
 /// Puts the uniform part of addresses in shared memory into the accesses: `R1 + UR2` is computed where it is read.

@@ -7,7 +7,7 @@
 //! parameter, moves behind the last read of the parameter, so that both can have one register. n log n.
 
 use crate::mir::liveness::Liveness;
-use crate::mir::{Func, Inst, Op, Vreg, reorder};
+use crate::mir::{Func, Inst, Op, Term, Vreg, reorder};
 use sass::inst::Inst as Sass;
 use sass::latency::Class;
 use sass::reg::File;
@@ -75,6 +75,14 @@ impl Orderer {
             for (&p, &a) in params.iter().zip(&e.args) {
                 self.read(a, block, (n, 0, 0));
                 stepped.push((a, p));
+            }
+            // Where critical edges are split, the values are handed on behind it.
+            let passed = &f.blocks[e.block.0 as usize];
+            if let Term::Br(on) = &passed.term
+                && passed.insts.is_empty()
+                && passed.params.is_empty()
+            {
+                stepped.extend(on.args.iter().copied().zip(f.blocks[on.block.0 as usize].params.iter().copied()));
             }
         }
         stepped.sort_unstable();

@@ -71,10 +71,12 @@ pub fn run(f: &mut Func) {
 /// The bits and the register, if this moves a constant into one of its own.
 fn constant(op: &Op) -> Option<(i64, Vreg)> {
     let Op::Sass(s) = op else { return None };
-    let plain = |s: &Sass| s.form == F::MOV_I && s.guard == Operand::reg(Reg::PT);
+    let plain = |s: &Sass| matches!(s.form, F::MOV_I | F::MOV_U) && s.guard == Operand::reg(Reg::PT);
     let d = s.get(S::Rd).and_then(Operand::as_reg).filter(|d| plain(s) && d.is_virtual() && d.file() == File::Gpr)?;
     match s.get(S::Rb)?.value {
         Value::Imm(bits) => Some((bits.get(), Vreg(d.index()))),
+        // The number of a value that never changes.
+        Value::Reg(r) if r.is_virtual() => Some((1 << 40 | r.index() as i64, Vreg(d.index()))),
         _ => None,
     }
 }

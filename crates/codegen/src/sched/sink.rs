@@ -147,7 +147,7 @@ pub(super) fn each_use(f: &Func, b: usize, mut use_of: impl FnMut(Vreg)) {
 }
 
 /// Every read in a block becomes that of what `to` says.
-pub(super) fn rename(f: &mut Func, b: usize, to: &mut impl FnMut(&Func, Vreg) -> Vreg) {
+pub(crate) fn rename(f: &mut Func, b: usize, to: &mut impl FnMut(&Func, Vreg) -> Vreg) {
     let mut insts = std::mem::take(&mut f.blocks[b].insts);
     for inst in &mut insts {
         match &mut inst.op {
