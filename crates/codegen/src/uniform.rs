@@ -23,7 +23,7 @@ use crate::mir::operands::{names_physical, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
 use crate::regalloc::{pressure, pressures};
 use crate::sched::sink::rename;
-use forms::{MIXED, SHARED, Swap, exchange, uniform_form};
+use forms::{SHARED, Swap, exchange, mixed, uniform_form};
 use sass::form::{FormId, SlotKind, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
@@ -86,6 +86,8 @@ struct Pass<'a> {
     wanted: Vec<bool>,
     /// Copies that were put in: block, copy, value.
     copies: Vec<(usize, Vreg, Vreg)>,
+    /// Values that have a copy in a loop: one is as much as a register is worth.
+    copied: Vec<bool>,
 }
 
 impl<'a> Pass<'a> {
@@ -131,7 +133,7 @@ impl<'a> Pass<'a> {
         if kept == old {
             return None;
         }
-        Some(Pass { f, cfg, sm, kept, old, weight, wanted: Vec::new(), copies: Vec::new() })
+        Some(Pass { f, cfg, sm, kept, old, weight, wanted: Vec::new(), copies: Vec::new(), copied: vec![false; n] })
     }
 
     /// Takes out what is computed of anything else, until the rest is uniform.
@@ -280,7 +282,7 @@ impl<'a> Pass<'a> {
             let rest = self.reform(&s.clone().with(S::Ra, Reg::RZ), to)?;
             return Some(rest.with(slot, Reg::virt(File::Ugpr, base.index())));
         }
-        MIXED.iter().filter(|x| x.0 == s.form).find_map(|&(_, to, swap)| {
+        mixed(s.form).iter().find_map(|&(_, to, swap)| {
             let mut s = s.clone();
             if swap != Swap::No {
                 exchange(&mut s, swap)?;
@@ -439,7 +441,8 @@ impl<'a> Pass<'a> {
 
     /// Lets instruction `i` of block `b` read copies of `v`, which is wanted, and of what is uniform in one vector with it; false where that is not enough.
     fn copy(&mut self, b: usize, i: usize, v: Vreg) -> bool {
-        if !self.wanted[v.index()] {
+        let inside = self.f.blocks[b].depth > 0;
+        if !self.wanted[v.index()] || inside && self.copied[v.index()] {
             return false;
         }
         let Op::Sass(s) = &self.f.blocks[b].insts[i].op else { return false };
@@ -474,11 +477,11 @@ impl<'a> Pass<'a> {
         }
         // As if they were there: values that stay in general registers.
         let n = self.f.vregs.len();
-        for list in [&mut self.kept, &mut self.old, &mut self.wanted] {
+        for list in [&mut self.kept, &mut self.old, &mut self.wanted, &mut self.copied] {
             list.resize(n, false);
         }
         if self.fitted(&new).is_none() {
-            for list in [&mut self.kept, &mut self.old, &mut self.wanted] {
+            for list in [&mut self.kept, &mut self.old, &mut self.wanted, &mut self.copied] {
                 list.truncate(vregs);
             }
             self.f.vregs.truncate(vregs);
@@ -486,6 +489,7 @@ impl<'a> Pass<'a> {
             return false;
         }
         self.weight.resize(n, 1);
+        made.iter().for_each(|m| self.copied[m.1.index()] |= inside);
         let insts = &mut self.f.blocks[b].insts;
         insts[i].op = Op::Sass(new);
         let moves = made.iter().map(|&(copied, x)| {

@@ -76,7 +76,7 @@ pub(super) enum Swap {
 }
 
 /// Vector forms with a uniform operand: from which form, which sources change places first.
-pub(super) const MIXED: &[(FormId, FormId, Swap)] = &[
+const MIXED: &[(FormId, FormId, Swap)] = &[
     (F::IADD3_RRR, F::IADD3_RUR, Swap::No),
     (F::IADD3_RRR, F::IADD3_RUR, Swap::Ab),
     (F::IADD3_RRR, F::IADD3_RUR, Swap::Bc),
@@ -126,9 +126,45 @@ pub(super) const SHARED: &[(FormId, FormId, S)] = &[
     (F::SYNCS_ARRIVE, F::SYNCS_ARRIVE, S::URc),
 ];
 
+/// One more than the highest form in the tables.
+const FORMS: usize = {
+    let (mut most, mut i) = (0, 0);
+    while i < UNIFORM.len() + MIXED.len() {
+        let form = if i < UNIFORM.len() { UNIFORM[i].0 } else { MIXED[i - UNIFORM.len()].0 };
+        most = if form.0 > most { form.0 } else { most };
+        i += 1;
+    }
+    most as usize + 1
+};
+
+/// By form: one more than its place in `UNIFORM`, where it begins in `MIXED`, and where it ends there.
+static PLACES: [(u8, u8, u8); FORMS] = {
+    let mut places = [(0, 0, 0); FORMS];
+    let mut i = 0;
+    while i < UNIFORM.len() {
+        places[UNIFORM[i].0.0 as usize].0 = i as u8 + 1;
+        i += 1;
+    }
+    i = 0;
+    while i < MIXED.len() {
+        let place = &mut places[MIXED[i].0.0 as usize];
+        // Those of one form stand together.
+        assert!(place.2 == 0 || place.2 as usize == i);
+        place.1 = if place.2 == 0 { i as u8 } else { place.1 };
+        place.2 = i as u8 + 1;
+        i += 1;
+    }
+    places
+};
+
+/// What there is in [`MIXED`] for a form.
+pub(super) fn mixed(form: FormId) -> &'static [(FormId, FormId, Swap)] {
+    PLACES.get(form.0 as usize).map_or(&[], |p| &MIXED[p.1 as usize..p.2 as usize])
+}
+
 /// The uniform form of an instruction.
 pub(super) fn uniform_form(s: &Sass) -> Option<FormId> {
-    let to = UNIFORM.iter().find(|x| x.0 == s.form)?.1;
+    let to = UNIFORM[PLACES.get(s.form.0 as usize)?.0.checked_sub(1)? as usize].1;
     // What a linker fills in stays where it is.
     let known = |o: &Operand| match o.value {
         Value::Imm(bits) => bits.get() == bits.get() as i32 as i64 || bits.get() == bits.get() as u32 as i64,
