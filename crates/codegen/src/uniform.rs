@@ -21,7 +21,7 @@ use crate::groups::Groups;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{names_physical, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
-use crate::regalloc::{pressure, pressures};
+use crate::regalloc::pressure;
 use crate::sched::sink::rename;
 use forms::{SHARED, Swap, exchange, mixed, uniform_form};
 use sass::form::{FormId, SlotKind, SlotName as S};
@@ -39,7 +39,7 @@ const MOST_PREDICATES: u32 = 5;
 /// So often values are taken out again where there are too many.
 const TRIES: u32 = 6;
 /// Blocks that need less than the most general registers by no more than this part of them count as crowded.
-const CROWD: u32 = 8;
+const CROWD: usize = 8;
 
 /// Runs the pass for chip `sm`, with at most `most` uniform registers alive at once. True if anything changed.
 pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
@@ -644,13 +644,15 @@ fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
     for &b in &cfg.rpo {
         let block = &f.blocks[b as usize];
         for inst in &block.insts {
-            let mut read: SmallVec<[Vreg; 4]> = SmallVec::new();
-            f.uses(&inst.op, |v| read.push(v));
-            f.defs(&inst.op, |v| sources.extend(read.iter().map(|r| (v.0, r.0))));
+            f.defs(&inst.op, |v| {
+                if kept[v.index()] {
+                    f.uses(&inst.op, |r| sources.push((v.0, r.0)));
+                }
+            });
         }
         for e in block.term.edges() {
             let params = &f.blocks[e.block.0 as usize].params;
-            sources.extend(params.iter().zip(&e.args).map(|(p, a)| (p.0, a.0)));
+            sources.extend(params.iter().zip(&e.args).filter(|x| kept[x.0.index()]).map(|(p, a)| (p.0, a.0)));
         }
     }
     let sources = Groups::new(f.vregs.len(), &sources);
@@ -668,16 +670,12 @@ fn spared(f: &Func, cfg: &Cfg, kept: &[bool], work: &mut Vec<Vreg>) {
         return;
     }
     let live = Liveness::new(f, cfg);
-    let (need, by_block) = pressures(f, cfg, &live);
-    let file = File::Gpr as usize;
-    let most = need.max[file];
-    for &b in &cfg.rpo {
-        let b = b as usize;
-        if by_block[b][file] < most - most / CROWD {
-            continue;
-        }
-        let all = live.live_in[b].iter().chain(&f.blocks[b].params);
-        work.extend(all.copied().filter(|v| kept[v.index()] && f.vregs[v.index()] == File::Gpr));
+    let general = |v: &&Vreg| f.vregs[v.index()] == File::Gpr;
+    let into = |b: u32| live.live_in[b as usize].iter().chain(&f.blocks[b as usize].params).filter(general);
+    let counts: Vec<usize> = cfg.rpo.iter().map(|&b| into(b).count().max(live.live_out[b as usize].iter().filter(general).count())).collect();
+    let most = counts.iter().copied().max().unwrap_or(0);
+    for (&b, _) in cfg.rpo.iter().zip(&counts).filter(|x| *x.1 >= most - most / CROWD) {
+        work.extend(into(b).copied().filter(|v| kept[v.index()]));
     }
 }
 
