@@ -8,16 +8,17 @@
 //! 2. What stays: every reader must take a uniform register, in its uniform form or as the one such operand of a vector
 //!    instruction. What does not is taken out, until nothing changes: no instruction is added, and moves to uniform
 //!    registers go. But what such moves are computed of (descriptors of products, addresses of tensors) stays, and a reader that
-//!    does not take it gets a copy: one move for a few that are gone, which take three times as long.
+//!    does not take it gets a copy: one move for a few that are gone, which take three times as long. So does what lives into the loops
+//!    where most general registers are taken, as long as one move in each iteration does.
 //! 3. The instructions are put into those forms.
 //!
 //! A uniform instruction is executed once whatever threads are there, so none is made where threads may be apart, and
 //! [`crate::mir::liveness`] keeps uniform values from being overwritten on the other way of a branch that divides a warp.
 
 mod forms;
+mod wanted;
 
 use crate::cfg::Cfg;
-use crate::groups::Groups;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{names_physical, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
@@ -29,6 +30,7 @@ use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
+use wanted::wanted;
 
 /// Most uniform registers alive at once; there are 55. Vectors of them cannot be moved everywhere.
 pub const MOST: u32 = 36;
@@ -38,8 +40,6 @@ pub const FEW: u32 = 16;
 const MOST_PREDICATES: u32 = 5;
 /// So often values are taken out again where there are too many.
 const TRIES: u32 = 6;
-/// Blocks that need less than the most general registers by no more than this part of them count as crowded.
-const CROWD: usize = 8;
 
 /// Runs the pass for chip `sm`, with at most `most` uniform registers alive at once. True if anything changed.
 pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
@@ -493,7 +493,8 @@ impl<'a> Pass<'a> {
         let insts = &mut self.f.blocks[b].insts;
         insts[i].op = Op::Sass(new);
         let moves = made.iter().map(|&(copied, x)| {
-            let op = Sass::new(F::MOV_R).with(S::Rd, Reg::virt(File::Gpr, copied.0)).with(S::Rb, Reg::virt(File::Gpr, x.0));
+            let op =
+                Sass::new(F::MOV_R).with(S::Rd, Reg::virt(File::Gpr, copied.0)).with(S::Rb, Reg::virt(File::Gpr, x.0));
             Inst::new(Op::Sass(op), loc)
         });
         insts.splice(i..i, moves);
@@ -521,7 +522,9 @@ impl<'a> Pass<'a> {
             rename(self.f, b, &mut |_, v| of[v.index()]);
             let gone = |d: &Operand| d.as_reg().is_some_and(|d| of[d.index() as usize] != Vreg(d.index()));
             self.f.blocks[b].insts.retain(|i| match &i.op {
-                Op::Sass(s) if s.form == F::MOV_R => !s.get(S::Rd).is_some_and(|d| d.as_reg().is_some_and(Reg::is_virtual) && gone(d)),
+                Op::Sass(s) if s.form == F::MOV_R => {
+                    !s.get(S::Rd).is_some_and(|d| d.as_reg().is_some_and(Reg::is_virtual) && gone(d))
+                }
                 _ => true,
             });
         }
@@ -621,61 +624,6 @@ impl<'a> Pass<'a> {
             }
             _ => {}
         }
-    }
-}
-
-/// The values that moves to uniform registers, where the warp is whole, are computed of, as far as those may be uniform.
-fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
-    let mut out = vec![false; f.vregs.len()];
-    let mut work: Vec<Vreg> = Vec::new();
-    for &b in cfg.rpo.iter().filter(|&&b| !f.blocks[b as usize].divergent) {
-        for inst in &f.blocks[b as usize].insts {
-            if matches!(&inst.op, Op::Sass(s) if s.form == F::R2UR) {
-                f.uses(&inst.op, |v| work.push(v));
-            }
-        }
-    }
-    spared(f, cfg, kept, &mut work);
-    if work.is_empty() {
-        return out;
-    }
-    // What each value is computed of.
-    let mut sources: Vec<(u32, u32)> = Vec::new();
-    for &b in &cfg.rpo {
-        let block = &f.blocks[b as usize];
-        for inst in &block.insts {
-            f.defs(&inst.op, |v| {
-                if kept[v.index()] {
-                    f.uses(&inst.op, |r| sources.push((v.0, r.0)));
-                }
-            });
-        }
-        for e in block.term.edges() {
-            let params = &f.blocks[e.block.0 as usize].params;
-            sources.extend(params.iter().zip(&e.args).filter(|x| kept[x.0.index()]).map(|(p, a)| (p.0, a.0)));
-        }
-    }
-    let sources = Groups::new(f.vregs.len(), &sources);
-    while let Some(v) = work.pop() {
-        if kept[v.index()] && !std::mem::replace(&mut out[v.index()], true) {
-            work.extend(sources.of(v.0).iter().map(|&s| Vreg(s)));
-        }
-    }
-    out
-}
-
-/// Values that may be uniform and live into the blocks where most general registers are needed.
-fn spared(f: &Func, cfg: &Cfg, kept: &[bool], work: &mut Vec<Vreg>) {
-    if cfg.rpo.iter().all(|&b| f.blocks[b as usize].depth == 0) {
-        return;
-    }
-    let live = Liveness::new(f, cfg);
-    let general = |v: &&Vreg| f.vregs[v.index()] == File::Gpr;
-    let into = |b: u32| live.live_in[b as usize].iter().chain(&f.blocks[b as usize].params).filter(general);
-    let counts: Vec<usize> = cfg.rpo.iter().map(|&b| into(b).count().max(live.live_out[b as usize].iter().filter(general).count())).collect();
-    let most = counts.iter().copied().max().unwrap_or(0);
-    for (&b, _) in cfg.rpo.iter().zip(&counts).filter(|x| *x.1 >= most - most / CROWD) {
-        work.extend(into(b).copied().filter(|v| kept[v.index()]));
     }
 }
 
@@ -817,6 +765,32 @@ mod tests {
         assert_eq!(names(&f, 0), ["S2UR", "UIMAD_UIU", "copy", "STS_U", "MOV_U", "IADD3_RIR", "STG"]);
         // Without the move it is not worth a copy.
         assert_eq!(names(&after(&body("")), 0), ["S2R", "IMAD_RIR", "IADD3_RIR", "STG"]);
+    }
+
+    /// A loop with a counter, of which the numbers in `readers` are made by instructions that take no uniform register beside an immediate.
+    fn counting(readers: &str) -> Func {
+        after(&format!(
+            "blk0(): depth=0\n    MOV_R Rd=%r0\n    br blk1(%r0)\nblk1(%r2): depth=1\n{readers}    IADD3_RIR Rd=%r4 Ra=%r2 Rb=1\n    ISETP_RI.Cmp=1 Pu=%p5 Ra=%r4 Rb=9\n    brif %p5, blk2(), blk3()\nblk2(): depth=1\n    br blk1(%r4)\nblk3(): depth=0\n    exit\n"
+        ))
+    }
+
+    #[test]
+    fn what_lives_into_a_crowded_loop_is_copied_once() {
+        let once = "    IADD3_RIR Rd=%r3 Ra=%r2 Rb=8\n    STG.Size=4 Ra=RZ Rb=%r3 URc=UR4\n";
+        let f = counting(once);
+        assert_eq!(names(&f, 1), ["MOV_U", "IADD3_RIR", "STG", "UIADD3_UIU", "UISETP_UI"]);
+        // Two moves in each iteration are more than a register is worth.
+        let f = counting(&format!("{once}{}", once.replace("%r3", "%r6").replace('8', "24")));
+        assert_eq!(names(&f, 1), ["IADD3_RIR", "STG", "IADD3_RIR", "STG", "IADD3_RIR", "ISETP_RI"]);
+        assert_eq!(f.vregs[2], File::Gpr);
+    }
+
+    #[test]
+    fn a_pair_of_which_both_are_uniform_is_copied_whole() {
+        let f = after(
+            "blk0(): depth=0\n    MOV_R Rd=%r0\n    br blk1(%r0, %r0)\nblk1(%r2, %r7): depth=1\n    LDG UR=UR4 Rd=%r6 Ra={%r2,%r7}\n    STG.Size=4 Ra=RZ Rb=%r6 URc=UR4\n    IADD3_RIR Rd=%r4 Ra=%r2 Rb=1\n    IADD3_RIR Rd=%r8 Ra=%r7 Rb=2\n    ISETP_RI.Cmp=1 Pu=%p5 Ra=%r4 Rb=9\n    brif %p5, blk2(), blk3()\nblk2(): depth=1\n    br blk1(%r4, %r8)\nblk3(): depth=0\n    exit\n",
+        );
+        assert_eq!(names(&f, 1), ["MOV_U", "MOV_U", "LDG", "STG", "UIADD3_UIU", "UIADD3_UIU", "UISETP_UI"]);
     }
 
     #[test]

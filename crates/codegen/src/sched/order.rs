@@ -225,6 +225,18 @@ mod tests {
     }
 
     #[test]
+    fn counters_step_behind_their_last_read_where_edges_are_split() {
+        let body = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    br blk1(%r0)\nblk1(%r1): depth=1\n    IADD3_RRR Rd=%r2 Ra=%r1 Rb=%r0 Rc=RZ\n    STG.Size=4 Ra=RZ Rb=%r1 URc=UR4\n    ISETP_RR Pu=%p3 Ra=%r0 Rb=RZ\n    brif %p3, blk2(), blk3()\nblk2(): depth=1\n    br blk1(%r2)\nblk3(): depth=0\n    exit\n}\n";
+        let mut f = text::parse(body).unwrap().remove(0);
+        let live = Liveness::new(&f, &f.cfg());
+        let mut insts = std::mem::take(&mut f.blocks[1].insts);
+        let steps = Orderer::new(f.vregs.len()).run(&f, 1, &live, &mut insts, false);
+        f.blocks[1].insts = insts;
+        assert_eq!(names(&f, 1), ["STG", "IADD3", "ISETP"]);
+        assert_eq!(steps, [(Vreg(1), Vreg(2))]);
+    }
+
+    #[test]
     fn readers_stay_ahead_of_the_load_that_takes_their_registers() {
         let body = "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    br blk1(%r0, %r0)\nblk1(%r1, %r9): depth=1\n    FADD_RI Rd=%r2 Ra=%r9 Rb=0x3f800000\n    LOAD Ra={%r1,%r0}\n    STG.Size=4 Ra=RZ Rb=%r1 URc=UR4\n    IADD3_RIR Rd=%r4 Ra=%r1 Rb=0x1\n    STG.Size=4 Ra=RZ Rb=%r2 URc=UR4\n    ISETP_RR Pu=%p5 Ra=%r4 Rb=RZ\n    brif %p5, blk1(%r4, %r3), blk2()\nblk2(): depth=0\n    exit\n";
         let (f, steps) = after(&body.replace("LOAD", "LDG UR=UR4 Rd=%r3"));

@@ -1,4 +1,4 @@
-//! One register for a constant that several instructions of a block read.
+//! One register for a constant, or what lies in a uniform register, that several instructions of a block read.
 //!
 //! Selection moves a constant into a register for each instruction that cannot have it as an operand. Where the readers stand close to each
 //! other one move will do. Runs on SSA form, behind [`super::sink`].
@@ -68,7 +68,7 @@ pub fn run(f: &mut Func) {
     }
 }
 
-/// The bits and the register, if this moves a constant into one of its own.
+/// The bits and the register, if this moves a constant, or what is in a uniform register, into one of its own.
 fn constant(op: &Op) -> Option<(i64, Vreg)> {
     let Op::Sass(s) = op else { return None };
     let plain = |s: &Sass| matches!(s.form, F::MOV_I | F::MOV_U) && s.guard == Operand::reg(Reg::PT);
@@ -131,6 +131,16 @@ mod tests {
     #[test]
     fn readers_close_to_each_other_share_a_register() {
         assert_eq!(moves(&format!("{}{}{}", reader(0, 5), reader(1, 5), reader(2, 6))), 2);
+    }
+
+    #[test]
+    fn what_lies_in_one_uniform_register_is_moved_once() {
+        let uniform = |k, ur: &str| reader(k, 5).replace("MOV_I", "MOV_U").replace("Rb=5", ur);
+        let made = "    S2UR Rd=%ur1 Sr=0x25\n    S2UR Rd=%ur2 Sr=0x26\n";
+        assert_eq!(
+            moves(&format!("{made}{}{}{}", uniform(0, "Rb=%ur1"), uniform(1, "Rb=%ur1"), uniform(2, "Rb=%ur2"))),
+            2
+        );
     }
 
     #[test]
