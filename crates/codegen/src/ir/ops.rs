@@ -42,7 +42,10 @@ macro_rules! ops {
 
             /// The operation with this text.
             pub fn from_name(name: &str) -> Option<Op> {
-                Op::ALL.iter().copied().find(|o| o.name() == name)
+                match name {
+                    $($text => Some(Op::$name),)*
+                    _ => None,
+                }
             }
         }
     };
