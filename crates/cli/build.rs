@@ -91,8 +91,9 @@ fn archives(folder: &Path, first: &[&Path]) -> Option<PathBuf> {
     Some(folder.to_path_buf())
 }
 
-/// Options that let code and tables begin where large pages do, in the file and in memory, and keep data in one part.
-const PAGES: [&str; 3] = ["-Wl,-z,max-page-size=2097152", "-Wl,-z,separate-loadable-segments", "-Wl,-z,norelro"];
+/// Options that let code and tables begin where large pages do, in the file and in memory, and keep data in one part, and equal functions once.
+const PAGES: [&str; 4] =
+    ["-Wl,-z,max-page-size=2097152", "-Wl,-z,separate-loadable-segments", "-Wl,-z,norelro", "-Wl,--icf=all"];
 
 /// Lets code and tables end where large pages do; linked as a file.
 const FILL: &str = "build/fill.ld";

@@ -42,10 +42,8 @@ macro_rules! ops {
 
             /// The operation with this text.
             pub fn from_name(name: &str) -> Option<Op> {
-                match name {
-                    $($text => Some(Op::$name),)*
-                    _ => None,
-                }
+                const NAMES: &[&str] = &[$($text),*];
+                NAMES.iter().position(|&n| n == name).map(|n| Op::ALL[n])
             }
         }
     };
