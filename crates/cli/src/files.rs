@@ -1,6 +1,6 @@
 //! Files that are written whole or not at all.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub fn write_with(path: &Path, content: &dyn Fn(&mut dyn Write) -> io::Result<()
         Ok(m) if !m.is_file() => return write(path),
         // A file that may not be written shall not be replaced either.
         Ok(_) => {
-            drop(OpenOptions::new().write(true).open(path)?);
+            writable(path)?;
             there = true;
         }
         Err(_) => {}
@@ -44,6 +44,24 @@ pub fn write_with(path: &Path, content: &dyn Fn(&mut dyn Write) -> io::Result<()
         let _ = fs::remove_file(&temporary);
     }
     done
+}
+
+/// Fails where a file may not be written.
+#[cfg(target_os = "linux")]
+fn writable(path: &Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let name = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the name ends with a zero and lives as long as the call.
+    match unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), libc::W_OK, libc::AT_EACCESS) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// As above, by opening it: what rights say elsewhere is not known.
+#[cfg(not(target_os = "linux"))]
+fn writable(path: &Path) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).open(path).map(drop)
 }
 
 /// Lets two files have each other's names; false where that cannot be done. A file system that takes a new file instead of an old one (ext4) first

@@ -66,20 +66,33 @@ macro_rules! program {
     };
 }
 
-/// Runs a tool with the arguments of the process, and ends it.
+/// Runs a tool with the arguments of the process, and ends it: with the code that the tool gives, or 101 where a thread panics,
+/// once that is said.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn start(tool: Tool) -> ! {
     // What reads our output may end before: that is an error of writing, no signal.
     // SAFETY: no other thread runs yet.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     memory::keep();
-    /// As Rust's own start says it.
-    const PANIC: i32 = 101;
-    let code = std::panic::catch_unwind(|| tool(std::env::args().skip(1).collect()));
+    let said = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        said(panic);
+        end(PANIC);
+    }));
+    end(tool(std::env::args().skip(1).collect()))
+}
+
+/// How a program ends that panicked, as Rust's own start says it.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const PANIC: u8 = 101;
+
+/// Ends the process, whichever thread asks.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn end(code: u8) -> ! {
     // Nothing waits for the end but what was printed: the C library's own way out looks for files of C and functions to be called.
     let _ = std::io::Write::flush(&mut std::io::stdout());
     // SAFETY: it ends the process.
-    unsafe { libc::_exit(code.map_or(PANIC, i32::from)) }
+    unsafe { libc::_exit(code.into()) }
 }
 
 /// PTX to cubin.

@@ -1,5 +1,8 @@
 //! The routines of `builtins/*.ptx`, lowered once each.
 //!
+//! Reading and lowering one takes as long as compiling a small kernel. So what becomes of those that round to nearest stands beside them as
+//! text of the IR, `builtins/*.ir`, which a test compares (`BLESS=1` writes it); the others are seldom, and lowered when they are asked for.
+//!
 //! Some have a part for seldom cases, a function of its own in the text. A kernel gets it once, and calls it ([`Seldom`]); where that is not
 //! possible, it stands in the place of each call.
 
@@ -34,21 +37,35 @@ pub enum Routine {
 /// One file and the functions of it.
 struct Source {
     text: &'static str,
+    /// What becomes of each that rounds to nearest: with everything in it under its name, and, where it calls one, under
+    /// its name with [`CALLS`].
+    lowered: &'static str,
     names: &'static [&'static str],
 }
 
+/// Stands behind the name of a routine that calls what it does in seldom cases.
+const CALLS: &str = ".calls";
+
+/// A file of `builtins`.
+macro_rules! source {
+    ($name:literal, $names:expr) => {
+        Source {
+            text: include_str!(concat!("../../builtins/", $name, ".ptx")),
+            lowered: include_str!(concat!("../../builtins/", $name, ".ir")),
+            names: &$names,
+        }
+    };
+}
+
 const SOURCES: [Source; 5] = [
-    Source { text: include_str!("../../builtins/div_u32.ptx"), names: &["udiv32", "urem32"] },
-    Source {
-        text: include_str!("../../builtins/div_u64.ptx"),
-        names: &["udiv64", "udiv64slow", "sdiv64", "urem64", "srem64", "sdiv64slow", "urem64slow", "srem64slow"],
-    },
-    Source {
-        text: include_str!("../../builtins/div_f32.ptx"),
-        names: &["fdiv", "frcp", "fsqrt", "fdivslow", "frcpslow", "fsqrtslow"],
-    },
-    Source { text: include_str!("../../builtins/div_f64.ptx"), names: &["ddiv", "dsqrt", "ddivslow"] },
-    Source { text: include_str!("../../builtins/fns.ptx"), names: &["fns"] },
+    source!("div_u32", ["udiv32", "urem32"]),
+    source!(
+        "div_u64",
+        ["udiv64", "udiv64slow", "sdiv64", "urem64", "srem64", "sdiv64slow", "urem64slow", "srem64slow"]
+    ),
+    source!("div_f32", ["fdiv", "frcp", "fsqrt", "fdivslow", "frcpslow", "fsqrtslow"]),
+    source!("div_f64", ["ddiv", "dsqrt", "ddivslow"]),
+    source!("fns", ["fns"]),
 ];
 
 /// How double division rounds a magnitude in integers (`w10` mantissa, `w11` next and sticky bit, `p1` inexact, `p2`
@@ -135,13 +152,13 @@ fn cell(routine: Routine) -> (&'static Cell, usize, usize, Rnd) {
 /// The IR of a routine with everything in it: parameters and results are 32-bit words.
 pub fn body(routine: Routine) -> &'static Func {
     let (cell, file, index, rnd) = cell(routine);
-    cell.whole.get_or_init(|| lower(file, SOURCES[file].names[index], rnd, true))
+    cell.whole.get_or_init(|| made(file, SOURCES[file].names[index], rnd, true))
 }
 
 /// The IR of a routine that calls what it does in seldom cases; [`slow`] says what.
 fn quick(routine: Routine) -> &'static Func {
     let (cell, file, index, rnd) = cell(routine);
-    cell.quick.get_or_init(|| lower(file, SOURCES[file].names[index], rnd, false))
+    cell.quick.get_or_init(|| made(file, SOURCES[file].names[index], rnd, false))
 }
 
 /// What a routine calls in seldom cases.
@@ -270,6 +287,24 @@ fn signature(routine: Routine) -> CallSite {
     out
 }
 
+/// A function of a file, read from what it was lowered to, or lowered; `whole`: with what it calls in its place.
+fn made(file: usize, name: &str, rnd: Rnd, whole: bool) -> Func {
+    let known = || match rnd {
+        Rnd::Rn => crate::ir::text::parse(known(file, name, whole)?).ok()?.pop(),
+        _ => None,
+    };
+    known().unwrap_or_else(|| lower(file, name, rnd, whole))
+}
+
+/// The text that a function of a file was lowered to, rounding to nearest.
+fn known(file: usize, name: &str, whole: bool) -> Option<&'static str> {
+    let text = SOURCES[file].lowered;
+    let head = format!("func {name}{} ", if whole { "" } else { CALLS });
+    let start = memchr::memmem::find(text.as_bytes(), head.as_bytes())?;
+    let end = memchr::memmem::find(&text.as_bytes()[start..], b"\n}\n")?;
+    text.get(start..start + end + 3)
+}
+
 /// Parses and lowers a function of a file; `whole`: with what it calls in its place. The files are part of this crate: what is wrong with them is
 /// a bug that the test below finds.
 fn lower(file: usize, name: &str, rnd: Rnd, whole: bool) -> Func {
@@ -288,7 +323,37 @@ fn lower(file: usize, name: &str, rnd: Rnd, whole: bool) -> Func {
         inst.loc = u32::MAX;
     }
     f.blocks.iter_mut().for_each(|b| b.loc = u32::MAX);
-    f
+    packed(&f)
+}
+
+/// The function without instructions and values that are in no block, numbered in the order of the text.
+fn packed(f: &Func) -> Func {
+    let mut out = Func { blocks: Vec::new(), insts: Vec::new(), values: Vec::new(), calls: Vec::new(), ..f.clone() };
+    let mut values = crate::opt::identity(f);
+    for (b, block) in f.blocks.iter().enumerate() {
+        let new = out.new_block();
+        (out.blocks[b].loc, out.blocks[b].rolled) = (block.loc, block.rolled);
+        for &p in &block.params {
+            values[p.index()] = out.add_param(new, f.ty(p));
+        }
+        for &i in &block.insts {
+            let inst = f.inst(i);
+            let types: Vec<Ty> = inst.results.iter().map(|&r| f.ty(r)).collect();
+            let id = out.new_inst(inst.clone(), &types);
+            for (&r, &new) in inst.results.iter().zip(&out.inst(id).results) {
+                values[r.index()] = new;
+            }
+            out.blocks[b].insts.push(id);
+        }
+    }
+    for inst in &mut out.insts {
+        inst.args.iter_mut().for_each(|a| *a = values[a.index()]);
+    }
+    for (block, old) in out.blocks.iter_mut().zip(&f.blocks) {
+        block.term = old.term.clone();
+        block.term.map(|v| values[v.index()]);
+    }
+    out
 }
 
 #[cfg(test)]
@@ -318,6 +383,42 @@ mod tests {
                 let f = body(routine);
                 assert!(!f.blocks.iter().flat_map(|b| &b.insts).any(|&i| f.inst(i).op == Op::Call), "{routine:?}");
                 crate::ir::verify::verify(quick(routine)).unwrap();
+            }
+        }
+    }
+
+    /// All that a file is lowered to, rounding to nearest.
+    fn lowered(file: usize) -> String {
+        let mut out = String::new();
+        for name in SOURCES[file].names {
+            let whole = lower(file, name, Rnd::Rn, true);
+            out += &crate::ir::text::print(&whole);
+            let mut calls = lower(file, name, Rnd::Rn, false);
+            if calls.insts.iter().any(|i| i.op == Op::Call) {
+                calls.name += CALLS;
+                out += &crate::ir::text::print(&calls);
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn what_routines_were_lowered_to_is_what_they_are_lowered_to() {
+        for (file, name) in ["div_u32", "div_u64", "div_f32", "div_f64", "fns"].into_iter().enumerate() {
+            let now = lowered(file);
+            if std::env::var_os("BLESS").is_some() {
+                let path = format!("{}/builtins/{name}.ir", env!("CARGO_MANIFEST_DIR"));
+                std::fs::write(path, &now).unwrap();
+                continue;
+            }
+            assert!(SOURCES[file].lowered == now, "{name} is lowered to something else now: BLESS=1 writes it");
+            for routine in SOURCES[file].names {
+                let read = made(file, routine, Rnd::Rn, true);
+                assert!(known(file, routine, true).is_some(), "{routine} is not read");
+                assert_eq!(crate::ir::text::print(&read), crate::ir::text::print(&lower(file, routine, Rnd::Rn, true)));
+                crate::ir::verify::verify(&read).unwrap();
+                let calls = lower(file, routine, Rnd::Rn, false).insts.iter().any(|i| i.op == Op::Call);
+                assert_eq!(known(file, routine, false).is_some(), calls, "{routine}");
             }
         }
     }

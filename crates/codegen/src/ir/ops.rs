@@ -42,7 +42,8 @@ macro_rules! ops {
 
             /// The operation with this text.
             pub fn from_name(name: &str) -> Option<Op> {
-                Op::ALL.iter().copied().find(|o| o.name() == name)
+                const NAMES: &[&str] = &[$($text),*];
+                NAMES.iter().position(|&n| n == name).map(|n| Op::ALL[n])
             }
         }
     };

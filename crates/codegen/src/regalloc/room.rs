@@ -66,8 +66,8 @@ pub(super) fn run(f: &mut Func, b: Before) -> Result<Assigned, Diagnostic> {
             continue;
         }
         let before = spare.clone();
-        for n in 0..spare.len() {
-            let over = by_block[n][File::Gpr as usize].saturating_sub(there) as usize;
+        for (n, need) in by_block.iter().enumerate() {
+            let over = need[File::Gpr as usize].saturating_sub(there) as usize;
             if over > 0 {
                 let next = f.blocks[n].term.successors();
                 let beside = b.cfg.preds[n].iter().copied().chain(next.iter().map(|s| s.0));
