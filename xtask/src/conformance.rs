@@ -37,13 +37,17 @@ fn audit(what: &str) -> Result<(), String> {
 }
 
 /// Runs all launches, or those whose name contains the word behind `--filter`; with `--level` our code is made with that level of
-/// `--Ofast-compile`.
+/// `--Ofast-compile`, with `--registers` with at most so many of them.
 pub fn run(args: &[String]) -> Result<(), String> {
-    let mut level = None;
+    let mut option = None;
     let filter = match args {
         [] => None,
         [flag, word] if flag == "--level" => {
-            level = Some(format!("--Ofast-compile={word}"));
+            option = Some(format!("--Ofast-compile={word}"));
+            None
+        }
+        [flag, n] if flag == "--registers" => {
+            option = Some(format!("--maxrregcount={n}"));
             None
         }
         [flag] if flag == "--ptx-semantics" => return crate::semantics::run(),
@@ -53,7 +57,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         [flag] if flag == "--ptx" => return ptx("full"),
         [flag, opcodes] if flag == "--ptx" => return ptx(opcodes),
         _ => return Err(
-            "usage: cargo xtask conformance [--filter NAME | --level LEVEL | --audit [OPCODE] | --ptx [OPCODE,...] | --ptx-semantics]"
+            "usage: cargo xtask conformance [--filter NAME | --level LEVEL | --registers N | --audit [OPCODE] | --ptx [OPCODE,...] | --ptx-semantics]"
                 .into(),
         ),
     };
@@ -69,7 +73,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     files.sort();
     let work = Mutex::new(files.into_iter());
     let rows = Mutex::new(Vec::new());
-    let tools = Tools { vendor, disassembler, ours, level };
+    let tools = Tools { vendor, disassembler, ours, option };
     std::thread::scope(|scope| {
         for n in 0..THREADS {
             let (work, rows, tools, bounds) = (&work, &rows, &tools, &bounds);
@@ -127,7 +131,7 @@ struct Tools {
     disassembler: PathBuf,
     ours: PathBuf,
     /// A further option for our ptxas.
-    level: Option<String>,
+    option: Option<String>,
 }
 
 fn stem(path: &Path) -> String {
@@ -190,7 +194,7 @@ fn feature(file: &Path, tools: &Tools, thread: usize) -> Result<String, String> 
             command
                 .arg(format!("-arch={chip}"))
                 .args(["-fmad=false", "--verify"])
-                .args(&tools.level)
+                .args(&tools.option)
                 .arg(&source)
                 .arg("-o")
                 .arg(&cubin);
@@ -261,7 +265,7 @@ fn launch(file: &Path, tools: &Tools, bounds: Bounds, thread: usize) -> Result<S
     for (ptx, option, bound) in [(&ptx, "-fmad=false", bounds.exact)].into_iter().chain(second) {
         let theirs = compile(&tools.vendor, ptx, &[option]).map_err(|m| format!("vendor's ptxas {option}: {m}"))?;
         check(&format!("vendor's code {option}"), &theirs, bound)?;
-        let options: Vec<&str> = [option, "--verify"].into_iter().chain(tools.level.as_deref()).collect();
+        let options: Vec<&str> = [option, "--verify"].into_iter().chain(tools.option.as_deref()).collect();
         let ours = compile(&tools.ours.join("ptxas"), ptx, &options);
         check(&format!("our code {option}"), &ours.map_err(|m| format!("our ptxas {option}: {m}"))?, bound)?;
         same_listings(tools, &out)?;

@@ -28,9 +28,9 @@ usage: cargo xtask <command>
 
   oracle                      install the vendor's tools from PyPI into target/oracle, as black boxes to compare with
   test                        formatting, lints, oracle, all tests, conformance
-  conformance [--filter NAME | --level LEVEL]
+  conformance [--filter NAME | --level LEVEL | --registers N]
                               run every launch of tests/kernels on three engines and compare; with a level, our code at
-                              that level of --Ofast-compile
+                              that level of --Ofast-compile, with a number, of so many registers at most
   conformance --chips sm_75,.. [--filter NAME] [--every N] [--ours [--level LEVEL]]
                               every launch of tests/kernels by two witnesses on each of these chips
   conformance --sass [--arch sm_XX,..] [--words N] [--quick]

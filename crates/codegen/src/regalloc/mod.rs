@@ -9,6 +9,7 @@ pub mod frame;
 pub mod light;
 pub mod parcopy;
 pub mod prepare;
+mod room;
 pub mod scan;
 pub mod shared;
 pub mod spill;
@@ -230,7 +231,7 @@ pub fn pressures(f: &Func, cfg: &Cfg, live: &Liveness) -> (Pressure, Vec<[u32; 4
     (out, by_block)
 }
 
-/// General registers that stay free where there are too few: for stack-to-stack copies on edges and for odd places of vectors.
+/// General registers that stay free where there are too few at most: for stack-to-stack copies on edges and for odd places of vectors ([`room`]).
 const SPARE: usize = 3;
 
 /// Values alive times blocks from which on spilling takes longer than the passes that leave fewer values alive, where they are half as many again as registers:
@@ -287,7 +288,7 @@ fn rest(
     original: Option<Func>,
     tight: Tightness,
 ) -> Result<Stats, Diagnostic> {
-    let mut banks = Banks::of(f);
+    let banks = Banks::of(f);
     let fixed = f.frame.fixed;
     let mut live = Liveness::new(f, &cfg);
     let mut need = pressure(f, &cfg, &live);
@@ -305,18 +306,25 @@ fn rest(
     let mut stats = Stats::default();
     for file in [File::Pred, File::Gpr] {
         let across = if file == File::Pred { need.preds_across > 0 } else { need.across || need.tight };
-        if need.max[file as usize] > banks.count(file) || across {
-            if file == File::Gpr {
-                shared::reserve(f, need.max[0], banks.count(file));
-                banks = Banks::of(f);
-            }
-            spill::run(f, &cfg, &live, file, &banks, &mut symbols, &mut notes, &mut stats)?;
+        if file == File::Pred && (need.max[file as usize] > banks.count(file) || across) {
+            spill::run(f, &cfg, &live, file, &banks, &[], &mut symbols, &mut notes, &mut stats)?;
             cfg = f.cfg();
             live = Liveness::new(f, &cfg);
             need = pressure(f, &cfg, &live);
+        } else if file == File::Gpr && (need.max[file as usize] > banks.count(file) || across) {
+            shared::reserve(f, need.max[0], banks.count(file));
+            let before = room::Before { cfg, live, symbols, notes, stats, tight };
+            let spilled = room::run(f, before)?;
+            return finish(f, spilled, original, fixed);
         }
     }
     assign::run(f, &cfg, &live, &banks, (need.max, tight), &mut notes)?;
+    finish(f, room::Assigned { cfg, symbols, notes, stats }, original, fixed)
+}
+
+/// Checks the registers that were assigned, and finds places for what is spilled; `fixed`: where the frame's part for that begins.
+fn finish(f: &mut Func, made: room::Assigned, original: Option<Func>, fixed: u32) -> Result<Stats, Diagnostic> {
+    let room::Assigned { cfg, symbols, notes, stats } = made;
     if let Some(original) = &original {
         checker::run(original, f, &cfg, &symbols, &notes)?;
     }

@@ -1,7 +1,7 @@
 //! Spilling, before registers are assigned: makes the pressure of one file fit everywhere.
 //!
 //! Braun and Hack's extension of Belady's rule to control flow: each block is walked once with the set of values that are
-//! in registers; when there are too many, the one whose next use is farthest goes. A value that has to come back is
+//! in registers; when there are too many, the one whose next use is farthest goes, constants and the like before others. A value that has to come back is
 //! stored once, where it is defined (its definition dominates every reload), or computed again if it is a constant or what it is
 //! computed from is at hand.
 //! Predicates go to general registers instead of the stack. Reloads give a value new names; block parameters join them,
@@ -34,6 +34,8 @@ const FAR: u32 = u32::MAX;
 const NONE: u32 = u32::MAX;
 /// Added to distances over the exit of a loop.
 const LEAVE: u32 = 100_000;
+/// What is computed again from nothing takes no store and no load: it goes before values whose next use is up to so many times as far.
+const CHEAP: u32 = 10;
 /// What only some of the ways into a block have in a register stays in memory there, if it is needed so many instructions later and a way comes from a
 /// routine for seldom cases: that one would have to bring it back, as those from the next routines would. Elsewhere each reader would load it again.
 const APART: u32 = 80;
@@ -70,6 +72,8 @@ struct Spiller<'a> {
     value_of: Vec<Vreg>,
     /// The block at hand.
     at: u32,
+    /// The instruction of it at hand.
+    here: u32,
     slots: u32,
     out: Vec<Inst>,
     notes: Vec<Note>,
@@ -92,7 +96,7 @@ struct Tally {
     same: bool,
 }
 
-/// Makes `file` fit.
+/// Makes `file` fit, with so many registers of each block left free, none of those that `spare` says nothing of.
 ///
 /// # Errors
 /// If the limit is too small for some instruction.
@@ -103,6 +107,7 @@ pub fn run(
     live: &Liveness,
     file: File,
     banks: &Banks,
+    spare: &[usize],
     symbols: &mut Symbols,
     notes: &mut [Vec<Note>],
     stats: &mut Stats,
@@ -110,7 +115,7 @@ pub fn run(
     let n = f.vregs.len();
     let blocks = f.blocks.len();
     let gpr = file == File::Gpr;
-    let k = (banks.count(file) as usize).saturating_sub(if gpr { super::SPARE } else { 0 });
+    let k = banks.count(file) as usize;
     let owned = if gpr { crate::registers::owned(f, cfg) } else { Vec::new() };
     let mut s = Spiller {
         cfg,
@@ -136,6 +141,7 @@ pub fn run(
         made_at: vec![(NONE, 0); n],
         value_of: (0..n as u32).map(Vreg).collect(),
         at: 0,
+        here: 0,
         slots: 0,
         out: Vec::new(),
         notes: Vec::new(),
@@ -155,7 +161,8 @@ pub fn run(
     for i in 0..cfg.rpo.len() {
         // R1 is one of those that threads have.
         let own = owned.get(cfg.rpo[i] as usize).copied();
-        s.k = own.map_or(k, |n| k.min(n.saturating_sub(super::SPARE + 1)));
+        let spare = spare.get(cfg.rpo[i] as usize).copied().unwrap_or(0);
+        s.k = own.map_or(k, |n| k.min(n.saturating_sub(1))).saturating_sub(spare);
         s.banks.gprs = own.map_or(banks.gprs, |n| banks.gprs.min(n as u32));
         s.block(cfg.rpo[i], &loop_pressure, notes)?;
     }
@@ -210,10 +217,19 @@ impl Spiller<'_> {
         }
     }
 
+    /// How far the next use of a value is, many times as far where it costs next to nothing to have it again.
+    fn farness(&self, v: Vreg) -> u32 {
+        let next = self.next[v.index()];
+        if next == FAR || self.again[v.index()].is_none() {
+            return next;
+        }
+        (next - self.here.min(next)).saturating_mul(CHEAP).saturating_add(self.here).min(FAR - 1)
+    }
+
     /// Evicts values until `limit` are left.
     fn limit(&mut self, limit: usize, keep: &[Vreg]) -> Result<(), Diagnostic> {
         while self.w.len() > limit {
-            let far = self.w.iter().copied().filter(|v| !keep.contains(v)).max_by_key(|v| (self.next[v.index()], v.0));
+            let far = self.w.iter().copied().filter(|v| !keep.contains(v)).max_by_key(|&v| (self.farness(v), v.0));
             let Some(v) = far else {
                 return Err(Diagnostic::error(format!(
                     "function '{}': an instruction needs more registers than the limit of {} leaves",
@@ -318,6 +334,7 @@ impl Spiller<'_> {
             }
             list.clear();
         }
+        self.here = 0;
         self.enter(b, loops);
         if b == 0 {
             for (v, _) in self.f.live_in.clone() {
@@ -330,6 +347,7 @@ impl Spiller<'_> {
         for (inst, note) in insts.iter_mut().zip(old) {
             self.loc = inst.loc;
             self.inst(inst, note, &mut later)?;
+            self.here += 1;
         }
         // The terminator.
         let mut term = std::mem::replace(&mut self.f.blocks[bi].term, Term::Unreachable);

@@ -1,0 +1,142 @@
+//! How many registers stay free where there are too few: none, but in blocks where something else needs one for a moment.
+//!
+//! What lives on the stack on both sides of an edge and moves there goes through a register, and vectors may find no place where everything is full.
+//! Either is known only when it has happened: then the blocks in question get one more, and what lives in registers is chosen again.
+
+use super::{Banks, Note, SPARE, Stats, Tightness, assign, pressures, spill};
+use crate::cfg::Cfg;
+use crate::mir::Func;
+use crate::mir::liveness::Liveness;
+use diag::Diagnostic;
+use sass::reg::File;
+
+/// A function that has more values alive than registers, and what is known of it.
+pub(super) struct Before {
+    pub cfg: Cfg,
+    pub live: Liveness,
+    pub symbols: spill::Symbols,
+    pub notes: Vec<Vec<Note>>,
+    pub stats: Stats,
+    pub tight: Tightness,
+}
+
+/// A function whose registers are assigned.
+pub(super) struct Assigned {
+    pub cfg: Cfg,
+    pub symbols: spill::Symbols,
+    pub notes: Vec<Vec<Note>>,
+    pub stats: Stats,
+}
+
+/// How many times single blocks get more; then all do.
+const ROUNDS: u32 = 3;
+
+/// Spills, and assigns registers.
+///
+/// # Errors
+/// Where there are too few for an instruction.
+pub(super) fn run(f: &mut Func, b: Before) -> Result<Assigned, Diagnostic> {
+    let banks = Banks::of(f);
+    let there = banks.count(File::Gpr);
+    // Where threads change how many they have, that is not so exact.
+    let least = if crate::registers::owned(f, &b.cfg).is_empty() { 0 } else { SPARE };
+    let mut spare = vec![least; f.blocks.len()];
+    let mut round = 0;
+    loop {
+        let (mut g, mut symbols, mut notes, mut stats) = (f.clone(), b.symbols.clone(), b.notes.clone(), b.stats);
+        spill::run(&mut g, &b.cfg, &b.live, File::Gpr, &banks, &spare, &mut symbols, &mut notes, &mut stats)?;
+        let last = spare.iter().all(|&n| n >= SPARE);
+        let cfg = g.cfg();
+        let live = Liveness::new(&g, &cfg);
+        let (need, by_block) = pressures(&g, &cfg, &live);
+        if need.max[File::Gpr as usize] <= there || last {
+            match assign::run(&mut g, &cfg, &live, &banks, (need.max, b.tight), &mut notes) {
+                Err(why) if last => return Err(why),
+                Err(_) => round = ROUNDS,
+                Ok(()) => {
+                    *f = g;
+                    return Ok(Assigned { cfg, symbols, notes, stats });
+                }
+            }
+        }
+        round += 1;
+        if round > ROUNDS {
+            let most = spare.iter().copied().max().unwrap_or(0);
+            spare.fill((most + 1).min(SPARE));
+            continue;
+        }
+        let before = spare.clone();
+        for (n, need) in by_block.iter().enumerate() {
+            let over = need[File::Gpr as usize].saturating_sub(there) as usize;
+            if over > 0 {
+                let next = f.blocks[n].term.successors();
+                let beside = b.cfg.preds[n].iter().copied().chain(next.iter().map(|s| s.0));
+                for n in beside.chain([n as u32]) {
+                    let room = &mut spare[n as usize];
+                    *room = (*room).max((before[n as usize] + over).min(SPARE));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Stats, Tightness};
+    use crate::mir::text;
+    use std::fmt::Write;
+
+    /// Allocates with `max` registers, R1 among them; the checker proves what comes out.
+    fn allocate(max: u32, body: &str) -> Stats {
+        let text = format!("func k entry max={max} outgoing=0 fixed=0 size=0 align=8 {{\n{body}}}\n");
+        let mut f = text::parse(&text).unwrap().remove(0);
+        super::super::run(&mut f, true, Tightness::Tight).unwrap()
+    }
+
+    /// `n` values are loaded, and stored the other way round.
+    fn stack(n: usize) -> String {
+        let mut out = String::from("blk0(): depth=0\n");
+        (0..n).for_each(|i| writeln!(out, "    LDS Rd=%r{i} Ra=RZ Imm={:#x}", 4 * i).unwrap());
+        (0..n).rev().for_each(|i| writeln!(out, "    STS Ra=RZ Rb=%r{i} Imm={:#x}", 4 * i).unwrap());
+        out + "    exit\n"
+    }
+
+    #[test]
+    fn one_value_too_many_is_one_value_spilled() {
+        for max in [18, 24, 32] {
+            let there = max as usize - 1;
+            assert_eq!(allocate(max, &stack(there)).spilled, 0);
+            for more in 1..4 {
+                let s = allocate(max, &stack(there + more));
+                assert_eq!((s.spilled, s.spill_stores, s.spill_loads), (more as u32, 4 * more as u32, 4 * more as u32));
+            }
+        }
+    }
+
+    /// Values go round in a loop that has more of them than registers: some go from slot to slot, through a register that the blocks there keep free.
+    #[test]
+    fn what_moves_from_slot_to_slot_has_a_register() {
+        for (max, n) in [(18, 24), (18, 40), (24, 30), (32, 36), (32, 60)] {
+            let list = |from: usize| (0..n).map(|i| format!("%r{}", from + i)).collect::<Vec<_>>();
+            let (first, mut round) = (list(0), list(100));
+            let mut body = String::from("blk0(): depth=0\n");
+            (0..n).for_each(|i| writeln!(body, "    LDS Rd=%r{i} Ra=RZ Imm={:#x}", 4 * i).unwrap());
+            writeln!(body, "    br blk1({})\nblk1({}): depth=1", first.join(", "), round.join(", ")).unwrap();
+            writeln!(body, "    STS Ra=RZ Rb=%r100\n    ISETP_RI.Cmp=1 Pu=%p99 Ra=%r100 Rb=0x3").unwrap();
+            round.rotate_left(1);
+            writeln!(body, "    brif %p99, blk1({}), blk2()\nblk2(): depth=0", round.join(", ")).unwrap();
+            (0..n).for_each(|i| writeln!(body, "    STS Ra=RZ Rb=%r{} Imm={:#x}", 100 + i, 4 * i).unwrap());
+            let s = allocate(max, &(body + "    exit\n"));
+            assert!(s.spilled >= (n - max as usize + 1) as u32, "{max} {n}: {s:?}");
+        }
+    }
+
+    /// Of a constant and a value from memory, the constant goes though it is needed sooner.
+    #[test]
+    fn constants_go_first() {
+        let mut body = stack(17).replace("    STS Ra=RZ Rb=%r0 ", "    STS Ra=RZ Rb=%r50\n    STS Ra=RZ Rb=%r0 ");
+        body = body.replacen("depth=0\n", "depth=0\n    MOV_I Rd=%r50 Rb=0x123\n", 1);
+        let s = allocate(18, &body);
+        assert_eq!((s.spilled, s.spill_stores, s.spill_loads), (0, 0, 0));
+    }
+}
