@@ -774,6 +774,24 @@ mod tests {
         ))
     }
 
+    /// `n` threads' numbers and a CTA's live into a block that stores them all, and the latter beside an immediate.
+    fn crowd(n: usize) -> Func {
+        let each = |line: &dyn Fn(usize) -> String| (10..10 + n).map(line).collect::<String>();
+        let made = each(&|r| format!("    S2R Rd=%r{r} Sr=0x21\n"));
+        let read = each(&|r| format!("    STG.Size=4 Ra=RZ Rb=%r{r} URc=UR4\n"));
+        after(&format!(
+            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x25\n{made}    br blk1()\nblk1(): depth=0\n{read}    IADD3_RIR Rd=%r2 Ra=%r0 Rb=8\n    STG.Size=4 Ra=RZ Rb=%r2 URc=UR4\n    exit\n"
+        ))
+    }
+
+    #[test]
+    fn copies_save_registers_where_many_values_live() {
+        assert_eq!(crowd(1).vregs[0], File::Gpr);
+        let f = crowd(8);
+        assert_eq!((f.vregs[0], names(&f, 0)[0]), (File::Ugpr, "S2UR"));
+        assert_eq!(names(&f, 1)[8..], ["MOV_U", "IADD3_RIR", "STG"]);
+    }
+
     #[test]
     fn what_lives_into_a_crowded_loop_is_copied_once() {
         let once = "    IADD3_RIR Rd=%r3 Ra=%r2 Rb=8\n    STG.Size=4 Ra=RZ Rb=%r3 URc=UR4\n";

@@ -11,6 +11,9 @@ use sass::reg::File;
 /// Blocks through which less than the most values live by no more than this part of them count as crowded.
 const CROWD: usize = 8;
 
+/// Where there are no loops and fewer values than this live through any block, registers are worth no copies.
+const MANY: usize = 5;
+
 /// Those values, as far as they may be uniform: `kept`.
 pub(super) fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
     let mut out = vec![false; f.vregs.len()];
@@ -51,11 +54,8 @@ pub(super) fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
     out
 }
 
-/// Adds the values that may be uniform and live into the blocks through which most values live, where there are loops.
+/// Adds the values that may be uniform and live into the blocks through which most values live.
 fn spared(f: &Func, cfg: &Cfg, kept: &[bool], work: &mut Vec<Vreg>) {
-    if cfg.rpo.iter().all(|&b| f.blocks[b as usize].depth == 0) {
-        return;
-    }
     let live = Liveness::new(f, cfg);
     let general = |v: &&Vreg| f.vregs[v.index()] == File::Gpr;
     let into = |b: u32| live.live_in[b as usize].iter().chain(&f.blocks[b as usize].params).filter(general);
@@ -65,6 +65,9 @@ fn spared(f: &Func, cfg: &Cfg, kept: &[bool], work: &mut Vec<Vreg>) {
         .map(|&b| into(b).count().max(live.live_out[b as usize].iter().filter(general).count()))
         .collect();
     let most = counts.iter().copied().max().unwrap_or(0);
+    if most < MANY && cfg.rpo.iter().all(|&b| f.blocks[b as usize].depth == 0) {
+        return;
+    }
     for (&b, _) in cfg.rpo.iter().zip(&counts).filter(|x| *x.1 >= most - most / CROWD) {
         work.extend(into(b).copied().filter(|v| kept[v.index()]));
     }
