@@ -442,7 +442,7 @@ impl<'a> Pass<'a> {
     /// Lets instruction `i` of block `b` read copies of `v`, which is wanted, and of what is uniform in one vector with it; false where that is not enough.
     fn copy(&mut self, b: usize, i: usize, v: Vreg) -> bool {
         let inside = self.f.blocks[b].depth > 0;
-        if !self.wanted[v.index()] || inside && self.copied[v.index()] {
+        if !self.wanted[v.index()] || inside && self.copied[v.index()] || !F::MOV_U.get().on(self.sm) {
             return false;
         }
         let Op::Sass(s) = &self.f.blocks[b].insts[i].op else { return false };
@@ -706,10 +706,14 @@ mod tests {
     use crate::mir::{text, verify};
 
     fn after(body: &str) -> Func {
+        on(90, body)
+    }
+
+    fn on(sm: u16, body: &str) -> Func {
         let head = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\n";
         let mut f = text::parse(&format!("{head}{body}}}\n")).unwrap().remove(0);
         verify::ssa(&f).unwrap();
-        run(&mut f, 90, MOST);
+        run(&mut f, sm, MOST);
         verify::ssa(&f).unwrap();
         f
     }
@@ -775,19 +779,24 @@ mod tests {
     }
 
     /// `n` threads' numbers and a CTA's live into a block that stores them all, and the latter beside an immediate.
-    fn crowd(n: usize) -> Func {
+    fn crowd(sm: u16, n: usize) -> Func {
         let each = |line: &dyn Fn(usize) -> String| (10..10 + n).map(line).collect::<String>();
         let made = each(&|r| format!("    S2R Rd=%r{r} Sr=0x21\n"));
         let read = each(&|r| format!("    STG.Size=4 Ra=RZ Rb=%r{r} URc=UR4\n"));
-        after(&format!(
-            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x25\n{made}    br blk1()\nblk1(): depth=0\n{read}    IADD3_RIR Rd=%r2 Ra=%r0 Rb=8\n    STG.Size=4 Ra=RZ Rb=%r2 URc=UR4\n    exit\n"
-        ))
+        on(
+            sm,
+            &format!(
+                "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x25\n{made}    br blk1()\nblk1(): depth=0\n{read}    IADD3_RIR Rd=%r2 Ra=%r0 Rb=8\n    STG.Size=4 Ra=RZ Rb=%r2 URc=UR4\n    exit\n"
+            ),
+        )
     }
 
     #[test]
     fn copies_save_registers_where_many_values_live() {
-        assert_eq!(crowd(1).vregs[0], File::Gpr);
-        let f = crowd(8);
+        assert_eq!(crowd(90, 1).vregs[0], File::Gpr);
+        // Where there is no move from a uniform register.
+        assert_eq!(crowd(80, 8).vregs[0], File::Gpr);
+        let f = crowd(90, 8);
         assert_eq!((f.vregs[0], names(&f, 0)[0]), (File::Ugpr, "S2UR"));
         assert_eq!(names(&f, 1)[8..], ["MOV_U", "IADD3_RIR", "STG"]);
     }
