@@ -9,7 +9,7 @@
 //!    instruction. What does not is taken out, until nothing changes: no instruction is added, and moves to uniform
 //!    registers go. But what such moves are computed of (descriptors of products, addresses of tensors) stays, and a reader that
 //!    does not take it gets a copy: one move for a few that are gone, which take three times as long. So does what lives
-//!    into the blocks where most general registers are taken ([`wanted`]), in loops as long as one move in each iteration does.
+//!    into the blocks where most general registers are taken (`uniform/wanted.rs`), in loops as long as one move in each iteration does.
 //! 3. The instructions are put into those forms.
 //!
 //! A uniform instruction is executed once whatever threads are there, so none is made where threads may be apart, and
