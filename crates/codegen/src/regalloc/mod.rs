@@ -5,6 +5,7 @@
 
 pub mod assign;
 pub mod checker;
+mod flood;
 pub mod frame;
 pub mod light;
 pub mod parcopy;
@@ -288,10 +289,14 @@ fn rest(
     original: Option<Func>,
     tight: Tightness,
 ) -> Result<Stats, Diagnostic> {
-    let banks = Banks::of(f);
+    let mut banks = Banks::of(f);
     let fixed = f.frame.fixed;
     let mut live = Liveness::new(f, &cfg);
     let mut need = pressure(f, &cfg, &live);
+    if flood::run(f, &cfg, &need) {
+        banks = Banks::of(f);
+        need = pressure(f, &cfg, &live);
+    }
     for file in [File::Ugpr, File::Upred] {
         if need.max[file as usize] > banks.count(file) {
             let what = if file == File::Ugpr { "uniform registers" } else { "uniform predicates" };

@@ -1,0 +1,62 @@
+//! Kernels that live in memory: many times as many values are alive as a thread can have registers.
+//!
+//! Whatever number of registers their threads have, most of what they compute with comes from memory, and what hides its latency is other
+//! warps. So threads get a quarter of the registers, and an SM four times the warps: stores and loads of spilled values, of which there are 1.4 to 1.7 times as
+//! many then, wait side by side.
+
+use super::Pressure;
+use crate::cfg::Cfg;
+use crate::mir::Func;
+
+/// As many values as registers, times this.
+const FLOOD: u32 = 4;
+
+/// Bound of the general registers that are given then (64 as they are counted for the driver), and how many times as many warps an SM holds as with
+/// the most there can be.
+const FEW: u32 = 62;
+const WARPS: u32 = 4;
+
+/// The most there can be.
+const MOST: u32 = 253;
+
+/// Takes registers away from a kernel whose threads may have the most there are, and need far more. True if it did.
+pub(super) fn run(f: &mut Func, cfg: &Cfg, need: &Pressure) -> bool {
+    let crowded = f.entry && f.max_gprs == MOST && need.max[0] > FLOOD * MOST;
+    // Whose threads change how many they have knows best.
+    if !crowded || f.at_entry > 0 || !crate::registers::owned(f, cfg).is_empty() {
+        return false;
+    }
+    f.max_gprs = FEW;
+    f.room = f.room.and_then(|r| r.among(WARPS));
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shared::Room;
+    use super::*;
+    use crate::mir::text;
+    use std::fmt::Write;
+
+    /// Registers given to a kernel that loads `n` values and stores them the other way round, and words of each thread in shared memory.
+    fn given(head: &str, n: usize) -> (u32, Option<u32>) {
+        let mut body = format!("func k entry {head} outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n");
+        (0..n).for_each(|i| writeln!(body, "    LDS Rd=%r{i} Ra=RZ Imm={:#x}", 4 * i).unwrap());
+        (0..n).rev().for_each(|i| writeln!(body, "    STS Ra=RZ Rb=%r{i} Imm={:#x}", 4 * i).unwrap());
+        let mut f = text::parse(&(body + "    exit\n}\n")).unwrap().remove(0);
+        f.room = Some(Room { start: 0, words: 48, threads: 256, shape: None });
+        let cfg = f.cfg();
+        let live = crate::mir::liveness::Liveness::new(&f, &cfg);
+        let need = super::super::pressure(&f, &cfg, &live);
+        run(&mut f, &cfg, &need);
+        (f.max_gprs, f.room.map(|r| r.words))
+    }
+
+    #[test]
+    fn what_lives_in_memory_gets_few_registers() {
+        assert_eq!(given("max=253", 1100), (62, Some(12)));
+        assert_eq!(given("max=253", 1000), (253, Some(48)));
+        // Launch bounds have said how many.
+        assert_eq!(given("max=126", 1100), (126, Some(48)));
+    }
+}
