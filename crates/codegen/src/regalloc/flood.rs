@@ -6,7 +6,8 @@
 
 use super::Pressure;
 use crate::cfg::Cfg;
-use crate::mir::Func;
+use crate::mir::{Func, Op};
+use sass::latency::Class;
 
 /// As many values as registers, times this.
 const FLOOD: u32 = 4;
@@ -16,6 +17,9 @@ const FLOOD: u32 = 4;
 const FEW: u32 = 62;
 const WARPS: u32 = 4;
 
+/// Registers of one operand that are too many then.
+const WIDE: usize = 8;
+
 /// The most there can be.
 const MOST: u32 = 253;
 
@@ -23,12 +27,21 @@ const MOST: u32 = 253;
 pub(super) fn run(f: &mut Func, cfg: &Cfg, need: &Pressure) -> bool {
     let crowded = f.entry && f.max_gprs == MOST && need.max[0] > FLOOD * MOST;
     // Whose threads change how many they have knows best.
-    if !crowded || f.at_entry > 0 || !crate::registers::owned(f, cfg).is_empty() {
+    if !crowded || f.at_entry > 0 || !crate::registers::owned(f, cfg).is_empty() || sums(f) {
         return false;
     }
     f.max_gprs = FEW;
     f.room = f.room.and_then(|r| r.among(WARPS));
     true
+}
+
+/// True where products of matrices keep their sums in registers, in loops mostly, or an instruction has more registers than others find place beside.
+fn sums(f: &Func) -> bool {
+    let product = |op: &Op| match op {
+        Op::Sass(s) => matches!(s.form().class, Class::Hmma | Class::Imma | Class::Dmma | Class::Gmma),
+        _ => false,
+    };
+    f.vecs.iter().any(|v| v.len() > WIDE) || f.blocks.iter().flat_map(|b| &b.insts).any(|i| product(&i.op))
 }
 
 #[cfg(test)]
@@ -39,9 +52,10 @@ mod tests {
     use std::fmt::Write;
 
     /// Registers given to a kernel that loads `n` values and stores them the other way round, and words of each thread in shared memory.
-    fn given(head: &str, n: usize) -> (u32, Option<u32>) {
+    fn given(head: &str, n: usize, more: &str) -> (u32, Option<u32>) {
         let mut body = format!("func k entry {head} outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n");
         (0..n).for_each(|i| writeln!(body, "    LDS Rd=%r{i} Ra=RZ Imm={:#x}", 4 * i).unwrap());
+        body += more;
         (0..n).rev().for_each(|i| writeln!(body, "    STS Ra=RZ Rb=%r{i} Imm={:#x}", 4 * i).unwrap());
         let mut f = text::parse(&(body + "    exit\n}\n")).unwrap().remove(0);
         f.room = Some(Room { start: 0, words: 48, threads: 256, shape: None });
@@ -54,9 +68,12 @@ mod tests {
 
     #[test]
     fn what_lives_in_memory_gets_few_registers() {
-        assert_eq!(given("max=253", 1100), (62, Some(12)));
-        assert_eq!(given("max=253", 1000), (253, Some(48)));
+        assert_eq!(given("max=253", 1100, ""), (62, Some(12)));
+        assert_eq!(given("max=253", 1000, ""), (253, Some(48)));
         // Launch bounds have said how many.
-        assert_eq!(given("max=126", 1100), (126, Some(48)));
+        assert_eq!(given("max=126", 1100, ""), (126, Some(48)));
+        // Sums of products stay in registers.
+        let product = "    HMMA_RRRR_5 Rd={%r2000,%r2001,%r2002,%r2003} Ra={%r0,%r1,%r2,%r3} Rb={%r4,%r5} Rc=RZ\n";
+        assert_eq!(given("max=253", 1100, product), (253, Some(48)));
     }
 }

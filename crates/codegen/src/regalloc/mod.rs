@@ -293,10 +293,6 @@ fn rest(
     let fixed = f.frame.fixed;
     let mut live = Liveness::new(f, &cfg);
     let mut need = pressure(f, &cfg, &live);
-    if flood::run(f, &cfg, &need) {
-        banks = Banks::of(f);
-        need = pressure(f, &cfg, &live);
-    }
     for file in [File::Ugpr, File::Upred] {
         if need.max[file as usize] > banks.count(file) {
             let what = if file == File::Ugpr { "uniform registers" } else { "uniform predicates" };
@@ -317,6 +313,9 @@ fn rest(
             live = Liveness::new(f, &cfg);
             need = pressure(f, &cfg, &live);
         } else if file == File::Gpr && (need.max[file as usize] > banks.count(file) || across) {
+            if flood::run(f, &cfg, &need) {
+                banks = Banks::of(f);
+            }
             shared::reserve(f, need.max[0], banks.count(file));
             let before = room::Before { cfg, live, symbols, notes, stats, tight };
             let spilled = room::run(f, before)?;
