@@ -324,7 +324,7 @@ fn rest(
             return finish(f, spilled, original, fixed);
         }
     }
-    assign::run(f, &cfg, &live, &banks, (need.max, tight), &mut notes)?;
+    assign::run(f, &cfg, &live, assign::Means { banks, pressure: need.max, tight, slot: None }, &mut notes)?;
     finish(f, room::Assigned { cfg, symbols, notes, stats }, original, fixed)
 }
 

@@ -50,10 +50,17 @@ pub(super) fn run(f: &mut Func, b: Before) -> Result<Assigned, Diagnostic> {
         let live = Liveness::new(&g, &cfg);
         let (need, by_block) = pressures(&g, &cfg, &live);
         if need.max[File::Gpr as usize] <= there || last {
-            match assign::run(&mut g, &cfg, &live, &banks, (need.max, b.tight), &mut notes) {
+            let slot = (stats.spilled > 0).then(|| behind(f, &g));
+            let means = assign::Means { banks, pressure: need.max, tight: b.tight, slot };
+            match assign::run(&mut g, &cfg, &live, means, &mut notes) {
                 Err(why) if last => return Err(why),
                 Err(_) => round = ROUNDS,
-                Ok(()) => {
+                Ok(through) => {
+                    if through > 0 {
+                        g.frame.fixed += 4;
+                        stats.spill_stores += 4 * through;
+                        stats.spill_loads += 4 * through;
+                    }
                     *f = g;
                     return Ok(Assigned { cfg, symbols, notes, stats });
                 }
@@ -78,6 +85,12 @@ pub(super) fn run(f: &mut Func, b: Before) -> Result<Assigned, Diagnostic> {
             }
         }
     }
+}
+
+/// The slot behind those of what was spilled, of a function that was `before`.
+fn behind(before: &Func, f: &Func) -> assign::Slot {
+    let (begin, end) = (before.frame.fixed.next_multiple_of(4), f.frame.fixed);
+    assign::Slot { number: (end - begin) / 4, at: i64::from(end) }
 }
 
 #[cfg(test)]
