@@ -9,6 +9,7 @@
 use super::again;
 use super::cluster::Cluster;
 use super::order::{Orderer, Steps};
+use super::pack;
 use super::postpass::{Graph, MemoryOrder, memory, planned};
 use super::profile::Profile;
 use super::remat;
@@ -211,9 +212,12 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     let (mut live, mut steps) = order(f, &cfg);
     let mut by_block = regalloc::pressures(f, &cfg, &live).1;
     let banks = Banks { gprs: f.max_gprs, uniform: 61, light: None };
-    if remat::run(f, &cfg, &live, &by_block, [banks.count(File::Gpr), banks.count(File::Pred)]) {
-        (live, steps) = order(f, &cfg);
-        by_block = regalloc::pressures(f, &cfg, &live).1;
+    let limits = [banks.count(File::Gpr), banks.count(File::Pred)];
+    for pass in [pack::run, remat::run] {
+        if pass(f, &cfg, &live, &by_block, limits) {
+            (live, steps) = order(f, &cfg);
+            by_block = regalloc::pressures(f, &cfg, &live).1;
+        }
     }
     let mut values = Values::of(f);
     let task = again::Task { cfg: &cfg, live: &live, steps: &steps, sm };
