@@ -61,6 +61,8 @@ pub struct Func {
     pub linkable: bool,
     /// What it keeps for its callers.
     pub keeps: Keeps,
+    /// So many registers below those that a routine for seldom cases may change it takes, too, and saves.
+    pub borrows: u8,
     /// What its operands refer to ([`crate::link`]).
     pub refs: Vec<crate::link::Ref>,
     /// Largest number of GPRs that may be used (R0..R(n-1)); 253 at most, from `.maxnreg`, launch bounds, options.

@@ -126,3 +126,31 @@ fn the_largest_of_three_is_one_instruction_where_there_is_one() {
     assert_eq!(of("sm_80", "s32"), (0, 2));
     assert_eq!(of("sm_120", "s32"), (1, 1));
 }
+
+/// A cache policy that is known is computed once, where the kernel begins, so that loads under conditions are guarded instructions.
+#[test]
+fn accesses_with_a_known_policy_are_guarded() {
+    let t = code(
+        ".reg .b64 %c; createpolicy.fractional.L2::evict_first.b64 %c, 1.0; mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 7;\n\
+         mov.b32 %r2, 0; mov.b32 %r3, 0;\n\
+         @%p1 ld.global.L2::cache_hint.b32 %r2, [%a], %c; @%p1 ld.global.L2::cache_hint.b32 %r3, [%a+64], %c;\n\
+         add.s32 %r4, %r2, %r3; @%p1 st.global.L2::cache_hint.b32 [%a+4], %r4, %c;",
+    );
+    assert_eq!((count(&t, "LDG"), count(&t, "BRA"), count(&t, "UMOV")), (2, 1, 2), "{t:#?}");
+}
+
+/// What a load or a mask has left zero is not cleared again.
+#[test]
+fn upper_halves_are_cleared_once() {
+    let lines = |first: &str| {
+        format!("ld.global.{first}; setp.ne.b16 %p1, %h2, 9; selp.b32 %r1, 5, 6, %p1; st.global.b32 [%a], %r1;")
+    };
+    assert_eq!(count(&code(&lines("u8 %h2, [%a]")), "LOP3"), 0);
+    assert_eq!(count(&code(&lines("b16 %h1, [%a]; and.b16 %h2, %h1, 240")), "LOP3"), 1);
+    assert_eq!(count(&code(&lines("s8 %h2, [%a]")), "LOP3"), 1);
+    // Whether anything is left, the mask says itself.
+    let t = code(
+        "ld.global.b16 %h1, [%a]; and.b16 %h2, %h1, 240; setp.ne.b16 %p1, %h2, 0; selp.b32 %r1, 5, 6, %p1; st.global.b32 [%a], %r1;",
+    );
+    assert_eq!((count(&t, "LOP3"), count(&t, "ISETP")), (1, 0), "{t:#?}");
+}

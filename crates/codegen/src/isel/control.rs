@@ -125,6 +125,9 @@ impl Sel<'_> {
             let v = self.m.reg(v);
             self.push(Sass::new(F::BMOV_RB).with(S::Rd, v).with(S::Bb, Reg::b(barrier)).with_mod(M::Clear, 1));
         }
+        if b == 0 {
+            self.begin_policies();
+        }
         if let Some(barrier) = self.conv.close[b] {
             self.push(Sass::new(F::BSYNC).with(S::Bb, Reg::b(barrier)));
         }

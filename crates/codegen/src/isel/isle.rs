@@ -262,6 +262,7 @@ impl generated::Context for Sel<'_> {
     fn zx16(&mut self, v: Value) -> Opn {
         match self.constant(v) {
             Some(c) => immediate(c as u16 as u32),
+            None if self.upper_half_is_zero(v) => Sel::lo(self, v),
             None => {
                 let a = Sel::lo(self, v);
                 Sel::lop3(self, 0xc0, a, Operand::imm(0xffff), ZERO)

@@ -41,8 +41,32 @@ impl Sel<'_> {
         match self.f.inst(id).policy() {
             None => Operand::reg(DESCRIPTOR),
             Some(policy) => {
+                if let Some(words) = self.constant(policy).and_then(|bits| self.known_policy(bits)) {
+                    return Operand::reg(self.m.vector(&words));
+                }
                 let words = self.words(policy);
                 self.uniform_words(&words)
+            }
+        }
+    }
+
+    /// The registers of a policy that is known: an access under a condition is one instruction then, with nothing to be computed under it.
+    fn known_policy(&mut self, bits: u64) -> Option<[Vreg; 2]> {
+        let list = self.policies.as_mut()?;
+        if let Some(known) = list.iter().find(|p| p.0 == bits) {
+            return Some(known.1);
+        }
+        let words = [self.m.new_vreg(File::Ugpr), self.m.new_vreg(File::Ugpr)];
+        list.push((bits, words));
+        Some(words)
+    }
+
+    /// Computes the policies that are known, where the kernel begins.
+    pub(super) fn begin_policies(&mut self) {
+        for (bits, words) in self.policies.take().unwrap_or_default() {
+            for (word, v) in [bits as u32, (bits >> 32) as u32].into_iter().zip(words) {
+                let to = self.m.reg(v);
+                self.push(Sass::new(F::UMOV_I).with(S::Rd, to).with(S::Mask, Operand::imm(i64::from(word))));
             }
         }
     }

@@ -64,6 +64,8 @@ pub struct Sel<'a> {
     bank0: &'static arch::Bank0,
     /// Barriers that a function saves, with the registers that hold them.
     saved: Vec<(u8, Vreg)>,
+    /// Cache policies that are known, in uniform registers from the beginning of a kernel; `None` where calls would not keep them.
+    policies: Option<Vec<(u64, [Vreg; 2])>>,
     checks: Checks,
     error: Option<Diagnostic>,
 }
@@ -127,6 +129,7 @@ pub fn select(
         done: vec![false; f.blocks.len()],
         bank0,
         saved: Vec::new(),
+        policies: keeps_uniform(f).then(Vec::new),
         checks,
         error: None,
     };
@@ -199,6 +202,12 @@ fn uniform_values(f: &ir::Func, conv: &Convergence, far: bool) -> Vec<bool> {
         left = left.saturating_sub(1);
     }
     out
+}
+
+/// True for a kernel that calls nobody who would not keep uniform registers.
+fn keeps_uniform(f: &ir::Func) -> bool {
+    let calls = |op: I| matches!(op, I::Call | I::CallIndirect);
+    f.entry && !f.linkable && !f.blocks.iter().flat_map(|b| &b.insts).any(|&i| calls(f.inst(i).op))
 }
 
 fn count_uses(f: &ir::Func) -> Vec<u32> {

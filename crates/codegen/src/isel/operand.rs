@@ -272,6 +272,18 @@ impl Sel<'_> {
     }
 
     /// The words of a value, low first.
+    /// True where the register of a value of 16 bits has nothing in its upper half: what was loaded as a number without sign, or masked.
+    pub(super) fn upper_half_is_zero(&self, v: Value) -> bool {
+        self.f.def_inst(v).is_some_and(|d| match d.op {
+            I::Load => d.mem.bytes <= 2 && !d.attr.signed && d.results.len() == 1,
+            I::Trunc if self.f.ty(d.args[0]) == Ty::B32 => {
+                self.f.def_inst(d.args[0]).is_some_and(|d| d.op == I::Load) && self.upper_half_is_zero(d.args[0])
+            }
+            I::And => self.constant(d.args[1]).is_some(),
+            _ => false,
+        })
+    }
+
     pub(super) fn words(&mut self, v: Value) -> Vec<Operand> {
         if self.f.ty(v) == Ty::B64 { vec![self.lo(v), self.hi(v)] } else { vec![self.lo(v)] }
     }

@@ -105,6 +105,18 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
             let cmp = crate::ir::ops::swap_cmp(inst.attr.cmp);
             with(Op::ICmp, Attr { cmp, ..inst.attr }, &[args[1], args[0]])
         }
+        Op::ICmp if k(1).is_some() && def(0)?.op == Op::Select => {
+            let outer = def(0)?;
+            let q = outer.args[2];
+            match (compared(f, inst, outer.args[0])?, compared(f, inst, outer.args[1])?) {
+                (Truth::Known(a), Truth::Known(b)) if a == b => Some(Simpler::Const(a as u64)),
+                (Truth::Known(true), Truth::Known(false)) => Some(Simpler::Value(q)),
+                (Truth::Known(false), Truth::Known(true)) => with(Op::Not, Attr::default(), &[q]),
+                (Truth::As(p), Truth::Known(false)) => with(Op::And, Attr::default(), &[p, q]),
+                (Truth::Known(true), Truth::As(p)) => with(Op::Or, Attr::default(), &[p, q]),
+                _ => None,
+            }
+        }
         Op::Trunc => {
             let d = def(0)?;
             match d.op {
@@ -171,6 +183,30 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
             Some(Simpler::Value(def(0)?.args[0]))
         }
         _ => None,
+    }
+}
+
+/// What a comparison gives.
+enum Truth {
+    Known(bool),
+    /// What this predicate is.
+    As(Value),
+}
+
+/// What comparison `inst` with a constant gives for `v` on its left: a constant, or one of two that a predicate chooses.
+fn compared(f: &Func, inst: &Inst, v: Value) -> Option<Truth> {
+    let ty = f.ty(v);
+    let of = |v: Value| {
+        let bits = [f.constant(v)?, f.constant(inst.args[1])?];
+        eval(Op::ICmp, inst.attr, &[ty; 2], &bits, Ty::P).map(|r| r != 0)
+    };
+    if f.constant(v).is_some() {
+        return of(v).map(Truth::Known);
+    }
+    let d = f.def_inst(v).filter(|d| d.op == Op::Select)?;
+    match (of(d.args[0])?, of(d.args[1])?) {
+        (true, false) => Some(Truth::As(d.args[2])),
+        (a, b) => (a == b).then_some(Truth::Known(a)),
     }
 }
 
@@ -276,6 +312,24 @@ mod tests {
             panic!("it stays")
         };
         assert_eq!(new.args.as_slice(), [Value(3), Value(2), Value(0)]);
+    }
+
+    #[test]
+    fn comparisons_of_chosen_constants() {
+        let k = "v0:p = param {bytes=4}\nv1:p = param {bytes=4 imm=4}\nv2:b32 = const {imm=16}\nv3:b32 = const {imm=0}\nv4:b32 = select v2, v3, v0\n";
+        let of = |rest: &str| last(&format!("{k}{rest}"));
+        assert_eq!(of("v5:p = icmp v4, v3 {cmp=ne}"), Some(Simpler::Value(Value(0))));
+        assert_eq!(of("v5:p = icmp v4, v3 {cmp=ge}"), Some(Simpler::Const(1)));
+        let op = |rest: &str| match of(rest) {
+            Some(Simpler::Inst(new)) => Some((new.op, new.args.to_vec())),
+            _ => None,
+        };
+        assert_eq!(op("v5:p = icmp v4, v3 {cmp=eq}"), Some((Op::Not, vec![Value(0)])));
+        let outer = "v5:b32 = select v4, v3, v1\n";
+        assert_eq!(op(&format!("{outer}v6:p = icmp v5, v3 {{cmp=ne}}")), Some((Op::And, vec![Value(0), Value(1)])));
+        assert_eq!(op(&format!("{outer}v6:p = icmp v5, v3 {{cmp=eq}}")), None);
+        let outer = "v5:b32 = select v2, v4, v1\n";
+        assert_eq!(op(&format!("{outer}v6:p = icmp v5, v3 {{cmp=ne}}")), Some((Op::Or, vec![Value(0), Value(1)])));
     }
 
     #[test]

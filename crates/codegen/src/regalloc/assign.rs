@@ -13,6 +13,7 @@ mod bank;
 mod calls;
 mod edges;
 mod flight;
+mod gather;
 mod hints;
 mod plan;
 mod vectors;
@@ -122,6 +123,31 @@ pub struct Assign<'a> {
     clock: u32,
     /// A source of a selection that is read last there.
     stays: Option<Vreg>,
+    /// A slot that cycles of moves may go through, and how many did.
+    slot: Option<Slot>,
+    through_slot: u32,
+}
+
+/// A slot on the stack: its number, and its distance from R1.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// As in [`Note::Store`].
+    pub number: u32,
+    /// In bytes.
+    pub at: i64,
+}
+
+/// What an assignment may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Means {
+    /// The registers.
+    pub banks: Banks,
+    /// How many registers of each file are needed at once, ...
+    pub pressure: [u32; 4],
+    /// ... and how many more of them there may be.
+    pub tight: Tightness,
+    /// A slot on the stack for moves, where there is a stack anyway.
+    pub slot: Option<Slot>,
 }
 
 /// True if products of warpgroups read registers of this function for longer than values are alive.
@@ -129,7 +155,7 @@ pub fn reads_long(f: &Func) -> bool {
     flight::longest(f) > 0
 }
 
-/// Assigns registers: with `pressure` goes how many more of them there may be; `notes` has one note for each instruction, and gets those of the moves.
+/// Assigns registers; `notes` has one note for each instruction, and gets those of the moves. Gives how often something went through the slot.
 ///
 /// # Errors
 /// Where the register limit is too small for an instruction, or uniform registers would have to be moved in divergent
@@ -138,10 +164,9 @@ pub fn run(
     f: &mut Func,
     cfg: &Cfg,
     live: &Liveness,
-    banks: &Banks,
-    (pressure, tight): ([u32; 4], Tightness),
+    Means { banks, pressure, tight, slot }: Means,
     notes: &mut [Vec<Note>],
-) -> Result<(), Diagnostic> {
+) -> Result<u32, Diagnostic> {
     let n = f.vregs.len();
     let heavy = |i: &Inst| matches!(&i.op, Op::Call(c) if !c.keeps.light());
     let has_calls = f.blocks.iter().any(|b| b.insts.iter().any(heavy));
@@ -200,6 +225,8 @@ pub fn run(
         age: vec![0; n],
         clock: 0,
         stays: None,
+        slot,
+        through_slot: 0,
         cfg,
         live,
         banks: [make(File::Gpr), make(File::Ugpr), make(File::Pred), make(File::Upred)],
@@ -247,7 +274,7 @@ pub fn run(
     a.f.live_in.clear();
     match a.error {
         Some(e) => Err(e),
-        None => Ok(()),
+        None => Ok(a.through_slot),
     }
 }
 

@@ -3,7 +3,7 @@
 //! From R1 upward: outgoing arguments, locals, spill slots, what guards the rest, saved registers (and the caller's R1, where the frame is
 //! aligned to more than 8 bytes).
 
-use super::INCOMING;
+use super::{INCOMING, Stats};
 use crate::mir::operands::sass_defs;
 use crate::mir::{Func, Inst, Op, Term};
 use crate::sched::branches::uses_descriptor;
@@ -65,11 +65,16 @@ fn check_guard(slot: u32) -> Vec<Sass> {
     out
 }
 
-/// Lays out the frame of an allocated function.
-pub fn run(f: &mut Func) {
+/// Lays out the frame of an allocated function. Counts among spills what a routine for seldom cases saves as registers are short (`super::light`).
+pub fn run(f: &mut Func, stats: &mut Stats) {
     let saved = if f.entry { Vec::new() } else { registers_to_save(f) };
     if let (Some(r), false) = (f.keeps.predicates(), f.entry) {
         keep_predicates(f, Reg::r(r));
+    }
+    if f.borrows > 0 {
+        let ends = f.blocks.iter().filter(|b| matches!(b.term, Term::Ret(_))).count() as u32;
+        stats.spill_stores += 4 * saved.len() as u32;
+        stats.spill_loads += 4 * saved.len() as u32 * ends;
     }
     let over_aligned = f.frame.align > 8;
     let keep_r1 = over_aligned && !f.entry;

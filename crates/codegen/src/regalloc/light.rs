@@ -1,34 +1,110 @@
 //! Where the registers lie that routines for seldom cases may change ([`Keeps::But`]): behind what lives across their calls, so that nothing has to
-//! make room for them.
+//! make room for them. Where registers are short, routines save some themselves: they are called seldom, and what lives across calls would be stored always.
 
 use crate::abi::Keeps;
 use crate::mir::liveness::Liveness;
-use crate::mir::{Func, Op, Term, Vreg};
+use crate::mir::{Call, CallTarget, Func, Op, Term, Vreg};
 use sass::reg::{File, Reg};
 
-/// Chooses the place for a kernel before its registers are assigned, and changes its calls; gives the first register.
-pub fn choose(f: &mut Func) -> Option<u8> {
-    let light = |op: &Op| match op {
-        Op::Call(c) => Some(c.keeps).filter(|k| k.light()),
-        _ => None,
-    };
-    let calls = |b: usize, f: &Func| f.blocks[b].insts.iter().any(|i| light(&i.op).is_some());
-    let with: Vec<usize> = (0..f.blocks.len()).filter(|&b| calls(b, f)).collect();
+/// The registers that a kernel leaves to these routines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The first one.
+    first: u8,
+    /// So many, at most.
+    size: u8,
+}
+
+impl Place {
+    /// Where a routine has its registers that had so many from `old` on.
+    fn of(self, n: u8) -> Keeps {
+        Keeps::But(self.first, n.min(self.size))
+    }
+}
+
+/// A call of such a routine.
+struct Site {
+    /// So many values live across it, and so many of them take no stack as they are constants.
+    across: u32,
+    constants: u32,
+    /// Which routine, and how many registers it takes.
+    routine: u32,
+    takes: u8,
+    /// How many it takes at least: those of arguments, of results and of the return address.
+    least: u8,
+}
+
+impl Site {
+    fn of(c: &Call, [across, constants]: [u32; 2]) -> Option<Site> {
+        let Keeps::But(old, takes) = c.keeps else { return None };
+        let routine = if let CallTarget::Func(n) = c.target { n } else { u32::MAX };
+        let words = c.args.iter().chain(&c.rets).map(|a| a.1.index() as u8 + 1 - old).max().unwrap_or(0);
+        Some(Site { across, constants, routine, takes, least: (words.next_multiple_of(2) + 2).min(takes) })
+    }
+}
+
+/// Chooses the place for a kernel before its registers are assigned, and changes its calls. Where more values live across calls than there are
+/// registers besides, the routines get fewer and save what they take beyond these, if that is less to store and load than the values.
+pub fn choose(f: &mut Func) -> Option<Place> {
+    let sites = sites(f);
+    let most = sites.iter().map(|s| s.across).max()?;
+    let count = sites.iter().map(|s| s.takes).max()?;
+    let least = sites.iter().map(|s| s.least).max()?;
+    // R1 is one more.
+    let room = |size: u8| f.max_gprs.saturating_sub(u32::from(size)) & !1;
+    let first = |size: u8| (most + 1).next_multiple_of(2).min(room(size)).max(4) as u8;
+    // Threads that change how many registers they have may have none there.
+    let least = if f.at_entry > 0 { count } else { least };
+    let size =
+        (least..=count).step_by(2).min_by_key(|&size| words(&sites, size, u32::from(first(size)))).unwrap_or(count);
+    let place = Place { first: first(size), size };
+    for inst in f.blocks.iter_mut().flat_map(|b| &mut b.insts) {
+        if let Op::Call(c) = &mut inst.op
+            && let Keeps::But(old, n) = c.keeps
+        {
+            c.keeps = place.of(n);
+            c.args.iter_mut().chain(&mut c.rets).for_each(|a| a.1 = moved(a.1, old, place.first));
+        }
+    }
+    Some(place)
+}
+
+/// How many words are stored and loaded where routines have so many registers from `first` on: by the routines, and around their calls.
+fn words(sites: &[Site], size: u8, first: u32) -> u32 {
+    let mut routines: Vec<(u32, u8)> = sites.iter().map(|s| (s.routine, s.takes)).collect();
+    routines.sort_unstable();
+    routines.dedup();
+    let saved = routines.iter().map(|r| 2 * u32::from(r.1.saturating_sub(size))).sum::<u32>();
+    let over = |s: &Site| (s.across + 1).saturating_sub(first + s.constants);
+    saved + sites.iter().map(over).max().unwrap_or(0) + sites.iter().map(over).sum::<u32>()
+}
+
+/// The calls of such routines, and how many values live across each.
+fn sites(f: &Func) -> Vec<Site> {
+    let light = |op: &Op| matches!(op, Op::Call(c) if c.keeps.light());
+    let with: Vec<usize> = (0..f.blocks.len()).filter(|&b| f.blocks[b].insts.iter().any(|i| light(&i.op))).collect();
+    let mut out = Vec::new();
     if with.is_empty() {
-        return None;
+        return out;
     }
     let cfg = f.cfg();
     let live = Liveness::new(f, &cfg);
-    let (mut most, mut count) = (0u32, 0u8);
     let mut alive = vec![u32::MAX; f.vregs.len()];
+    let mut constants = vec![false; f.vregs.len()];
+    for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+        if matches!(&inst.op, Op::Sass(s) if super::spill::constant(s)) {
+            f.defs(&inst.op, |v| constants[v.index()] = true);
+        }
+    }
     for b in with {
         let mark = b as u32;
         let block = &f.blocks[b];
-        let mut now = 0;
-        let enter = |v: Vreg, now: &mut u32, alive: &mut Vec<u32>| {
+        let mut now = [0; 2];
+        let enter = |v: Vreg, now: &mut [u32; 2], alive: &mut Vec<u32>| {
             if f.vregs[v.index()] == File::Gpr && alive[v.index()] != mark {
                 alive[v.index()] = mark;
-                *now += 1;
+                now[0] += 1;
+                now[1] += u32::from(constants[v.index()]);
             }
         };
         live.live_out[b].iter().for_each(|&v| enter(v, &mut now, &mut alive));
@@ -38,42 +114,114 @@ pub fn choose(f: &mut Func) -> Option<u8> {
             f.defs(&inst.op, |v| {
                 if f.vregs[v.index()] == File::Gpr && alive[v.index()] == mark {
                     alive[v.index()] = u32::MAX;
-                    now -= 1;
+                    now[0] -= 1;
+                    now[1] -= u32::from(constants[v.index()]);
                 }
             });
-            if let Some(Keeps::But(_, n)) = light(&inst.op) {
-                most = most.max(now);
-                count = count.max(n);
+            if let Op::Call(c) = &inst.op {
+                out.extend(Site::of(c, now));
             }
             f.uses(&inst.op, |v| enter(v, &mut now, &mut alive));
         }
     }
-    // R1 is one more.
-    let room = f.max_gprs.saturating_sub(u32::from(count) + 2) & !1;
-    let first = (most + 1).next_multiple_of(2).min(room).max(4) as u8;
-    for inst in f.blocks.iter_mut().flat_map(|b| &mut b.insts) {
-        if let Op::Call(c) = &mut inst.op
-            && let Keeps::But(old, n) = c.keeps
-        {
-            c.keeps = Keeps::But(first, n);
-            c.args.iter_mut().chain(&mut c.rets).for_each(|a| a.1 = moved(a.1, old, first));
-        }
-    }
-    Some(first)
+    out
 }
 
-/// Puts the registers of a routine where its callers have them.
-pub fn place(f: &mut Func, first: u8) {
+/// Puts the registers of a routine where its callers have them. What it takes beyond these lies below.
+pub fn place(f: &mut Func, place: Place) {
     let Keeps::But(old, n) = f.keeps else { return };
-    f.keeps = Keeps::But(first, n);
-    f.live_in.iter_mut().for_each(|a| a.1 = moved(a.1, old, first));
+    f.keeps = place.of(n);
+    f.borrows = n - n.min(place.size);
+    f.live_in.iter_mut().for_each(|a| a.1 = moved_within(a.1, old, n, place));
     for b in &mut f.blocks {
         if let Term::Ret(list) = &mut b.term {
-            list.iter_mut().for_each(|a| a.1 = moved(a.1, old, first));
+            list.iter_mut().for_each(|a| a.1 = moved_within(a.1, old, n, place));
         }
     }
+}
+
+/// A register of a routine: the return address lies at the end.
+fn moved_within(r: Reg, old: u8, n: u8, place: Place) -> Reg {
+    let at = r.index() as u8 - old;
+    let at = if at + 2 >= n { at - (n - n.min(place.size)) } else { at };
+    Reg::r(at + place.first)
 }
 
 fn moved(r: Reg, old: u8, first: u8) -> Reg {
     Reg::r((r.index() as u8 - old) + first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::text;
+    use crate::regalloc::{self, Stats, Tightness};
+    use std::fmt::Write;
+
+    /// A kernel with so many registers and `across` values that live across `calls` calls of a routine.
+    fn kernel(max: u32, across: usize, calls: usize) -> Func {
+        let mut t = format!("func k entry max={max} outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n");
+        (0..=across).for_each(|i| writeln!(t, "    LDS Rd=%r{i} Ra=RZ Imm={:#x}", 4 * i).unwrap());
+        for c in 0..calls {
+            let (arg, result) = (if c == 0 { across } else { 100 + c }, 101 + c);
+            writeln!(t, "    call light=4+12 f1 (%r{arg}=R4) -> (%r{result}=R4)").unwrap();
+        }
+        (0..across).for_each(|i| writeln!(t, "    STS Ra=RZ Rb=%r{i} Imm={:#x}", 4 * i).unwrap());
+        writeln!(t, "    STS Ra=RZ Rb=%r{}", 100 + calls).unwrap();
+        text::parse(&(t + "    exit\n}\n")).unwrap().remove(0)
+    }
+
+    /// A routine that has ten values alive at once.
+    fn routine(max: u32) -> Func {
+        let mut t = format!("func $seldom0 device max={max} outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n");
+        (1..9).for_each(|i| writeln!(t, "    LDS Rd=%r{i} Ra=%r0 Imm={:#x}", 4 * i).unwrap());
+        (1..9).for_each(|i| writeln!(t, "    STS Ra=%r0 Rb=%r{i} Imm={:#x}", 64 + 4 * i).unwrap());
+        let mut f = text::parse(&(t + "    exit\n}\n")).unwrap().remove(0);
+        let address = f.new_vreg(File::Gpr);
+        f.keeps = Keeps::But(4, 12);
+        f.live_in = vec![(Vreg(0), Reg::r(4)), (address, Reg::r(14))];
+        f.blocks[0].term = Term::Ret(vec![(Vreg(0), Reg::r(4)), (address, Reg::r(14))]);
+        f
+    }
+
+    fn allocated(mut f: Func) -> (Func, Stats) {
+        let stats = regalloc::run(&mut f, true, Tightness::Free).unwrap();
+        (f, stats)
+    }
+
+    #[test]
+    fn where_registers_do_nothing_is_saved() {
+        let mut f = kernel(64, 20, 3);
+        let place = choose(&mut f).unwrap();
+        assert_eq!(place, Place { first: 22, size: 12 });
+        let mut r = routine(64);
+        super::place(&mut r, place);
+        assert_eq!((r.keeps, r.borrows), (Keeps::But(22, 12), 0));
+        assert_eq!((allocated(f).1.spilled, allocated(r).1), (0, Stats::default()));
+    }
+
+    /// Of 32 registers 26 live across four calls: the routine saves what it takes of them, and no call puts anything away.
+    #[test]
+    fn routines_save_what_callers_would_put_away() {
+        let mut f = kernel(32, 26, 4);
+        let place = choose(&mut f).unwrap();
+        assert_eq!(place, Place { first: 28, size: 4 });
+        let mut r = routine(32);
+        super::place(&mut r, place);
+        assert_eq!((r.keeps, r.borrows), (Keeps::But(28, 4), 8));
+        assert_eq!(r.live_in[1].1, Reg::r(30));
+        assert_eq!(allocated(f).1.spilled, 0);
+        let (r, stats) = allocated(r);
+        assert!(stats.spill_stores > 0 && stats.spill_stores <= 32, "{stats:?}");
+        assert_eq!((stats.spill_stores, stats.spilled), (stats.spill_loads, 0));
+        assert_eq!(r.frame.size, stats.spill_stores.next_multiple_of(8));
+    }
+
+    /// One value too many at one call is less than what the routine would save.
+    #[test]
+    fn few_values_at_few_calls_are_put_away() {
+        let mut f = kernel(32, 20, 1);
+        assert_eq!(choose(&mut f), Some(Place { first: 20, size: 12 }));
+        assert_eq!(allocated(f).1.spilled, 1);
+    }
 }

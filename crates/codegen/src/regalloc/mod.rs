@@ -5,6 +5,7 @@
 
 pub mod assign;
 pub mod checker;
+mod flood;
 pub mod frame;
 pub mod light;
 pub mod parcopy;
@@ -56,15 +57,15 @@ pub struct Banks {
     pub gprs: u32,
     /// Bound of the uniform registers.
     pub uniform: u32,
-    /// What the function keeps, where that is all but a few registers: it takes these alone.
-    pub light: Option<Keeps>,
+    /// What the function keeps, where that is all but a few registers: it takes these, and so many below them that it saves.
+    pub light: Option<(Keeps, u8)>,
 }
 
 impl Banks {
     /// Those that a function may have.
     pub fn of(f: &Func) -> Banks {
         // A function that is linked by name need not keep UR4 to UR35 for its callers, and must keep the others.
-        let light = Some(f.keeps).filter(|k| k.light() && !f.entry);
+        let light = Some((f.keeps, f.borrows)).filter(|k| k.0.light() && !f.entry);
         Banks { gprs: f.max_gprs, uniform: if f.linkable && !f.entry { 36 } else { 61 }, light }
     }
 
@@ -81,10 +82,12 @@ impl Banks {
         if file == File::Gpr {
             out[1] = false;
             // The return address is a value that must have its place, too.
-            if let Some(k) = self.light {
+            if let Some((k, borrows)) = self.light {
+                let first = (0..256u32).find(|&r| !k.keeps(r)).unwrap_or(0);
                 (0..256u32).for_each(|r| {
                     let own = !k.keeps(r) && k.predicates().map(u32::from) != Some(r);
-                    out[r as usize] &= own || k.returns_by(r);
+                    let borrowed = r < first && r + u32::from(borrows) >= first;
+                    out[r as usize] &= own || borrowed || k.returns_by(r);
                 });
             }
         }
@@ -284,7 +287,7 @@ fn rest(
     original: Option<Func>,
     tight: Tightness,
 ) -> Result<Stats, Diagnostic> {
-    let banks = Banks::of(f);
+    let mut banks = Banks::of(f);
     let fixed = f.frame.fixed;
     let mut live = Liveness::new(f, &cfg);
     let mut need = pressure(f, &cfg, &live);
@@ -308,26 +311,29 @@ fn rest(
             live = Liveness::new(f, &cfg);
             need = pressure(f, &cfg, &live);
         } else if file == File::Gpr && (need.max[file as usize] > banks.count(file) || across) {
+            if flood::run(f, &cfg, &need) {
+                banks = Banks::of(f);
+            }
             shared::reserve(f, need.max[0], banks.count(file));
             let before = room::Before { cfg, live, symbols, notes, stats, tight };
             let spilled = room::run(f, before)?;
             return finish(f, spilled, original, fixed);
         }
     }
-    assign::run(f, &cfg, &live, &banks, (need.max, tight), &mut notes)?;
+    assign::run(f, &cfg, &live, assign::Means { banks, pressure: need.max, tight, slot: None }, &mut notes)?;
     finish(f, room::Assigned { cfg, symbols, notes, stats }, original, fixed)
 }
 
 /// Checks the registers that were assigned, and finds places for what is spilled; `fixed`: where the frame's part for that begins.
 fn finish(f: &mut Func, made: room::Assigned, original: Option<Func>, fixed: u32) -> Result<Stats, Diagnostic> {
-    let room::Assigned { cfg, symbols, notes, stats } = made;
+    let room::Assigned { cfg, symbols, notes, mut stats } = made;
     if let Some(original) = &original {
         checker::run(original, f, &cfg, &symbols, &notes)?;
     }
     if stats.spilled > 0 {
         shared::run(f, fixed, &notes);
     }
-    frame::run(f);
+    frame::run(f, &mut stats);
     Ok(stats)
 }
 
@@ -383,6 +389,7 @@ pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) ->
         let symbols = symbols.unwrap_or_else(|| spill::Symbols::new(original, &cfg));
         checker::run(original, f, &cfg, &symbols, &notes)?;
     }
-    frame::run(f);
-    Ok(Stats::default())
+    let mut stats = Stats::default();
+    frame::run(f, &mut stats);
+    Ok(stats)
 }

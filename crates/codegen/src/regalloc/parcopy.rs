@@ -1,5 +1,6 @@
 //! Parallel copies as sequences of moves.
 
+use super::Note;
 use crate::mir::operands::{copy_inst, plop3};
 use sass::form::SlotName as S;
 use sass::forms as F;
@@ -13,15 +14,40 @@ pub enum Step {
     Move(Reg, Reg),
     /// The last of the instructions that exchange two registers (the ones before it have no note).
     Swap(Reg, Reg),
+    /// The register goes to the slot on the stack, ...
+    Store(Reg),
+    /// ... and what is in the slot to the register.
+    Load(Reg),
+}
+
+/// From so many registers on, a cycle goes through a slot on the stack if no register is free: a store, a load, and one move less than there are registers, for three
+/// exclusive-ors each but the last.
+const LONG: usize = 4;
+
+/// The note of an instruction; `slot` is the number of the one on the stack.
+pub fn note(step: Option<Step>, slot: u32) -> Note {
+    match step {
+        Some(Step::Move(d, s)) => Note::Move(d, s),
+        Some(Step::Swap(a, b)) => Note::Swap(a, b),
+        Some(Step::Store(_)) => Note::Store(slot),
+        Some(Step::Load(_)) => Note::Load(slot),
+        None => Note::Part,
+    }
 }
 
 /// Emits moves that have the effect of the parallel copy `pairs` (physical registers; no destination twice).
 ///
-/// `scratch` gives a register of the file that is free throughout, if there is one: cycles go through it; else registers
+/// `scratch` gives a register of the file that is free when all but cycles is done, if there is one: cycles go through it; else registers
 /// are exchanged by three exclusive-ors. `out` gets each instruction; `Some` with the last one of a step.
-pub fn sequence(
+pub fn sequence(pairs: &[(Reg, Reg)], scratch: impl FnMut(File) -> Option<Reg>, out: impl FnMut(Inst, Option<Step>)) {
+    through(pairs, scratch, None, out);
+}
+
+/// As [`sequence`]; `slot` is the distance from R1 of a word on the stack that long cycles of general registers may go through.
+pub fn through(
     pairs: &[(Reg, Reg)],
     mut scratch: impl FnMut(File) -> Option<Reg>,
+    slot: Option<i64>,
     mut out: impl FnMut(Inst, Option<Step>),
 ) {
     let mut todo: Vec<(Reg, Reg)> = pairs.iter().copied().filter(|(d, s)| d != s).collect();
@@ -39,6 +65,24 @@ pub fn sequence(
         if let Some(t) = scratch(d.file()) {
             out(copy_inst(t, d), Some(Step::Move(t, d)));
             todo.iter_mut().filter(|p| p.1 == d).for_each(|p| p.1 = t);
+        } else if let Some(slot) = slot.filter(|_| d.file() == File::Gpr && cycle(&todo) >= LONG) {
+            let at = Operand::imm(slot);
+            let stack = Inst::new(F::STL).with(S::Ra, Reg::r(1)).with(S::Imm, at).with(S::Rb, d);
+            out(stack, Some(Step::Store(d)));
+            // The one that reads it comes last.
+            let mut last = d;
+            let mut from = d;
+            while let Some(i) = todo.iter().position(|p| p.0 == from) {
+                let (to, source) = todo.swap_remove(i);
+                last = to;
+                if source == d {
+                    break;
+                }
+                out(copy_inst(to, source), Some(Step::Move(to, source)));
+                from = source;
+            }
+            let back = Inst::new(F::LDL).with(S::Rd, last).with(S::Ra, Reg::r(1)).with(S::Imm, at);
+            out(back, Some(Step::Load(last)));
         } else {
             swap(d, s, &mut out);
             todo.remove(0);
@@ -47,6 +91,19 @@ pub fn sequence(
             todo.retain(|(d, s)| d != s);
         }
     }
+}
+
+/// Registers of the cycle that the first copy is part of, where nothing but cycles is left.
+fn cycle(todo: &[(Reg, Reg)]) -> usize {
+    let (first, mut at) = todo[0];
+    let mut n = 1;
+    while at != first
+        && let Some(p) = todo.iter().find(|p| p.0 == at)
+    {
+        at = p.1;
+        n += 1;
+    }
+    n
 }
 
 fn swap(a: Reg, b: Reg, out: &mut impl FnMut(Inst, Option<Step>)) {
@@ -80,14 +137,18 @@ mod tests {
                 .filter(|&i| from[i as usize] < 4)
                 .map(|i| (Reg::r(i), Reg::r(from[i as usize] as u8)))
                 .collect();
-            for scratch in [None, Some(Reg::r(9))] {
+            for (scratch, slot) in [(None, None), (Some(Reg::r(9)), None), (None, Some(16))] {
                 let mut state: Vec<u32> = (0..10).collect();
-                sequence(
+                let mut stack = 99;
+                through(
                     &pairs,
                     |_| scratch,
+                    slot,
                     |_, step| match step {
                         Some(Step::Move(d, s)) => state[d.index() as usize] = state[s.index() as usize],
                         Some(Step::Swap(a, b)) => state.swap(a.index() as usize, b.index() as usize),
+                        Some(Step::Store(r)) => stack = state[r.index() as usize],
+                        Some(Step::Load(r)) => state[r.index() as usize] = stack,
                         None => {}
                     },
                 );
@@ -97,5 +158,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn long_cycles_go_through_the_stack() {
+        let names = |n: u8, slot: Option<i64>| {
+            let pairs: Vec<(Reg, Reg)> = (0..n).map(|i| (Reg::r(i), Reg::r((i + 1) % n))).collect();
+            let mut out = Vec::new();
+            through(&pairs, |_| None, slot, |s, _| out.push(s.form().mnemonic));
+            out
+        };
+        assert_eq!(names(4, Some(0)), ["STL", "MOV", "MOV", "MOV", "LDL"]);
+        assert_eq!(names(3, Some(0)), ["LOP3"; 6]);
+        assert_eq!(names(4, None), ["LOP3"; 9]);
     }
 }

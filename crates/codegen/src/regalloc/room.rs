@@ -50,10 +50,17 @@ pub(super) fn run(f: &mut Func, b: Before) -> Result<Assigned, Diagnostic> {
         let live = Liveness::new(&g, &cfg);
         let (need, by_block) = pressures(&g, &cfg, &live);
         if need.max[File::Gpr as usize] <= there || last {
-            match assign::run(&mut g, &cfg, &live, &banks, (need.max, b.tight), &mut notes) {
+            let slot = (stats.spilled > 0).then(|| behind(f, &g));
+            let means = assign::Means { banks, pressure: need.max, tight: b.tight, slot };
+            match assign::run(&mut g, &cfg, &live, means, &mut notes) {
                 Err(why) if last => return Err(why),
                 Err(_) => round = ROUNDS,
-                Ok(()) => {
+                Ok(through) => {
+                    if through > 0 {
+                        g.frame.fixed += 4;
+                        stats.spill_stores += 4 * through;
+                        stats.spill_loads += 4 * through;
+                    }
                     *f = g;
                     return Ok(Assigned { cfg, symbols, notes, stats });
                 }
@@ -78,6 +85,12 @@ pub(super) fn run(f: &mut Func, b: Before) -> Result<Assigned, Diagnostic> {
             }
         }
     }
+}
+
+/// The slot behind those of what was spilled, of a function that was `before`.
+fn behind(before: &Func, f: &Func) -> assign::Slot {
+    let (begin, end) = (before.frame.fixed.next_multiple_of(4), f.frame.fixed);
+    assign::Slot { number: (end - begin) / 4, at: i64::from(end) }
 }
 
 #[cfg(test)]
@@ -138,5 +151,33 @@ mod tests {
         body = body.replacen("depth=0\n", "depth=0\n    MOV_I Rd=%r50 Rb=0x123\n", 1);
         let s = allocate(18, &body);
         assert_eq!((s.spilled, s.spill_stores, s.spill_loads), (0, 0, 0));
+    }
+
+    /// What an instruction makes of a constant goes first, too, and is made again.
+    #[test]
+    fn what_constants_make_goes_first() {
+        for (make, spilled) in [("IADD3_RIR Rd=%r51 Ra=%r50 Rb=0x7", 0), ("LDS Rd=%r51 Ra=%r50", 1)] {
+            let mut body = stack(17).replace("    STS Ra=RZ Rb=%r0 ", "    STS Ra=RZ Rb=%r51\n    STS Ra=RZ Rb=%r0 ");
+            body = body.replacen("depth=0\n", &format!("depth=0\n    LDC Rd=%r50 Const=c[0][536]\n    {make}\n"), 1);
+            assert_eq!(allocate(18, &body).spilled, spilled, "{make}");
+        }
+    }
+
+    /// Three ways meet, and two of them need all registers: what these have put away is loaded behind, once.
+    #[test]
+    fn what_most_ways_lack_is_loaded_behind_them() {
+        let mut body = String::from("blk0(): depth=0\n    S2R Rd=%r99 Sr=0x21\n");
+        (0..8).for_each(|i| writeln!(body, "    LDS Rd=%r{i} Ra=RZ Imm={:#x}", 4 * i).unwrap());
+        body += "    ISETP_RI.Cmp=1 Pu=%p98 Ra=%r99 Rb=0x3\n    ISETP_RI.Cmp=1 Pu=%p97 Ra=%r99 Rb=0x7\n    brif %p98, blk1(), blk2()\n";
+        let crowd = |from: usize| {
+            stack(17).replace("%r", &format!("%r{from}")).replace("blk0(): depth=0\n", "").replace("    exit\n", "")
+        };
+        writeln!(body, "blk1(): depth=0\n{}    br blk5()\nblk2(): depth=0\n    brif %p97, blk3(), blk4()", crowd(2))
+            .unwrap();
+        writeln!(body, "blk3(): depth=0\n{}    br blk5()\nblk4(): depth=0\n    br blk5()\nblk5(): depth=0", crowd(3))
+            .unwrap();
+        (0..8).for_each(|i| writeln!(body, "    STS Ra=RZ Rb=%r{i} Imm={:#x}", 4 * i).unwrap());
+        let s = allocate(18, &(body + "    exit\n"));
+        assert_eq!((s.spill_stores, s.spill_loads), (32, 32));
     }
 }

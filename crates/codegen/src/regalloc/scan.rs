@@ -9,7 +9,7 @@ mod bank;
 pub(super) mod carry;
 pub(super) mod spans;
 
-use super::parcopy::{Step, sequence};
+use super::parcopy::{self, Step, sequence};
 use super::{Banks, Note};
 use crate::cfg::{Cfg, NONE};
 use crate::mir::operands::copy_inst;
@@ -687,9 +687,5 @@ fn uniform(r: Reg) -> bool {
 
 /// The note of an instruction that [`sequence`] makes.
 fn note(step: Option<Step>) -> Note {
-    match step {
-        Some(Step::Move(d, s)) => Note::Move(d, s),
-        Some(Step::Swap(a, b)) => Note::Swap(a, b),
-        None => Note::Part,
-    }
+    parcopy::note(step, 0)
 }

@@ -39,6 +39,13 @@ impl Room {
         (words > 0).then_some(Room { start, words, threads: 32 * warps, shape })
     }
 
+    /// What is left where an SM shall hold `times` as many CTAs. None where that is nothing.
+    pub fn among(self, times: u32) -> Option<Room> {
+        let each = (self.start + self.bytes(self.words)) / times.max(1);
+        let words = each.saturating_sub(self.start) / self.bytes(1);
+        (words > 0).then_some(Room { words, ..self })
+    }
+
     /// Bytes that so many words of each thread take.
     pub fn bytes(&self, words: u32) -> u32 {
         4 * self.threads * words

@@ -16,15 +16,17 @@ mod remat;
 mod symbols;
 mod webs;
 
+pub use distances::constant;
 pub use symbols::Symbols;
 
 use super::{Banks, Note, Stats, prepare};
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
+use crate::mir::operands::{Place, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
 use diag::Diagnostic;
 use sass::form::{ModName as M, SlotName as S};
-use sass::inst::{Inst as Sass, Operand};
+use sass::inst::{Inst as Sass, Operand, Value};
 use sass::latency::Class;
 use sass::reg::{File, Reg};
 use sass::{enums, forms as F};
@@ -36,6 +38,8 @@ const NONE: u32 = u32::MAX;
 const LEAVE: u32 = 100_000;
 /// What is computed again from nothing takes no store and no load: it goes before values whose next use is up to so many times as far.
 const CHEAP: u32 = 10;
+/// As many instructions make what is computed again from constants alone, beside the constant itself.
+const CHAIN: u8 = 3;
 /// What only some of the ways into a block have in a register stays in memory there, if it is needed so many instructions later and a way comes from a
 /// routine for seldom cases: that one would have to bring it back, as those from the next routines would. Elsewhere each reader would load it again.
 const APART: u32 = 80;
@@ -66,6 +70,8 @@ struct Spiller<'a> {
     shared: Vec<u32>,
     spilled: Vec<Vreg>,
     again: Vec<Option<Box<Sass>>>,
+    /// How many instructions make those of them that are no constants.
+    price: Vec<u8>,
     /// Where each value is computed that may be computed again elsewhere: block and place in what was put out.
     made_at: Vec<(u32, u32)>,
     /// Which value each name stands for.
@@ -138,6 +144,7 @@ pub fn run(
         shared: vec![NONE; if gpr { n } else { 0 }],
         spilled: Vec::new(),
         again: vec![None; n],
+        price: vec![0; n],
         made_at: vec![(NONE, 0); n],
         value_of: (0..n as u32).map(Vreg).collect(),
         at: 0,
@@ -223,7 +230,8 @@ impl Spiller<'_> {
         if next == FAR || self.again[v.index()].is_none() {
             return next;
         }
-        (next - self.here.min(next)).saturating_mul(CHEAP).saturating_add(self.here).min(FAR - 1)
+        let cheap = CHEAP / (1 + u32::from(self.price[v.index()]));
+        (next - self.here.min(next)).saturating_mul(cheap).saturating_add(self.here).min(FAR - 1)
     }
 
     /// Evicts values until `limit` are left.
@@ -274,7 +282,21 @@ impl Spiller<'_> {
         let n = self.name_of(v);
         let r = self.f.reg(n);
         if let Some(s) = self.again[v.index()].clone() {
-            self.emit(s.with(S::Rd, r), Note::Again(v));
+            let mut s = s.with(S::Rd, r);
+            if self.price[v.index()] == 0 {
+                self.emit(s, Note::Again(v));
+                return n;
+            }
+            let mut reads: SmallVec<[Place; 8]> = SmallVec::new();
+            sass_uses(&s, |p| reads.push(p));
+            let mut from = None;
+            for p in reads.iter().filter(|p| p.reg.is_virtual()) {
+                let name = *from.get_or_insert_with(|| self.reload(Vreg(p.reg.index())));
+                if let Some(slot) = p.slot {
+                    s.operands[slot as usize].value = Value::Reg(self.f.reg(name));
+                }
+            }
+            self.emit(s, Note::Anew(v));
             return n;
         }
         let home = self.home(v);
@@ -408,7 +430,11 @@ impl Spiller<'_> {
         let mut list: Vec<(u8, u32, Vreg, bool)> = Vec::new();
         for &v in self.live.live_in[bi].iter().filter(|v| self.mine(**v)) {
             let count = self.tally_in(b, v).map_or(0, |t| t.count as usize);
-            let class = if back { 0 } else { 2 - (count > 0) as u8 - (count == done.len()) as u8 };
+            let mut class = if back { 0 } else { 2 - (count > 0) as u8 - (count == done.len()) as u8 };
+            // One load here instead of one on each of the ways that lack it, where these are most.
+            if class == 1 && done.len() > 2 * count && self.again[v.index()].is_none() {
+                class = 2;
+            }
             list.push((class, self.next[v.index()], v, false));
         }
         for (n, &p) in params.iter().enumerate().filter(|(_, p)| self.mine(**p)) {
@@ -424,6 +450,12 @@ impl Spiller<'_> {
         let apart = |x: &(u8, u32, Vreg, bool)| x.0 == 1 && x.1 >= APART;
         let called = |b: usize| self.f.blocks[b].insts.iter().any(|i| matches!(&i.op, Op::Call(c) if c.keeps.light()));
         let apart_stay = list.iter().any(apart) && done.iter().any(|&p| called(p));
+        // What is on the stack on some ways stays there where others will be needed sooner, more than there are registers.
+        if !back && list.len() > self.k {
+            let mut nexts: Vec<u32> = list.iter().map(|x| x.1).collect();
+            let bound = *nexts.select_nth_unstable(self.k).1;
+            list.retain(|x| x.0 != 1 || x.1 < bound || x.3 || self.again[x.2.index()].is_some());
+        }
         list.retain(|x| x.0 < 2 && !(apart_stay && apart(x)));
         let mut room = self.k;
         if back {

@@ -13,6 +13,7 @@ pub mod halves;
 pub mod home;
 pub mod least;
 pub mod order;
+pub mod pack;
 pub mod postpass;
 pub mod prepass;
 pub mod profile;

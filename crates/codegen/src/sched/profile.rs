@@ -122,11 +122,14 @@ pub struct Profile {
     from: Vec<u32>,
     taken: Vec<bool>,
     alive: i32,
+    /// By place: so many of the values alive do not count. Empty where all do.
+    over: Vec<i32>,
 }
 
 impl Profile {
-    /// The order of a part: `kind` says whether of its general registers or of its predicates, and `heights` how many each instruction needs.
-    pub fn new(traffic: &Traffic, kind: usize, heights: &[i32]) -> Profile {
+    /// The order of a part: `kind` says whether of its general registers or of its predicates, and `heights` how many each instruction needs. No more than
+    /// `full` count, as if the others were not there: what is alive in memory.
+    pub fn new(traffic: &Traffic, kind: usize, heights: &[i32], full: i32) -> Profile {
         let n = traffic.len();
         let (first, places) = traffic.readers();
         let reads = traffic.values.iter().zip(first.windows(2));
@@ -140,6 +143,7 @@ impl Profile {
             from: Vec::with_capacity(n + 1),
             taken: vec![false; n],
             alive: traffic.alive[kind] as i32,
+            over: Vec::new(),
         };
         for at in 0..n {
             p.from.push(p.of.len() as u32);
@@ -147,7 +151,13 @@ impl Profile {
             p.of.extend(of.filter(|&v| traffic.values[v as usize].kind as usize == kind));
         }
         p.from.push(p.of.len() as u32);
-        p.heights.reset(heights);
+        if heights.iter().any(|&h| h > full) {
+            p.over = heights.iter().map(|&h| (h - full).max(0)).collect();
+            let counted: Vec<i32> = heights.iter().map(|&h| h.min(full)).collect();
+            p.heights.reset(&counted);
+        } else {
+            p.heights.reset(heights);
+        }
         p
     }
 
@@ -200,7 +210,8 @@ impl Profile {
         let e = self.effects[at];
         let mut change = self.change(front, at);
         let written = e.written as i32;
-        let here = self.alive + if e.apart { written } else { (written - change.now).max(0) };
+        let over = self.over.get(front).copied().unwrap_or(0);
+        let here = self.alive - over + if e.apart { written } else { (written - change.now).max(0) };
         // Most that may not go are found out here; the last question is the dearest.
         let may = e.written == 0 && e.made == 0
             || e.made as i32 <= change.now && !e.apart
@@ -259,6 +270,10 @@ mod tests {
 
     /// Of instructions that do so, and read these values.
     fn profile(effects: &[Effect], alive: u32, reads: &[&[u32]]) -> Profile {
+        full(effects, alive, reads, i32::MAX)
+    }
+
+    fn full(effects: &[Effect], alive: u32, reads: &[&[u32]], full: i32) -> Profile {
         let mut t = Traffic { alive: [alive, 0], ..Traffic::default() };
         for (e, r) in effects.iter().zip(reads) {
             t.from.push((t.reads.len() as u32, 0));
@@ -269,13 +284,14 @@ mod tests {
         t.values = vec![Known { behind: false, kind: 0 }; 10];
         let mut heights = Vec::new();
         t.needs(0..t.len() as u32, |n| heights.push(n[0]));
-        Profile::new(&t, 0, &heights)
+        Profile::new(&t, 0, &heights, full)
     }
+
+    const LOAD: Effect = Effect { made: 1, written: 1, apart: false };
 
     /// Loads at places 0 and 2, whose values are read at 1 and 3.
     fn loads() -> Profile {
-        let load = Effect { made: 1, written: 1, apart: false };
-        profile(&[load, Effect::default(), load, Effect::default()], 1, &[&[], &[7], &[], &[8]])
+        profile(&[LOAD, Effect::default(), LOAD, Effect::default()], 1, &[&[], &[7], &[], &[8]])
     }
 
     /// True if the instruction may go ahead; then it goes.
@@ -295,6 +311,21 @@ mod tests {
         assert!(leads(&mut p, 1, 1, 2));
         p.take(1);
         assert!(leads(&mut p, 2, 2, 2));
+    }
+
+    #[test]
+    fn what_lives_in_memory_does_not_count() {
+        // Ten values live through all, of which four have registers.
+        let none = Effect::default();
+        let mut p = full(&[LOAD, none, LOAD, none, LOAD, none], 10, &[&[], &[1], &[], &[2], &[], &[3]], 4);
+        assert!(leads(&mut p, 0, 0, 4));
+        p.take(0);
+        // One load more may be under way, not two.
+        assert!(p.may_lead(1, 2, 4).is_none());
+        assert!(leads(&mut p, 1, 2, 5));
+        p.take(2);
+        assert!(p.may_lead(1, 4, 5).is_none());
+        assert!(p.may_lead(1, 4, 6).is_some());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where values are when a block begins and ends, and the moves between places.
 
 use super::super::Note;
-use super::super::parcopy::{Step, sequence};
+use super::super::parcopy::{Step, note, through};
 use super::{Assign, FREE};
 use crate::mir::{Inst, Op, Term, Vreg};
 use sass::reg::{File, Reg};
@@ -43,6 +43,7 @@ impl Assign<'_> {
         self.entry_loc[bi] = entry;
         let params = self.f.blocks[bi].params.clone();
         if params.is_empty() {
+            self.gather(bi);
             return;
         }
         let nth = self.f.blocks[pi].term.edges().iter().position(|e| e.block.0 == b);
@@ -59,6 +60,7 @@ impl Assign<'_> {
             self.place_new(p);
         }
         self.param_loc[bi] = params.iter().map(|p| self.loc[p.index()]).collect();
+        self.gather(bi);
         for p in params {
             self.release_if_dead(p, 0);
         }
@@ -110,9 +112,7 @@ impl Assign<'_> {
                     continue;
                 }
                 let mut busy = [[false; 256]; 4];
-                for r in pairs.iter().flat_map(|&(d, s)| [d, s]) {
-                    busy[r.file() as usize][r.index() as usize] = true;
-                }
+                pairs.iter().for_each(|(d, _)| busy[d.file() as usize][d.index() as usize] = true);
                 pairs.retain(|(d, s)| d != s);
                 let at_end = targets.len() == 1;
                 let home = if at_end { bi } else { si };
@@ -135,29 +135,26 @@ impl Assign<'_> {
         for (f, bank) in self.banks.iter().enumerate() {
             busy[f].iter_mut().zip(&bank.occ).for_each(|(b, o)| *b = *o != FREE);
         }
-        for r in pairs.iter().flat_map(|&(d, s)| [d, s]) {
-            busy[r.file() as usize & 3][r.index() as usize & 255] = true;
-        }
+        pairs.iter().for_each(|(d, _)| busy[d.file() as usize & 3][d.index() as usize & 255] = true);
         self.sequence(pairs, loc, &busy);
     }
 
+    /// Emits a parallel copy. `busy`: registers whose values are needed behind it. Others are free when there are only cycles left.
     pub(super) fn sequence(&mut self, pairs: &[(Reg, Reg)], loc: u32, busy: &[[bool; 256]; 4]) {
         let uniform = |r: Reg| matches!(r.file(), File::Ugpr | File::Upred);
         if self.divergent && pairs.iter().any(|(d, _)| uniform(*d)) {
             self.fail("uniform registers would have to be moved in divergent code");
         }
-        let Assign { banks, out, notes, .. } = self;
+        let Assign { banks, out, notes, slot, through_slot, .. } = self;
         let scratch = |file: File| {
             let bank = &banks[file as usize];
             (0..bank.limit).find(|&r| bank.usable[r] && !busy[file as usize][r]).map(|r| Reg::phys(file, r as u8))
         };
-        sequence(pairs, scratch, |s, step| {
+        let (number, at) = (slot.map_or(0, |s| s.number), slot.map(|s| s.at));
+        through(pairs, scratch, at, |s, step| {
             out.push(Inst::new(Op::Sass(s), loc));
-            notes.push(match step {
-                Some(Step::Move(d, s)) => Note::Move(d, s),
-                Some(Step::Swap(a, b)) => Note::Swap(a, b),
-                None => Note::Part,
-            });
+            *through_slot += u32::from(matches!(step, Some(Step::Store(_))));
+            notes.push(note(step, number));
         });
     }
 

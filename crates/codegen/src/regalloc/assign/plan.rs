@@ -33,8 +33,9 @@ pub(super) struct Plan {
     pub(super) bases: Vec<(usize, usize)>,
 }
 
-/// Leaves vectors that are in place, puts the others where the least is in the way.
-pub(super) fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> {
+/// Leaves vectors that are in place, puts the others where the least is in the way: rather values that stand alone than those of another vector that is in
+/// place, in `whole` registers, which would have to be put together again.
+pub(super) fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg], whole: &[bool; 256]) -> Option<Plan> {
     let mut pinned = [false; 256]; // read there
     let mut pinned_live = [false; 256]; // and needed later
     let mut reserved = [false; 256]; // defined there
@@ -58,6 +59,7 @@ pub(super) fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Op
     }
     let lives = |v: u32| v < HELD && !dying.contains(&Vreg(v));
     let busy = |r: usize| if bank.idle(r) { 0 } else { BUSY };
+    let apart = |r: usize| usize::from(whole[r]);
     for pass in [false, true] {
         for n in 0..groups.len() {
             if groups[n].base.is_some() || groups[n].def.is_some() != pass {
@@ -85,8 +87,10 @@ pub(super) fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Op
                         let o = bank.occ[r];
                         match pass {
                             false if o == g.list[n].0 => 0,
-                            false => 1 + 2 * (o < HELD && !g.list.contains(&Vreg(o))) as usize + busy(r),
-                            true => 2 * lives(o) as usize + busy(r),
+                            false if o < HELD && !g.list.contains(&Vreg(o)) => 3 + apart(r) + busy(r),
+                            false => 1 + busy(r),
+                            true if lives(o) => 2 + apart(r) + busy(r),
+                            true => busy(r),
                         }
                     })
                     .sum();
@@ -185,7 +189,7 @@ mod tests {
         assert!(bank.occ[2] == FREE);
         let list: SmallVec<[Vreg; 4]> = SmallVec::from_slice(&[Vreg(100), Vreg(101)]);
         let mut groups = [Group { list, base: None, def: None, live: true, over: None }];
-        let plan = plan_near(&bank, &mut groups, &[]).unwrap();
+        let plan = plan_near(&bank, &mut groups, &[], &[false; 256]).unwrap();
         (plan.bases, plan.moves.iter().map(|m| m.1).collect())
     }
 

@@ -122,6 +122,23 @@ impl Assign<'_> {
                 .all(|(n, v)| self.loc[v.index()] as usize == base + n && bank.occ[base + n] == v.0)
     }
 
+    /// Registers of values that lie where the vectors lie whole that they will be read in.
+    pub(super) fn whole(&self, file: usize) -> [bool; 256] {
+        let bank = &self.banks[file];
+        let mut out = [false; 256];
+        for (r, &v) in bank.occ.iter().enumerate().take(bank.limit).filter(|x| *x.1 < HELD) {
+            let (vec, nth) = self.vec_hint[v as usize];
+            if vec != FREE && nth == 0 {
+                let list = &self.f.vecs[vec as usize];
+                let placed = |(k, v): (usize, &Vreg)| bank.occ.get(r + k) == Some(&v.0);
+                if r.is_multiple_of(alignment(list.len())) && list.iter().enumerate().all(placed) {
+                    out[r..r + list.len()].fill(true);
+                }
+            }
+        }
+        out
+    }
+
     pub(super) fn bank_of(&mut self, vec: u32) -> &mut Bank {
         let file = self.file(self.f.vecs[vec as usize][0]);
         &mut self.banks[file]
@@ -215,7 +232,8 @@ impl Assign<'_> {
                 groups.push(Group { list, base, def: Some(n), live: false, over: over.clone() });
             }
             groups.sort_by_key(|g| std::cmp::Reverse(alignment(g.list.len())));
-            let mut plan = plan_near(&self.banks[file], &mut groups.clone(), dying)
+            let whole = self.whole(file);
+            let mut plan = plan_near(&self.banks[file], &mut groups.clone(), dying, &whole)
                 .or_else(|| plan_fresh(&self.banks[file], &mut groups, dying));
             if plan.is_none() && !late.is_empty() {
                 let dying: SmallVec<[Vreg; 8]> = dying.iter().chain(late).copied().collect();
@@ -226,7 +244,7 @@ impl Assign<'_> {
                     g.base = (still && base.is_multiple_of(alignment(g.list.len()))).then_some(base);
                     g.live &= g.list.iter().any(|v| !dying.contains(v));
                 }
-                plan = plan_near(&self.banks[file], &mut groups.clone(), &dying)
+                plan = plan_near(&self.banks[file], &mut groups.clone(), &dying, &whole)
                     .or_else(|| plan_fresh(&self.banks[file], &mut groups, &dying));
             }
             let Some(plan) = plan else {

@@ -1,7 +1,8 @@
 //! How far the next use of each value is, which values are constants, and what loops leave room for.
 
-use super::{FAR, LEAVE, NONE, Spiller};
-use crate::mir::{Op, Vreg};
+use super::{CHAIN, FAR, LEAVE, NONE, Spiller, remat};
+use crate::mir::operands::sass_uses;
+use crate::mir::{Inst, Op, Vreg};
 use sass::form::{ModName as M, SlotName as S};
 use sass::inst::{Inst as Sass, Operand, Value};
 use sass::latency::Class;
@@ -9,7 +10,8 @@ use sass::reg::{File, Reg};
 use sass::{enums, forms as F};
 
 impl Spiller<'_> {
-    /// Values that are cheaper to compute again than to keep: constants, parameters, identifiers of the thread.
+    /// Values that are cheaper to compute again than to keep: constants, parameters, identifiers of the thread, and what a few instructions make
+    /// of these alone.
     pub(super) fn find_constants(&mut self) {
         if self.file != File::Gpr {
             return;
@@ -17,18 +19,12 @@ impl Spiller<'_> {
         for &b in &self.cfg.rpo {
             for inst in &self.f.blocks[b as usize].insts {
                 let Op::Sass(s) = &inst.op else { continue };
-                if s.guard != Operand::reg(Reg::PT) {
+                if let Some((v, price)) = self.derived(inst) {
+                    self.again[v.index()] = Some(Box::new(s.clone()));
+                    self.price[v.index()] = price;
                     continue;
                 }
-                let zero = |name| s.get(name).and_then(Operand::as_reg).is_none_or(|r| r == Reg::RZ);
-                let constant = match s.form {
-                    F::MOV_I => true,
-                    F::MOV_R => zero(S::Rb),
-                    F::LDC => zero(S::Ra) && s.modifier(M::Mode) == 0,
-                    F::S2R => s.form().class == Class::SpecialReg && stable_register(s),
-                    _ => false,
-                };
-                let Some(rd) = s.get(S::Rd).and_then(Operand::as_reg).filter(|r| constant && r.is_virtual()) else {
+                let Some(rd) = s.get(S::Rd).and_then(Operand::as_reg).filter(|r| constant(s) && r.is_virtual()) else {
                     continue;
                 };
                 let width = s.slot(S::Rd).map_or(1, |i| s.slot_width(i));
@@ -47,6 +43,26 @@ impl Spiller<'_> {
                 }
             }
         }
+    }
+
+    /// The value that an instruction makes of one such value and nothing else that is no constant, and how many instructions make it.
+    fn derived(&self, inst: &Inst) -> Option<(Vreg, u8)> {
+        let Op::Sass(s) = &inst.op else { return None };
+        let made = s.get(S::Rd).and_then(Operand::as_reg).filter(|r| r.is_virtual() && r.file() == File::Gpr)?;
+        if !remat::simple(inst) {
+            return None;
+        }
+        let mut from: Option<Reg> = None;
+        let mut alone = true;
+        sass_uses(s, |p| {
+            if p.reg.is_virtual() {
+                alone &= from.is_none_or(|r| r == p.reg) && p.slot.is_some() && p.reg.file() == File::Gpr;
+                from = Some(p.reg);
+            }
+        });
+        let from = from.filter(|_| alone)?.index() as usize;
+        let price = self.price[from] + 1;
+        (self.again[from].is_some() && price <= CHAIN).then_some((Vreg(made.index()), price))
     }
 
     /// Sets `next` of everything in the block to the distance from its end.
@@ -145,6 +161,19 @@ impl Spiller<'_> {
         }
         out
     }
+}
+
+/// Is it a constant, a parameter or an identifier of the thread that the instruction gives?
+pub fn constant(s: &Sass) -> bool {
+    let zero = |name| s.get(name).and_then(Operand::as_reg).is_none_or(|r| r == Reg::RZ);
+    s.guard == Operand::reg(Reg::PT)
+        && match s.form {
+            F::MOV_I => true,
+            F::MOV_R => zero(S::Rb),
+            F::LDC => zero(S::Ra) && s.modifier(M::Mode) == 0,
+            F::S2R => s.form().class == Class::SpecialReg && stable_register(s),
+            _ => false,
+        }
 }
 
 /// Special registers that never change while a thread runs.

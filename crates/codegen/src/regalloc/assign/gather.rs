@@ -1,0 +1,138 @@
+//! Vectors whose components lie apart where a loop begins.
+//!
+//! Each iteration would put them together, move what was in the way, and move everything back at its end. Where values lie when a loop begins may be
+//! chosen: what is read as a vector inside is put together by the moves on the ways into the loop.
+
+use super::wide::WIDE;
+use super::{Assign, FREE, HELD};
+use crate::mir::{Vreg, alignment};
+use sass::reg::File;
+use smallvec::SmallVec;
+
+impl Assign<'_> {
+    /// Chooses places for the vectors of general registers that lie apart where block `b` begins, if a loop does there: in windows that are free, or of values
+    /// that stand alone, which take the places that become free.
+    pub(super) fn gather(&mut self, b: usize) {
+        let gpr = File::Gpr as usize;
+        let index = |p: u32| self.cfg.rpo_index[p as usize];
+        let header = self.cfg.preds[b].iter().any(|&p| index(p) >= index(b as u32));
+        // Where registers differ by what they are kept for, others choose.
+        let choosy = self.has_calls || self.spared.is_some() || !self.wide.is_empty() || !self.bounds.is_empty();
+        if !header || choosy || self.banks[gpr].busy.is_some() {
+            return;
+        }
+        let apart = self.apart(b);
+        if apart.is_empty() {
+            return;
+        }
+        let mut whole = self.whole(gpr);
+        let mut moved = false;
+        for vec in apart {
+            let list = self.f.vecs[vec as usize].clone();
+            let Some(base) = self.cheapest(&list, &whole) else { continue };
+            moved = true;
+            // What is in the way goes where the components were.
+            let old: SmallVec<[usize; 4]> = list.iter().map(|v| self.loc[v.index()] as usize).collect();
+            let range = base..base + list.len();
+            let others: SmallVec<[u32; 4]> = range
+                .clone()
+                .map(|r| self.banks[gpr].occ[r])
+                .filter(|&o| o != FREE && !list.contains(&Vreg(o)))
+                .collect();
+            old.iter().for_each(|&r| self.banks[gpr].put(r, FREE));
+            let free: SmallVec<[usize; 4]> = old.into_iter().filter(|r| !range.contains(r)).collect();
+            let placed = list.iter().copied().zip(range.clone());
+            let placed = placed.chain(others.into_iter().map(Vreg).zip(free));
+            for (v, r) in placed.collect::<SmallVec<[(Vreg, usize); 8]>>() {
+                self.occupy(v, r);
+                let rep = self.rep(v);
+                self.web_reg[rep] = r as u8;
+            }
+            whole[range].fill(true);
+        }
+        if moved {
+            self.entry_loc[b] = self.live.live_in[b].iter().map(|v| self.loc[v.index()]).collect();
+            self.param_loc[b] = self.f.blocks[b].params.iter().map(|p| self.loc[p.index()]).collect();
+        }
+    }
+
+    /// Vectors all of whose components are there where block `b` begins, but not in place.
+    fn apart(&self, b: usize) -> Vec<u32> {
+        let bank = &self.banks[File::Gpr as usize];
+        let there = |v: &Vreg| {
+            let r = self.loc[v.index()] as usize;
+            self.f.vregs[v.index()] == File::Gpr && bank.occ.get(r) == Some(&v.0)
+        };
+        let mut out = Vec::new();
+        for v in self.live.live_in[b].iter().chain(&self.f.blocks[b].params).filter(|v| there(v)) {
+            let (vec, nth) = self.vec_hint[v.index()];
+            if vec == FREE || nth != 0 {
+                continue;
+            }
+            let list = &self.f.vecs[vec as usize];
+            let once = || list.iter().enumerate().all(|(k, v)| !list[..k].contains(v));
+            if list[0] == *v && list.len() < WIDE && list.iter().all(there) && once() && !self.in_place(vec) {
+                out.push(vec);
+            }
+        }
+        out
+    }
+
+    /// The window where the fewest values would have to move, among the registers that are taken anyway.
+    fn cheapest(&self, list: &[Vreg], whole: &[bool; 256]) -> Option<usize> {
+        let bank = &self.banks[File::Gpr as usize];
+        let cost = |base: usize| {
+            let mut sum = 0;
+            for (k, v) in list.iter().enumerate() {
+                let (r, o) = (base + k, bank.occ[base + k]);
+                if !bank.usable[r] || o != v.0 && (whole[r] || o == HELD) {
+                    return None;
+                }
+                sum += if o == v.0 { 0 } else { 1 + usize::from(o != FREE && !list.contains(&Vreg(o))) };
+            }
+            Some(sum)
+        };
+        let end = bank.budget.min(bank.limit);
+        let windows = (0..end).step_by(alignment(list.len())).filter(|base| base + list.len() <= end);
+        windows.filter_map(|base| Some((cost(base)?, base))).min().map(|x| x.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mir::{Op, text};
+    use crate::regalloc::{self, Tightness};
+
+    /// Pairs are loaded in one order and read in another one in a loop: they are put together before it.
+    #[test]
+    fn pairs_are_put_together_before_a_loop() {
+        let body = "blk0(): depth=0
+    LDS.Size=5 Rd={%r0,%r1} Ra=RZ
+    LDS.Size=5 Rd={%r2,%r3} Ra=RZ Imm=0x8
+    MOV_R Rd=%r4
+    br blk1(%r4)
+blk1(%r5): depth=1
+    LDG UR=UR4 Rd=%r6 Ra={%r0,%r2}
+    LDG UR=UR4 Rd=%r7 Ra={%r1,%r3}
+    STS Ra=RZ Rb=%r6
+    STS Ra=RZ Rb=%r7
+    IADD3_RIR Rd=%r8 Ra=%r5 Rb=1
+    ISETP_RI.Cmp=1 Pu=%p9 Ra=%r8 Rb=9
+    brif %p9, blk2(), blk3()
+blk2(): depth=1
+    br blk1(%r8)
+blk3(): depth=0
+    exit
+";
+        let text = format!("func k entry max=32 outgoing=0 fixed=0 size=0 align=8 {{\n{body}}}\n");
+        let mut f = text::parse(&text).unwrap().remove(0);
+        regalloc::run(&mut f, true, Tightness::Tight).unwrap();
+        let names = |b: usize| -> Vec<&str> {
+            let name = |i: &crate::mir::Inst| if let Op::Sass(s) = &i.op { s.form().mnemonic } else { "copy" };
+            f.blocks[b].insts.iter().map(name).collect()
+        };
+        let inside: Vec<&str> = [names(1), names(2)].concat();
+        assert_eq!(inside, ["LDG", "LDG", "STS", "STS", "IADD3", "ISETP"]);
+        assert!(names(0).iter().filter(|n| **n == "MOV").count() >= 2, "{:?}", names(0));
+    }
+}
