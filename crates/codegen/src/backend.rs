@@ -8,7 +8,8 @@ use crate::regalloc::{self, Tightness, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
 use crate::sched::{
-    ahead, control, copies, dead, forward, halves, home, postpass, prepass, select, share, sink, warpgroup, zeros,
+    ahead, control, copies, dead, fewer, forward, halves, home, postpass, prepass, select, share, sink, warpgroup,
+    zeros,
 };
 use crate::uniform;
 use crate::{guards, ifconvert};
@@ -95,7 +96,7 @@ pub struct Room {
     pub uniform: u32,
     /// How few general registers are assigned.
     pub tight: Tightness,
-    /// All passes run, whatever the effort: with the least one registers could not be assigned.
+    /// Registers are assigned as at more effort: with the least one they could not be.
     pub unhurried: bool,
 }
 
@@ -141,7 +142,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
     let mut ready = Vec::with_capacity(input.functions.len());
     let mut moving = None;
     let mut losses = Vec::new();
-    let wants = |least: u8| options.effort >= least || room.unhurried;
+    let wants = |least: u8| options.effort >= least;
     // Routines for seldom cases stand last. Where nothing else is called, the kernel says where their registers are.
     let alone = input.functions.iter().skip(1).all(|f| f.keeps.light());
     let mut light = None;
@@ -163,11 +164,13 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             f.at_entry = input.registers.unwrap_or(0);
         }
         after("isel", &f, true)?;
-        if wants(SOME_EFFORT) {
+        let least = options.effort == LEAST_EFFORT;
+        let quickly = least && !room.unhurried;
+        // What leaves fewer values alive takes less time than spilling them does.
+        let crowded = least && (room.unhurried || regalloc::crowded(&f));
+        if wants(SOME_EFFORT) || crowded {
             forward::run(&mut f);
-            if wants(SOME_EFFORT) {
-                halves::run(&mut f);
-            }
+            halves::run(&mut f);
             dead::run(&mut f);
             guards::run(&mut f);
         }
@@ -184,7 +187,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             dead::run(&mut f);
         }
         after("uniform", &f, true)?;
-        if wants(SOME_EFFORT) {
+        if wants(SOME_EFFORT) || crowded {
             sink::run(&mut f);
             share::run(&mut f);
         }
@@ -196,10 +199,12 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             if room.uniform < uniform::MOST {
                 home::run(&mut f);
             }
+        } else if crowded {
+            fewer::run(&mut f, sm);
+            home::run(&mut f);
         }
         after("prepass", &f, true)?;
         let mut tight = if wants(SOME_EFFORT) { room.tight } else { Tightness::Free };
-        let quickly = options.effort == LEAST_EFFORT && !room.unhurried;
         if !f.entry
             && let Some(first) = light
         {
@@ -231,7 +236,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
                     }
                     after("regalloc", &f, false)?;
                     guards::clear(&mut f);
-                    if wants(SOME_EFFORT) {
+                    if wants(SOME_EFFORT) || crowded {
                         ifconvert::run(&mut f);
                         select::run(&mut f);
                         zeros::run(&mut f);

@@ -39,6 +39,9 @@ pub struct Ssa {
 /// Elements of a register, which are variables of their own with numbers beside each other.
 const ELEMENTS: u32 = 4;
 
+/// What was found by a walk over blocks is noted at one in so many of them, so that no walk is long and few notes are made.
+const APART: usize = 4;
+
 /// No block.
 const NOWHERE: u32 = u32::MAX;
 
@@ -159,8 +162,11 @@ impl Lower<'_, '_> {
     pub(super) fn read_at(&mut self, block: Block, var: u32) -> Value {
         let mut path: SmallVec<[Block; 8]> = SmallVec::new();
         let mut b = block;
+        // Where a walk ends by making the value, that must be known.
+        let mut made = true;
         let value = loop {
             if let Some(v) = self.ssa.known(b, var) {
+                made = false;
                 break v;
             }
             path.push(b);
@@ -175,8 +181,10 @@ impl Lower<'_, '_> {
             }
         };
         // The block at hand last: it is asked about again.
-        for &b in path.iter().rev() {
-            self.ssa.note(b, var, value);
+        for (n, &b) in path.iter().enumerate().rev() {
+            if n.is_multiple_of(APART) || made && n + 1 == path.len() {
+                self.ssa.note(b, var, value);
+            }
         }
         value
     }

@@ -237,10 +237,6 @@ pub fn pressures(f: &Func, cfg: &Cfg, live: &Liveness) -> (Pressure, Vec<[u32; 4
 /// General registers that stay free where there are too few at most: for stack-to-stack copies on edges and for odd places of vectors ([`room`]).
 const SPARE: usize = 3;
 
-/// Values alive times blocks from which on spilling takes longer than the passes that leave fewer values alive, where they are half as many again as registers:
-/// there the least effort took up to twice as long as the whole one.
-const CROWD: usize = 250_000;
-
 /// How many general registers may be assigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tightness {
@@ -341,20 +337,21 @@ fn finish(f: &mut Func, made: room::Assigned, original: Option<Func>, fixed: u32
     Ok(stats)
 }
 
+/// True if there are fewer general registers than values that would lie in one at once at the least effort.
+pub fn crowded(f: &Func) -> bool {
+    let there = Banks::of(f).count(File::Gpr);
+    let all = f.vregs.iter().filter(|&&file| file == File::Gpr).count();
+    // Most functions have too few values altogether; of twice as many as there are registers some live after others.
+    all > 2 * there as usize && scan::spans::find(f, &f.cfg()).is_some_and(|s| s.most[File::Gpr as usize] > there)
+}
+
 /// As [`run`], in less time and with more moves, by [`scan`] where that will do; before anything else is done, where it will not, `whole` is called.
 ///
 /// # Errors
-/// Where `scan` gets stuck, or more passes should come first, as far too many values are alive; and as [`run`].
+/// Where `scan` gets stuck; and as [`run`].
 pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) -> Result<Stats, Diagnostic> {
     let cfg = prepare::run(f);
     let mut spans = scan::spans::find(f, &cfg);
-    let crowd = |s: &scan::spans::Spans| {
-        let most = s.most[File::Gpr as usize];
-        2 * most > 3 * Banks::of(f).count(File::Gpr) && most as usize * f.blocks.len() > CROWD
-    };
-    if spans.as_ref().is_some_and(crowd) {
-        return Err(Diagnostic::error(format!("too many values are alive in '{}'", f.name)));
-    }
     let many = |s: &&scan::spans::Spans| s.most[File::Pred as usize] > Banks::of(f).count(File::Pred);
     let carried = spans.as_ref().filter(many).is_some_and(|s| s.fit || s.changed.is_empty());
     if spans.is_none() || !carried && spans.as_ref().is_some_and(|s| !s.fit) {

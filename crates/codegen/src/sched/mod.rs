@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod control;
 pub mod copies;
 pub mod dead;
+pub mod fewer;
 pub mod forward;
 pub mod halves;
 pub mod home;
