@@ -196,7 +196,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         if wants(SOME_EFFORT) {
             let level = if f.entry || !f.keeps.light() { options.register_level } else { 0 };
             prepass::run(&mut f, sm, prepass::Freedom::of(level));
-            if room.uniform < uniform::MOST {
+            if room.uniform < uniform::MOST || home::needed(&f) {
                 home::run(&mut f);
             }
         } else if crowded {

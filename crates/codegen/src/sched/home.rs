@@ -4,13 +4,29 @@
 //! few general registers alive puts such moves off; there are 64 general registers for a uniform one's 16, and general ones alone can be spilled. So where
 //! uniform registers did not suffice, moves go back to where they were. Runs before register assignment.
 
+use crate::mir::liveness::Liveness;
 use crate::mir::{Func, Op, Vreg, reorder};
+use crate::regalloc::{self, Banks};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::Operand;
 use sass::reg::{File, Reg};
 
 const NONE: u32 = u32::MAX;
+
+/// So many moves that may stand elsewhere are too few to be in the way.
+const FEW: usize = 16;
+
+/// True if more uniform registers are alive at once than there are, and moves out of them may be why.
+pub fn needed(f: &Func) -> bool {
+    let moves = f.blocks.iter().flat_map(|b| &b.insts).filter(|i| moved(&i.op).is_some()).count();
+    if moves <= FEW {
+        return false;
+    }
+    let cfg = f.cfg();
+    let need = regalloc::pressure(f, &cfg, &Liveness::new(f, &cfg));
+    need.max[File::Ugpr as usize] > Banks::of(f).count(File::Ugpr)
+}
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
@@ -59,6 +75,26 @@ fn moved(op: &Op) -> Option<Vreg> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fmt::Write;
+
+    /// Results of `n` reductions are moved behind the last of them.
+    #[test]
+    fn it_is_known_before_whether_moves_are_in_the_way() {
+        let many = |n: usize| {
+            let mut t = String::from(
+                "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n",
+            );
+            (1..=n).for_each(|i| writeln!(t, "    R2UR Rd=%ur{i} Ra=%r0").unwrap());
+            (1..=n).for_each(|i| writeln!(t, "    MOV_U Rd=%r{} Rb=%ur{i}", 100 + i).unwrap());
+            (1..=n).for_each(|i| writeln!(t, "    STS Ra=RZ Rb=%r{}", 100 + i).unwrap());
+            crate::mir::text::parse(&(t + "    exit\n}\n")).unwrap().remove(0)
+        };
+        assert!(!needed(&many(50)));
+        let mut f = many(60);
+        assert!(needed(&f));
+        run(&mut f);
+        assert!(!needed(&f));
+    }
     use crate::mir::{text, verify};
 
     #[test]
