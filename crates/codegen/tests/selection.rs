@@ -139,6 +139,21 @@ fn accesses_with_a_known_policy_are_guarded() {
     assert_eq!((count(&t, "LDG"), count(&t, "BRA"), count(&t, "UMOV")), (2, 1, 2), "{t:#?}");
 }
 
+/// More policies than there are uniform registers for: those beyond a few are computed beside their accesses.
+#[test]
+fn many_known_policies_do_not_take_all_uniform_registers() {
+    let each = |n: usize| {
+        let (kind, part) = (["evict_first", "evict_last", "evict_normal"][n / 16], (n % 16 + 1) as f32 / 16.0);
+        format!(
+            "createpolicy.fractional.L2::{kind}.b64 %c, {part:?}; ld.global.L2::cache_hint.b32 %r1, [%a+{}], %c; st.global.b32 [%a+{}], %r1;\n",
+            4 * n,
+            4 * n + 512
+        )
+    };
+    let t = code(&format!(".reg .b64 %c;\n{}", (0..48).map(each).collect::<String>()));
+    assert_eq!(count(&t, "LDG"), 48, "{t:#?}");
+}
+
 /// What a load or a mask has left zero is not cleared again.
 #[test]
 fn upper_halves_are_cleared_once() {

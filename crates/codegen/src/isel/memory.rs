@@ -17,6 +17,9 @@ pub(super) const DESCRIPTOR: Reg = Reg::ur(4);
 /// Furthest immediate offset of an address, both ways (24 bits, signed).
 const REACH: i64 = 0x7f_ffff;
 
+/// Most policies that stay in uniform registers through a kernel, two each, which are not spilled; others are computed beside their accesses.
+const MOST_POLICIES: usize = 4;
+
 /// An address in a register and a byte offset.
 pub(super) struct At {
     pub base: Operand,
@@ -55,6 +58,9 @@ impl Sel<'_> {
         let list = self.policies.as_mut()?;
         if let Some(known) = list.iter().find(|p| p.0 == bits) {
             return Some(known.1);
+        }
+        if list.len() == MOST_POLICIES {
+            return None;
         }
         let words = [self.m.new_vreg(File::Ugpr), self.m.new_vreg(File::Ugpr)];
         list.push((bits, words));
