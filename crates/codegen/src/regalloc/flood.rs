@@ -1,7 +1,7 @@
 //! Kernels that live in memory: many times as many values are alive as a thread can have registers.
 //!
 //! Whatever number of registers their threads have, most of what they compute with comes from memory, and what hides its latency is other
-//! warps. So threads get a quarter of the registers, and an SM four times the warps: stores and loads of spilled values, of which there are 1.4 to 1.7 times as
+//! warps. So threads get a quarter of the registers, and an SM four times the warps: stores and loads of spilled values, of which there are 1.4 to 2.4 times as
 //! many then, wait side by side.
 
 use super::Pressure;
