@@ -27,7 +27,7 @@ const MOST: u32 = 253;
 pub(super) fn run(f: &mut Func, cfg: &Cfg, need: &Pressure) -> bool {
     let crowded = f.entry && f.max_gprs == MOST && need.max[0] > FLOOD * MOST;
     // Whose threads change how many they have knows best.
-    if !crowded || f.at_entry > 0 || !crate::registers::owned(f, cfg).is_empty() || sums(f) {
+    if !crowded || f.at_entry > 0 || !crate::registers::owned(f, cfg).is_empty() || needs_many(f) {
         return false;
     }
     f.max_gprs = FEW;
@@ -35,13 +35,15 @@ pub(super) fn run(f: &mut Func, cfg: &Cfg, need: &Pressure) -> bool {
     true
 }
 
-/// True where products of matrices keep their sums in registers, in loops mostly, or an instruction has more registers than others find place beside.
-fn sums(f: &Func) -> bool {
-    let product = |op: &Op| match op {
+/// True where products of matrices keep their sums in registers, in loops mostly, an instruction has more registers than others find place beside, or
+/// routines for seldom cases have theirs already (`super::light`), behind what lives across their calls.
+fn needs_many(f: &Func) -> bool {
+    let does = |op: &Op| match op {
         Op::Sass(s) => matches!(s.form().class, Class::Hmma | Class::Imma | Class::Dmma | Class::Gmma),
+        Op::Call(c) => c.keeps.light(),
         _ => false,
     };
-    f.vecs.iter().any(|v| v.len() > WIDE) || f.blocks.iter().flat_map(|b| &b.insts).any(|i| product(&i.op))
+    f.vecs.iter().any(|v| v.len() > WIDE) || f.blocks.iter().flat_map(|b| &b.insts).any(|i| does(&i.op))
 }
 
 #[cfg(test)]
@@ -75,5 +77,8 @@ mod tests {
         // Sums of products stay in registers.
         let product = "    HMMA_RRRR_5 Rd={%r2000,%r2001,%r2002,%r2003} Ra={%r0,%r1,%r2,%r3} Rb={%r4,%r5} Rc=RZ\n";
         assert_eq!(given("max=253", 800, product), (253, Some(48)));
+        // A routine has its registers already.
+        let routine = "    call light=200+12 f1 (%r0=R200) -> (%r2000=R200)\n";
+        assert_eq!(given("max=253", 800, routine), (253, Some(48)));
     }
 }
