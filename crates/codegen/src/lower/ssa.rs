@@ -3,8 +3,8 @@
 //! A read in a block that does not write the variable looks up the chain of single predecessors; at a block with several
 //! (or not yet known) predecessors it makes a block parameter, whose arguments are filled in when the whole function is
 //! lowered. Parameters that turn out to be one value are removed by [`crate::opt::params`]. Most reads make none: a variable
-//! that nothing writes between a join and the block that dominates it is what it was there ([`Ssa::join`]). Of a variable that is written in one block alone, which
-//! is most of them, it is enough to know whether that block is above: no walk is made.
+//! that nothing writes between a join and the block that dominates it is what it was there ([`Ssa::join`]). No walk is made where the block that a variable was written in last lies above: what lies between was lowered
+//! behind it, and does not write it.
 
 use super::Lower;
 use crate::cfg::Cfg;
@@ -33,13 +33,13 @@ pub struct Ssa {
     between: Vec<Option<(u32, Vec<u32>)>>,
 }
 
-/// The block that a register was read or written in last, and the value there.
+/// The block that a register was read or written in last, and the value there; and that which it was written in last.
 #[derive(Clone, Copy)]
 struct Last {
     at: u32,
     value: Value,
-    /// Written there, and nowhere else.
-    only: bool,
+    written: u32,
+    wrote: Value,
 }
 
 /// Where a block gets what it does not define.
@@ -73,15 +73,14 @@ impl Ssa {
     fn known(&self, block: Block, var: u32) -> Option<Value> {
         match self.last.get((var / ELEMENTS) as usize) {
             Some(l) if l.at == block.0 && var.is_multiple_of(ELEMENTS) => Some(l.value),
-            Some(l) if l.only && var.is_multiple_of(ELEMENTS) => None,
             _ => self.defs.get(&(block.0, var)).copied(),
         }
     }
 
-    /// The value of a variable that is written in one block alone, if that is above.
-    fn alone(&self, block: Block, var: u32) -> Option<Value> {
-        let last = self.last.get((var / ELEMENTS) as usize)?;
-        (last.only && var.is_multiple_of(ELEMENTS) && self.is_above(last.at, block.0)).then_some(last.value)
+    /// The value that a variable was given last, if that was in this block or one above.
+    fn above(&self, block: Block, var: u32) -> Option<Value> {
+        let last = self.last.get((var / ELEMENTS) as usize).filter(|l| l.written != NOWHERE)?;
+        (var.is_multiple_of(ELEMENTS) && self.is_above(last.written, block.0)).then_some(last.wrote)
     }
 
     /// Notes the value of a variable at the end of a block, which it is `written` in.
@@ -92,11 +91,15 @@ impl Ssa {
         }
         let register = (var / ELEMENTS) as usize;
         if self.last.len() <= register {
-            self.last.resize((register + 1).next_power_of_two(), Last { at: NOWHERE, value, only: true });
+            let none = Last { at: NOWHERE, value, written: NOWHERE, wrote: value };
+            self.last.resize((register + 1).next_power_of_two(), none);
         }
-        let old = self.last[register];
-        let only = written && old.only && (old.at == NOWHERE || old.at == block.0);
-        self.last[register] = Last { at: block.0, value, only };
+        let last = &mut self.last[register];
+        let old = *last;
+        (last.at, last.value) = (block.0, value);
+        if written {
+            (last.written, last.wrote) = (block.0, value);
+        }
         if old.at != block.0 && old.at != NOWHERE {
             self.defs.insert((old.at, var), old.value);
         }
@@ -209,7 +212,7 @@ impl Lower<'_, '_> {
 
     /// The value of `var` at the end of `block` as far as it is lowered.
     pub(super) fn read_at(&mut self, block: Block, var: u32) -> Value {
-        if let Some(v) = self.ssa.alone(block, var) {
+        if let Some(v) = self.ssa.above(block, var) {
             return v;
         }
         let mut path: SmallVec<[Block; 8]> = SmallVec::new();
@@ -333,19 +336,21 @@ mod tests {
         }
     }
 
-    /// A variable that is written once is known below without a note, and not beside.
+    /// What is written last is known below without a note, and not beside.
     #[test]
-    fn what_is_written_once_is_known_below() {
+    fn what_is_written_is_known_below() {
         let mut ssa = Ssa::default();
         (1..50).for_each(|b| ssa.set_through(Block(b), Block(b - 1)));
         ssa.set_through(Block(50), Block(3));
         let var = 5 * ELEMENTS;
+        assert_eq!(ssa.above(Block(49), var), None);
         ssa.note(Block(10), var, Value(7), true);
-        assert_eq!(ssa.alone(Block(49), var), Some(Value(7)));
-        assert_eq!(ssa.alone(Block(50), var), None);
-        // Written again: it is not the same everywhere.
-        ssa.note(Block(20), var, Value(8), true);
-        assert_eq!(ssa.alone(Block(49), var), None);
-        assert_eq!((ssa.known(Block(10), var), ssa.known(Block(20), var)), (Some(Value(7)), Some(Value(8))));
+        assert_eq!([49, 10, 9, 50].map(|b| ssa.above(Block(b), var)), [Some(Value(7)), Some(Value(7)), None, None]);
+        // Reading it elsewhere changes nothing, writing does.
+        ssa.note(Block(30), var, Value(7), false);
+        assert_eq!(ssa.above(Block(15), var), Some(Value(7)));
+        ssa.note(Block(40), var, Value(8), true);
+        assert_eq!([49, 39].map(|b| ssa.above(Block(b), var)), [Some(Value(8)), None]);
+        assert_eq!([10, 30, 40].map(|b| ssa.known(Block(b), var)), [7, 7, 8].map(|v| Some(Value(v))));
     }
 }
