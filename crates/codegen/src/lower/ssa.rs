@@ -3,8 +3,8 @@
 //! A read in a block that does not write the variable looks up the chain of single predecessors; at a block with several
 //! (or not yet known) predecessors it makes a block parameter, whose arguments are filled in when the whole function is
 //! lowered. Parameters that turn out to be one value are removed by [`crate::opt::params`]. Most reads make none: a variable
-//! that nothing writes between a join and the block that dominates it is what it was there ([`Ssa::join`]). No walk is made where the block that a variable was written in last lies above: what lies between was lowered
-//! behind it, and does not write it.
+//! that nothing writes between a join and the block that dominates it is what it was there ([`Ssa::join`]). No walk is made where the block that a variable was read or written in last while lowering lies above: what lies
+//! between was lowered behind it, and does not write it.
 
 use super::Lower;
 use crate::cfg::Cfg;
@@ -21,6 +21,8 @@ pub struct Ssa {
     last: Vec<Last>,
     /// By block, where it gets variables that it does not define.
     above: Vec<Above>,
+    /// All is lowered: `last` stays as it is.
+    lowered: bool,
     /// Parameters whose arguments are missing: block, variable, parameter.
     open: Vec<(Block, u32, Value)>,
     undef: FxHashMap<Ty, Value>,
@@ -77,15 +79,16 @@ impl Ssa {
         }
     }
 
-    /// The value that a variable was given last, if that was in this block or one above.
+    /// The value that a variable had last, or was given last, if that was in this block or one above.
     fn above(&self, block: Block, var: u32) -> Option<Value> {
-        let last = self.last.get((var / ELEMENTS) as usize).filter(|l| l.written != NOWHERE)?;
-        (var.is_multiple_of(ELEMENTS) && self.is_above(last.written, block.0)).then_some(last.wrote)
+        let last = self.last.get((var / ELEMENTS) as usize).filter(|_| var.is_multiple_of(ELEMENTS))?;
+        let is = |at: u32| at != NOWHERE && self.is_above(at, block.0);
+        if is(last.at) { Some(last.value) } else { is(last.written).then_some(last.wrote) }
     }
 
     /// Notes the value of a variable at the end of a block, which it is `written` in.
     fn note(&mut self, block: Block, var: u32, value: Value, written: bool) {
-        if !var.is_multiple_of(ELEMENTS) {
+        if !var.is_multiple_of(ELEMENTS) || self.lowered {
             self.defs.insert((block.0, var), value);
             return;
         }
@@ -268,6 +271,7 @@ impl Lower<'_, '_> {
     /// Fills in the arguments of every parameter made by reads.
     pub(super) fn finish_ssa(&mut self) {
         let cfg = self.f.cfg();
+        self.ssa.lowered = true;
         while let Some((block, var, param)) = self.ssa.open.pop() {
             // A predecessor with two edges to this block is listed twice; both of its edges are filled below.
             let mut preds = cfg.preds[block.index()].clone();
@@ -347,8 +351,9 @@ mod tests {
         ssa.note(Block(10), var, Value(7), true);
         assert_eq!([49, 10, 9, 50].map(|b| ssa.above(Block(b), var)), [Some(Value(7)), Some(Value(7)), None, None]);
         // Reading it elsewhere changes nothing, writing does.
+        ssa.note(Block(50), var, Value(9), false);
+        assert_eq!([15, 50].map(|b| ssa.above(Block(b), var)), [7, 9].map(|v| Some(Value(v))));
         ssa.note(Block(30), var, Value(7), false);
-        assert_eq!(ssa.above(Block(15), var), Some(Value(7)));
         ssa.note(Block(40), var, Value(8), true);
         assert_eq!([49, 39].map(|b| ssa.above(Block(b), var)), [Some(Value(8)), None]);
         assert_eq!([10, 30, 40].map(|b| ssa.known(Block(b), var)), [7, 7, 8].map(|v| Some(Value(v))));

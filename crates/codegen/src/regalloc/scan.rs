@@ -351,7 +351,9 @@ impl Scan<'_> {
 
     /// What products still read is free, for what comes behind a wait.
     fn land(&mut self) {
-        self.flying.drain(..).for_each(|r| self.banks[File::Gpr as usize].release(r));
+        while let Some(r) = self.flying.pop() {
+            self.banks[File::Gpr as usize].release(r);
+        }
     }
 
     /// Gives up all places that are kept for vectors, and registers that products still read.
@@ -586,8 +588,10 @@ impl Scan<'_> {
         }
         unread.retain(|v| self.values[v.index()].end == self.at);
         unread.into_iter().for_each(|v| self.release(v));
-        self.flying.extend(late.into_iter().map(|v| self.values[v.index()].loc as usize));
-        self.flying.extend(flown.into_iter().map(|f| f.1));
+        if product {
+            self.flying.extend(late.into_iter().map(|v| self.values[v.index()].loc as usize));
+            self.flying.extend(flown.into_iter().map(|f| f.1));
+        }
     }
 
     /// Brings the components of a vector together before instruction `n`; gives the place.

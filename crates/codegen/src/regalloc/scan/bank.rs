@@ -119,6 +119,7 @@ impl Bank {
     }
 
     /// The free registers, those of later chains only where `all`.
+    #[inline]
     fn choice(&self, all: bool) -> Set {
         let mut set = self.free;
         if !all {
