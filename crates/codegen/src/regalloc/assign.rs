@@ -40,13 +40,6 @@ const FREE: u32 = u32::MAX;
 /// A value that is alive for more instructions of its block than this stays for long. (With none, registers of Triton's kernels would be a
 /// hundredth less, but values that are made side by side would take each other's registers.)
 const LASTING: u32 = 16;
-/// How many more registers than values that are alive at once there may be where they shall be few: with fewer, more is moved out of the way of
-/// vectors; and one more for so many.
-const SLACK: usize = 1;
-const MORE_SLACK: usize = 32;
-/// The same where those are not enough.
-const LOOSE_SLACK: usize = 4;
-const MORE_LOOSE_SLACK: usize = 16;
 /// So many there may always be: moves for fewer cost more than registers that every thread has anyway.
 const ENOUGH: usize = 16;
 /// Held for a vector that is about to be defined.
@@ -193,10 +186,7 @@ pub fn run(
         let limit = match file {
             // Products read registers for longer than values are alive.
             File::Gpr if tight != Tightness::Free && !choosy && f.at_entry == 0 => {
-                let more = match tight {
-                    Tightness::Tight => SLACK + want / MORE_SLACK,
-                    _ => LOOSE_SLACK + want / MORE_LOOSE_SLACK,
-                };
+                let more = tight.slack(want as u32) as usize;
                 // First hardly more than are alive or read at once; then as if what is read were so wherever most are alive.
                 let need = match tight {
                     Tightness::Tight => want.max(flight::need(f, cfg, live) as usize + 1),
@@ -331,6 +321,11 @@ impl Assign<'_> {
         self.keeps.0.keeps(r as u32)
     }
 
+    /// True for a general register that routines for seldom cases, or functions called as these are, change while the value lives.
+    pub(super) fn changed(&self, v: Vreg, r: usize) -> bool {
+        self.spared.as_ref().is_some_and(|(set, keeps)| set.contains(v.index()) && !keeps.keeps(r as u32))
+    }
+
     /// A free register for a new value.
     fn pick(&mut self, v: Vreg) -> Option<usize> {
         let file = self.file(v);
@@ -338,12 +333,13 @@ impl Assign<'_> {
         let crosses = self.end[v.index()] > self.next_call && self.next_call != u32::MAX
             || self.end[v.index()] == u32::MAX && self.has_calls;
         let gpr = file == File::Gpr as usize;
-        if !crosses && self.banks[file].free(fixed) {
+        if !crosses && self.banks[file].free(fixed) && !(gpr && self.changed(v, fixed)) {
             return Some(fixed);
         }
         let rep = self.rep(v);
         let web = self.web_reg[rep] as usize;
-        if self.banks[file].free(web) && self.banks[file].idle(web) && !(gpr && crosses && !self.saved(web)) {
+        let lost = |a: &Self, r: usize| gpr && (crosses && !a.saved(r) || a.changed(v, r));
+        if self.banks[file].free(web) && self.banks[file].idle(web) && !lost(self, web) {
             return Some(web);
         }
         // The register of a value that dies here, if it should meet this one.
@@ -352,7 +348,7 @@ impl Assign<'_> {
             let r = self.loc[u.index()] as usize;
             let same =
                 self.file(u) == file && self.banks[file].free(r) && self.banks[file].idle(r) && self.rep(u) == rep;
-            if same && !(gpr && crosses && !self.saved(r)) {
+            if same && !lost(self, r) {
                 return Some(r);
             }
         }
@@ -383,7 +379,7 @@ impl Assign<'_> {
             && self.file(u) == file
         {
             let r = self.loc[u.index()] as usize;
-            if self.banks[file].free(r) && self.banks[file].idle(r) && !(gpr && crosses && !self.saved(r)) {
+            if self.banks[file].free(r) && self.banks[file].idle(r) && !lost(self, r) {
                 return Some(r);
             }
         }

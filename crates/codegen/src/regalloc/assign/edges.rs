@@ -52,7 +52,12 @@ impl Assign<'_> {
         for (n, &p) in params.iter().enumerate() {
             let file = self.file(p);
             match args.get(n) {
-                Some(&r) if self.banks[file].free(r as usize) => self.occupy(p, r as usize),
+                Some(&r)
+                    if self.banks[file].free(r as usize)
+                        && !(file == File::Gpr as usize && self.changed(p, r as usize)) =>
+                {
+                    self.occupy(p, r as usize)
+                }
                 _ => left.push(p),
             }
         }
