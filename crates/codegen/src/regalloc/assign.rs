@@ -16,6 +16,7 @@ mod flight;
 mod gather;
 mod hints;
 mod plan;
+mod stand;
 mod vectors;
 mod wide;
 
@@ -95,6 +96,8 @@ pub struct Assign<'a> {
     /// What its calls keep, and what it keeps for its own callers.
     keeps: (Keeps, Keeps),
     divergent: bool,
+    /// Where values lie at the end of the block at hand no other block takes over.
+    given_up: bool,
     out: Vec<Inst>,
     notes: Vec<Note>,
     exit_loc: Vec<Vec<u8>>,
@@ -236,6 +239,7 @@ pub fn run(
         next_call: u32::MAX,
         keeps,
         divergent: false,
+        given_up: false,
         out: Vec::new(),
         notes: Vec::new(),
         exit_loc: vec![Vec::new(); blocks],
@@ -466,6 +470,7 @@ impl Assign<'_> {
         let bi = b as usize;
         self.current = b;
         self.divergent = self.f.blocks[bi].divergent;
+        self.given_up = self.given_up(b);
         let mut insts = std::mem::take(&mut self.f.blocks[bi].insts);
         // With place for moves, and for branches at the end.
         self.out.reserve(insts.len() + insts.len() / 8 + 2);
@@ -747,6 +752,9 @@ impl Assign<'_> {
         self.dies(s, &dying);
         let mut bases: SmallVec<[usize; 4]> = SmallVec::new();
         let mut ok = use_vecs.iter().all(|&v| self.in_place(v));
+        let stand_ins = if ok || !self.given_up { None } else { self.stand_in(&use_vecs, loc) };
+        ok |= stand_ins.is_some();
+        let stand_ins = stand_ins.unwrap_or_default();
         if ok && !def_vecs.is_empty() {
             dying.iter().for_each(|&v| self.release(v));
             for &vec in &def_vecs {
@@ -771,6 +779,12 @@ impl Assign<'_> {
                 bases.clear();
             }
         }
+        let stand_ins = if ok {
+            stand_ins
+        } else {
+            self.stand_down(&stand_ins);
+            Default::default()
+        };
         if !ok {
             let sums = if s.form().class == Class::Gmma {
                 s.get(S::Rc).and_then(Operand::as_reg).filter(|r| r.is_virtual())
@@ -795,12 +809,16 @@ impl Assign<'_> {
                 self.f.each_scalar(p.reg, p.width, |v| bank.read[self.loc[v.index()] as usize] = at + late);
             }
             let mut o = p.slot.map_or(s.guard, |i| s.operands[i as usize]);
-            self.rename(&mut o, p.width);
+            match stand_ins.iter().find(|x| p.width > 1 && x.0 == p.reg.index()) {
+                Some(&(_, base, _)) => o.value = Value::Reg(Reg::phys(p.reg.file(), base as u8)),
+                None => self.rename(&mut o, p.width),
+            }
             match p.slot {
                 Some(i) => s.operands[i as usize] = o,
                 None => s.guard = o,
             }
         }
+        self.stand_down(&stand_ins);
         for (n, &vec) in def_vecs.iter().enumerate() {
             for k in 0..self.f.vecs[vec as usize].len() {
                 let v = self.f.vecs[vec as usize][k];
