@@ -14,6 +14,7 @@ mod edges;
 mod names;
 mod remat;
 mod symbols;
+mod unread;
 mod webs;
 
 pub use distances::constant;
@@ -55,6 +56,11 @@ struct Spiller<'a> {
     symbols: &'a mut Symbols,
     dist_in: Vec<Vec<u32>>,
     dist_params: Vec<Vec<u32>>,
+    /// By block in which loops begin, of each value that lives in and each parameter: how soon it is needed; `FAR`: it is not in a register there.
+    held_in: Vec<Vec<u32>>,
+    held_params: Vec<Vec<u32>>,
+    /// So many registers of those may be taken there.
+    held_most: Vec<usize>,
     next: Vec<u32>,
     name: Vec<Vreg>,
     w: Vec<Vreg>,
@@ -132,6 +138,9 @@ pub fn run(
         symbols,
         dist_in: live.live_in.iter().map(|l| vec![FAR; l.len()]).collect(),
         dist_params: f.blocks.iter().map(|b| vec![FAR; b.params.len()]).collect(),
+        held_in: vec![Vec::new(); blocks],
+        held_params: vec![Vec::new(); blocks],
+        held_most: vec![0; blocks],
         next: vec![FAR; n],
         name: (0..n as u32).map(Vreg).collect(),
         w: Vec::new(),
@@ -164,16 +173,22 @@ pub fn run(
         s.shares = webs::find(s.f, cfg, live, &|v| s.again[v.index()].is_none());
     }
     s.distances();
-    let loop_pressure = s.loop_pressure();
-    for i in 0..cfg.rpo.len() {
-        // R1 is one of those that threads have.
-        let own = owned.get(cfg.rpo[i] as usize).copied();
-        let spare = spare.get(cfg.rpo[i] as usize).copied().unwrap_or(0);
-        s.k = own.map_or(k, |n| k.min(n.saturating_sub(1))).saturating_sub(spare);
-        s.banks.gprs = own.map_or(banks.gprs, |n| banks.gprs.min(n as u32));
-        s.block(cfg.rpo[i], &loop_pressure, notes)?;
+    // R1 is one of those that threads have.
+    let own = |b: u32| owned.get(b as usize).copied();
+    let full = |b: u32| {
+        let spare = spare.get(b as usize).copied().unwrap_or(0);
+        own(b).map_or(k, |n| k.min(n.saturating_sub(1))).saturating_sub(spare)
+    };
+    if s.hold(&full) {
+        s.distances();
+    }
+    for &b in &cfg.rpo {
+        s.k = full(b);
+        s.banks.gprs = own(b).map_or(banks.gprs, |n| banks.gprs.min(n as u32));
+        s.block(b, notes)?;
     }
     s.edges(notes);
+    s.drop_unread(notes);
     s.stores(notes, stats);
     s.drop_single_joins();
     if gpr {
@@ -300,7 +315,6 @@ impl Spiller<'_> {
             return n;
         }
         let home = self.home(v);
-        self.loads += 1;
         if self.file == File::Gpr {
             let at = Operand::imm(self.slot_offset(home));
             self.emit(Sass::new(F::LDL).with(S::Rd, r).with(S::Ra, Reg::r(1)).with(S::Imm, at), Note::Load(home));
@@ -329,7 +343,7 @@ impl Spiller<'_> {
 
     // ---- blocks -----------------------------------------------------------------------------------------------------
 
-    fn block(&mut self, b: u32, loops: &[Option<usize>], notes: &mut [Vec<Note>]) -> Result<(), Diagnostic> {
+    fn block(&mut self, b: u32, notes: &mut [Vec<Note>]) -> Result<(), Diagnostic> {
         let bi = b as usize;
         self.at = b;
         self.reset(bi);
@@ -357,7 +371,7 @@ impl Spiller<'_> {
             list.clear();
         }
         self.here = 0;
-        self.enter(b, loops);
+        self.enter(b);
         if b == 0 {
             for (v, _) in self.f.live_in.clone() {
                 if self.mine(v) && self.next[v.index()] != FAR {
@@ -406,7 +420,7 @@ impl Spiller<'_> {
     }
 
     /// Chooses what is in registers at the start of the block, and gives it names.
-    fn enter(&mut self, b: u32, loops: &[Option<usize>]) {
+    fn enter(&mut self, b: u32) {
         let bi = b as usize;
         for v in std::mem::take(&mut self.w) {
             self.in_w[v.index()] = 0;
@@ -428,14 +442,20 @@ impl Spiller<'_> {
         }
         // (class, next use, value, parameter)
         let mut list: Vec<(u8, u32, Vreg, bool)> = Vec::new();
-        for &v in self.live.live_in[bi].iter().filter(|v| self.mine(**v)) {
+        for (i, &v) in self.live.live_in[bi].iter().enumerate().filter(|v| self.mine(*v.1)) {
             let count = self.tally_in(b, v).map_or(0, |t| t.count as usize);
-            let mut class = if back { 0 } else { 2 - (count > 0) as u8 - (count == done.len()) as u8 };
+            let mut class = 2 - (count > 0) as u8 - (count == done.len()) as u8;
             // One load here instead of one on each of the ways that lack it, where these are most.
             if class == 1 && done.len() > 2 * count && self.again[v.index()].is_none() {
                 class = 2;
             }
-            list.push((class, self.next[v.index()], v, false));
+            let mut next = self.next[v.index()];
+            if back {
+                // What only lives through the loop is in a register if it is there anyway.
+                next = self.held_in[bi][i];
+                class = if next < LEAVE || next != FAR && count > 0 { 0 } else { 2 };
+            }
+            list.push((class, next, v, false));
         }
         for (n, &p) in params.iter().enumerate().filter(|(_, p)| self.mine(**p)) {
             let mut count = 0;
@@ -444,8 +464,13 @@ impl Spiller<'_> {
                 let arg = term.edges().iter().find(|e| e.block.0 == b).map(|e| e.args[n]);
                 count += arg.is_some_and(|a| has(d, a, self)) as usize;
             }
-            let class = if back { 0 } else { 2 - (count > 0) as u8 - (count == done.len()) as u8 };
-            list.push((class, self.next[p.index()], p, true));
+            let mut class = 2 - (count > 0) as u8 - (count == done.len()) as u8;
+            let mut next = self.next[p.index()];
+            if back {
+                next = self.held_params[bi][n];
+                class = if next != FAR { 0 } else { 2 };
+            }
+            list.push((class, next, p, true));
         }
         let apart = |x: &(u8, u32, Vreg, bool)| x.0 == 1 && x.1 >= APART;
         let called = |b: usize| self.f.blocks[b].insts.iter().any(|i| matches!(&i.op, Op::Call(c) if c.keeps.light()));
@@ -457,15 +482,7 @@ impl Spiller<'_> {
             list.retain(|x| x.0 != 1 || x.1 < bound || x.3 || self.again[x.2.index()].is_some());
         }
         list.retain(|x| x.0 < 2 && !(apart_stay && apart(x)));
-        let mut room = self.k;
-        if back {
-            // First what the loop uses; of what only lives through it, as much as leaves the loop enough.
-            let through = list.iter().filter(|x| x.1 >= LEAVE).count();
-            let used = list.len() - through;
-            let pressure = loops[bi].unwrap_or(self.k + through);
-            let inside = pressure.saturating_sub(through);
-            room = room.min(used + self.k.saturating_sub(inside.max(used)));
-        }
+        let room = if back { self.held_most[bi] } else { self.k };
         if list.len() > room {
             list.select_nth_unstable(room);
             list.truncate(room);

@@ -1,5 +1,6 @@
 //! How far the next use of each value is, which values are constants, and what loops leave room for.
 
+use super::super::prepare;
 use super::{CHAIN, FAR, LEAVE, NONE, Spiller, remat};
 use crate::mir::operands::sass_uses;
 use crate::mir::{Inst, Op, Vreg};
@@ -83,6 +84,22 @@ impl Spiller<'_> {
             let s = s.0 as usize;
             let leave = f.blocks[b].depth.saturating_sub(f.blocks[s].depth) * LEAVE;
             let add = |d: u32| d.saturating_add(end).saturating_add(leave);
+            // Back to the beginning of a loop.
+            let back =
+                self.cfg.rpo_index[s] <= self.cfg.rpo_index[b] && self.held_in[s].len() == self.live.live_in[s].len();
+            if back {
+                let round =
+                    |d: u32, held: u32| if held != FAR { end } else { add(d).saturating_add(LEAVE).min(FAR - 1) };
+                for ((v, &d), &held) in self.live.live_in[s].iter().zip(&self.dist_in[s]).zip(&self.held_in[s]) {
+                    next[v.index()] = next[v.index()].min(round(d, held));
+                }
+                if let Some(e) = edges.get(n) {
+                    for ((v, &d), &held) in e.args.iter().zip(&self.dist_params[s]).zip(&self.held_params[s]) {
+                        next[v.index()] = next[v.index()].min(round(d, held));
+                    }
+                }
+                continue;
+            }
             for (v, &d) in self.live.live_in[s].iter().zip(&self.dist_in[s]) {
                 next[v.index()] = next[v.index()].min(add(d));
             }
@@ -119,6 +136,42 @@ impl Spiller<'_> {
                 return;
             }
         }
+    }
+
+    /// Chooses what is in registers where loops begin, of which each block has so many; false where there are no loops.
+    pub(super) fn hold(&mut self, full: &dyn Fn(u32) -> usize) -> bool {
+        let loops = self.loop_pressure();
+        let mut any = false;
+        for &b in &self.cfg.rpo {
+            let bi = b as usize;
+            if !prepare::has_back_edge(self.cfg, b) {
+                continue;
+            }
+            any = true;
+            let (values, params) = (&self.live.live_in[bi], &self.f.blocks[bi].params);
+            let all = values.iter().zip(&self.dist_in[bi]).map(|x| (x, false));
+            let all = all.chain(params.iter().zip(&self.dist_params[bi]).map(|x| (x, true)));
+            // How soon it is needed: what the loop changes is needed at once. Value, place among the values that live in, or behind them among the parameters.
+            let rank = |d: u32, param: bool| if param && d < LEAVE { 0 } else { d };
+            let list = all.enumerate().filter(|x| self.mine(*x.1.0.0));
+            let mut list: Vec<(u32, Vreg, usize)> = list.map(|(i, ((&v, &d), param))| (rank(d, param), v, i)).collect();
+            // First what the loop uses; of what only lives through it, as much as leaves the loop enough.
+            let k = full(b);
+            let through = list.iter().filter(|x| x.0 >= LEAVE).count();
+            let used = list.len() - through;
+            let pressure = loops[bi].unwrap_or(k + through);
+            let inside = pressure.saturating_sub(through);
+            self.held_most[bi] = k.min(used + k.saturating_sub(inside.max(used)));
+            if used > k {
+                list.select_nth_unstable(k);
+                list.truncate(k);
+            }
+            let mut held = vec![FAR; values.len() + params.len()];
+            list.iter().for_each(|x| held[x.2] = x.0);
+            self.held_params[bi] = held.split_off(values.len());
+            self.held_in[bi] = held;
+        }
+        any
     }
 
     /// Largest pressure in each loop, by header block; `None` elsewhere.

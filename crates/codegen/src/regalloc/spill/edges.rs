@@ -64,7 +64,6 @@ impl Spiller<'_> {
                     let n = self.load_slot(from);
                     let (store, note) = self.store(n, slot);
                     self.emit(store, note);
-                    self.copied += 1;
                 }
                 args.extend(carried);
                 e.args = args;
@@ -116,7 +115,6 @@ impl Spiller<'_> {
         let at = Operand::imm(self.slot_offset(slot));
         let load = Sass::new(F::LDL).with(S::Rd, self.f.reg(n)).with(S::Ra, Reg::r(1)).with(S::Imm, at);
         self.emit(load, Note::Load(slot));
-        self.loads += 1;
         n
     }
 
@@ -160,7 +158,6 @@ impl Spiller<'_> {
             };
             let (store, note) = self.store(name, slot);
             self.emit(store, note);
-            self.copied += 1;
         }
     }
 }
