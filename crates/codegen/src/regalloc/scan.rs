@@ -517,6 +517,7 @@ impl Scan<'_> {
         let mut late: SmallVec<[Vreg; 4]> = SmallVec::new();
         let mut flown: SmallVec<[(usize, usize); 8]> = SmallVec::new();
         let mut last = None;
+        let mut sums = 0..0;
         let product = !self.chains.list.is_empty() && s.form().class == Class::Gmma;
         let mut slots = registers.reads;
         while slots != 0 {
@@ -545,6 +546,12 @@ impl Scan<'_> {
             dying.extend(ends);
             if dying.len() - before == vecs[vec].len() {
                 last = Some((base, vecs[vec].len(), reg.file()));
+            } else if product && reg.file() == File::Gpr {
+                // The new sums lie elsewhere.
+                late.extend(dying.drain(before..));
+            }
+            if product && reg.file() == File::Gpr {
+                sums = base..base + vecs[vec].len();
             }
         }
         self.read(&mut s.guard);
@@ -583,6 +590,9 @@ impl Scan<'_> {
             }
             let over = last.filter(|l| l.1 == vecs[reg.index() as usize].len() && l.2 == reg.file()).map(|l| l.0);
             let base = self.make(reg.index() as usize, over);
+            // In place, or apart.
+            let end = base + vecs[reg.index() as usize].len();
+            self.stuck |= base != sums.start && base < sums.end && sums.start < end;
             unread.extend_from_slice(&vecs[reg.index() as usize]);
             s.operands[i].value = Value::Reg(Reg::phys(reg.file(), base as u8));
         }

@@ -323,6 +323,29 @@ mod tests {
         assert_eq!(reg(product, S::Rd), reg(product, S::Rc));
     }
 
+    /// Where some of what is added to lives on, the new sums lie apart from all of it, and it is not written before the wait.
+    #[test]
+    fn new_sums_lie_apart_from_old_ones_that_live_on() {
+        let others: String =
+            (600..620).map(|k| format!("    LDC Rd=%r{k} Const=c[0][{}]\n    STS Ra=%r2 Rb=%r{k}\n", 4 * k)).collect();
+        let old: String = (104..116).map(|k| format!("    STS Ra=%r2 Rb=%r{k}\n")).collect();
+        let f = assign(&format!(
+            "{BEGIN}{}    WARPGROUP.M79=1\n    HGMMA_RUR_OPEN.M53=7.M75=1 Rd={{{}}} URa={{%ur10,%ur11,%ur12,%ur13}} Rc={{{}}}\n    HGMMA_RUR Pp=!UPT\n{others}    \
+             WARPGROUP_I\n{}{old}    exit\n",
+            zeros(100),
+            list(400, 32),
+            list(100, 32),
+            stores(400),
+        ));
+        let all: Vec<_> = insts(&f).collect();
+        let at = all.iter().position(|s| s.form == F::HGMMA_RUR_OPEN).unwrap();
+        let wait = all.iter().position(|s| s.form == F::WARPGROUP_I).unwrap();
+        let (to, from) = (reg(all[at], S::Rd).index(), reg(all[at], S::Rc).index());
+        assert!(to + 32 <= from || from + 32 <= to, "{to} {from}");
+        let written = |s: &&Sass| s.form == F::LDC && (from..from + 32).contains(&reg(s, S::Rd).index());
+        assert!(!all[at..wait].iter().any(written), "{}", text::print(&f));
+    }
+
     /// A value that lives on where sums begin keeps out of their place, though it comes first.
     #[test]
     fn what_is_there_before_keeps_out() {
