@@ -215,6 +215,8 @@ fn single_precision() {
         check(differences(2, rnd, "frcpslow", &format!("rcp.{name}.f32"), "f32", &p, true));
         check(differences(2, rnd, "fsqrtslow", &format!("sqrt.{name}.f32"), "f32", &p, true));
     }
+    check(differences(2, Rnd::Rn, "frcpnear", "rcp.rn.f32", "f32", &p, true));
+    check(differences(2, Rnd::Rn, "fsqrtnear", "sqrt.rn.f32", "f32", &p, true));
 }
 
 #[test]
@@ -247,4 +249,8 @@ fn double_precision() {
         check(differences(3, rnd, "ddivslow", &format!("div.{name}.f64"), "f64", &p, false));
         check(differences(3, rnd, "dsqrt", &format!("sqrt.{name}.f64"), "f64", &p, true));
     }
+    let p = operands(64, &s, 100_000);
+    check(differences(3, Rnd::Rn, "ddivnear", "div.rn.f64", "f64", &p, false));
+    check(differences(3, Rnd::Rn, "drcpnear", "rcp.rn.f64", "f64", &p, true));
+    check(differences(3, Rnd::Rn, "dsqrtnear", "sqrt.rn.f64", "f64", &p, true));
 }

@@ -21,7 +21,8 @@ pub enum Keeps {
     /// R2 and so many from R16 on.
     First(u8),
     /// All but those from one on, so many, and with them the predicates and uniform registers: routines that arithmetic calls in seldom
-    /// cases. Both numbers are even; the last two registers hold the return address.
+    /// cases, and functions that only one kernel calls. Both numbers are even; the last two registers hold the return address. None at all: how
+    /// many is not known yet.
     But(u8, u8),
 }
 
@@ -30,7 +31,7 @@ impl Keeps {
     pub fn return_pair(self) -> u8 {
         match self {
             Keeps::First(n) => (14 + n) & !1,
-            Keeps::But(first, n) => first + n - 2,
+            Keeps::But(first, n) => (first + n).saturating_sub(2),
             Keeps::Usual | Keeps::System => 20,
         }
     }
@@ -38,6 +39,11 @@ impl Keeps {
     /// Does a call leave everything but some general registers as it was?
     pub fn light(self) -> bool {
         matches!(self, Keeps::But(..))
+    }
+
+    /// Is it known before anything else how few registers a call changes, as of routines for seldom cases?
+    pub fn seldom(self) -> bool {
+        matches!(self, Keeps::But(_, 1..))
     }
 
     /// Where a function that keeps the predicates puts them: the upper word of a return address that is an offset, zero, is set anew at the end.

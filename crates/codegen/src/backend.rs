@@ -1,5 +1,6 @@
 //! The back end: a kernel in machine form, with the device functions it reaches, to code.
 
+use crate::abi::Keeps;
 use crate::emit::{self, Code, Ready};
 use crate::isel::chip;
 use crate::mir::{Func, Op, text, verify};
@@ -146,17 +147,21 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
     // Routines for seldom cases stand last. Where nothing else is called, the kernel says where their registers are.
     let alone = input.functions.iter().skip(1).all(|f| f.keeps.light());
     let mut light = None;
+    let least = options.effort == LEAST_EFFORT;
+    let quickly = least && !room.unhurried;
+    let tight = if wants(SOME_EFFORT) { room.tight } else { Tightness::Free };
+    let mut after = |pass: &str, f: &Func, ssa: bool| -> Result<(), Diagnostic> {
+        if options.print_after.as_deref() == Some(pass) {
+            dumps.push((format!("{pass}: {}", f.name), text::print(f)));
+        }
+        if options.verify {
+            let check = if ssa { verify::ssa(f) } else { verify::physical(f) };
+            check.map_err(|m| Diagnostic::error(format!("internal error in '{}' after {pass}: {m}", f.name)))?;
+        }
+        Ok(())
+    };
+    let mut functions = Vec::with_capacity(input.functions.len());
     for mut f in input.functions {
-        let mut after = |pass: &str, f: &Func, ssa: bool| -> Result<(), Diagnostic> {
-            if options.print_after.as_deref() == Some(pass) {
-                dumps.push((format!("{pass}: {}", f.name), text::print(f)));
-            }
-            if options.verify {
-                let check = if ssa { verify::ssa(f) } else { verify::physical(f) };
-                check.map_err(|m| Diagnostic::error(format!("internal error in '{}' after {pass}: {m}", f.name)))?;
-            }
-            Ok(())
-        };
         if options.cancel.as_ref().is_some_and(|c| c.load(std::sync::atomic::Ordering::Relaxed)) {
             return Err(Diagnostic::new(diag::Severity::Fatal, "the compilation was cancelled").into());
         }
@@ -164,8 +169,6 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             f.at_entry = input.registers.unwrap_or(0);
         }
         after("isel", &f, true)?;
-        let least = options.effort == LEAST_EFFORT;
-        let quickly = least && !room.unhurried;
         // What leaves fewer values alive takes less time than spilling them does.
         let crowded = least && (room.unhurried || regalloc::crowded(&f));
         if wants(SOME_EFFORT) || crowded {
@@ -194,7 +197,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         after("sink", &f, true)?;
         // A routine for seldom cases shall take few registers, whatever time it takes.
         if wants(SOME_EFFORT) {
-            let level = if f.entry || !f.keeps.light() { options.register_level } else { 0 };
+            let level = if f.keeps.seldom() { 0 } else { options.register_level };
             prepass::run(&mut f, sm, prepass::Freedom::of(level));
             if room.uniform < uniform::MOST || home::needed(&f) {
                 home::run(&mut f);
@@ -204,7 +207,16 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             home::run(&mut f);
         }
         after("prepass", &f, true)?;
-        let mut tight = if wants(SOME_EFFORT) { room.tight } else { Tightness::Free };
+        functions.push((f, crowded));
+    }
+    // How many registers the program's own functions take is known now.
+    functions.iter_mut().for_each(|(f, _)| regalloc::light::fit(f, tight));
+    if functions.len() > 1 {
+        let keeps: Vec<Keeps> = functions.iter().map(|(f, _)| f.keeps).collect();
+        regalloc::light::tell(&mut functions[0].0, &keeps);
+    }
+    for (mut f, crowded) in functions {
+        let mut tight = tight;
         if !f.entry
             && let Some(first) = light
         {

@@ -5,7 +5,7 @@ use crate::backend::{self, BackendInput, BackendOptions};
 use crate::bounds::Bounds;
 use crate::chips;
 use crate::debug::{self, Places};
-use crate::emit::Code;
+use crate::emit::{Code, Function};
 use crate::layout::{Layout, image_variables, independent_textures};
 use crate::lines::Lines;
 use crate::link;
@@ -422,8 +422,10 @@ fn image_kernel(
     let bytes: Vec<u8> = code.words.iter().flat_map(|w| w.to_le_bytes()).collect();
     let by_name = |r: &crate::link::Reloc| matches!(r.to.kind, link::CALL | link::CALL_REGISTER);
     let called = f.kind == FuncKind::Func || code.relocs.iter().any(by_name);
-    let calls = called || program.ids.len() > 1 || !code.syscall_offsets.is_empty();
-    // Functions that call or are called may use every register up to the return address.
+    // Functions that call or are called by the ABI may use every register up to the return address.
+    let by_abi = |f: &Function| f.returns_by == Keeps::Usual.return_pair();
+    let own = &code.functions[1..program.ids.len().min(code.functions.len())];
+    let calls = called || own.iter().any(by_abi) || !code.syscall_offsets.is_empty();
     let keeps = match called && f.kind == FuncKind::Func {
         true => Convention::of(&f.directives).keeps,
         false => Keeps::Usual,
@@ -446,7 +448,7 @@ fn image_kernel(
                 _ => image::Binding::Local,
             },
             frame: 0,
-            return_register: 20,
+            return_register: part.returns_by,
         })
         .collect();
     let used = program.shared.size > 0 || program.shared.dynamic;

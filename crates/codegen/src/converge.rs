@@ -489,6 +489,12 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Option<Vec<Region>>, before: 
     }
     // Outer regions (larger) first: they get the lower numbers, and their BSSY comes first in a shared block.
     sets.sort_by_key(|(i, s, _)| (std::cmp::Reverse(s.count()), *i));
+    // Blocks with calls, and the first barrier that the callees keep.
+    let mut kept: Vec<(usize, usize)> = Vec::new();
+    for b in (0..n).filter(|_| !sets.is_empty()) {
+        let calls = f.blocks[b].insts.iter().filter_map(|&i| called(f, i));
+        kept.extend(calls.map(Convention::kept_barrier).max().map(|first| (b, first)));
+    }
     for k in 0..sets.len() {
         let r = &regions[sets[k].0];
         let mut used = [false; BARRIERS];
@@ -504,10 +510,8 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Option<Vec<Region>>, before: 
             }
         }
         // A barrier around a call must be one that the callee keeps.
-        let kept =
-            |b: usize| f.blocks[b].insts.iter().filter_map(|&i| called(f, i)).map(Convention::kept_barrier).max();
-        let inside = (0..n).filter(|&b| b == r.start as usize || sets[k].1.contains(b));
-        let first = inside.filter_map(kept).max().unwrap_or(0);
+        let inside = kept.iter().filter(|&&(b, _)| b == r.start as usize || sets[k].1.contains(b));
+        let first = inside.map(|k| k.1).max().unwrap_or(0);
         let free = (first..BARRIERS).find(|&b| !used[b] && (f.entry || b != EXCLUSIVE.1 as usize)).map(|b| b as u8);
         sets[k].2 = free;
         if let Some(b) = free {

@@ -94,6 +94,8 @@ pub struct Function {
     pub size: u32,
     /// Its own stack frame, in bytes.
     pub frame: u32,
+    /// The first register of the pair that holds its return address.
+    pub returns_by: u8,
 }
 
 /// A function ready for emission.
@@ -233,7 +235,8 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
             at += 16 * b.insts.len() as u32;
         }
         block_at.push(offsets);
-        code.functions.push(Function { name: f.name.clone(), offset: begin, size: at - begin, frame: f.frame });
+        let (name, size) = (f.name.clone(), at - begin);
+        code.functions.push(Function { name, offset: begin, size, frame: f.frame, returns_by: f.returns_by });
     }
     let end = at;
     code.words.reserve_exact(end as usize / 16 + 16);

@@ -17,6 +17,9 @@ const MOST: usize = 10;
 /// passes them, or one that leaves the barrier as it is.
 const FEW: usize = 4;
 
+/// Most moves of a side that goes elsewhere than the other one.
+const MOVES: usize = 2;
+
 /// Runs the pass.
 pub fn run(f: &mut Func) {
     let mut preds = predecessors(f);
@@ -28,11 +31,12 @@ pub fn run(f: &mut Func) {
             preds = recount(f, preds, &found);
         }
     }
-    back(f, &preds);
+    ways(f, &preds);
 }
 
-/// What a way back to the start of a loop does on its own becomes guarded, so that the branch itself goes back.
-fn back(f: &mut Func, preds: &[u32]) {
+/// What a way back to the start of a loop does on its own becomes guarded, so that the branch itself goes back; and so do one or two moves before
+/// a branch to elsewhere: a chain of questions, of which each has its own constant as the answer, then has two branches a question less.
+fn ways(f: &mut Func, preds: &[u32]) {
     let cfg = f.cfg();
     for a in 0..f.blocks.len() {
         let Term::CondBr { cond, then, els } = &f.blocks[a].term else { continue };
@@ -42,7 +46,9 @@ fn back(f: &mut Func, preds: &[u32]) {
         for (k, (way, guard)) in [(then.block, *cond), (els.block, cond.inverted())].into_iter().enumerate() {
             let Some(start) = side(f, way, preds, &guard) else { continue };
             let goes_back = cfg.rpo_index[start.0 as usize] <= cfg.rpo_index[a];
-            if !goes_back || f.blocks[way.0 as usize].insts.len() > FEW {
+            let insts = &f.blocks[way.0 as usize].insts;
+            let moves = || insts.len() <= MOVES && insts.iter().all(is_move);
+            if goes_back && insts.len() > FEW || !goes_back && !moves() {
                 continue;
             }
             let mut insts = std::mem::take(&mut f.blocks[way.0 as usize].insts);
@@ -59,6 +65,10 @@ fn back(f: &mut Func, preds: &[u32]) {
             break;
         }
     }
+}
+
+fn is_move(i: &Inst) -> bool {
+    matches!(&i.op, Op::Sass(s) if s.form == F::MOV_R || s.form == F::MOV_I)
 }
 
 /// Sides to take in.
@@ -222,6 +232,24 @@ fn apply(f: &mut Func, a: usize, found: &Found) {
 mod tests {
     use super::*;
     use crate::mir::text;
+
+    /// A constant is the answer of a question: it is moved under its condition, which then goes where the answer is wanted.
+    #[test]
+    fn answers_are_moved_under_their_conditions() {
+        let text = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    brif P0, blk1(), blk2()\nblk1(): depth=0\n    \
+            MOV_I Rd=R4 Rb=7\n    br blk4()\nblk2(): depth=0\n    LDS Rd=R5 Ra=RZ\n    brif P1, blk3(), blk5()\nblk3(): depth=0\n    \
+            MOV_I Rd=R4 Rb=6\n    br blk4()\nblk4(): depth=0\n    STS Ra=RZ Rb=R4\n    exit\nblk5(): depth=0\n    exit\n}\n";
+        let mut f = text::parse(text).unwrap().remove(0);
+        run(&mut f);
+        let ends: Vec<Vec<u32>> =
+            [0, 2].iter().map(|&b: &usize| f.blocks[b].term.successors().iter().map(|s| s.0).collect()).collect();
+        assert_eq!(ends, [[4, 2], [4, 5]]);
+        let guard = |b: usize| match &f.blocks[b].insts.last().unwrap().op {
+            Op::Sass(s) => s.guard.as_reg(),
+            _ => None,
+        };
+        assert_eq!((guard(0), guard(2)), (Some(Reg::p(0)), Some(Reg::p(1))));
+    }
 
     #[test]
     fn registers_are_cleared_before_a_load_that_may_not_be() {

@@ -29,6 +29,7 @@ pub mod lower;
 pub mod mir;
 pub(crate) mod object;
 pub mod opt;
+mod own;
 pub mod parallel;
 pub mod pipeline;
 pub mod regalloc;

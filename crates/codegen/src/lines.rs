@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// Calls through which a place is followed: more of them are left out, the innermost stay.
-const MAX_DEPTH: usize = 64;
+const MAX_DEPTH: u32 = 64;
 
 /// The places of a module.
 pub struct Lines {
@@ -42,8 +42,8 @@ impl Lines {
 
     fn function(&mut self, m: &Module, f: &Function, labels: &FxHashMap<String, u32>) {
         let Some(body) = f.body.as_ref().map(Body::unpacked) else { return };
-        // The last place of each file, line and column, with the calls it came through.
-        let mut last: FxHashMap<(u32, u32, u32), (Place, usize)> = FxHashMap::default();
+        // The last place of each file, line and column, and how many calls it came through.
+        let mut last: FxHashMap<(u32, u32, u32), (u32, u32)> = FxHashMap::default();
         // Where nothing is inlined nobody asks for it.
         let mut locs = body.stmts().filter_map(|s| if let Stmt::Loc(id) = s { Some(body.loc(id)) } else { None });
         let asked = locs.any(|l| l.inlined.is_some());
@@ -55,15 +55,16 @@ impl Lines {
                     let l = body.loc(id);
                     let file = m.files.iter().position(|f| f.index == l.file).map_or(0, |n| n as u32 + 1);
                     let call = l.inlined.as_deref().and_then(|i| {
-                        let (at, depth) = last.get(&i.at).filter(|(_, depth)| *depth < MAX_DEPTH)?;
+                        let &(at, depth) = last.get(&i.at).filter(|(_, depth)| *depth < MAX_DEPTH)?;
+                        let at = self.places[at as usize].clone();
                         let name = labels.get(&i.function).copied().unwrap_or(0);
                         let function = name.wrapping_add(i.offset as u32);
-                        Some((Arc::new(Inlined { function, at: at.clone() }), depth + 1))
+                        Some((Arc::new(Inlined { function, at }), depth + 1))
                     });
                     let depth = call.as_ref().map_or(0, |c| c.1);
                     let place = Place { file, line: l.line, inlined: call.map(|c| c.0) };
                     if asked {
-                        last.insert((l.file, l.line, l.column), (place.clone(), depth));
+                        last.insert((l.file, l.line, l.column), (self.places.len() as u32, depth));
                     }
                     self.places.push(place);
                     here = self.places.len() as u32;
@@ -100,6 +101,11 @@ pub fn has_sections(m: &Module) -> bool {
     m.items.iter().any(|i| matches!(i, Item::Section { name, .. } if name.starts_with(".debug_")))
 }
 
+/// What bytes say, read as text.
+fn number(bytes: &[u8], read: impl Fn(&str) -> Option<u64>) -> Option<u64> {
+    std::str::from_utf8(bytes).ok().and_then(read)
+}
+
 /// The bytes of `.debug_str`, and where its labels stand in them.
 fn strings(m: &Module) -> (Vec<u8>, FxHashMap<String, u32>) {
     let mut bytes = Vec::new();
@@ -110,24 +116,29 @@ fn strings(m: &Module) -> (Vec<u8>, FxHashMap<String, u32>) {
             continue;
         }
         let mut size = 1;
-        let lines = body.lines().map(|l| match memchr::memchr(b'/', l.as_bytes()) {
-            Some(_) => l.split("//").next().unwrap_or(""),
+        let lines = body.as_bytes().split(|&b| b == b'\n').map(|l| match memchr::memchr(b'/', l) {
+            Some(n) => l.windows(2).skip(n).position(|w| w == b"//").map_or(l, |more| &l[..n + more]),
             None => l,
         });
-        for word in lines.flat_map(|l| l.split([' ', '\t', ','])).filter(|w| !w.is_empty()) {
-            let number = match word.strip_prefix("0x") {
-                Some(hex) => u64::from_str_radix(hex, 16).ok(),
-                None => word.parse::<u64>().ok().or(word.parse::<i64>().ok().map(|n| n as u64)),
+        for word in lines.flat_map(|l| l.split(|b| matches!(b, b' ' | b'\t' | b',' | b'\r'))).filter(|w| !w.is_empty())
+        {
+            let number = match word {
+                // Most are the bytes of strings.
+                [b'0'..=b'9'] | [b'0'..=b'9', b'0'..=b'9'] | [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9'] => {
+                    Some(word.iter().fold(0, |n, b| n * 10 + u64::from(b - b'0')))
+                }
+                [b'0', b'x', hex @ ..] => number(hex, |t| u64::from_str_radix(t, 16).ok()),
+                _ => number(word, |t| t.parse::<u64>().ok().or(t.parse::<i64>().ok().map(|n| n as u64))),
             };
             match (word, number) {
-                (".b8", _) => size = 1,
-                (".b16", _) => size = 2,
-                (".b32", _) => size = 4,
-                (".b64", _) => size = 8,
+                (b".b8", _) => size = 1,
+                (b".b16", _) => size = 2,
+                (b".b32", _) => size = 4,
+                (b".b64", _) => size = 8,
                 (_, Some(n)) => bytes.extend_from_slice(&n.to_le_bytes()[..size]),
                 (label, None) => {
-                    if let Some(label) = label.strip_suffix(':') {
-                        labels.insert(label.to_string(), bytes.len() as u32);
+                    if let Some(label) = label.strip_suffix(b":") {
+                        labels.insert(String::from_utf8_lossy(label).into_owned(), bytes.len() as u32);
                     }
                 }
             }

@@ -4,9 +4,10 @@ use crate::chips;
 use crate::layout::Layout;
 use crate::lower::{self, Program};
 use crate::parallel::Permits;
-use crate::{converge, expand, inliner, ir, isel, mir, opt, registers};
+use crate::{converge, expand, inliner, ir, isel, mir, opt, own, registers};
 use diag::{Diagnostic, Severity};
 use ptx::module::{FuncId, FuncKind, Linkage, Module};
+use sass::reg::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -213,10 +214,11 @@ pub fn select(
         list.iter_mut().for_each(|f| inliner::copies(f, &own));
         list.iter().for_each(|f| watch.ir("inline", f));
     }
-    let mut seldom =
-        calls_seldom(&list, options, layout, max_gprs).then(|| expand::builtins::Seldom::behind(list.len() as u32));
-    for mut f in list {
-        let f = &mut f;
+    let lightly = calls_lightly(&list, options, layout, max_gprs);
+    let own = lightly && own::mark(&mut list, &program.table);
+    let mut seldom = lightly.then(|| expand::builtins::Seldom::behind(list.len() as u32));
+    let mut converged = Vec::new();
+    for (n, f) in list.iter_mut().enumerate() {
         options.go_on().map_err(|e| vec![e])?;
         watch.ir("lower", f);
         registers::expand(f, moving);
@@ -234,7 +236,8 @@ pub fn select(
         if options.effort > 0 && !layout.relocatable && arch::files(layout.sm).reserved_shared > 0 {
             expand::shared::run(f);
         }
-        expand::with(f, seldom.as_mut());
+        // A function that is called so calls nothing.
+        expand::with(f, seldom.as_mut().filter(|_| n == 0 || !own));
         watch.ir("expand", f);
         opt::run(f, options.effort, options.fmad, &mut |pass, f| {
             watch.ir(pass, f);
@@ -250,7 +253,27 @@ pub fn select(
         if let Some(b) = &watch.broken {
             return Err(vec![internal(b)]);
         }
-        funcs.push(isel::select(f, layout, &convergence, max_gprs, checks).map_err(|e| vec![e])?);
+        converged.push(convergence);
+    }
+    let machine = |list: &[ir::Func], n: usize| {
+        isel::select(&list[n], layout, &converged[n], max_gprs, checks).map_err(|e| vec![e])
+    };
+    if own {
+        for n in 1..list.len() {
+            funcs.push(machine(&list, n)?);
+        }
+        // What is called so leaves uniform registers as they are.
+        if funcs.iter().any(writes_uniform) {
+            own::unmark(&mut list);
+            funcs.clear();
+        }
+    }
+    if funcs.is_empty() {
+        for n in 0..list.len() {
+            funcs.push(machine(&list, n)?);
+        }
+    } else {
+        funcs.insert(0, machine(&list, 0)?);
     }
     for mut f in seldom.iter().flat_map(|s| s.functions()) {
         let convergence = converge::run(&mut f);
@@ -262,15 +285,20 @@ pub fn select(
 /// Registers that there must be for a kernel to call routines for seldom cases: twelve or sixteen are the routine's.
 const ROOM: u32 = 28;
 
-/// May a kernel call what arithmetic does in seldom cases? Its threads do not change how many registers they have, and run no products of
+/// May a kernel call what arithmetic does in seldom cases, and its own functions, so that few registers change? Its threads do not change how many registers they have, and run no products of
 /// warpgroups, which would have to be done at each call.
-fn calls_seldom(list: &[ir::Func], options: &Options, layout: &Layout, max_gprs: u32) -> bool {
+fn calls_lightly(list: &[ir::Func], options: &Options, layout: &Layout, max_gprs: u32) -> bool {
     let apart = |op: ir::Op| matches!(op, ir::Op::SetMaxReg | ir::Op::Wgmma | ir::Op::WgmmaOrder);
     options.effort > 0
         && !options.debug
         && !layout.relocatable
         && max_gprs >= ROOM
         && !list.iter().any(|f| f.blocks.iter().flat_map(|b| &b.insts).any(|&i| apart(f.inst(i).op)))
+}
+
+/// Does it write registers that a warp shares?
+fn writes_uniform(f: &mir::Func) -> bool {
+    f.vregs.iter().any(|file| matches!(file, File::Ugpr | File::Upred))
 }
 
 /// A diagnostic for a broken rule of the compiler itself.

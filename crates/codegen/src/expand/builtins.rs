@@ -30,7 +30,10 @@ pub enum Routine {
     FSqrtSlow(Rnd),
     DDiv(Rnd),
     DDivSlow(Rnd),
+    /// Rounded to nearest.
+    DRcp,
     DSqrt(Rnd),
+    DSqrtSlow(Rnd),
     Fns,
 }
 
@@ -63,8 +66,8 @@ const SOURCES: [Source; 5] = [
         "div_u64",
         ["udiv64", "udiv64slow", "sdiv64", "urem64", "srem64", "sdiv64slow", "urem64slow", "srem64slow"]
     ),
-    source!("div_f32", ["fdiv", "frcp", "fsqrt", "fdivslow", "frcpslow", "fsqrtslow"]),
-    source!("div_f64", ["ddiv", "dsqrt", "ddivslow"]),
+    source!("div_f32", ["fdiv", "frcp", "fsqrt", "fdivslow", "frcpslow", "fsqrtslow", "frcpnear", "fsqrtnear"]),
+    source!("div_f64", ["ddiv", "dsqrt", "ddivslow", "dsqrtslow", "ddivnear", "drcpnear", "dsqrtnear"]),
     source!("fns", ["fns"]),
 ];
 
@@ -104,8 +107,8 @@ fn part(file: usize, name: &str) -> String {
             return None;
         }
         let own = function(name)?;
-        let slow = format!("{name}slow");
-        let slow = if own.contains(&slow) { function(&slow)? } else { "" };
+        let call = own.find("call (q), ").map(|at| &own[at + "call (q), ".len()..]);
+        let slow = call.and_then(|c| function(&c[..c.find(',')?])).unwrap_or_default();
         Some(format!("{}{slow}\n{own}", &text[..text.find(".func")?]))
     };
     found().unwrap_or_else(|| text.to_string())
@@ -136,14 +139,20 @@ fn cell(routine: Routine) -> (&'static Cell, usize, usize, Rnd) {
         Routine::Div64(n) => (1, 2 + n as usize, Rnd::Rn),
         Routine::Div64Slow(n) => (1, 5 + n as usize, Rnd::Rn),
         Routine::FDiv(r) => (2, 0, r),
+        Routine::FRcp(Rnd::Rn) => (2, 6, Rnd::Rn),
         Routine::FRcp(r) => (2, 1, r),
+        Routine::FSqrt(Rnd::Rn) => (2, 7, Rnd::Rn),
         Routine::FSqrt(r) => (2, 2, r),
         Routine::FDivSlow(r) => (2, 3, r),
         Routine::FRcpSlow(r) => (2, 4, r),
         Routine::FSqrtSlow(r) => (2, 5, r),
+        Routine::DDiv(Rnd::Rn) => (3, 4, Rnd::Rn),
         Routine::DDiv(r) => (3, 0, r),
+        Routine::DRcp => (3, 5, Rnd::Rn),
+        Routine::DSqrt(Rnd::Rn) => (3, 6, Rnd::Rn),
         Routine::DSqrt(r) => (3, 1, r),
         Routine::DDivSlow(r) => (3, 2, r),
+        Routine::DSqrtSlow(r) => (3, 3, r),
         Routine::Fns => (4, 0, Rnd::Rn),
     };
     (&LOWERED[file][rnd as usize][index], file, index, rnd)
@@ -170,6 +179,8 @@ fn slow(routine: Routine) -> Option<Routine> {
         Routine::FRcp(r) => Some(Routine::FRcpSlow(r)),
         Routine::FSqrt(r) => Some(Routine::FSqrtSlow(r)),
         Routine::DDiv(r) => Some(Routine::DDivSlow(r)),
+        Routine::DRcp => Some(Routine::DDivSlow(Rnd::Rn)),
+        Routine::DSqrt(r) => Some(Routine::DSqrtSlow(r)),
         _ => None,
     }
 }
@@ -177,7 +188,7 @@ fn slow(routine: Routine) -> Option<Routine> {
 /// How many registers from R4 on a routine for seldom cases may change, the two of the return address among them.
 fn changes(routine: Routine) -> u8 {
     match routine {
-        Routine::DDivSlow(_) | Routine::UDiv64Slow | Routine::Div64Slow(_) => 16,
+        Routine::DDivSlow(_) | Routine::DSqrtSlow(_) | Routine::UDiv64Slow | Routine::Div64Slow(_) => 16,
         _ => 12,
     }
 }
@@ -195,7 +206,7 @@ pub struct Seldom {
 fn kind(routine: Routine) -> usize {
     match routine {
         Routine::FDiv(_) | Routine::FRcp(_) | Routine::FSqrt(_) => 0,
-        Routine::DDiv(_) => 1,
+        Routine::DDiv(_) | Routine::DRcp | Routine::DSqrt(_) => 1,
         _ => 2,
     }
 }
@@ -220,7 +231,7 @@ impl Seldom {
                 let exact = inst.attr.sub & 3 == 0;
                 let at = match (inst.op, inst.attr.fmt) {
                     (Op::FDiv | Op::FRcp | Op::FSqrt, Fmt::F32) if exact => 0,
-                    (Op::FDiv | Op::FRcp, Fmt::F64) if exact => 1,
+                    (Op::FDiv | Op::FRcp | Op::FSqrt, Fmt::F64) if exact => 1,
                     (Op::IDiv | Op::IRem, _) if f.ty(inst.args[0]) == Ty::B64 => 2,
                     _ => continue,
                 };
@@ -373,6 +384,8 @@ mod tests {
                 Routine::FRcpSlow(r),
                 Routine::FSqrtSlow(r),
                 Routine::DDivSlow(r),
+                Routine::DSqrtSlow(r),
+                Routine::DRcp,
                 Routine::FRcp(r),
                 Routine::FSqrt(r),
                 Routine::DDiv(r),

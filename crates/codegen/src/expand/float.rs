@@ -163,19 +163,11 @@ fn power(cx: &Cx, v: Value) -> Option<u64> {
     (x.is_normal() && r.is_normal() && x.to_bits() & ((1 << 52) - 1) == 0).then(|| r.to_bits())
 }
 
-/// a / b, rounded to nearest: the reciprocal, one step of Newton's, the quotient and two corrections, which the machine's own check
-/// (`FCHK`) is made for; where it says that they do not do, the routine for everything.
+/// a / b, rounded to nearest: the reciprocal, one step of Newton's, the quotient and a correction, which the machine's own check
+/// (`FCHK`) is made for, as in the vendor's code; where it says that they do not do, the routine for everything.
 fn quotient(cx: &mut Cx) -> Step {
     let (a, b) = (cx.inst.args[0], cx.inst.args[1]);
     let check = cx.one(Op::FCheck, F32, &[a, b], Ty::P);
-    let block = cx.block;
-    let [quick, slow, done] = [(); 3].map(|()| cx.f.new_block());
-    let edge = |block, args| Edge { block, args };
-    let branch =
-        Term::CondBr { cond: check, uniform: false, then: edge(slow, Vec::new()), els: edge(quick, Vec::new()) };
-    let term = std::mem::replace(&mut cx.f.blocks[block.index()].term, branch);
-    cx.f.blocks[done.index()].term = term;
-    cx.block = quick;
     let one = cx.k(Ty::B32, bits(1.0));
     let minus = cx.f32op(Op::FNeg, &[b]);
     // Of a constant, it is known, and so is what the step gives.
@@ -185,12 +177,15 @@ fn quotient(cx: &mut Cx) -> Step {
     };
     let rest = cx.f32op(Op::FFma, &[minus, first, one]);
     let reciprocal = cx.f32op(Op::FFma, &[first, rest, first]);
-    let mut q = cx.f32op(Op::FMul, &[a, reciprocal]);
-    for _ in 0..2 {
-        let rest = cx.f32op(Op::FFma, &[minus, q, a]);
-        q = cx.f32op(Op::FFma, &[rest, reciprocal, q]);
-    }
-    cx.f.blocks[quick.index()].term = Term::Br(edge(done, vec![q]));
+    let q = cx.f32op(Op::FMul, &[a, reciprocal]);
+    let rest = cx.f32op(Op::FFma, &[minus, q, a]);
+    let q = cx.f32op(Op::FFma, &[rest, reciprocal, q]);
+    let block = cx.block;
+    let [slow, done] = [(); 2].map(|()| cx.f.new_block());
+    let edge = |block, args| Edge { block, args };
+    let branch = Term::CondBr { cond: check, uniform: false, then: edge(slow, Vec::new()), els: edge(done, vec![q]) };
+    let term = std::mem::replace(&mut cx.f.blocks[block.index()].term, branch);
+    cx.f.blocks[done.index()].term = term;
     let other = super::call_words(cx.f, slow, cx.inst.loc, &[a, b], Ty::B32);
     cx.f.blocks[slow.index()].term = Term::Br(edge(done, vec![other]));
     match cx.seldom.as_deref_mut().filter(|s| s.wants(Routine::FDiv(Rnd::Rn))) {
@@ -221,6 +216,9 @@ pub(super) fn double(cx: &mut Cx) -> Step {
         }
         Op::FDiv => Step::Call(Routine::DDiv(attr.rnd), inst.args.to_vec()),
         Op::FRcp if !approx => {
+            if attr.rnd == Rnd::Rn {
+                return Step::Call(Routine::DRcp, inst.args.to_vec());
+            }
             let one = cx.k(Ty::B64, f64::to_bits(1.0));
             Step::Call(Routine::DDiv(attr.rnd), vec![one, inst.args[0]])
         }

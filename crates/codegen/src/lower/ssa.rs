@@ -3,7 +3,8 @@
 //! A read in a block that does not write the variable looks up the chain of single predecessors; at a block with several
 //! (or not yet known) predecessors it makes a block parameter, whose arguments are filled in when the whole function is
 //! lowered. Parameters that turn out to be one value are removed by [`crate::opt::params`]. Most reads make none: a variable
-//! that nothing writes between a join and the block that dominates it is what it was there ([`Ssa::join`]).
+//! that nothing writes between a join and the block that dominates it is what it was there ([`Ssa::join`]). Of a variable that is written in one block alone, which
+//! is most of them, it is enough to know whether that block is above: no walk is made.
 
 use super::Lower;
 use crate::cfg::Cfg;
@@ -16,12 +17,10 @@ use smallvec::SmallVec;
 pub struct Ssa {
     /// Value of a variable at the end of a block, where known and not in `last`.
     defs: FxHashMap<(u32, u32), Value>,
-    /// By register (scalars, and the first element of vectors), the block that it was read or written in last, and the value
-    /// there: most instructions ask for what one of the same block wrote.
-    last: Vec<(u32, Value)>,
-    /// Where a block gets variables that it does not define: its only predecessor, or for the join after a guarded
-    /// instruction the block before it. Indexed by block; `None` for joins and the entry.
-    through: Vec<Option<Block>>,
+    /// By register (scalars, and the first element of vectors): most instructions ask for what one of the same block wrote.
+    last: Vec<Last>,
+    /// By block, where it gets variables that it does not define.
+    above: Vec<Above>,
     /// Parameters whose arguments are missing: block, variable, parameter.
     open: Vec<(Block, u32, Value)>,
     undef: FxHashMap<Ty, Value>,
@@ -32,8 +31,29 @@ pub struct Ssa {
     written: Vec<Vec<u32>>,
     /// By PTX block, where that is known of a join: its immediate dominator, and the variables written between them, sorted.
     between: Vec<Option<(u32, Vec<u32>)>>,
-    /// The joins of `between` by their first IR block, with the last IR block of the dominator.
-    joins: FxHashMap<u32, (u32, Block)>,
+}
+
+/// The block that a register was read or written in last, and the value there.
+#[derive(Clone, Copy)]
+struct Last {
+    at: u32,
+    value: Value,
+    /// Written there, and nowhere else.
+    only: bool,
+}
+
+/// Where a block gets what it does not define.
+#[derive(Clone, Copy)]
+struct Above {
+    /// Its only predecessor, for the join after a guarded instruction the block before it, for other joins the block that dominates them; the block
+    /// itself where that is not known, and at the entry.
+    parent: u32,
+    /// Some block further above, by which any above is found in few steps.
+    jump: u32,
+    /// Blocks above.
+    depth: u32,
+    /// The PTX block whose `between` says what does not come from there.
+    join: u32,
 }
 
 /// Elements of a register, which are variables of their own with numbers beside each other.
@@ -49,45 +69,74 @@ const NOWHERE: u32 = u32::MAX;
 const REGION: usize = 64;
 
 impl Ssa {
-    /// The value of a variable at the end of a block, where known.
+    /// The value of a variable at the end of a block, where that is noted.
     fn known(&self, block: Block, var: u32) -> Option<Value> {
         match self.last.get((var / ELEMENTS) as usize) {
-            Some(&(at, value)) if at == block.0 && var.is_multiple_of(ELEMENTS) => Some(value),
+            Some(l) if l.at == block.0 && var.is_multiple_of(ELEMENTS) => Some(l.value),
+            Some(l) if l.only && var.is_multiple_of(ELEMENTS) => None,
             _ => self.defs.get(&(block.0, var)).copied(),
         }
     }
 
-    /// Notes the value of a variable at the end of a block.
-    fn note(&mut self, block: Block, var: u32, value: Value) {
+    /// The value of a variable that is written in one block alone, if that is above.
+    fn alone(&self, block: Block, var: u32) -> Option<Value> {
+        let last = self.last.get((var / ELEMENTS) as usize)?;
+        (last.only && var.is_multiple_of(ELEMENTS) && self.is_above(last.at, block.0)).then_some(last.value)
+    }
+
+    /// Notes the value of a variable at the end of a block, which it is `written` in.
+    fn note(&mut self, block: Block, var: u32, value: Value, written: bool) {
         if !var.is_multiple_of(ELEMENTS) {
             self.defs.insert((block.0, var), value);
             return;
         }
         let register = (var / ELEMENTS) as usize;
         if self.last.len() <= register {
-            self.last.resize((register + 1).next_power_of_two(), (NOWHERE, value));
+            self.last.resize((register + 1).next_power_of_two(), Last { at: NOWHERE, value, only: true });
         }
-        let (at, old) = std::mem::replace(&mut self.last[register], (block.0, value));
-        if at != block.0 && at != NOWHERE {
-            self.defs.insert((at, var), old);
+        let old = self.last[register];
+        let only = written && old.only && (old.at == NOWHERE || old.at == block.0);
+        self.last[register] = Last { at: block.0, value, only };
+        if old.at != block.0 && old.at != NOWHERE {
+            self.defs.insert((old.at, var), old.value);
         }
     }
 
     /// Says that `block` gets what it does not define from `from`.
     pub fn set_through(&mut self, block: Block, from: Block) {
-        if self.through.len() <= block.index() {
-            self.through.resize(block.index() + 1, None);
+        self.hang(block, from, NOWHERE);
+    }
+
+    fn hang(&mut self, block: Block, from: Block, join: u32) {
+        let more = self.above.len() as u32..=block.0.max(from.0);
+        self.above.extend(more.map(|b| Above { parent: b, jump: b, depth: 0, join: NOWHERE }));
+        let up = self.above[from.index()];
+        let far = self.above[up.jump as usize];
+        let even = up.depth - far.depth == far.depth - self.above[far.jump as usize].depth;
+        let jump = if even { far.jump } else { from.0 };
+        self.above[block.index()] = Above { parent: from.0, jump, depth: up.depth + 1, join };
+    }
+
+    /// Is one block another, or above it?
+    fn is_above(&self, upper: u32, block: u32) -> bool {
+        let depth = self.above.get(upper as usize).map_or(0, |a| a.depth);
+        let mut b = block;
+        while let Some(at) = self.above.get(b as usize).filter(|a| a.depth > depth) {
+            b = if self.above[at.jump as usize].depth >= depth { at.jump } else { at.parent };
         }
-        self.through[block.index()] = Some(from);
+        b == upper
     }
 
     /// Where a block gets a variable that it does not define, if that is one place.
     fn through(&self, block: Block, var: u32) -> Option<Block> {
-        if let Some(&(join, from)) = self.joins.get(&block.0) {
-            let (_, written) = self.between[join as usize].as_ref()?;
-            return written.binary_search(&var).is_err().then_some(from);
+        let above = self.above.get(block.index()).filter(|a| a.parent != block.0)?;
+        if above.join != NOWHERE {
+            let (_, written) = self.between[above.join as usize].as_ref()?;
+            if written.binary_search(&var).is_ok() {
+                return None;
+            }
         }
-        self.through.get(block.index()).copied().flatten()
+        Some(Block(above.parent))
     }
 
     /// Says that PTX block `at` is lowered next, of `blocks`.
@@ -131,7 +180,7 @@ impl Ssa {
         written.sort_unstable();
         written.dedup();
         self.between[join as usize] = Some((dominator, written));
-        self.joins.insert(block.0, (join, from));
+        self.hang(block, from, join);
     }
 }
 
@@ -148,7 +197,7 @@ impl Lower<'_, '_> {
 
     pub(super) fn write_var(&mut self, var: u32, value: Value) {
         debug_assert_eq!(self.f.ty(value), self.var_ty[var as usize]);
-        self.ssa.note(self.cur, var, value);
+        self.ssa.note(self.cur, var, value, true);
         if let Some(list) = self.ssa.written.get_mut(self.ssa.at) {
             list.push(var);
         }
@@ -160,6 +209,9 @@ impl Lower<'_, '_> {
 
     /// The value of `var` at the end of `block` as far as it is lowered.
     pub(super) fn read_at(&mut self, block: Block, var: u32) -> Value {
+        if let Some(v) = self.ssa.alone(block, var) {
+            return v;
+        }
         let mut path: SmallVec<[Block; 8]> = SmallVec::new();
         let mut b = block;
         // Where a walk ends by making the value, that must be known.
@@ -183,7 +235,7 @@ impl Lower<'_, '_> {
         // The block at hand last: it is asked about again.
         for (n, &b) in path.iter().enumerate().rev() {
             if n.is_multiple_of(APART) || made && n + 1 == path.len() {
-                self.ssa.note(b, var, value);
+                self.ssa.note(b, var, value, false);
             }
         }
         value
@@ -246,5 +298,54 @@ impl Lower<'_, '_> {
                 self.f.blocks[b].term = crate::ir::Term::Unreachable;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chains and trees of blocks, and what is above by walking up one block at a time.
+    #[test]
+    fn what_is_above_is_found_by_jumps() {
+        let mut seed = 1u32;
+        for wide in [1, 2, 5, 400] {
+            let mut ssa = Ssa::default();
+            let mut parents = vec![0u32];
+            for b in 1..400u32 {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                // Some blocks hang nowhere.
+                let parent = if seed.is_multiple_of(97) { b } else { b - 1 - (seed >> 8) % b.min(wide) };
+                if parent != b {
+                    ssa.set_through(Block(b), Block(parent));
+                }
+                parents.push(parent);
+            }
+            for b in 0..400 {
+                let mut up = vec![b];
+                while let Some(&last) = up.last().filter(|&&l| parents[l as usize] != l) {
+                    up.push(parents[last as usize]);
+                }
+                for a in 0..400 {
+                    assert_eq!(ssa.is_above(a, b), up.contains(&a), "{wide}: {a} {b}");
+                }
+            }
+        }
+    }
+
+    /// A variable that is written once is known below without a note, and not beside.
+    #[test]
+    fn what_is_written_once_is_known_below() {
+        let mut ssa = Ssa::default();
+        (1..50).for_each(|b| ssa.set_through(Block(b), Block(b - 1)));
+        ssa.set_through(Block(50), Block(3));
+        let var = 5 * ELEMENTS;
+        ssa.note(Block(10), var, Value(7), true);
+        assert_eq!(ssa.alone(Block(49), var), Some(Value(7)));
+        assert_eq!(ssa.alone(Block(50), var), None);
+        // Written again: it is not the same everywhere.
+        ssa.note(Block(20), var, Value(8), true);
+        assert_eq!(ssa.alone(Block(49), var), None);
+        assert_eq!((ssa.known(Block(10), var), ssa.known(Block(20), var)), (Some(Value(7)), Some(Value(8))));
     }
 }

@@ -122,9 +122,54 @@ pub fn eval(op: Op, attr: Attr, tys: &[Ty], args: &[u64], ty: Ty) -> Option<u64>
             if op == Op::FNeg { a ^ sign } else { a & !sign }
         }
         Op::FAdd | Op::FMul | Op::FFma if attr.rnd == Rnd::Rn && !attr.sat => return float(op, attr, a, b, c),
+        Op::FCmp if args.len() == 2 => return compare(attr, a, b),
+        Op::FRound if !attr.sat => return round(attr, a),
         Op::F2I if ty == Ty::B32 && attr.sub == 32 => return to_word(attr, a),
         _ => return None,
     })
+}
+
+/// A number of single or double precision that no unit takes for zero.
+fn number(fmt: Fmt, a: u64) -> Option<f64> {
+    match fmt {
+        Fmt::F32 => {
+            Some(f32::from_bits(a as u32)).filter(|&x| x.is_normal() || x == 0.0 || x.is_infinite()).map(f64::from)
+        }
+        Fmt::F64 => Some(f64::from_bits(a)).filter(|x| !x.is_nan()),
+        _ => None,
+    }
+}
+
+/// How two numbers compare, neither of them a NaN.
+fn compare(attr: Attr, a: u64, b: u64) -> Option<u64> {
+    let (x, y) = (number(attr.fmt, a)?, number(attr.fmt, b)?);
+    let holds = match attr.cmp {
+        Cmp::Eq | Cmp::Equ => x == y,
+        Cmp::Ne | Cmp::Neu => x != y,
+        Cmp::Lt | Cmp::Ltu => x < y,
+        Cmp::Le | Cmp::Leu => x <= y,
+        Cmp::Gt | Cmp::Gtu => x > y,
+        Cmp::Ge | Cmp::Geu => x >= y,
+        Cmp::Num => true,
+        Cmp::Nan => false,
+    };
+    Some(holds as u64)
+}
+
+/// A number without its fraction, in its own format, where `cvt.rzi` and the like of a constant say so (CUDA's `pow` asks so whether its
+/// exponent is even).
+fn round(attr: Attr, a: u64) -> Option<u64> {
+    let x = rounded(number(attr.fmt, a)?, attr.rnd);
+    Some(if attr.fmt == Fmt::F32 { (x as f32).to_bits() as u64 } else { x.to_bits() })
+}
+
+fn rounded(x: f64, rnd: Rnd) -> f64 {
+    match rnd {
+        Rnd::Rn => x.round_ties_even(),
+        Rnd::Rz => x.trunc(),
+        Rnd::Rm => x.floor(),
+        Rnd::Rp => x.ceil(),
+    }
 }
 
 /// A number of single precision to an integer of 32 bits, where it fits: what does not is clamped by the unit.
@@ -133,13 +178,7 @@ fn to_word(attr: Attr, a: u64) -> Option<u64> {
     if attr.fmt != Fmt::F32 || !(x == 0.0 || x.is_normal()) {
         return None;
     }
-    let x = f64::from(x);
-    let x = match attr.rnd {
-        Rnd::Rn => x.round_ties_even(),
-        Rnd::Rz => x.trunc(),
-        Rnd::Rm => x.floor(),
-        Rnd::Rp => x.ceil(),
-    };
+    let x = rounded(f64::from(x), attr.rnd);
     let (least, most) =
         if attr.signed { (f64::from(i32::MIN), f64::from(i32::MAX)) } else { (0.0, f64::from(u32::MAX)) };
     (least <= x && x <= most).then_some(x as i64 as u64 & mask(Ty::B32))
@@ -222,6 +261,23 @@ mod tests {
         assert_eq!(e(Op::Shf, Attr { sub: 0, ..u }, Ty::B32, &[0x8000_0000, 1, 33]), Some(3));
         assert_eq!(bfe(0xf0, 32, 4, 4, true), 0xffff_ffff);
         assert_eq!(bfe(0x8000_0000, 32, 28, 8, true), 0xffff_fff8);
+    }
+
+    #[test]
+    fn numbers_are_rounded_and_compared() {
+        let d = Attr { fmt: Fmt::F64, rnd: Rnd::Rz, ..Attr::default() };
+        let round = |attr, v: f64| e(Op::FRound, attr, Ty::B64, &[v.to_bits()]);
+        assert_eq!(round(d, 2.75), Some(2f64.to_bits()));
+        assert_eq!(round(d, -0.5), Some((-0f64).to_bits()));
+        assert_eq!(round(Attr { rnd: Rnd::Rn, ..d }, 2.5), Some(2f64.to_bits()));
+        assert_eq!(round(d, f64::NAN), None);
+        let s = Attr { fmt: Fmt::F32, rnd: Rnd::Rp, ..d };
+        assert_eq!(e(Op::FRound, s, Ty::B32, &[1.25f32.to_bits() as u64]), Some(2f32.to_bits() as u64));
+        let compare = |cmp, x: f64, y: f64| e(Op::FCmp, Attr { cmp, ..d }, Ty::B64, &[x.to_bits(), y.to_bits()]);
+        assert_eq!((compare(Cmp::Eq, 0.0, -0.0), compare(Cmp::Gtu, 1.0, 2.0)), (Some(1), Some(0)));
+        assert_eq!(compare(Cmp::Neu, f64::NAN, 1.0), None);
+        // What is subnormal may count as zero.
+        assert_eq!(e(Op::FCmp, Attr { cmp: Cmp::Eq, ..s }, Ty::B32, &[1, 0]), None);
     }
 
     #[test]

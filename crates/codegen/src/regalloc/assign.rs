@@ -16,6 +16,7 @@ mod flight;
 mod gather;
 mod hints;
 mod plan;
+mod stand;
 mod vectors;
 mod wide;
 
@@ -40,13 +41,6 @@ const FREE: u32 = u32::MAX;
 /// A value that is alive for more instructions of its block than this stays for long. (With none, registers of Triton's kernels would be a
 /// hundredth less, but values that are made side by side would take each other's registers.)
 const LASTING: u32 = 16;
-/// How many more registers than values that are alive at once there may be where they shall be few: with fewer, more is moved out of the way of
-/// vectors; and one more for so many.
-const SLACK: usize = 1;
-const MORE_SLACK: usize = 32;
-/// The same where those are not enough.
-const LOOSE_SLACK: usize = 4;
-const MORE_LOOSE_SLACK: usize = 16;
 /// So many there may always be: moves for fewer cost more than registers that every thread has anyway.
 const ENOUGH: usize = 16;
 /// Held for a vector that is about to be defined.
@@ -102,6 +96,8 @@ pub struct Assign<'a> {
     /// What its calls keep, and what it keeps for its own callers.
     keeps: (Keeps, Keeps),
     divergent: bool,
+    /// Where values lie at the end of the block at hand no other block takes over.
+    given_up: bool,
     out: Vec<Inst>,
     notes: Vec<Note>,
     exit_loc: Vec<Vec<u8>>,
@@ -193,10 +189,7 @@ pub fn run(
         let limit = match file {
             // Products read registers for longer than values are alive.
             File::Gpr if tight != Tightness::Free && !choosy && f.at_entry == 0 => {
-                let more = match tight {
-                    Tightness::Tight => SLACK + want / MORE_SLACK,
-                    _ => LOOSE_SLACK + want / MORE_LOOSE_SLACK,
-                };
+                let more = tight.slack(want as u32) as usize;
                 // First hardly more than are alive or read at once; then as if what is read were so wherever most are alive.
                 let need = match tight {
                     Tightness::Tight => want.max(flight::need(f, cfg, live) as usize + 1),
@@ -246,6 +239,7 @@ pub fn run(
         next_call: u32::MAX,
         keeps,
         divergent: false,
+        given_up: false,
         out: Vec::new(),
         notes: Vec::new(),
         exit_loc: vec![Vec::new(); blocks],
@@ -331,6 +325,11 @@ impl Assign<'_> {
         self.keeps.0.keeps(r as u32)
     }
 
+    /// True for a general register that routines for seldom cases, or functions called as these are, change while the value lives.
+    pub(super) fn changed(&self, v: Vreg, r: usize) -> bool {
+        self.spared.as_ref().is_some_and(|(set, keeps)| set.contains(v.index()) && !keeps.keeps(r as u32))
+    }
+
     /// A free register for a new value.
     fn pick(&mut self, v: Vreg) -> Option<usize> {
         let file = self.file(v);
@@ -338,12 +337,13 @@ impl Assign<'_> {
         let crosses = self.end[v.index()] > self.next_call && self.next_call != u32::MAX
             || self.end[v.index()] == u32::MAX && self.has_calls;
         let gpr = file == File::Gpr as usize;
-        if !crosses && self.banks[file].free(fixed) {
+        if !crosses && self.banks[file].free(fixed) && !(gpr && self.changed(v, fixed)) {
             return Some(fixed);
         }
         let rep = self.rep(v);
         let web = self.web_reg[rep] as usize;
-        if self.banks[file].free(web) && self.banks[file].idle(web) && !(gpr && crosses && !self.saved(web)) {
+        let lost = |a: &Self, r: usize| gpr && (crosses && !a.saved(r) || a.changed(v, r));
+        if self.banks[file].free(web) && self.banks[file].idle(web) && !lost(self, web) {
             return Some(web);
         }
         // The register of a value that dies here, if it should meet this one.
@@ -352,7 +352,7 @@ impl Assign<'_> {
             let r = self.loc[u.index()] as usize;
             let same =
                 self.file(u) == file && self.banks[file].free(r) && self.banks[file].idle(r) && self.rep(u) == rep;
-            if same && !(gpr && crosses && !self.saved(r)) {
+            if same && !lost(self, r) {
                 return Some(r);
             }
         }
@@ -383,7 +383,7 @@ impl Assign<'_> {
             && self.file(u) == file
         {
             let r = self.loc[u.index()] as usize;
-            if self.banks[file].free(r) && self.banks[file].idle(r) && !(gpr && crosses && !self.saved(r)) {
+            if self.banks[file].free(r) && self.banks[file].idle(r) && !lost(self, r) {
                 return Some(r);
             }
         }
@@ -470,6 +470,7 @@ impl Assign<'_> {
         let bi = b as usize;
         self.current = b;
         self.divergent = self.f.blocks[bi].divergent;
+        self.given_up = self.given_up(b);
         let mut insts = std::mem::take(&mut self.f.blocks[bi].insts);
         // With place for moves, and for branches at the end.
         self.out.reserve(insts.len() + insts.len() / 8 + 2);
@@ -751,6 +752,9 @@ impl Assign<'_> {
         self.dies(s, &dying);
         let mut bases: SmallVec<[usize; 4]> = SmallVec::new();
         let mut ok = use_vecs.iter().all(|&v| self.in_place(v));
+        let stand_ins = if ok || !self.given_up { None } else { self.stand_in(&use_vecs, loc) };
+        ok |= stand_ins.is_some();
+        let stand_ins = stand_ins.unwrap_or_default();
         if ok && !def_vecs.is_empty() {
             dying.iter().for_each(|&v| self.release(v));
             for &vec in &def_vecs {
@@ -775,6 +779,12 @@ impl Assign<'_> {
                 bases.clear();
             }
         }
+        let stand_ins = if ok {
+            stand_ins
+        } else {
+            self.stand_down(&stand_ins);
+            Default::default()
+        };
         if !ok {
             let sums = if s.form().class == Class::Gmma {
                 s.get(S::Rc).and_then(Operand::as_reg).filter(|r| r.is_virtual())
@@ -799,12 +809,16 @@ impl Assign<'_> {
                 self.f.each_scalar(p.reg, p.width, |v| bank.read[self.loc[v.index()] as usize] = at + late);
             }
             let mut o = p.slot.map_or(s.guard, |i| s.operands[i as usize]);
-            self.rename(&mut o, p.width);
+            match stand_ins.iter().find(|x| p.width > 1 && x.0 == p.reg.index()) {
+                Some(&(_, base, _)) => o.value = Value::Reg(Reg::phys(p.reg.file(), base as u8)),
+                None => self.rename(&mut o, p.width),
+            }
             match p.slot {
                 Some(i) => s.operands[i as usize] = o,
                 None => s.guard = o,
             }
         }
+        self.stand_down(&stand_ins);
         for (n, &vec) in def_vecs.iter().enumerate() {
             for k in 0..self.f.vecs[vec as usize].len() {
                 let v = self.f.vecs[vec as usize][k];

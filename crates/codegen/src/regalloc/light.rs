@@ -4,6 +4,7 @@
 use crate::abi::Keeps;
 use crate::mir::liveness::Liveness;
 use crate::mir::{Call, CallTarget, Func, Op, Term, Vreg};
+use crate::regalloc::Tightness;
 use sass::reg::{File, Reg};
 
 /// The registers that a kernel leaves to these routines.
@@ -67,6 +68,44 @@ pub fn choose(f: &mut Func) -> Option<Place> {
         }
     }
     Some(place)
+}
+
+/// Finds out how many registers a function takes that is called so and whose number is open: as many as values are alive at once, and what assignment
+/// may need beside. No more than a caller can have.
+pub fn fit(f: &mut Func, tight: Tightness) {
+    let Keeps::But(first, 0) = f.keeps else { return };
+    let cfg = f.cfg();
+    let live = Liveness::new(f, &cfg);
+    let alive = super::pressure(f, &cfg, &live).max[File::Gpr as usize];
+    let words = f.live_in.iter().map(|a| a.1.index()).max().map_or(0, |r| (r + 1).saturating_sub(u32::from(first)));
+    let n = (alive + tight.slack(alive)).max(words + 2).next_multiple_of(2);
+    let n = n.min(f.max_gprs.saturating_sub(u32::from(first)) & !1) as u8;
+    let open = u32::from(f.keeps.return_pair());
+    f.keeps = Keeps::But(first, n);
+    let pair = f.keeps.return_pair();
+    let close = |r: &mut Reg| {
+        if (open..open + 2).contains(&r.index()) {
+            *r = Reg::r(pair + (r.index() - open) as u8);
+        }
+    };
+    f.live_in.iter_mut().for_each(|a| close(&mut a.1));
+    for b in &mut f.blocks {
+        if let Term::Ret(list) = &mut b.term {
+            list.iter_mut().for_each(|a| close(&mut a.1));
+        }
+    }
+}
+
+/// Tells the calls of a kernel what its functions have been found to take, by the functions' numbers.
+pub fn tell(f: &mut Func, keeps: &[Keeps]) {
+    for inst in f.blocks.iter_mut().flat_map(|b| &mut b.insts) {
+        if let Op::Call(c) = &mut inst.op
+            && c.keeps.light()
+            && let CallTarget::Func(n) = c.target
+        {
+            c.keeps = keeps.get(n as usize).copied().unwrap_or(c.keeps);
+        }
+    }
 }
 
 /// How many words are stored and loaded where routines have so many registers from `first` on: by the routines, and around their calls.
@@ -155,7 +194,7 @@ fn moved(r: Reg, old: u8, first: u8) -> Reg {
 mod tests {
     use super::*;
     use crate::mir::text;
-    use crate::regalloc::{self, Stats, Tightness};
+    use crate::regalloc::{self, Stats};
     use std::fmt::Write;
 
     /// A kernel with so many registers and `across` values that live across `calls` calls of a routine.
@@ -215,6 +254,26 @@ mod tests {
         assert!(stats.spill_stores > 0 && stats.spill_stores <= 32, "{stats:?}");
         assert_eq!((stats.spill_stores, stats.spilled), (stats.spill_loads, 0));
         assert_eq!(r.frame.size, stats.spill_stores.next_multiple_of(8));
+    }
+
+    /// Ten values with their return address: two registers hold that, the last ones, and there is one to spare.
+    #[test]
+    fn functions_take_what_is_alive_in_them() {
+        let mut r = routine(64);
+        r.keeps = Keeps::But(4, 0);
+        r.live_in[1].1 = Reg::r(r.keeps.return_pair());
+        r.blocks[0].term = Term::Ret(vec![(Vreg(0), Reg::r(4)), (r.live_in[1].0, r.live_in[1].1)]);
+        fit(&mut r, Tightness::Tight);
+        assert_eq!((r.keeps, r.live_in[1].1), (Keeps::But(4, 12), Reg::r(14)));
+        let mut f = kernel(64, 20, 3);
+        for inst in &mut f.blocks[0].insts {
+            if let Op::Call(c) = &mut inst.op {
+                c.keeps = Keeps::But(4, 0);
+            }
+        }
+        tell(&mut f, &[Keeps::Usual, r.keeps]);
+        assert_eq!(choose(&mut f), Some(Place { first: 22, size: 12 }));
+        assert_eq!(allocated(r).1, Stats::default());
     }
 
     /// One value too many at one call is less than what the routine would save.

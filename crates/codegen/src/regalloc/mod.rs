@@ -253,6 +253,16 @@ impl Tightness {
     pub fn looser(self) -> Tightness {
         if self == Tightness::Tight { Tightness::Loose } else { Tightness::Free }
     }
+
+    /// How many more registers than the `want` values that are alive at once there may be where they shall be few: with fewer, more is moved out
+    /// of the way of vectors. Where all may be taken, what the linear scan needs for its holes.
+    pub fn slack(self, want: u32) -> u32 {
+        match self {
+            Tightness::Tight => 1 + want / 32,
+            Tightness::Loose => 4 + want / 16,
+            Tightness::Free => 4 + want / 8,
+        }
+    }
 }
 
 /// What allocation did.

@@ -2,11 +2,13 @@
 //!
 //! A value has one register for all of its span, so nothing has to be remembered of the ends of blocks, and what moves on edges is arguments only. Where a
 //! vector is read whose components lie elsewhere, they are copied to a free place before it, or moved there if they live in this block alone.
-//! Functions with calls (other than of routines for seldom cases), products of warpgroups, changing numbers of registers, or more values at once than registers are not for it:
+//! Sums of products of warpgroups have their places beforehand ([`chains`]); what such a product still reads is free again at the next wait.
+//! Functions with calls (other than of routines for seldom cases), changing numbers of registers, or more values at once than registers are not for it:
 //! [`super::run`] has [`super::assign`] for them.
 
 mod bank;
 pub(super) mod carry;
+mod chains;
 pub(super) mod spans;
 
 use super::parcopy::{self, Step, sequence};
@@ -15,7 +17,10 @@ use crate::cfg::{Cfg, NONE};
 use crate::mir::operands::copy_inst;
 use crate::mir::{Block, Call, Func, Inst, Op, Term, Vreg, alignment};
 use bank::Bank;
+use chains::{Chains, slow};
+use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
+use sass::latency::Class;
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 use spans::{FOREVER, Known, NOWHERE, Spans};
@@ -49,6 +54,15 @@ struct Scan<'a> {
     kept: Vec<u8>,
     /// Vectors that a place is kept for.
     keeping: Vec<u32>,
+    chains: Chains,
+    /// Chains that have begun, and those of them that have not ended.
+    begun: usize,
+    active: SmallVec<[usize; 4]>,
+    /// Where the next chain begins or ends, and where the next one begins.
+    event: u32,
+    next: u32,
+    /// General registers that nobody reads any more but products that are not waited for yet.
+    flying: Vec<usize>,
     at: u32,
     /// Start and end of the block at hand.
     start: u32,
@@ -64,7 +78,7 @@ struct Scan<'a> {
 /// Assigns the registers of a prepared function in SSA form, whose spans these are; `notes`, where there are some, have one for each instruction and
 /// get those of the new ones.
 pub(super) fn run(f: &mut Func, cfg: &Cfg, spans: Spans, notes: &mut [Vec<Note>]) -> Outcome {
-    let Spans { fit, values, bound, most, changed } = spans;
+    let Spans { fit, values, bound, most, mut chains, changed } = spans;
     if !fit {
         return Outcome::Unfit;
     }
@@ -82,6 +96,15 @@ pub(super) fn run(f: &mut Func, cfg: &Cfg, spans: Spans, notes: &mut [Vec<Note>]
     if (0..4).any(|k| most[k] + if k == 0 { spare } else { 0 } > banks[k].count()) {
         return Outcome::Unfit;
     }
+    if !chains.list.is_empty() {
+        let need = spans::most_with(f, &values, &chains, bound)[0];
+        if need + SPARE > banks[0].count() || !chains.place(|r| banks[0].is_free(r)) {
+            return Outcome::Unfit;
+        }
+    }
+    let mut kept = vec![NOWHERE; f.vecs.len()];
+    chains.bases(&mut kept);
+    let event = if chains.list.is_empty() { u32::MAX } else { 0 };
     let mut blocks = std::mem::take(&mut f.blocks);
     let mut scan = Scan {
         files: &f.vregs,
@@ -89,8 +112,14 @@ pub(super) fn run(f: &mut Func, cfg: &Cfg, spans: Spans, notes: &mut [Vec<Note>]
         values,
         banks,
         ends: vec![NONE; bound as usize / 2 + 1],
-        kept: vec![NOWHERE; f.vecs.len()],
+        kept,
         keeping: Vec::new(),
+        chains,
+        begun: 0,
+        active: SmallVec::new(),
+        event,
+        next: event,
+        flying: Vec::new(),
         at: 0,
         start: 0,
         end: 0,
@@ -181,8 +210,17 @@ impl Scan<'_> {
     fn place(&mut self, v: Vreg) {
         let file = self.file(v);
         let known = self.values[v.index()];
+        if self.chains.home(&known).is_some()
+            && let Some((vec, nth)) = known.vector()
+        {
+            let r = self.kept[vec] as usize + nth;
+            if self.banks[file].is_held(r) {
+                return self.put(v, r);
+            }
+        }
+        let all = known.end < self.next;
         let wishes = known.meet != NONE || known.wish != NOWHERE;
-        if wishes && let Some(r) = self.wish(v).filter(|&r| self.banks[file].is_free(r)) {
+        if wishes && let Some(r) = self.wish(v).filter(|&r| self.may_be(file, r, all)) {
             return self.put(v, r);
         }
         if let Some((vec, nth)) = known.vector()
@@ -192,9 +230,9 @@ impl Scan<'_> {
             return self.put(v, base + nth);
         }
         let lasts = known.end - self.at > LASTING;
-        let found = self.banks[file].pick(lasts).or_else(|| {
+        let found = self.banks[file].pick(lasts, all).or_else(|| {
             self.let_go();
-            self.banks[file].pick(lasts)
+            self.banks[file].pick(lasts, all).or_else(|| self.banks[file].pick(lasts, true))
         });
         match found {
             Some(r) => {
@@ -208,6 +246,38 @@ impl Scan<'_> {
                 self.values[v.index()].loc = 0;
             }
         }
+    }
+
+    /// True for a register that is free, and not to be free for a chain that begins before a value ends (if not `all`).
+    #[inline]
+    fn may_be(&self, file: usize, r: usize, all: bool) -> bool {
+        self.banks[file].is_free(r) && (all || !self.banks[file].is_awaited(r))
+    }
+
+    /// True if no chain begins before these values end.
+    fn end_before(&self, list: &[Vreg]) -> bool {
+        self.next == u32::MAX || list.iter().all(|v| self.values[v.index()].end < self.next)
+    }
+
+    /// Begins and ends chains.
+    fn settle(&mut self) {
+        let (general, at) = (&mut self.banks[File::Gpr as usize], self.at);
+        let list = &self.chains.list;
+        self.active.retain(|&mut n| {
+            let on = list[n].end >= at;
+            if !on {
+                general.settle(list[n].registers(), false);
+            }
+            on
+        });
+        while let Some(c) = list.get(self.begun).filter(|c| c.start <= at) {
+            general.settle(c.registers(), true);
+            self.active.push(self.begun);
+            self.begun += 1;
+        }
+        general.awaits(list[self.begun..].iter().map(|c| c.registers()));
+        self.next = list.get(self.begun).map_or(u32::MAX, |c| c.start);
+        self.event = self.active.iter().map(|&n| list[n].end + 1).fold(self.next, u32::min);
     }
 
     /// True if each component of a vector is at its place from `base` on, or may be put there.
@@ -236,7 +306,8 @@ impl Scan<'_> {
                 return Some(base);
             }
         }
-        self.banks[file].window(list.len())
+        let all = self.end_before(list);
+        self.banks[file].window(list.len(), all)
     }
 
     /// The place that is kept for a vector; from now on, if there is none, and its components are all made before long.
@@ -263,6 +334,9 @@ impl Scan<'_> {
 
     /// Nothing is kept for a vector any more.
     fn forget(&mut self, vec: usize) {
+        if self.chains.of(vec).is_some() {
+            return;
+        }
         let base = self.kept[vec] as usize;
         let list = &self.vecs[vec];
         let bank = &mut self.banks[self.files[list[0].index()] as usize & 3];
@@ -275,8 +349,14 @@ impl Scan<'_> {
         self.keeping.retain(|&k| k as usize != vec);
     }
 
-    /// Gives up all places that are kept for vectors.
+    /// What products still read is free, for what comes behind a wait.
+    fn land(&mut self) {
+        self.flying.drain(..).for_each(|r| self.banks[File::Gpr as usize].release(r));
+    }
+
+    /// Gives up all places that are kept for vectors, and registers that products still read.
     fn let_go(&mut self) {
+        self.land();
         while let Some(&vec) = self.keeping.last() {
             self.forget(vec as usize);
         }
@@ -290,6 +370,9 @@ impl Scan<'_> {
         self.at += 2;
         self.start = self.at;
         self.end = self.at + 2 * block.insts.len() as u32 + 1;
+        if self.at >= self.event {
+            self.settle();
+        }
         block.params.iter().for_each(|&p| self.place(p));
         for &p in &block.params {
             if self.values[p.index()].end == self.at {
@@ -298,8 +381,14 @@ impl Scan<'_> {
         }
         for (n, inst) in block.insts.iter_mut().enumerate() {
             self.at += 2;
+            if self.at >= self.event {
+                self.settle();
+            }
             match &mut inst.op {
                 Op::Sass(s) => {
+                    if s.form == F::WARPGROUP_I {
+                        self.land();
+                    }
                     if s.registers().all_single() {
                         self.singles(s);
                     } else {
@@ -315,6 +404,7 @@ impl Scan<'_> {
             }
         }
         self.at += 1;
+        self.land();
         match &mut block.term {
             Term::CondBr { cond, .. } => drop(self.rename(cond)),
             Term::Ret(values) => {
@@ -421,7 +511,11 @@ impl Scan<'_> {
         // Registers that are taken for this instruction alone.
         let mut lent: SmallVec<[(usize, usize); 8]> = SmallVec::new();
         let mut wide: SmallVec<[(usize, usize); 4]> = SmallVec::new();
+        // The same of what a product still reads when it has given its sums a place.
+        let mut late: SmallVec<[Vreg; 4]> = SmallVec::new();
+        let mut flown: SmallVec<[(usize, usize); 8]> = SmallVec::new();
         let mut last = None;
+        let product = !self.chains.list.is_empty() && s.form().class == Class::Gmma;
         let mut slots = registers.reads;
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
@@ -433,15 +527,20 @@ impl Scan<'_> {
             if s.slot_width(i) == 1 {
                 let v = Vreg(reg.index());
                 if self.values[v.index()].end == self.at {
-                    dying.push(v);
+                    if product && slow(s, i) && reg.file() == File::Gpr { late.push(v) } else { dying.push(v) }
                 }
                 continue;
             }
             let vec = reg.index() as usize;
-            let base = self.together(n, vec, &mut lent);
+            let base = self.together(n, vec, if product && slow(s, i) { &mut flown } else { &mut lent });
             wide.push((i, base));
+            let ends = vecs[vec].iter().copied().filter(|v| self.values[v.index()].end == self.at);
+            if product && slow(s, i) {
+                late.extend(ends);
+                continue;
+            }
             let before = dying.len();
-            dying.extend(vecs[vec].iter().copied().filter(|v| self.values[v.index()].end == self.at));
+            dying.extend(ends);
             if dying.len() - before == vecs[vec].len() {
                 last = Some((base, vecs[vec].len(), reg.file()));
             }
@@ -460,6 +559,8 @@ impl Scan<'_> {
                 None => drop(self.rename(&mut s.operands[i])),
             }
         }
+        // What is one of the sums as well is written over.
+        late.retain(|v| !dying.contains(v));
         dying.into_iter().for_each(|v| self.release(v));
         lent.into_iter().for_each(|(file, r)| self.banks[file].release(r));
         let mut unread: SmallVec<[Vreg; 8]> = SmallVec::new();
@@ -485,6 +586,8 @@ impl Scan<'_> {
         }
         unread.retain(|v| self.values[v.index()].end == self.at);
         unread.into_iter().for_each(|v| self.release(v));
+        self.flying.extend(late.into_iter().map(|v| self.values[v.index()].loc as usize));
+        self.flying.extend(flown.into_iter().map(|f| f.1));
     }
 
     /// Brings the components of a vector together before instruction `n`; gives the place.
@@ -552,7 +655,10 @@ impl Scan<'_> {
                 && base + list.len() <= 256
                 && (base..base + list.len()).all(|r| bank.is_free(r) || own && bank.is_held(r))
         };
-        let mut base = self.wish(first).filter(|&r| may(self, r, false));
+        let chain = self.chains.of(vec).map(|_| self.kept[vec] as usize).filter(|&r| may(self, r, true));
+        let all = self.end_before(list);
+        let open = |a: &Self, r: usize| all || (r..r + list.len()).all(|r| !a.banks[file].is_awaited(r));
+        let mut base = chain.or_else(|| self.wish(first).filter(|&r| may(self, r, false) && open(self, r)));
         if base.is_none()
             && let Some((wanted, nth)) = self.values[first.index()].vector()
             && vecs[wanted].len() > list.len()
@@ -564,11 +670,11 @@ impl Scan<'_> {
             });
         }
         let base = base
-            .or(over.filter(|&r| may(self, r, false)))
-            .or_else(|| self.banks[file].window(list.len()))
+            .or_else(|| over.filter(|&r| may(self, r, false) && open(self, r)))
+            .or_else(|| self.banks[file].window(list.len(), all))
             .or_else(|| {
                 self.let_go();
-                self.banks[file].window(list.len())
+                self.banks[file].window(list.len(), all).or_else(|| self.banks[file].window(list.len(), true))
             });
         let Some(base) = base else {
             self.stuck = true;
@@ -596,7 +702,7 @@ impl Scan<'_> {
         let stays = |a: &Self, m: &(Reg, Reg)| {
             m.1.file() == m.0.file()
                 && !m.1.is_const()
-                && a.banks[m.0.file() as usize & 3].is_free(m.1.index() as usize)
+                && a.may_be(m.0.file() as usize & 3, m.1.index() as usize, a.values[m.0.index() as usize].end < a.next)
         };
         let mut late: SmallVec<[Vreg; 8]> = SmallVec::new();
         for m in &moves {

@@ -605,21 +605,23 @@ impl<'a> Parser<'a> {
 
     /// The bytes and halves of a section must be such.
     fn section_values(&mut self, open: usize, len: usize) {
-        let src = self.src;
+        let (src, end) = (self.src, open + len);
         let mut at = open;
-        for line in src[open..open + len].split_inclusive(|&b| b == b'\n') {
-            at += line.len();
-            let (ty, values, limits) = match line.trim_ascii() {
+        while at < end {
+            let start = at;
+            at = memchr::memchr(b'\n', &src[at..end]).map_or(end, |n| at + n + 1);
+            let line = src[start..at].trim_ascii();
+            let (ty, values, limits) = match line {
                 [b'.', b'b', b'8', b' ' | b'\t', values @ ..] => (".b8", values, -128..=255i64),
                 [b'.', b'b', b'1', b'6', b' ' | b'\t', values @ ..] => (".b16", values, -32768..=65535),
                 _ => continue,
             };
+            // Most are few digits, and fit.
+            if small(values, *limits.end()) {
+                continue;
+            }
+            let values = values.windows(2).position(|w| w == b"//").map_or(values, |n| &values[..n]);
             for value in values.split(|&b| b == b',').map(<[u8]>::trim_ascii) {
-                // Most are few digits, and fit.
-                let few = value.len() <= 3 && value.iter().all(u8::is_ascii_digit);
-                if few && value.iter().fold(0, |n, b| n * 10 + i64::from(b - b'0')) <= *limits.end() {
-                    continue;
-                }
                 if let Ok(n) = text(value).parse::<i64>()
                     && !limits.contains(&n)
                 {
@@ -656,5 +658,23 @@ impl<'a> Parser<'a> {
         self.bump();
         self.module.items.push(Item::Section { name, body });
         Ok(())
+    }
+}
+
+/// True for a list of decimal numbers, each of three digits at most and no more than `most`, and perhaps a comment.
+fn small(mut list: &[u8], most: i64) -> bool {
+    loop {
+        list = list.trim_ascii_start();
+        // One more than there may be.
+        let digits = list.iter().take(4).take_while(|b| b.is_ascii_digit()).count();
+        let (number, rest) = list.split_at(digits);
+        let value = number.iter().fold(0, |n, b| n * 10 + i64::from(b - b'0'));
+        if !(1..=3).contains(&digits) || value > most {
+            return false;
+        }
+        match rest.trim_ascii_start() {
+            [b',', more @ ..] => list = more,
+            rest => return rest.is_empty() || rest.starts_with(b"//"),
+        }
     }
 }

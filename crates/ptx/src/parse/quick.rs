@@ -81,8 +81,31 @@ fn integer(src: &[u8], at: usize) -> Option<(i64, usize)> {
     (end > at && !octal && !more).then_some((n, end))
 }
 
+/// True where `.loc` and a blank stand.
+fn loc(src: &[u8], at: usize) -> bool {
+    matches!(src.get(at..at + 5), Some(b".loc " | b".loc\t"))
+}
+
+/// Where a word ends that stands at a byte.
+fn word(src: &[u8], at: usize, word: &[u8]) -> Option<usize> {
+    let end = at + word.len();
+    (src.get(at..end)? == word && !is(byte(src, end), WORD)).then_some(end)
+}
+
+/// Three numbers: file, line and column; and where they end.
+fn place(src: &[u8], at: usize) -> Option<((u32, u32, u32), usize)> {
+    let number = |at: usize| {
+        let (n, end) = integer(src, blanks(src, at))?;
+        Some((u32::try_from(n).ok()?, end))
+    };
+    let (file, at) = number(at)?;
+    let (line, at) = number(at)?;
+    let (column, end) = number(at)?;
+    Some(((file, line, column), end))
+}
+
 impl Parser<'_> {
-    /// Reads the plain instructions and the labels that begin at the token at hand, a name or `@`; the token behind the last
+    /// Reads the plain instructions, labels and `.loc` that begin at the token at hand, a name, `@` or `.loc`; the token behind the last
     /// is at hand then. False where the first is none: then nothing has happened.
     pub(super) fn quick(&mut self) -> bool {
         let src = self.src;
@@ -93,10 +116,14 @@ impl Parser<'_> {
         }
         loop {
             let messages = self.diags.len();
-            let label = matches!(byte(src, at), b'$' | b'_' | b'A'..=b'Z');
-            let read = if label { self.quick_label(at) } else { self.quick_instruction(at) };
-            let Some(behind) = read else { break };
-            self.prev_end = behind as u32;
+            // Where the statement ends, and where the next is looked for.
+            let read = match byte(src, at) {
+                b'$' | b'_' | b'A'..=b'Z' => self.quick_label(at).map(|end| (end, end)),
+                b'.' => self.quick_loc(at),
+                _ => self.quick_instruction(at).map(|end| (end, end)),
+            };
+            let Some((end, behind)) = read else { break };
+            self.prev_end = end as u32;
             at = blanks(src, behind);
             if byte(src, at) == b'/'
                 && let Some(end) = self.lex.behind_blanks(at)
@@ -124,11 +151,61 @@ impl Parser<'_> {
         if src[end] != b':' || src[at] == b'$' && end == at + 1 {
             return None;
         }
-        if matches!(byte(src, blanks(src, end + 1)), b'.' | b'/' | b'\\' | 0x0b | 0x0c) {
+        let next = blanks(src, end + 1);
+        if matches!(byte(src, next), b'.' | b'/' | b'\\' | 0x0b | 0x0c) && !loc(src, next) {
             return None;
         }
         self.new_label(Span::new(at as u32, end as u32));
         Some(end + 1)
+    }
+
+    /// Adds the `.loc` that begins at a byte: where it ends, and where to go on. If it is none, or not a plain one, nothing happens.
+    fn quick_loc(&mut self, start: usize) -> Option<(usize, usize)> {
+        let src = self.src;
+        if !loc(src, start) {
+            return None;
+        }
+        let ((file, line, column), mut end) = place(src, start + 4)?;
+        let mut next = blanks(src, end);
+        let mut inlined = None;
+        if byte(src, next) == b',' {
+            let at = word(src, blanks(src, next + 1), b"function_name")?;
+            let name = blanks(src, at);
+            let behind = name + 1 + src.get(name + 1..)?.iter().position(|&b| !is(b, WORD))?;
+            if !is(src[name], START) || behind == name + 1 {
+                return None;
+            }
+            let mut at = blanks(src, behind);
+            let mut offset = 0;
+            if byte(src, at) == b'+' {
+                let (n, end) = integer(src, blanks(src, at + 1))?;
+                (offset, at) = (n, blanks(src, end));
+            }
+            if byte(src, at) != b',' {
+                return None;
+            }
+            let at = word(src, blanks(src, at + 1), b"inlined_at")?;
+            let (call, behind_call) = place(src, at)?;
+            if !self.places.contains(&call) {
+                return None;
+            }
+            let function = super::text(&src[name..behind]).into_owned();
+            inlined = Some(Box::new(Inlined { function, offset, at: call }));
+            (end, next) = (behind_call, behind_call);
+        } else {
+            if byte(src, next) == b'/' {
+                let mut ahead = self.lex;
+                next = ahead.behind_blanks(next)?;
+            }
+            // Whatever is no beginning of a statement may belong to it.
+            let first = byte(src, next);
+            if !is(first, START) && !matches!(first, b'.' | b'@' | b'{' | b'}') {
+                return None;
+            }
+        }
+        self.places.insert((file, line, column));
+        self.body.code.push_loc(Loc { file, line, column, inlined });
+        Some((end, next))
     }
 
     /// Adds the instruction that begins at a byte: where it ends, behind its `;`. If it is no plain one, nothing happens.
@@ -381,6 +458,34 @@ mod tests {
             let number = if b.is_ascii_digit() { 70 + u32::from(b - b'0') } else { 7 };
             let word = b.is_ascii_alphabetic() || b == b'_' || b == b'$';
             assert_eq!(numbered(&text, 0).map(|f| f.1), (!word).then_some(number), "{b}");
+        }
+    }
+
+    /// Every change of one byte, and every end, of statements with `.loc` that have everything which such may have.
+    #[test]
+    fn places_by_the_short_way_and_by_the_rules() {
+        let head = ".version 8.4\n.target sm_90\n.address_size 64\n.file 1 \"a\"\n.entry k() {\n.reg .b32 %r<9>;\n";
+        let body = "$a: .loc 1 2 3\n\t.loc\t1 4 5 // a comment\n$b:\n .loc 2 6 7, function_name $c, inlined_at 1 2 3 // another\nmov.u32 %r1, 1;\n\
+                    .loc 2 6 8, function_name $d+12, inlined_at 2 6 7\n$e: .loc 1 0 0 /* one */ mov.u32 %r2, 2;\n.loc 1 9 9\n@!p ret;\nret;\n}\n";
+        let same = |body: &[u8]| {
+            let text = [head.as_bytes(), body].concat();
+            let (quick, rules) = (parse_with(&text, true, false), parse_with(&text, false, false));
+            assert!(quick == rules, "{}", String::from_utf8_lossy(&text));
+            quick
+        };
+        let whole = same(body.as_bytes()).0;
+        let body_of = whole.funcs[0].body.as_ref().unwrap();
+        let locs = body_of.stmts().filter(|s| matches!(s, Stmt::Loc(_))).count();
+        assert_eq!(locs, 6);
+        for at in 0..body.len() {
+            same(&body.as_bytes()[..at]);
+            for b in *b" \t\n\\,.;:+-/*0189aU_$%@{}\x0b\xff" {
+                let mut changed = body.as_bytes().to_vec();
+                changed[at] = b;
+                same(&changed);
+                changed.insert(at + 1, body.as_bytes()[at]);
+                same(&changed);
+            }
         }
     }
 

@@ -14,7 +14,12 @@ impl Parser<'_> {
     /// One statement that is no brace.
     pub(super) fn statement(&mut self) -> Parsed<()> {
         match self.tok.kind {
-            Kind::Dot => self.directive(),
+            Kind::Dot => {
+                if self.at_dot("loc") && self.quick() {
+                    return Ok(());
+                }
+                self.directive()
+            }
             Kind::Ident => {
                 if self.quick() {
                     return Ok(());

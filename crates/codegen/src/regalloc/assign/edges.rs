@@ -8,14 +8,16 @@ use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
 impl Assign<'_> {
+    /// The block that `b` takes the places of values from: the busiest of those before it, the first of them.
+    pub(super) fn source(&self, b: u32) -> Option<u32> {
+        let index = |p: u32| self.cfg.rpo_index[p as usize];
+        let before = self.cfg.preds[b as usize].iter().copied().filter(|&p| index(p) < index(b));
+        before.max_by_key(|&p| (self.f.blocks[p as usize].depth, std::cmp::Reverse(index(p))))
+    }
+
     pub(super) fn enter(&mut self, b: u32) {
         let bi = b as usize;
-        let index = |p: u32| self.cfg.rpo_index[p as usize];
-        let from = self.cfg.preds[bi].iter().copied().filter(|&p| index(p) < index(b)).max_by_key(|&p| {
-            // The busiest predecessor, the first of them.
-            (self.f.blocks[p as usize].depth, std::cmp::Reverse(index(p)))
-        });
-        let Some(p) = from else { return };
+        let Some(p) = self.source(b) else { return };
         let pi = p as usize;
         let mut at = 0;
         let mut entry = Vec::with_capacity(self.live.live_in[bi].len());
@@ -52,7 +54,12 @@ impl Assign<'_> {
         for (n, &p) in params.iter().enumerate() {
             let file = self.file(p);
             match args.get(n) {
-                Some(&r) if self.banks[file].free(r as usize) => self.occupy(p, r as usize),
+                Some(&r)
+                    if self.banks[file].free(r as usize)
+                        && !(file == File::Gpr as usize && self.changed(p, r as usize)) =>
+                {
+                    self.occupy(p, r as usize)
+                }
                 _ => left.push(p),
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! Positions are numbers in the order of the walk: even ones of block starts and instructions, odd ones of the ends of blocks.
 
+use super::chains::{self, Chains};
 use crate::abi::Keeps;
 use crate::cfg::{Cfg, NONE};
 use crate::mir::{Func, Op, Term, Vreg};
@@ -13,8 +14,10 @@ use sass::reg::{File, Reg};
 pub(super) const NOWHERE: u8 = 255;
 /// The end of what keeps its register to the end of the function.
 pub(super) const FOREVER: u32 = u32::MAX;
-/// Vectors of more registers are not for this allocator.
-pub(super) const WIDEST: usize = 16;
+/// Vectors of more registers are not for this allocator, if they are not sums of a warpgroup's products.
+const WIDE: usize = 16;
+/// No vector has more.
+const WIDEST: usize = 256;
 
 /// What is known of a value.
 #[derive(Clone, Copy)]
@@ -45,6 +48,11 @@ impl Known {
     pub(super) fn vector(&self) -> Option<(usize, usize)> {
         (self.hint != NONE).then_some((self.hint as usize / WIDEST, self.hint as usize % WIDEST))
     }
+
+    /// The value's place shall be this one.
+    pub(super) fn belong(&mut self, vec: u32, nth: usize) {
+        self.hint = vec * WIDEST as u32 + nth as u32;
+    }
 }
 
 /// What the walk found.
@@ -57,6 +65,8 @@ pub(in super::super) struct Spans {
     pub(super) bound: u32,
     /// The most registers that are taken at once, by file.
     pub(in super::super) most: [u32; 4],
+    /// Chains of sums.
+    pub(in super::super) chains: Chains,
     /// General registers that routines for seldom cases change: they are not for values.
     pub(in super::super) changed: Vec<Keeps>,
 }
@@ -69,6 +79,8 @@ struct Walk<'a> {
     /// A uniform register is written where a warp may be divided.
     apart: bool,
     changed: Vec<Keeps>,
+    /// The vectors that products of warpgroups give and add to.
+    products: Vec<(u32, u32)>,
     fit: bool,
 }
 
@@ -85,7 +97,10 @@ impl Walk<'_> {
 
     fn sass(&mut self, s: &Sass, divergent: bool) {
         let form = s.form();
-        if form.class == Class::Gmma || crate::registers::after(s).is_some() {
+        let product = form.class == Class::Gmma;
+        if product {
+            self.products.extend(chains::sums(s));
+        } else if crate::registers::after(s).is_some() {
             self.fit = false;
         }
         if let Content::Reg(r) = s.guard.value
@@ -103,7 +118,7 @@ impl Walk<'_> {
             } else if registers.single >> i & 1 != 0 || form.slots[i].width.of(s) == 1 {
                 self.read(Vreg(r.index()));
             } else {
-                self.read_vector(r);
+                self.read_vector(r, product);
             }
         }
         let mut slots = registers.writes;
@@ -121,20 +136,19 @@ impl Walk<'_> {
             }
             let f = self.f;
             let list = &f.vecs[r.index() as usize];
-            self.fit &= list.len() <= WIDEST;
+            self.fit &= list.len() <= WIDE || product;
             list.iter().for_each(|&v| self.make(v));
         }
     }
 
-    fn read_vector(&mut self, r: Reg) {
+    fn read_vector(&mut self, r: Reg, product: bool) {
         let f = self.f;
         let list = &f.vecs[r.index() as usize];
-        let wide = list.len() > WIDEST;
-        self.fit &= !wide;
+        self.fit &= list.len() <= WIDE || product;
         for (n, v) in list.iter().enumerate() {
             let known = &mut self.values[v.index()];
             known.end = self.at;
-            if known.hint == NONE && !wide {
+            if known.hint == NONE {
                 known.hint = r.index() * WIDEST as u32 + n as u32;
             }
         }
@@ -146,8 +160,8 @@ pub(in super::super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
     if !(f.entry && f.live_in.is_empty() || f.keeps.light()) || f.vecs.len() >= NONE as usize / WIDEST {
         return None;
     }
-    let mut w =
-        Walk { f, values: vec![Known::NEW; f.vregs.len()], at: 0, apart: false, changed: Vec::new(), fit: true };
+    let values = vec![Known::NEW; f.vregs.len()];
+    let mut w = Walk { f, values, at: 0, apart: false, changed: Vec::new(), products: Vec::new(), fit: true };
     let mut starts = Vec::with_capacity(cfg.rpo.len());
     // Edges that lead back: from where, to where.
     let mut back: Vec<(u32, u32)> = Vec::new();
@@ -201,7 +215,7 @@ pub(in super::super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
         w.at += 1;
     }
     let bound = w.at + 2;
-    let (mut values, apart, changed, fit) = (w.values, w.apart, w.changed, w.fit);
+    let Walk { mut values, apart, changed, products, fit, .. } = w;
     prolong(&mut values, &mut back);
     if apart {
         // What one side of a divided warp writes, the other finds: no uniform register has two values then.
@@ -209,7 +223,8 @@ pub(in super::super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
         (0..values.len()).filter(|&v| uniform(v)).for_each(|v| values[v].end = FOREVER);
     }
     let most = most(f, &values, bound);
-    Some(Spans { fit, values, bound, most, changed })
+    let chains = Chains::find(f, &mut values, &products);
+    Some(Spans { fit, values, bound, most, chains, changed })
 }
 
 /// What comes from before the target of an edge that leads back, and is there at the target, is there until that edge. Sound for any graph: where
@@ -235,10 +250,25 @@ fn prolong(values: &mut [Known], back: &mut [(u32, u32)]) {
     }
 }
 
+/// The most registers of each file that are taken at once, if values of chains take those of the whole chain.
+pub(super) fn most_with(f: &Func, values: &[Known], chains: &Chains, bound: u32) -> [u32; 4] {
+    let mut change = changes(f, values.iter().map(|k| if chains.home(k).is_some() { &Known::NEW } else { k }), bound);
+    for c in &chains.list {
+        change[c.start as usize / 2][0] += c.size as i32;
+        change[c.end as usize / 2 + 1][0] -= c.size as i32;
+    }
+    highest(change)
+}
+
 /// The most registers of each file that are taken at once.
 fn most(f: &Func, values: &[Known], bound: u32) -> [u32; 4] {
+    highest(changes(f, values.iter(), bound))
+}
+
+/// How many more registers of each file are taken, by position (halved).
+fn changes<'a>(f: &Func, values: impl Iterator<Item = &'a Known>, bound: u32) -> Vec<[i32; 4]> {
     let mut change = vec![[0i32; 4]; bound as usize / 2 + 2];
-    for (known, &file) in values.iter().zip(&f.vregs) {
+    for (known, &file) in values.zip(&f.vregs) {
         if known.start == 0 {
             continue;
         }
@@ -248,6 +278,10 @@ fn most(f: &Func, values: &[Known], bound: u32) -> [u32; 4] {
         change[known.start as usize / 2][file as usize & 3] += 1;
         change[free][file as usize & 3] -= 1;
     }
+    change
+}
+
+fn highest(change: Vec<[i32; 4]>) -> [u32; 4] {
     let (mut now, mut most) = ([0i32; 4], [0i32; 4]);
     for c in change {
         for k in 0..4 {
