@@ -198,7 +198,9 @@ impl Flight {
             self.sums[base..base + n].fill(0);
             self.first[base..base + n].fill(key(base, n));
         }
-        for (base, n) in [S::Ra, S::RegAt40].into_iter().filter_map(|slot| register(s, slot)) {
+        // What it adds to is read, too, where that is not what it writes.
+        let added = register(s, S::Rc).filter(|c| register(s, S::Rd).is_some_and(|d| d != *c));
+        for (base, n) in [S::Ra, S::RegAt40].into_iter().filter_map(|slot| register(s, slot)).chain(added) {
             self.left[base..base + n].fill(0);
         }
         self.look();
@@ -375,5 +377,34 @@ fn end_groups(insts: &mut Vec<Inst>) {
             n += 1;
             drop.binary_search(&(n - 1)).is_err()
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::text;
+
+    /// A product of 32 sums, and something that writes a register before the program waits.
+    fn losses(to: &str, from: &str, written: &str) -> usize {
+        let text = format!(
+            "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    WARPGROUP.M79=1\n    \
+             HGMMA_RUR_OPEN.M53=7.M75=1 Rd={to} URa=UR8 Rc={from} Pp=!UPT\n    HGMMA_RUR Pp=!UPT\n    MOV_R Rd={written} Rb=RZ\n    \
+             WARPGROUP_I\n    exit\n}}\n"
+        );
+        let mut f = text::parse(&text).unwrap().remove(0);
+        let found = run(&mut f).len();
+        let waits =
+            f.blocks[0].insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if s.form == F::WARPGROUP_I)).count();
+        assert_eq!(waits, 1 + found);
+        found
+    }
+
+    #[test]
+    fn what_a_product_adds_to_is_read_until_the_wait() {
+        assert_eq!(losses("R24", "R64", "R65"), 1);
+        assert_eq!(losses("R24", "R64", "R25"), 1);
+        assert_eq!(losses("R24", "R64", "R9"), 0);
+        assert_eq!(losses("R24", "R24", "R9"), 0);
     }
 }
