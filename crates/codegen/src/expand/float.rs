@@ -62,14 +62,15 @@ pub(super) fn single(cx: &mut Cx) -> Step {
                 let r = cx.k(Ty::B32, c);
                 return Step::Values(vec![cx.one(Op::FMul, Attr { ftz: attr.ftz, ..F32 }, &[x, r], Ty::B32)]);
             }
-            // Full range: a large divisor is scaled down, a subnormal one up; the quick form only does the latter.
+            // Full range: a large divisor is scaled down, a subnormal one up; the quick form only does the latter. No divisor is both: both questions
+            // are asked of the one that there is.
+            let small = (!unit_only).then(|| cx.magnitude(Cmp::Lt, y, SMALLEST));
             if attr.sub & 3 == FULL {
                 let large = cx.magnitude(Cmp::Gt, y, 8.507_059e37);
                 (x, y) = (cx.scale_if(large, x, 0.25), cx.scale_if(large, y, 0.25));
             }
-            if !unit_only {
-                let large = cx.magnitude(Cmp::Lt, y, SMALLEST);
-                (x, y) = (cx.scale_if(large, x, 16777216.0), cx.scale_if(large, y, 16777216.0));
+            if let Some(small) = small {
+                (x, y) = (cx.scale_if(small, x, 16777216.0), cx.scale_if(small, y, 16777216.0));
             }
             let r = cx.unit(Op::FRcp, y);
             let v = cx.one(Op::FMul, Attr { ftz: attr.ftz, ..F32 }, &[r, x], Ty::B32);
@@ -127,6 +128,9 @@ pub(super) fn single(cx: &mut Cx) -> Step {
                 }
             };
             Step::Values(vec![v])
+        }
+        Op::FEx2 if !unit_only && cx.absorbed.is_some_and(|s| s.contains(inst.results[0].index())) => {
+            Step::Values(vec![cx.unit(Op::FEx2, a)])
         }
         Op::FEx2 if !unit_only => {
             // 2^x = (2^(x/2))^2 where the result is subnormal.

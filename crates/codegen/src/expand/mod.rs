@@ -3,6 +3,7 @@
 //!
 //! Runs after lowering; keeps the verifier content. What it leaves is what selection has rules for.
 
+mod absorbed;
 mod atomics;
 mod bits;
 pub mod builtins;
@@ -14,6 +15,7 @@ pub mod shared;
 pub mod switches;
 mod vectors;
 
+use crate::bitset::BitSet;
 use crate::inline::inline;
 use crate::ir::{Attr, Block, Builder, Fmt, Func, Inst, InstId, Mem, Op, Ty, Value};
 
@@ -39,10 +41,11 @@ pub fn with(f: &mut Func, mut seldom: Option<&mut builtins::Seldom>) {
     if let Some(list) = &mut seldom {
         list.look(f);
     }
+    let absorbed = absorbed::find(f);
     let mut aliases = Vec::new();
     let mut b = 0;
     while b < f.blocks.len() {
-        expand_block(f, Block(b as u32), &mut aliases, &mut seldom);
+        expand_block(f, Block(b as u32), &mut aliases, &mut seldom, absorbed.as_ref());
         b += 1;
     }
     if aliases.is_empty() {
@@ -62,6 +65,7 @@ fn expand_block(
     block: Block,
     aliases: &mut Vec<(Value, Value)>,
     seldom: &mut Option<&mut builtins::Seldom>,
+    absorbed: Option<&BitSet>,
 ) {
     let insts = std::mem::take(&mut f.blocks[block.index()].insts);
     let mut iter = insts.into_iter();
@@ -71,7 +75,7 @@ fn expand_block(
             continue;
         }
         let inst = f.inst(id).clone();
-        let step = expand(&mut Cx { f, block, inst: &inst, seldom: seldom.as_deref_mut() });
+        let step = expand(&mut Cx { f, block, inst: &inst, seldom: seldom.as_deref_mut(), absorbed });
         match step {
             Step::Keep => f.blocks[block.index()].insts.push(id),
             Step::Values(values) => aliases.extend(inst.results.iter().copied().zip(values)),
@@ -139,6 +143,8 @@ struct Cx<'a> {
     inst: &'a Inst,
     /// The routines for seldom cases, where they are called.
     seldom: Option<&'a mut builtins::Seldom>,
+    /// As [`absorbed::find`] says.
+    absorbed: Option<&'a BitSet>,
 }
 
 impl Cx<'_> {

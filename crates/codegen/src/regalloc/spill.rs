@@ -37,6 +37,8 @@ const FAR: u32 = u32::MAX;
 const NONE: u32 = u32::MAX;
 /// Added to distances over the exit of a loop.
 const LEAVE: u32 = 100_000;
+/// Walks over all blocks, at most, that find how far the next uses are.
+const ROUNDS: u32 = 8;
 /// What is computed again from nothing takes no store and no load: it goes before values whose next use is up to so many times as far.
 const CHEAP: u32 = 10;
 /// As many instructions make what is computed again from constants alone, beside the constant itself.
@@ -172,7 +174,7 @@ pub fn run(
     if gpr {
         s.shares = webs::find(s.f, cfg, live, &|v| s.again[v.index()].is_none());
     }
-    s.distances();
+    s.distances(ROUNDS);
     // R1 is one of those that threads have.
     let own = |b: u32| owned.get(b as usize).copied();
     let full = |b: u32| {
@@ -180,7 +182,8 @@ pub fn run(
         own(b).map_or(k, |n| k.min(n.saturating_sub(1))).saturating_sub(spare)
     };
     if s.hold(&full) {
-        s.distances();
+        // Only the ways back have become longer or shorter: one walk does.
+        s.distances(1);
     }
     for &b in &cfg.rpo {
         s.k = full(b);

@@ -113,8 +113,9 @@ impl Spiller<'_> {
         self.f.term_uses(&self.f.blocks[b].term, |v| next[v.index()] = end - 1);
     }
 
-    pub(super) fn distances(&mut self) {
-        for _ in 0..8 {
+    /// Finds how far the next uses are, by so many walks over the blocks at most.
+    pub(super) fn distances(&mut self, rounds: u32) {
+        for _ in 0..rounds {
             let mut changed = false;
             for i in (0..self.cfg.rpo.len()).rev() {
                 let b = self.cfg.rpo[i] as usize;
