@@ -4,7 +4,7 @@
 //! left, of which at most one is a constant (the machine has one place for one). Runs late: other passes know the plain
 //! operations better. What was taken in is dead afterwards. What is asked of a logic operation is asked so that it says it itself ([`tests`]).
 
-use crate::ir::{Attr, Cmp, Def, Func, Inst, InstId, Mem, Op, Ty, Value};
+use crate::ir::{Attr, Block, Builder, Cmp, Def, Func, Inst, InstId, Mem, Op, Ty, Value};
 use smallvec::{SmallVec, smallvec};
 
 /// Truth tables of the inputs.
@@ -47,7 +47,46 @@ pub fn run(f: &mut Func) {
             }
         }
     }
+    halves(f, &mut uses);
     tests(f, &uses);
+}
+
+/// Whether bits of one half of 64 are set is asked of that half.
+fn halves(f: &mut Func, uses: &mut Vec<u32>) {
+    for b in 0..f.blocks.len() {
+        let half = |f: &Func, id: InstId| {
+            let inst = f.inst(id);
+            let asks = inst.op == Op::ICmp && matches!(inst.attr.cmp, Cmp::Eq | Cmp::Ne);
+            if !asks || constant_of(f, inst.args[1]) != Some(0) || f.ty(inst.args[0]) != Ty::B64 {
+                return None;
+            }
+            let and = f.def_inst(inst.args[0]).filter(|d| d.op == Op::And && uses[inst.args[0].index()] == 1)?;
+            let mask = constant_of(f, and.args[1])?;
+            let upper = mask as u32 == 0;
+            (upper || mask >> 32 == 0).then(|| (and.args[0], upper, if upper { mask >> 32 } else { mask }))
+        };
+        let found: Vec<(usize, (Value, bool, u64))> =
+            f.blocks[b].insts.iter().enumerate().filter_map(|(n, &id)| Some((n, half(f, id)?))).collect();
+        if found.is_empty() {
+            continue;
+        }
+        let old = std::mem::take(&mut f.blocks[b].insts);
+        let mut found = found.into_iter().peekable();
+        for (n, id) in old.into_iter().enumerate() {
+            if let Some((_, (x, upper, mask))) = found.next_if(|x| x.0 == n) {
+                let loc = f.inst(id).loc;
+                let mut at = Builder::new(f, Block(b as u32));
+                at.loc = loc;
+                let word = at.op(if upper { Op::Hi } else { Op::Trunc }, &[x], Ty::B32);
+                let mask = at.constant(Ty::B32, mask);
+                let set = at.op(Op::And, &[word, mask], Ty::B32);
+                let zero = at.constant(Ty::B32, 0);
+                uses.resize(f.values.len(), 1);
+                f.insts[id.0 as usize].args = smallvec![set, zero];
+            }
+            f.blocks[b].insts.push(id);
+        }
+    }
 }
 
 /// What is zero is not what is not zero: that a logic operation says itself, where nothing else reads it, and readers of predicates take the
@@ -205,6 +244,26 @@ mod tests {
     }
 
     const THREE: &str = "v0:b32 = sreg\nv1:b32 = sreg {imm=1}\nv2:b32 = sreg {imm=2}\n";
+
+    #[test]
+    fn bits_of_one_half_are_asked_of_it() {
+        let body = |mask: u64, more: &str| {
+            after(&format!(
+                "v0:b64 = param {{bytes=8}}\nv1:b64 = const {{imm={mask}}}\nv2:b64 = and v0, v1\nv3:b64 = const {{imm=0}}\nv4:p = icmp v2, v3 {{cmp=eq}}\n\
+                 v5:b32 = sreg\nv6:b32 = select v5, v5, v4\n{more}ret v6"
+            ))
+        };
+        let t = body(1 << 40, "");
+        assert!(
+            t.contains("hi v0") && t.contains("imm=256") && !t.contains("b64 = and") && t.contains("cmp=ne"),
+            "{t}"
+        );
+        let t = body(6, "");
+        assert!(t.contains("trunc v0") && t.contains("imm=6") && !t.contains("b64 = and"), "{t}");
+        // Bits of both, and what somebody else reads.
+        assert!(body(1 << 40 | 1, "").contains("b64 = and"));
+        assert!(body(6, "store v0, v2 {space=global bytes=8}\n").contains("b64 = and"));
+    }
 
     #[test]
     fn nests_become_one() {
