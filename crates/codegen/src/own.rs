@@ -28,10 +28,15 @@ pub fn unmark(funcs: &mut [Func]) {
     set(funcs, Keeps::Usual);
 }
 
-/// It calls nothing, has its arguments in registers, and does nothing that belongs to the whole kernel.
+/// It calls nothing, has its arguments in registers, does nothing that belongs to the whole kernel, and makes itself room on the stack without a
+/// register that the ABI leaves to it (R0, where the stack pointer has to be kept).
 fn leaf(f: &Func) -> bool {
     let apart = |op| matches!(op, Op::Call | Op::CallIndirect | Op::SetMaxReg | Op::Wgmma | Op::WgmmaOrder);
-    f.signature.convention == Convention::default() && f.signature.stack == 0 && !f.grows && !has(f, apart)
+    f.signature.convention == Convention::default()
+        && f.signature.stack == 0
+        && !f.grows
+        && f.local_align <= 8
+        && !has(f, apart)
 }
 
 fn has(f: &Func, wanted: impl Fn(Op) -> bool) -> bool {
@@ -80,6 +85,9 @@ mod tests {
         assert!(!mark(&mut functions("v1:b32 = not v0"), &[1]));
         let mut funcs = functions("v1:b32 = not v0");
         funcs[1].signature.stack = 4;
+        assert!(!mark(&mut funcs, &[]));
+        let mut funcs = functions("v1:b32 = not v0");
+        (funcs[1].local_size, funcs[1].local_align) = (32, 16);
         assert!(!mark(&mut funcs, &[]));
         assert_eq!(funcs[0].calls[0].convention, Convention::default());
     }

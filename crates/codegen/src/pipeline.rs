@@ -215,7 +215,9 @@ pub fn select(
         list.iter().for_each(|f| watch.ir("inline", f));
     }
     let lightly = calls_lightly(&list, options, layout, max_gprs);
-    let own = lightly && own::mark(&mut list, &program.table);
+    // What looks after the stack takes registers that the ABI leaves to functions.
+    let looked_after = options.check_stack || options.protect_stack;
+    let own = lightly && !looked_after && own::mark(&mut list, &program.table);
     let mut seldom = lightly.then(|| expand::builtins::Seldom::behind(list.len() as u32));
     let mut converged = Vec::new();
     for (n, f) in list.iter_mut().enumerate() {
