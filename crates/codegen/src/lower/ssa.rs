@@ -79,11 +79,17 @@ impl Ssa {
         }
     }
 
-    /// The value that a variable had last, or was given last, if that was in this block or one above.
+    /// The value that a variable had last, or was given last, if that was in this block or one above; of two such blocks the nearer one says it (the
+    /// old value of what a guarded instruction writes is read behind the new one).
     fn above(&self, block: Block, var: u32) -> Option<Value> {
         let last = self.last.get((var / ELEMENTS) as usize).filter(|_| var.is_multiple_of(ELEMENTS))?;
         let is = |at: u32| at != NOWHERE && self.is_above(at, block.0);
-        if is(last.at) { Some(last.value) } else { is(last.written).then_some(last.wrote) }
+        let wrote = || is(last.written).then_some(last.wrote);
+        match is(last.at) {
+            true if last.written != last.at && self.is_above(last.at, last.written) => wrote().or(Some(last.value)),
+            true => Some(last.value),
+            false => wrote(),
+        }
     }
 
     /// Notes the value of a variable at the end of a block, which it is `written` in.
@@ -357,5 +363,8 @@ mod tests {
         ssa.note(Block(40), var, Value(8), true);
         assert_eq!([49, 39].map(|b| ssa.above(Block(b), var)), [Some(Value(8)), None]);
         assert_eq!([10, 30, 40].map(|b| ssa.known(Block(b), var)), [7, 7, 8].map(|v| Some(Value(v))));
+        // What stood there before a write is read behind it: the write counts below.
+        ssa.note(Block(30), var, Value(7), false);
+        assert_eq!([30, 39, 40, 49].map(|b| ssa.above(Block(b), var)), [7, 7, 8, 8].map(|v| Some(Value(v))));
     }
 }
