@@ -424,8 +424,8 @@ fn image_kernel(
     let called = f.kind == FuncKind::Func || code.relocs.iter().any(by_name);
     // Functions that call or are called by the ABI may use every register up to the return address.
     let by_abi = |f: &Function| f.returns_by == Keeps::Usual.return_pair();
-    let own = &code.functions[1..program.ids.len().min(code.functions.len())];
-    let calls = called || own.iter().any(by_abi) || !code.syscall_offsets.is_empty();
+    let mut own = code.functions.iter().take(program.ids.len()).skip(1);
+    let calls = called || own.any(by_abi) || !code.syscall_offsets.is_empty();
     let keeps = match called && f.kind == FuncKind::Func {
         true => Convention::of(&f.directives).keeps,
         false => Keeps::Usual,

@@ -287,8 +287,8 @@ pub fn select(
 /// Registers that there must be for a kernel to call routines for seldom cases: twelve or sixteen are the routine's.
 const ROOM: u32 = 28;
 
-/// May a kernel call what arithmetic does in seldom cases, and its own functions, so that few registers change? Its threads do not change how many registers they have, and run no products of
-/// warpgroups, which would have to be done at each call.
+/// May a kernel call what arithmetic does in seldom cases, and its own functions, so that few registers change? Its threads do not change how many
+/// registers they have, and run no products of warpgroups, which would have to be done at each call.
 fn calls_lightly(list: &[ir::Func], options: &Options, layout: &Layout, max_gprs: u32) -> bool {
     let apart = |op: ir::Op| matches!(op, ir::Op::SetMaxReg | ir::Op::Wgmma | ir::Op::WgmmaOrder);
     options.effort > 0

@@ -3,8 +3,8 @@
 //! A read in a block that does not write the variable looks up the chain of single predecessors; at a block with several
 //! (or not yet known) predecessors it makes a block parameter, whose arguments are filled in when the whole function is
 //! lowered. Parameters that turn out to be one value are removed by [`crate::opt::params`]. Most reads make none: a variable
-//! that nothing writes between a join and the block that dominates it is what it was there ([`Ssa::join`]). No walk is made where the block that a variable was read or written in last while lowering lies above: what lies
-//! between was lowered behind it, and does not write it.
+//! that nothing writes between a join and the block that dominates it is what it was there ([`Ssa::join`]). No walk is made where the block
+//! that a variable was read or written in last while lowering lies above: what lies between was lowered behind it, and does not write it.
 
 use super::Lower;
 use crate::cfg::Cfg;
