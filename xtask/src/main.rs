@@ -14,6 +14,7 @@ mod linking;
 mod listings;
 mod oracle;
 mod probe;
+mod profile;
 mod reading;
 mod semantics;
 mod space;
@@ -58,6 +59,7 @@ usage: cargo xtask <command>
   corpus DIR                  every PTX file below a folder beside the vendor's ptxas: accepted, time, memory, code; the worst ten
   timing [--worst N] [FOLDER ..]
                               what our code takes beside the vendor's by the timing model: every launch of tests/kernels, the worst ten
+  profile                     renew profile/release.profdata, by which release builds are optimized: what compiling tests/kernels runs through
   bench [PART ..]             (compiling, reading, listing, simulating, linking) time, memory and code size beside the vendor's tools
 ";
 
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Some("gpu") => gpu::run(&args[1..]),
         Some("probe-latency") => probe::run(&args[1..]),
         Some("timing") => timing::run(&args[1..]),
+        Some("profile") => profile::run(),
         // Not for people: see there.
         Some("launch") => cost::launch(std::env::args_os().skip(2)),
         Some("bench") => bench::run(&args[1..]),
