@@ -39,15 +39,16 @@ fn audit(what: &str) -> Result<(), String> {
 /// Runs all launches, or those whose name contains the word behind `--filter`; with `--level` our code is made with that level of
 /// `--Ofast-compile`, with `--registers` with at most so many of them.
 pub fn run(args: &[String]) -> Result<(), String> {
-    let mut option = None;
+    let mut further = Vec::new();
     let filter = match args {
         [] => None,
         [flag, word] if flag == "--level" => {
-            option = Some(format!("--Ofast-compile={word}"));
+            further.push(format!("--Ofast-compile={word}"));
             None
         }
         [flag, n] if flag == "--registers" => {
-            option = Some(format!("--maxrregcount={n}"));
+            // Also of kernels that say how many threads they have.
+            further.extend([format!("--maxrregcount={n}"), "--override-directive-values".into()]);
             None
         }
         [flag] if flag == "--ptx-semantics" => return crate::semantics::run(),
@@ -73,7 +74,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     files.sort();
     let work = Mutex::new(files.into_iter());
     let rows = Mutex::new(Vec::new());
-    let tools = Tools { vendor, disassembler, ours, option };
+    let tools = Tools { vendor, disassembler, ours, further };
     std::thread::scope(|scope| {
         for n in 0..THREADS {
             let (work, rows, tools, bounds) = (&work, &rows, &tools, &bounds);
@@ -130,8 +131,8 @@ struct Tools {
     vendor: PathBuf,
     disassembler: PathBuf,
     ours: PathBuf,
-    /// A further option for our ptxas.
-    option: Option<String>,
+    /// Further options for our ptxas.
+    further: Vec<String>,
 }
 
 fn stem(path: &Path) -> String {
@@ -194,7 +195,7 @@ fn feature(file: &Path, tools: &Tools, thread: usize) -> Result<String, String> 
             command
                 .arg(format!("-arch={chip}"))
                 .args(["-fmad=false", "--verify"])
-                .args(&tools.option)
+                .args(&tools.further)
                 .arg(&source)
                 .arg("-o")
                 .arg(&cubin);
@@ -265,7 +266,8 @@ fn launch(file: &Path, tools: &Tools, bounds: Bounds, thread: usize) -> Result<S
     for (ptx, option, bound) in [(&ptx, "-fmad=false", bounds.exact)].into_iter().chain(second) {
         let theirs = compile(&tools.vendor, ptx, &[option]).map_err(|m| format!("vendor's ptxas {option}: {m}"))?;
         check(&format!("vendor's code {option}"), &theirs, bound)?;
-        let options: Vec<&str> = [option, "--verify"].into_iter().chain(tools.option.as_deref()).collect();
+        let options: Vec<&str> =
+            [option, "--verify"].into_iter().chain(tools.further.iter().map(String::as_str)).collect();
         let ours = compile(&tools.ours.join("ptxas"), ptx, &options);
         check(&format!("our code {option}"), &ours.map_err(|m| format!("our ptxas {option}: {m}"))?, bound)?;
         same_listings(tools, &out)?;

@@ -206,6 +206,8 @@ fn entries_and_bounds() {
         &["-maxntid", "64", "-minnctapersm", "4", "-override-directive-values"],
         &["-minnctapersm", "20"],
         &["-maxntid", "1024", "-minnctapersm", "2"],
+        &["-maxrregcount", "40"],
+        &["-maxrregcount", "40", "-override-directive-values"],
     ] {
         let [ours, theirs] = both.compile(args).map(|(_, file)| {
             let image = Image::read(&Elf::read(&file.expect("a file")).expect("ELF")).expect("a cubin");

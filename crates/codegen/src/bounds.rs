@@ -26,7 +26,8 @@ pub(crate) struct Bounds {
 impl Bounds {
     /// From the directives and the command line, with warnings of what is too much for an SM and does not count, worded and ordered as
     /// the vendor's. The limit that launch bounds leave is what its compiler was seen to choose: the registers of the machine
-    /// over the threads, rounded down to 8.
+    /// over the threads, rounded down to 8. A limit for all kernels is none for those whose own directives say how many threads or
+    /// registers they have, as with its compiler, where options do not go before directives.
     pub fn of(f: &Function, options: &Options) -> (Bounds, Vec<Diagnostic>) {
         let mut b = Bounds {
             max_threads: None,
@@ -56,6 +57,8 @@ impl Bounds {
         let forced = options.max_threads.filter(|_| first);
         let unsaid = b.req_threads.is_none() && b.max_threads.is_none();
         b.max_threads = forced.or(b.max_threads).or(options.max_threads.filter(|_| unsaid));
+        // What the kernel says itself.
+        let mut own = written.is_some();
         let mut said = Vec::new();
         let mut say = |text: String| said.push(Diagnostic::new(Severity::Warning, text));
         let name = &f.name;
@@ -90,9 +93,11 @@ impl Bounds {
                 }
                 b.max_registers = (limits.regs_per_sm / (t * ctas.unwrap_or(1).max(1)) / 8 * 8).clamp(LEAST, MOST);
                 b.known = ctas.is_some();
+                own |= !unsaid;
             }
         }
-        if let Some(n) = if first { options.max_registers.or(written) } else { written.or(options.max_registers) } {
+        let all = options.max_registers;
+        if let Some(n) = if first { all.or(written) } else { written.or(all.filter(|_| !own)) } {
             b.max_registers = n.clamp(LEAST, MOST);
             b.known = true;
         }
@@ -111,4 +116,36 @@ pub fn warnings(m: &Module, options: &Options) -> Vec<Diagnostic> {
         out.reverse();
     }
     out.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Registers that a kernel with these directives may have where 40 are asked for.
+    fn registers(directives: &str, override_directives: bool) -> u32 {
+        let text = format!(".version 8.4\n.target sm_90\n.address_size 64\n.entry k() {directives} {{ ret; }}");
+        let (module, said) = ptx::parse(&text);
+        assert!(said.is_empty(), "{said:?}");
+        let options = Options { max_registers: Some(40), override_directives, ..Options::default() };
+        Bounds::of(&module.funcs[0], &options).0.max_registers
+    }
+
+    /// As ptxas 13.5 does with `--maxrregcount 40` on sm_90, by what it says with `-v`.
+    #[test]
+    fn what_a_kernel_says_itself_goes_before_a_limit_for_all() {
+        for (directives, alone, overridden) in [
+            ("", 40, 40),
+            (".maxntid 128", 255, 40),
+            (".reqntid 1024", 64, 40),
+            (".maxntid 128 .minnctapersm 4", 128, 40),
+            (".maxntid 4096", 40, 40),
+            (".minnctapersm 4", 40, 40),
+            (".maxnreg 64", 64, 40),
+            (".maxnreg 300", 255, 40),
+        ] {
+            assert_eq!(registers(directives, false), alone, "{directives}");
+            assert_eq!(registers(directives, true), overridden, "{directives}");
+        }
+    }
 }

@@ -23,7 +23,8 @@ fn kernels() -> Vec<std::path::PathBuf> {
 #[test]
 fn every_kernel_compiles() {
     for max_registers in [None, Some(40), Some(24)] {
-        compile_all(&Options { verify: true, fmad: false, max_registers, ..Options::default() });
+        let options = Options { verify: true, fmad: false, max_registers, ..Options::default() };
+        compile_all(&Options { override_directives: true, ..options });
     }
 }
 
