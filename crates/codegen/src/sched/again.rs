@@ -222,8 +222,32 @@ fn block(
         let mut writer =
             Writer { f, insts, units: &units, by: &by, crowd: &crowd, again: &again, names, out: Vec::new() };
         writer.write();
-        writer.out
+        let out = writer.out;
+        unread(f, insts.len() as u32, &read, out)
     })
+}
+
+/// Takes out what nobody reads any more: what is made again before all its readers has moved there, and costs nothing. `read` says what is read behind the
+/// block, as behind so many instructions.
+fn unread(f: &Func, end: u32, read: &[u32], mut insts: Vec<Inst>) -> Vec<Inst> {
+    let mut reads = vec![false; f.vregs.len()];
+    reads.iter_mut().zip(read).for_each(|(r, &last)| *r = last == end);
+    let mut stays = vec![true; insts.len()];
+    for (inst, stays) in insts.iter().zip(&mut stays).rev() {
+        if matches!(&inst.op, Op::Sass(s) if repeatable(f, s)) {
+            *stays = false;
+            f.defs(&inst.op, |v| *stays |= reads[v.index()]);
+        }
+        if *stays {
+            f.uses(&inst.op, |v| reads[v.index()] = true);
+        }
+    }
+    let mut at = 0;
+    insts.retain(|_| {
+        at += 1;
+        stays[at - 1]
+    });
+    insts
 }
 
 /// By place: how many places before it have more than `limit` values alive.
