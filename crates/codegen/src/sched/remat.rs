@@ -4,7 +4,8 @@
 //! waits in a register of its own, though its readers could compute it from the base, which is alive anyway or is one
 //! register for all of them. So where more values are alive than fit, and only there, such instructions are repeated in the blocks that read them:
 //! first what is read least often, until the rest fits. Predicates are counted like registers: one more than there are waits in a
-//! general register, and each reader compares that with zero. Runs on SSA form, before scheduling.
+//! general register, and each reader compares that with zero. A block that is crowded itself wins the places before the first and behind the last of its
+//! readers ([`Places`]): in a loop of one block, all that it reads waits otherwise through the whole of it. Runs on SSA form, before scheduling.
 
 use super::sink::{each_use, rename};
 use crate::cfg::Cfg;
@@ -52,7 +53,9 @@ pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]], limi
         number: vec![NONE; f.vregs.len()],
         through: Vec::new(),
         settled: FxHashMap::default(),
+        places: Vec::new(),
     };
+    plan.places = (0..f.blocks.len() as u32).map(|b| plan.crowd(b)).collect();
     plan.note_places(&list, cfg);
     let chosen = plan.choose(&list);
     if chosen.is_empty() {
@@ -124,6 +127,27 @@ fn cheap(f: &Func, s: &Sass) -> Option<Vreg> {
     }
 }
 
+/// How many general registers and predicates a crowded block needs, part by part, and where it reads what it begins with.
+struct Places {
+    /// The most alive at once in each part of so many instructions.
+    most: Vec<[u32; 2]>,
+    each: u32,
+    /// The first and the last reader; behind all instructions what its end reads.
+    reads: FxHashMap<Vreg, (u32, u32)>,
+}
+
+/// Into so many parts a crowded block is divided.
+const PARTS: u32 = 64;
+
+impl Places {
+    /// The parts that lie before the first and behind the last reader of a value.
+    fn outside(&self, v: Vreg) -> impl Iterator<Item = usize> + use<> {
+        let (n, each) = (self.most.len(), self.each);
+        let (first, last) = self.reads.get(&v).map_or((n, n), |r| ((r.0 / each) as usize, (r.1 / each) as usize + 1));
+        (0..first.min(n)).chain(last.min(n)..n)
+    }
+}
+
 struct Plan<'a> {
     f: &'a Func,
     live: &'a Liveness,
@@ -137,9 +161,63 @@ struct Plan<'a> {
     through: Vec<Vec<u32>>,
     /// Values that are repeated, and those that repeated instructions read: the first are not there for others, the second stay.
     settled: FxHashMap<Vreg, bool>,
+    /// By block, of those that are crowded.
+    places: Vec<Option<Places>>,
 }
 
 impl Plan<'_> {
+    /// What a crowded block needs at each of its places.
+    fn crowd(&self, b: u32) -> Option<Places> {
+        let need = &self.pressure[b as usize];
+        if (0..2).all(|k| need[index(FILES[k])] <= self.limits[k]) {
+            return None;
+        }
+        let (f, block) = (self.f, &self.f.blocks[b as usize]);
+        let n = block.insts.len() as u32;
+        let each = (n + 1).div_ceil(PARTS);
+        let mut places = Places {
+            most: vec![[0; 2]; (n / each + 1) as usize],
+            each,
+            reads: self.live.live_in[b as usize].iter().map(|&v| (v, (u32::MAX, 0))).collect(),
+        };
+        let mut alive: FxHashSet<Vreg> = FxHashSet::default();
+        let mut now = [0u32; 2];
+        let kind = |v: Vreg| FILES.iter().position(|&file| file == f.vregs[v.index()]);
+        let mut enter = |v: Vreg, alive: &mut FxHashSet<Vreg>, now: &mut [u32; 2], at: u32| {
+            if let Some(k) = kind(v)
+                && alive.insert(v)
+            {
+                now[k] += 1;
+            }
+            if let Some(r) = places.reads.get_mut(&v)
+                && at <= n
+            {
+                *r = (at, r.1.max(at));
+            }
+        };
+        let mut note = |now: [u32; 2], at: u32| {
+            let most = &mut places.most[(at / each) as usize];
+            (0..2).for_each(|k| most[k] = most[k].max(now[k]));
+        };
+        self.live.live_out[b as usize].iter().for_each(|&v| enter(v, &mut alive, &mut now, NONE));
+        f.term_uses(&block.term, |v| enter(v, &mut alive, &mut now, n));
+        block.term.edges().iter().flat_map(|e| &e.args).for_each(|&v| enter(v, &mut alive, &mut now, n));
+        note(now, n);
+        for (at, inst) in (0..n).zip(&block.insts).rev() {
+            f.defs(&inst.op, |v| {
+                if let Some(k) = kind(v)
+                    && alive.remove(&v)
+                {
+                    now[k] -= 1;
+                }
+            });
+            f.uses(&inst.op, |v| enter(v, &mut alive, &mut now, at));
+            note(now, at);
+        }
+        places.reads.retain(|_, r| r.0 != u32::MAX);
+        Some(places)
+    }
+
     fn note_places(&mut self, list: &[Cheap], cfg: &Cfg) {
         (0..).zip(list).for_each(|(n, c)| self.number[c.value.index()] = n);
         self.through.resize(list.len(), Vec::new());
@@ -198,13 +276,16 @@ impl Plan<'_> {
         there && self.crowded(c)
     }
 
-    /// True if somewhere too many values of its kind are alive, this one among them, and it is not read there.
+    /// True if somewhere too many values of its kind are alive, this one among them, and it is not read there, or before or behind its readers.
     fn crowded(&self, c: &Cheap) -> bool {
         let file = self.f.vregs[c.value.index()];
         let limit = self.limits[(file == File::Pred) as usize];
-        self.through[self.number[c.value.index()] as usize]
-            .iter()
-            .any(|&b| self.pressure[b as usize][index(file)] > limit && !c.readers.contains(&b))
+        let k = (file == File::Pred) as usize;
+        let wins = |p: &Places| p.outside(c.value).any(|n| p.most[n][k] > limit);
+        self.through[self.number[c.value.index()] as usize].iter().any(|&b| {
+            let crowded = self.pressure[b as usize][index(file)] > limit;
+            crowded && (!c.readers.contains(&b) || k == 0 && self.places[b as usize].as_ref().is_some_and(wins))
+        })
     }
 
     fn is_alive(&self, v: Vreg, b: u32) -> bool {
@@ -239,12 +320,25 @@ impl Plan<'_> {
                 if !self.is_alive(v, b) {
                     self.alive.insert((v, b));
                     self.pressure[b as usize][index(self.f.vregs[v.index()])] += 1;
+                    let k = (self.f.vregs[v.index()] == File::Pred) as usize;
+                    self.places[b as usize].iter_mut().flat_map(|p| &mut p.most).for_each(|m| m[k] += 1);
                 }
             }
         }
-        for &b in blocks.iter().filter(|b| !c.readers.contains(b)) {
+        let k = (file == File::Pred) as usize;
+        for &b in &blocks {
             let n = &mut self.pressure[b as usize][index(file)];
-            *n = n.saturating_sub(1);
+            match &mut self.places[b as usize] {
+                // What it is made of may be alive for longer there: as it is read by others, that is seldom far.
+                Some(p) => {
+                    for part in p.outside(c.value) {
+                        p.most[part][k] = p.most[part][k].saturating_sub(1);
+                    }
+                    *n = p.most.iter().map(|m| m[k]).max().unwrap_or(*n);
+                }
+                None if !c.readers.contains(&b) => *n = n.saturating_sub(1),
+                None => {}
+            }
         }
     }
 }
@@ -320,5 +414,28 @@ mod tests {
     fn what_does_not_fit_is_made_again() {
         assert_eq!(repeated(9, 200, COMPARE.0, COMPARE.1), 5);
         assert_eq!(repeated(30, 24, ADD.0, ADD.1), 13);
+    }
+
+    /// A loop of one block reads thirty values that were made before it: those that do not fit are made where they are read.
+    #[test]
+    fn what_a_crowded_loop_reads_is_made_in_it() {
+        let part = |line: &str| -> String {
+            (1..=30).map(|k: u32| format!("    {}\n", line.replace('#', &k.to_string()))).collect()
+        };
+        let head = "func k entry max=24 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n";
+        let (made, read) = (part(ADD.0), part(ADD.1));
+        let t = format!(
+            "{head}{made}    br blk1()\nblk1(): depth=1\n{read}    ISETP_RI.Cmp=1 Pu=%p99 Ra=%r0 Rb=0x7\n    brif %p99, blk1(), blk2()\n\
+             blk2(): depth=0\n    exit\n}}\n"
+        );
+        let mut f = text::parse(&t).unwrap().remove(0);
+        let cfg = f.cfg();
+        let live = Liveness::new(&f, &cfg);
+        let by_block = regalloc::pressures(&f, &cfg, &live).1;
+        assert!(by_block[1][0] > 30);
+        assert!(run(&mut f, &cfg, &live, &by_block, [23, 7]));
+        verify::ssa(&f).unwrap();
+        let most = regalloc::pressures(&f, &cfg, &Liveness::new(&f, &cfg)).1[1][0];
+        assert!((17..=19).contains(&most), "{most}");
     }
 }
