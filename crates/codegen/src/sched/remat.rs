@@ -133,7 +133,7 @@ struct Places {
     /// The most alive at once in each part of so many instructions.
     most: Vec<u32>,
     each: u32,
-    /// The first and the last reader; the end of the block stands behind all instructions.
+    /// The first and, of what is alive at the end, the last reader; the end stands behind all instructions.
     reads: FxHashMap<Vreg, (u32, u32)>,
 }
 
@@ -146,7 +146,7 @@ impl Places {
         *most = alive.max(*most);
     }
 
-    /// The parts that lie before the first and behind the last reader of a value.
+    /// The parts before the first and behind the last reader of a value, in which it is alive.
     fn outside(&self, v: Vreg) -> impl Iterator<Item = usize> + use<> {
         let (n, each) = (self.most.len(), self.each);
         let (first, last) = self.reads.get(&v).map_or((n, n), |r| ((r.0 / each) as usize, (r.1 / each) as usize + 1));
@@ -188,7 +188,8 @@ impl Plan<'_> {
         };
         let read = |v: Vreg, at: u32, places: &mut Places| {
             if self.number[v.index()] != NONE && general(v) {
-                places.reads.entry(v).or_insert((at, at)).0 = at;
+                let last = || if self.live.live_out[b as usize].binary_search(&v).is_ok() { at } else { n };
+                places.reads.entry(v).or_insert_with(|| (at, last())).0 = at;
             }
         };
         self.live.live_out[b as usize].iter().for_each(|&v| enter(v, seen, &mut now));
