@@ -14,6 +14,7 @@ pub mod lop3;
 pub mod narrow;
 pub mod params;
 pub mod pressure;
+pub mod regroup;
 pub mod rotate;
 pub mod simplify;
 pub mod sums;
@@ -38,7 +39,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 20] = [
+const PASSES: [Pass; 21] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -48,6 +49,7 @@ const PASSES: [Pass; 20] = [
     }),
     ("words", SOME_EFFORT, words::run),
     ("narrow", SOME_EFFORT, narrow::run),
+    ("regroup", SOME_EFFORT, regroup::run),
     ("gvn", LEAST_EFFORT, gvn::run),
     ("sums", SOME_EFFORT, sums::run),
     ("dce", NO_EFFORT, dce::run),

@@ -28,6 +28,8 @@ const LEAVES: usize = 6;
 const SHARED: u32 = 8;
 /// So many values less must be alive for one that lives longer for them.
 const PAYS: u32 = 4;
+/// So many registers are not for values.
+const SPARE: u32 = 6;
 /// How many uniform values may live longer.
 const UNIFORM: u32 = 8;
 
@@ -181,8 +183,9 @@ struct Unit {
     readers: u32,
     /// Where they were read last.
     last: u32,
-    /// How many there are.
+    /// How many there are, and how many general registers.
     made: u32,
+    general: u32,
     /// What stays and they are made of.
     leaves: SmallVec<[Vreg; LEAVES]>,
 }
@@ -209,33 +212,58 @@ fn block(
     values: &mut Values,
     limit: u32,
 ) -> Option<Vec<Inst>> {
-    let crowd = crowded(f, b, insts, live, values, limit);
+    let (crowd, most) = crowded(f, b, insts, live, values, limit);
     if crowd.last() == Some(&0) {
         return None;
     }
     let mut by = vec![NONE; f.vregs.len()];
     let mut read = vec![NONE; f.vregs.len()];
     let units = units(f, b, insts, live, &crowd, &mut by, &mut read);
-    let again = choose(f, &units, &by, &read);
+    let again = choose(f, &units, &by, &read, most + SPARE > f.max_gprs);
     again.contains(&true).then(|| {
         let names = units.iter().enumerate().map(|(i, _)| Name { at: i as u32, now: SmallVec::new() }).collect();
         let mut writer =
             Writer { f, insts, units: &units, by: &by, crowd: &crowd, again: &again, names, out: Vec::new() };
         writer.write();
-        writer.out
+        let out = writer.out;
+        unread(f, insts.len() as u32, &read, out)
     })
 }
 
-/// By place: how many places before it have more than `limit` values alive.
-fn crowded(f: &Func, b: usize, insts: &[Inst], live: &Liveness, values: &mut Values, limit: u32) -> Vec<u32> {
+/// Takes out what nobody reads any more: what is made again before all its readers has moved there, and costs nothing. `read` says what is read behind the
+/// block, as behind so many instructions.
+fn unread(f: &Func, end: u32, read: &[u32], mut insts: Vec<Inst>) -> Vec<Inst> {
+    let mut reads = vec![false; f.vregs.len()];
+    reads.iter_mut().zip(read).for_each(|(r, &last)| *r = last == end);
+    let mut stays = vec![true; insts.len()];
+    for (inst, stays) in insts.iter().zip(&mut stays).rev() {
+        if matches!(&inst.op, Op::Sass(s) if repeatable(f, s)) {
+            *stays = false;
+            f.defs(&inst.op, |v| *stays |= reads[v.index()]);
+        }
+        if *stays {
+            f.uses(&inst.op, |v| reads[v.index()] = true);
+        }
+    }
+    let mut at = 0;
+    insts.retain(|_| {
+        at += 1;
+        stays[at - 1]
+    });
+    insts
+}
+
+/// By place: how many places before it have more than `limit` values alive; and how many are alive at most.
+fn crowded(f: &Func, b: usize, insts: &[Inst], live: &Liveness, values: &mut Values, limit: u32) -> (Vec<u32>, u32) {
     let mut crowd = Vec::with_capacity(insts.len() + 1);
-    let mut n = 0;
+    let (mut n, mut most) = (0, 0);
     crowd.push(0);
     needs(f, b, insts, live, values, |need| {
         n += (need > limit as i32) as u32;
+        most = most.max(need);
         crowd.push(n);
     });
-    crowd
+    (crowd, most as u32)
 }
 
 /// How many registers each instruction needs, predicates beyond those that there are among them.
@@ -269,6 +297,7 @@ fn units(
         f.defs(&inst.op, |v| {
             by[v.index()] = i;
             unit.made += 1;
+            unit.general += (f.vregs[v.index()] == File::Gpr) as u32;
         });
     }
     let behind = |v: Vreg, units: &mut [Unit], read: &mut [u32]| {
@@ -329,8 +358,9 @@ fn repeatable(f: &Func, s: &Sass) -> bool {
     general
 }
 
-/// Which instructions to repeat: what they read is alive anyway, or lives longer for several of them.
-fn choose(f: &Func, units: &[Unit], by: &[u32], read: &[u32]) -> Vec<bool> {
+/// Which instructions to repeat: what they read is alive anyway, or lives longer for several of them; where registers are `short`,
+/// fewer may live longer than are made.
+fn choose(f: &Func, units: &[Unit], by: &[u32], read: &[u32], short: bool) -> Vec<bool> {
     let mut shares = vec![0u32; by.len()];
     let wants = |u: &Unit| u.waits && !u.stays;
     let longer = |u: &Unit, v: Vreg| read[v.index()] < u.last;
@@ -348,7 +378,18 @@ fn choose(f: &Func, units: &[Unit], by: &[u32], read: &[u32]) -> Vec<bool> {
         uniform += granted[v.index()] as u32;
         granted[v.index()]
     };
-    units.iter().map(|u| wants(u) && u.leaves.iter().all(|&v| !longer(u, v) || may(v))).collect()
+    units
+        .iter()
+        .map(|u| {
+            // General registers that live longer for this one alone.
+            let mut lone = 0;
+            let mut alone = |v: Vreg| {
+                lone += 1;
+                short && f.vregs[v.index()] == File::Gpr && lone < u.general
+            };
+            wants(u) && u.leaves.iter().all(|&v| !longer(u, v) || may(v) || alone(v))
+        })
+        .collect()
 }
 
 /// Where an instruction's results were read or made last, and their names since then, where these are new.
@@ -491,5 +532,19 @@ mod tests {
     fn what_memory_gives_waits() {
         let (f, _) = after(60, "", "LDS.Size=4 Rd=%r# Ra=%r0 Imm=#");
         assert_eq!(count(&f, "LDS"), 60);
+    }
+
+    #[test]
+    fn what_nobody_reads_any_more_goes() {
+        let t = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    \
+                 LOP3_RIR Rd=%r1 Ra=%r0 Rb=0x1 Lut=0xfc\n    LOP3_RIR Rd=%r2 Ra=%r1 Rb=0x2 Lut=0xfc\n    STG Ra=RZ Rb=%r0 URc=UR4\n    exit\n}\n";
+        let f = text::parse(t).unwrap().remove(0);
+        let insts = &f.blocks[0].insts;
+        let left = |read: &[u32]| unread(&f, insts.len() as u32, read, insts.clone()).len();
+        let mut read = vec![NONE; f.vregs.len()];
+        assert_eq!(left(&read), 2);
+        // What is read behind the block stays, and what that reads.
+        read[2] = insts.len() as u32;
+        assert_eq!(left(&read), 4);
     }
 }
