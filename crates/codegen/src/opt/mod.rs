@@ -12,6 +12,7 @@ pub mod licm;
 pub mod lone;
 pub mod lop3;
 pub mod narrow;
+pub mod pairs;
 pub mod params;
 pub mod pressure;
 pub mod rotate;
@@ -38,7 +39,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 20] = [
+const PASSES: [Pass; 21] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -58,6 +59,7 @@ const PASSES: [Pass; 20] = [
     ("preheaders", MOST_EFFORT, blocks::preheaders),
     ("licm", MOST_EFFORT, licm::run),
     ("unroll", MOST_EFFORT, unroll::run),
+    ("pairs", MORE_EFFORT, pairs::run),
     ("gvn", MORE_EFFORT, gvn::run),
     ("dce", SOME_EFFORT, dce::run),
     ("join", MOST_EFFORT, join::run),
