@@ -1,19 +1,21 @@
-//! Short sides of branches with memory accesses become guarded instructions before anything is ordered, so that loads under
-//! different conditions are under way together.
+//! Short sides of branches become straight code before anything is ordered, so that loads under different conditions are under way together, and what stands
+//! before a question waits neither for it nor in registers until it has been answered.
 //!
 //! Runs on SSA form. A block that branches to one or two short blocks which meet again at once takes them in: what has no effect is
 //! computed in any case, accesses stand under their side of the condition, and the meeting place becomes part of the block where
 //! nothing else leads to it. What the other side gives where it does not load is most often zero: such a load is marked
 //! ([`Inst::zero`]), and [`clear`] puts that into its registers once they are known. Other choices become selections, a few at
-//! most. What [`crate::ifconvert`] does after register assignment stays to it: sides without accesses.
+//! most; where the value of a selection is read by nothing else, [`crate::sched::select`] has it computed under the condition after all. What
+//! [`crate::ifconvert`] does after register assignment stays to it: sides with what is dear, or writes predicates that are read behind them.
 
 use crate::ifconvert::{barrier_at, opened, predecessors};
-use crate::mir::operands::{Place, sass_defs, sass_uses};
+use crate::mir::operands::{Place, names_physical, sass_defs, sass_uses};
 use crate::mir::{BlockId, Edge, Func, Inst, Op, Term, Vreg};
 use crate::sched::order::movable;
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
+use sass::latency::Class;
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
@@ -22,7 +24,7 @@ const MOST: usize = 10;
 /// Instructions of a block that are moved into another one at once; more wait until all is done, else a chain of blocks would be moved at each of its joints.
 const MOVED: usize = 64;
 /// Most selections that one meeting place may need.
-const SELECTIONS: usize = 4;
+const SELECTIONS: usize = 8;
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
@@ -130,7 +132,17 @@ fn fits(i: &Inst) -> bool {
     let Op::Sass(s) = &i.op else { return false };
     // A constant that is looked up may lie outside of its bank.
     let looked_up = s.form().mnemonic == "LDC" && s.get(S::Ra).and_then(Operand::as_reg).is_some_and(|r| !r.is_const());
-    s.guard == Operand::reg(Reg::PT) && (access(s) || movable(s) && !looked_up)
+    s.guard == Operand::reg(Reg::PT) && (access(s) || movable(s) && !looked_up || slow(s))
+}
+
+/// Arithmetic that takes longer than other: it is no dearer for the threads that do not want it.
+fn slow(s: &Sass) -> bool {
+    let form = s.form();
+    let e = form.effects;
+    let registers = s.registers();
+    matches!(form.class, Class::Xu | Class::Pack)
+        && !(e.flow || e.sync || e.cross_lane || e.load || e.store)
+        && !names_physical(s, registers.reads | registers.writes, true)
 }
 
 /// What a value is a copy of, by the copies of a side.
@@ -184,7 +196,7 @@ impl Pass {
         let join = edges[0].block;
         let insts = |n: usize| sides[n].map_or(&[][..], |b: BlockId| &f.blocks[b.0 as usize].insts);
         let accesses = |n: usize| insts(n).iter().filter(|i| matches!(&i.op, Op::Sass(s) if access(s)));
-        if join.0 as usize == a || join.0 == 0 || accesses(0).chain(accesses(1)).next().is_none() {
+        if join.0 as usize == a || join.0 == 0 {
             return None;
         }
         // Where a warp may be apart is said of whole blocks.
@@ -510,6 +522,21 @@ mod tests {
         assert!(!t.contains("BSSY") && !t.contains("BSYNC") && t.contains("Ra=%r4 Rb=%r7"), "{t}");
         // The text comes back.
         assert_eq!(text::print(&text::parse(&t).unwrap()[0]), t);
+    }
+
+    /// Sides that only compute become straight code, too, one within the other.
+    #[test]
+    fn what_is_computed_under_a_condition_is_computed_and_chosen() {
+        let f = after(
+            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    ISETP_RI.Cmp=1 Pu=%p2 Ra=%r0 Rb=5\n    BSSY TargetFar=blk4\n    brif %p2, blk1(), blk4(%r0)\n\
+             blk1(): depth=0 divergent\n    ISETP_RI.Cmp=1 Pu=%p3 Ra=%r0 Rb=7\n    brif %p3, blk2(), blk3(%r0)\n\
+             blk2(): depth=0 divergent\n    MUFU_R.Func=2 Rd=%r4 Rb=%r0\n    br blk3(%r4)\n\
+             blk3(%r5): depth=0 divergent\n    FADD_RR Rd=%r6 Ra=%r5 Rb=%r0\n    br blk4(%r6)\n\
+             blk4(%r7): depth=0\n    BSYNC\n    STG.Size=4 Ra=RZ Rb=%r7 URc=UR4\n    exit\n",
+        );
+        let t = text::print(&f);
+        assert!(matches!(f.blocks[0].term, Term::Exit) && !t.contains("BSSY") && !t.contains("@%p"), "{t}");
+        assert!(t.matches("SEL_RR").count() == 2 && t.contains("MUFU_R"), "{t}");
     }
 
     /// What is behind the last meeting place is not moved at each one, and still comes last, in its order.

@@ -12,6 +12,7 @@ pub mod licm;
 pub mod lone;
 pub mod lop3;
 pub mod narrow;
+pub mod pairs;
 pub mod params;
 pub mod pressure;
 pub mod regroup;
@@ -60,6 +61,7 @@ const PASSES: [Pass; 21] = [
     ("preheaders", MOST_EFFORT, blocks::preheaders),
     ("licm", MOST_EFFORT, licm::run),
     ("unroll", MOST_EFFORT, unroll::run),
+    ("pairs", MORE_EFFORT, pairs::run),
     ("gvn", MORE_EFFORT, gvn::run),
     ("dce", SOME_EFFORT, dce::run),
     ("join", MOST_EFFORT, join::run),

@@ -17,8 +17,14 @@ impl Assign<'_> {
         let index = |p: u32| self.cfg.rpo_index[p as usize];
         let header = self.cfg.preds[b].iter().any(|&p| index(p) >= index(b as u32));
         // Where registers differ by what they are kept for, others choose.
-        let choosy = self.has_calls || self.spared.is_some() || !self.wide.is_empty() || !self.bounds.is_empty();
+        let choosy = self.has_calls || self.spared.is_some() || !self.bounds.is_empty();
         if !header || choosy || self.banks[gpr].busy.is_some() {
+            return;
+        }
+        if !self.wide.is_empty() {
+            if self.settle(b) {
+                self.note(b);
+            }
             return;
         }
         let apart = self.apart(b);
@@ -51,9 +57,46 @@ impl Assign<'_> {
             whole[range].fill(true);
         }
         if moved {
-            self.entry_loc[b] = self.live.live_in[b].iter().map(|v| self.loc[v.index()]).collect();
-            self.param_loc[b] = self.f.blocks[b].params.iter().map(|p| self.loc[p.index()]).collect();
+            self.note(b);
         }
+    }
+
+    /// Says anew where everything is when block `b` begins.
+    fn note(&mut self, b: usize) {
+        self.entry_loc[b] = self.live.live_in[b].iter().map(|v| self.loc[v.index()]).collect();
+        self.param_loc[b] = self.f.blocks[b].params.iter().map(|p| self.loc[p.index()]).collect();
+    }
+
+    /// Puts what belongs to wide vectors where it belongs when block `b` begins; what came there while nothing else wanted the place, and stands alone, takes
+    /// the place of what comes. True if anything has moved.
+    fn settle(&mut self, b: usize) -> bool {
+        let gpr = File::Gpr as usize;
+        let whole = self.whole(gpr);
+        let mut wanted: SmallVec<[(Vreg, usize); 32]> = SmallVec::new();
+        for &v in self.live.live_in[b].iter().chain(&self.f.blocks[b].params) {
+            let (vec, nth) = self.vec_hint[v.index()];
+            if let Some(w) = self.wide.iter().find(|w| w.vec == vec) {
+                wanted.push((v, w.base + nth as usize));
+            }
+        }
+        let mut moved = false;
+        for (v, home) in wanted {
+            let bank = &self.banks[gpr];
+            let from = self.loc[v.index()] as usize;
+            let there = bank.occ[home];
+            if from == home || bank.occ.get(from) != Some(&v.0) || !bank.usable[home] || whole[home] || there == HELD {
+                continue;
+            }
+            moved = true;
+            self.banks[gpr].put(from, FREE);
+            let other = (there != FREE).then_some((Vreg(there), from));
+            for (v, r) in [(v, home)].into_iter().chain(other) {
+                self.occupy(v, r);
+                let rep = self.rep(v);
+                self.web_reg[rep] = r as u8;
+            }
+        }
+        moved
     }
 
     /// Vectors all of whose components are there where block `b` begins, but not in place.
