@@ -305,8 +305,8 @@ static ASKED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::n
 pub fn expect(text: &[u8]) {
     /// Bytes that reading and compiling a statement takes as if they were text.
     const STATEMENT: usize = 40;
-    /// Such bytes whose compilation touches a hundred pages: with fewer, clearing a large one takes as long.
-    const PAYS: usize = 30_000;
+    /// Such bytes whose compilation touches seventy pages: with fewer, clearing a large one takes as long.
+    const PAYS: usize = 20_000;
     // Even if it consisted of the shortest statements there are.
     if text.len() < PAYS / 8 || !ALONE.load(std::sync::atomic::Ordering::Relaxed) {
         return;
