@@ -25,6 +25,21 @@ fn release_builds_go_by_the_profile() {
     assert!(profile.starts_with(b"\xfflprofi\x81"), "it is none: cargo xtask profile");
 }
 
+/// What cargo calls a crate depends on where this lies, and the profile goes by names with that in them.
+#[test]
+fn names_do_not_depend_on_the_folder() {
+    for other in [&[][..], &["-Cprofile-generate=counts"]] {
+        let asked = |hash| {
+            [&["--crate-name", "codegen", "-C", "opt-level=3", "-C", hash, "-C", "extra-filename=-1"], other].concat()
+        };
+        let one = given(&asked("metadata=0123"));
+        assert_eq!(one, given(&asked("metadata=4567")));
+        assert_eq!(one[..6], asked("metadata=codegen")[..6]);
+    }
+    let debug = ["--crate-name", "codegen", "-C", "metadata=0123"];
+    assert_eq!(given(&debug), debug);
+}
+
 #[test]
 fn other_builds_do_not() {
     for other in [
