@@ -3,10 +3,13 @@
 //! The bulk engine and barriers in shared memory are asked once for a warp; where several threads may want it, lowering has them take
 //! turns in a loop that elects one after the other ([`Op::Leader`]). Most programs ask in one thread alone: `tid.x == 0`
 //! where the PTX says that the CTA is a row, an elected thread, a lane. There the leader is known, and with it
-//! the branches of the loop: [`super::blocks`] then takes it apart. What the directives say of the shape of a CTA becomes constants.
+//! the branches of the loop: [`super::blocks`] then takes it apart. So it does where the engine shall forget what it knows of a map, and all
+//! threads that come name the same one: once is enough. What the directives say of the shape of a CTA becomes constants.
 
 use crate::cfg::NONE;
-use crate::ir::{Attr, Cmp, Func, Mem, Op, Sreg, Ty, Value};
+use crate::converge;
+use crate::ir::{Attr, Cmp, Effect, Func, Inst, InstId, Mem, Op, Sreg, Term, Ty, Value};
+use crate::lower::asynchronous::Bulk;
 
 /// Lanes of a warp.
 const LANES: u32 = 32;
@@ -27,17 +30,18 @@ pub fn run(f: &mut Func) {
     if !f.blocks.iter().flat_map(|b| &b.insts).any(|&i| f.inst(i).op == Op::Leader) {
         return;
     }
+    let uniform = f.insts.iter().any(forgets).then(|| converge::uniform(f));
     let cfg = f.cfg();
     let dom = cfg.dominators();
     for &b in &cfg.rpo {
         let Some(&first) = f.blocks[b as usize].insts.iter().find(|&&i| f.inst(i).op == Op::Leader) else { continue };
         let mut at = b;
-        let mut alone = false;
+        let mut alone = uniform.as_ref().is_some_and(|uniform| once_for_all(f, b, first, uniform));
         while !alone && at != NONE && dom.idom[at as usize] != NONE {
             let up = dom.idom[at as usize];
             // Who comes here took the branch above this way: by any other way the block itself was passed before.
             let entered = |p: &u32| *p == up || dom.dominates(at, *p);
-            if let crate::ir::Term::CondBr { cond, then, els, .. } = &f.blocks[up as usize].term
+            if let Term::CondBr { cond, then, els, .. } = &f.blocks[up as usize].term
                 && cfg.preds[at as usize].iter().all(entered)
             {
                 let (yes, no) = (then.block.0 == at, els.block.0 == at);
@@ -50,6 +54,21 @@ pub fn run(f: &mut Func) {
             (inst.op, inst.attr, inst.mem, inst.imm) = (Op::Const, Attr::default(), Mem::default(), 1);
         }
     }
+}
+
+/// True of what lets the bulk engine forget a tensor map.
+fn forgets(inst: &Inst) -> bool {
+    inst.op == Op::Bulk && Bulk::unpack(inst.imm).kind == Bulk::MAP_FORGET
+}
+
+/// True if what the one that `leader` chooses in block `b` does is to let a map be forgotten that is the same for all that are there.
+fn once_for_all(f: &Func, b: u32, leader: InstId, uniform: &[bool]) -> bool {
+    let Term::CondBr { cond, then, .. } = &f.blocks[b as usize].term else { return false };
+    let mut forgotten =
+        f.blocks[then.block.index()].insts.iter().map(|&i| f.inst(i)).filter(|i| i.op.effect() != Effect::Pure);
+    f.inst(leader).results[0] == *cond
+        && forgotten.next().is_some_and(|i| forgets(i) && i.args.iter().all(|a| uniform[a.index()]))
+        && forgotten.next().is_none()
 }
 
 /// What a register of the shape of a CTA holds, where it is the same for all threads.
@@ -188,6 +207,26 @@ mod tests {
         // Each thread has a number of its own to compare with.
         assert!(in_turns(ROW, "v9:p = icmp v0, v1 {cmp=eq}"));
         assert!(in_turns(None, "v9:p = elect v0"));
+    }
+
+    #[test]
+    fn a_map_that_all_name_is_forgotten_once() {
+        let turns = |map: &str, kind: u8| {
+            let bulk = Bulk { kind, second: 2, ..Bulk::default() }.pack();
+            let tid = Sreg::TidX as u8;
+            let body = format!(
+                "func k entry returns() {{\nblk0():\nv0:b64 = param\nv1:b32 = sreg {{sub={tid}}}\nv2:b64 = zext v1\nv3:b64 = iadd v0, v2\nbr blk1()\nblk1():\nv4:p = leader\nbrif v4, blk2(), blk3()\nblk2():\nbulk {map} {{imm={bulk}}}\nbr blk3()\nblk3():\nbrif v4, blk4(), blk1()\nblk4():\nexit\n}}"
+            );
+            let mut f = text::parse(&body).unwrap().remove(0);
+            run(&mut f);
+            blocks::run(&mut f);
+            verify::verify(&f).unwrap();
+            f.blocks.iter().flat_map(|b| &b.insts).any(|&i| f.inst(i).op == Op::Leader)
+        };
+        assert!(!turns("v0", Bulk::MAP_FORGET));
+        // Each thread names its own; and what is prefetched is asked for by each.
+        assert!(turns("v3", Bulk::MAP_FORGET));
+        assert!(turns("v0", Bulk::PREFETCH));
     }
 
     #[test]
