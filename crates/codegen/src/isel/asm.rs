@@ -350,6 +350,9 @@ impl<'a> Sel<'a> {
         let swap = soft(&a) && !soft(&b);
         let (a, b) = if swap { (b, a) } else { (a, b) };
         let lut = if swap { lut & 0xc3 | (lut & 0x0c) << 2 | (lut & 0x30) >> 2 } else { lut };
+        let swap = soft(&c) && !soft(&b);
+        let (b, c) = if swap { (c, b) } else { (b, c) };
+        let lut = if swap { lut & 0x99 | (lut & 0x22) << 1 | (lut & 0x44) >> 1 } else { lut };
         self.shape3(LOP3, Fold::Int, a, b, c).with(S::Lut, Operand::imm(lut as i64))
     }
 

@@ -51,33 +51,30 @@ pub fn run(f: &mut Func) {
     tests(f, &uses);
 }
 
-/// Whether bits of one half of 64 are set is asked of that half.
+/// What is asked.
+struct Asked {
+    of: Value,
+    /// The half of 64 bits that holds all bits that are asked for.
+    half: Option<Op>,
+    mask: u64,
+}
+
+/// Whether bits of one half of 64 are set is asked of that half, and whether bits that were shifted down are, of where they were.
 fn halves(f: &mut Func, uses: &mut Vec<u32>) {
     for b in 0..f.blocks.len() {
-        let half = |f: &Func, id: InstId| {
-            let inst = f.inst(id);
-            let asks = inst.op == Op::ICmp && matches!(inst.attr.cmp, Cmp::Eq | Cmp::Ne);
-            if !asks || constant_of(f, inst.args[1]) != Some(0) || f.ty(inst.args[0]) != Ty::B64 {
-                return None;
-            }
-            let and = f.def_inst(inst.args[0]).filter(|d| d.op == Op::And && uses[inst.args[0].index()] == 1)?;
-            let mask = constant_of(f, and.args[1])?;
-            let upper = mask as u32 == 0;
-            (upper || mask >> 32 == 0).then(|| (and.args[0], upper, if upper { mask >> 32 } else { mask }))
-        };
-        let found: Vec<(usize, (Value, bool, u64))> =
-            f.blocks[b].insts.iter().enumerate().filter_map(|(n, &id)| Some((n, half(f, id)?))).collect();
+        let found: Vec<(usize, Asked)> =
+            f.blocks[b].insts.iter().enumerate().filter_map(|(n, &id)| Some((n, asked(f, id, uses)?))).collect();
         if found.is_empty() {
             continue;
         }
         let old = std::mem::take(&mut f.blocks[b].insts);
         let mut found = found.into_iter().peekable();
         for (n, id) in old.into_iter().enumerate() {
-            if let Some((_, (x, upper, mask))) = found.next_if(|x| x.0 == n) {
+            if let Some((_, Asked { of, half, mask })) = found.next_if(|x| x.0 == n) {
                 let loc = f.inst(id).loc;
                 let mut at = Builder::new(f, Block(b as u32));
                 at.loc = loc;
-                let word = at.op(if upper { Op::Hi } else { Op::Trunc }, &[x], Ty::B32);
+                let word = half.map_or(of, |half| at.op(half, &[of], Ty::B32));
                 let mask = at.constant(Ty::B32, mask);
                 let set = at.op(Op::And, &[word, mask], Ty::B32);
                 let zero = at.constant(Ty::B32, 0);
@@ -86,6 +83,30 @@ fn halves(f: &mut Func, uses: &mut Vec<u32>) {
             }
             f.blocks[b].insts.push(id);
         }
+    }
+}
+
+/// What this comparison asks, if that can be asked of less.
+fn asked(f: &Func, id: InstId, uses: &[u32]) -> Option<Asked> {
+    let inst = f.inst(id);
+    let asks = inst.op == Op::ICmp && matches!(inst.attr.cmp, Cmp::Eq | Cmp::Ne);
+    if !asks || constant_of(f, inst.args[1]) != Some(0) {
+        return None;
+    }
+    let and = f.def_inst(inst.args[0]).filter(|d| d.op == Op::And && uses[inst.args[0].index()] == 1)?;
+    let kept = constant_of(f, and.args[1])?;
+    let bits = f.ty(and.args[0]).bits();
+    let shifted = f.def_inst(and.args[0]).filter(|d| d.op == Op::Shr && constant_of(f, d.args[1]).is_some()).and_then(|d| {
+        let by = constant_of(f, d.args[1]).filter(|&n| n < u64::from(bits))?;
+        // Not what a shift puts in from above.
+        (kept >> (u64::from(bits) - by).min(63) == 0 || by == 0).then(|| (d.args[0], kept << by))
+    });
+    let (of, mask) = shifted.unwrap_or((and.args[0], kept));
+    match f.ty(of) {
+        Ty::B64 if mask as u32 == 0 => Some(Asked { of, half: Some(Op::Hi), mask: mask >> 32 }),
+        Ty::B64 if mask >> 32 == 0 => Some(Asked { of, half: Some(Op::Trunc), mask }),
+        Ty::B32 if shifted.is_some() => Some(Asked { of, half: None, mask }),
+        _ => None,
     }
 }
 
@@ -260,6 +281,16 @@ mod tests {
         );
         let t = body(6, "");
         assert!(t.contains("trunc v0") && t.contains("imm=6") && !t.contains("b64 = and"), "{t}");
+        // What a shift brought down.
+        let down = |by: u32, mask: u32, signed: &str| {
+            after(&format!(
+                "v0:b32 = sreg\nv1:b32 = const {{imm={by}}}\nv2:b32 = shr v0, v1 {{{signed}}}\nv3:b32 = const {{imm={mask}}}\nv4:b32 = and v2, v3\n\
+                 v5:b32 = const {{imm=0}}\nv6:p = icmp v4, v5 {{cmp=ne}}\nv7:b32 = select v0, v0, v6\nret v7"
+            ))
+        };
+        assert!(down(14, 3, "").contains("imm=49152") && !down(14, 3, "").contains("shr"));
+        assert!(down(30, 3, "signed").contains("imm=3221225472") && !down(30, 3, "signed").contains("shr"));
+        assert!(down(30, 7, "signed").contains("shr"));
         // Bits of both, and what somebody else reads.
         assert!(body(1 << 40 | 1, "").contains("b64 = and"));
         assert!(body(6, "store v0, v2 {space=global bytes=8}\n").contains("b64 = and"));

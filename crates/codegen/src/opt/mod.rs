@@ -10,6 +10,7 @@ pub mod gvn;
 pub mod join;
 pub mod licm;
 pub mod lone;
+pub mod low;
 pub mod lop3;
 pub mod narrow;
 pub mod pairs;
@@ -40,7 +41,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 22] = [
+const PASSES: [Pass; 23] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -65,6 +66,7 @@ const PASSES: [Pass; 22] = [
     ("gvn", MORE_EFFORT, gvn::run),
     ("dce", SOME_EFFORT, dce::run),
     ("join", MOST_EFFORT, join::run),
+    ("low", SOME_EFFORT, low::run),
     ("lop3", LEAST_EFFORT, lop3::run),
     ("dce", SOME_EFFORT, dce::run),
 ];
