@@ -12,7 +12,8 @@ use crate::ifconvert::{barrier_at, opened, predecessors};
 use crate::mir::operands::{Place, names_physical, sass_defs, sass_uses};
 use crate::mir::{BlockId, Edge, Func, Inst, Op, Term, Vreg};
 use crate::sched::order::movable;
-use sass::form::SlotName as S;
+use sass::enums;
+use sass::form::{ModName as M, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
 use sass::latency::Class;
@@ -123,7 +124,19 @@ pub fn access(s: &Sass) -> bool {
     known && plain && !e.flow && !e.sync && !e.cross_lane && !form.uniform_guard
 }
 
-/// True if the instruction may stand in the block before the branch, guarded if it is an access.
+/// What asks the bulk engine or a barrier in shared memory for something, and tells the program nothing: it may stand under a guard, too. What the engine is
+/// asked for by a warp as a whole stands under a predicate of the warp: that some thread here takes the side.
+pub fn asks(s: &Sass) -> bool {
+    let known = matches!(
+        s.form().mnemonic,
+        "SYNCS" | "UTMALDG" | "UTMASTG" | "UTMAREDG" | "UTMAPF" | "UBLKCP" | "UBLKRED" | "UBLKPF"
+    );
+    let mut silent = true;
+    sass_defs(s, |p| silent &= p.reg.is_const());
+    known && silent
+}
+
+/// True if the instruction may stand in the block before the branch, guarded if it is an access, asks, or reads the register of a thread for the warp.
 fn fits(i: &Inst) -> bool {
     if let Op::Copy(pairs) = &i.op {
         let plain = |r: Reg| r.is_virtual() && r.file() == File::Gpr;
@@ -131,8 +144,10 @@ fn fits(i: &Inst) -> bool {
     }
     let Op::Sass(s) = &i.op else { return false };
     // A constant that is looked up may lie outside of its bank.
-    let looked_up = s.form().mnemonic == "LDC" && s.get(S::Ra).and_then(Operand::as_reg).is_some_and(|r| !r.is_const());
-    s.guard == Operand::reg(Reg::PT) && (access(s) || movable(s) && !looked_up || slow(s))
+    let looked_up = matches!(s.form().mnemonic, "LDC" | "ULDC")
+        && s.get(S::Ra).and_then(Operand::as_reg).is_some_and(|r| !r.is_const());
+    let free = s.guard == Operand::reg(Reg::PT) || s.guard == Operand::reg(Reg::UPT);
+    free && (access(s) || (movable(s) || shared(s)) && !looked_up || slow(s) || asks(s) || s.form == F::R2UR)
 }
 
 /// Arithmetic that takes longer than other: it is no dearer for the threads that do not want it.
@@ -142,6 +157,16 @@ fn slow(s: &Sass) -> bool {
     let registers = s.registers();
     matches!(form.class, Class::Xu | Class::Pack)
         && !(e.flow || e.sync || e.cross_lane || e.load || e.store)
+        && !names_physical(s, registers.reads | registers.writes, true)
+}
+
+/// Arithmetic of a warp in uniform registers.
+fn shared(s: &Sass) -> bool {
+    let form = s.form();
+    let e = form.effects;
+    let registers = s.registers();
+    matches!(form.class, Class::Uniform | Class::UniformMove | Class::UniformConst)
+        && !(e.flow || e.sync || e.cross_lane || e.store)
         && !names_physical(s, registers.reads | registers.writes, true)
 }
 
@@ -261,6 +286,7 @@ impl Pass {
             let insts = std::mem::take(&mut f.blocks[side.0 as usize].insts);
             f.blocks[side.0 as usize].term = Term::Unreachable;
             self.preds[side.0 as usize] = 0;
+            let mut warp = None;
             for mut i in insts {
                 if let Op::Copy(pairs) = &i.op {
                     pairs.iter().for_each(|(d, s)| self.to[d.index() as usize] = Vreg(s.index()));
@@ -270,11 +296,16 @@ impl Pass {
                     |v: Vreg| found.given.iter().any(|g| matches!(g, Given::Loaded(k, x) if *k == n && *x == v));
                 let mut zero = false;
                 f.defs(&i.op, |v| zero |= wanted(v));
-                if let Op::Sass(s) = &mut i.op
-                    && access(s)
-                {
-                    s.guard = if n == 0 { found.cond } else { found.cond.inverted() };
-                    i.zero = zero;
+                let guard = if n == 0 { found.cond } else { found.cond.inverted() };
+                if let Op::Sass(s) = &mut i.op {
+                    if access(s) {
+                        s.guard = guard;
+                        i.zero = zero;
+                    } else if asks(s) && s.form().uniform_guard {
+                        s.guard = *warp.get_or_insert_with(|| self.any(f, a, guard, i.loc));
+                    } else if asks(s) || s.form == F::R2UR {
+                        s.guard = guard;
+                    }
                 }
                 f.blocks[a].insts.push(i);
             }
@@ -284,10 +315,7 @@ impl Pass {
             args.push(match g {
                 Given::Same(v) | Given::Loaded(_, v) => v,
                 Given::Selected(x, y) => {
-                    let v = f.new_vreg(File::Gpr);
-                    self.to.push(v);
-                    self.zero.push(false);
-                    self.constant.push(None);
+                    let v = self.value(f, File::Gpr);
                     let constant = |v: Vreg| self.constant[self.last(v).index()];
                     let (form, taken, other, cond) = match (constant(x), constant(y)) {
                         (_, Some(k)) => (F::SEL_RI, x, k, found.cond),
@@ -305,6 +333,23 @@ impl Pass {
         self.preds[join] -= 1;
         f.blocks[a].term = Term::Br(Edge { block: found.join, args });
         while self.absorb(f, a) {}
+    }
+
+    fn value(&mut self, f: &mut Func, file: File) -> Vreg {
+        let v = f.new_vreg(file);
+        self.to.push(v);
+        self.zero.push(false);
+        self.constant.push(None);
+        v
+    }
+
+    /// A predicate of the warp, computed at the end of block `a`: `guard` holds for some thread that is here.
+    fn any(&mut self, f: &mut Func, a: usize, guard: Operand, loc: u32) -> Operand {
+        let v = self.value(f, File::Upred);
+        let up = f.reg(v);
+        let vote = Sass::new(F::VOTEU).with(S::Pu, up).with(S::Pp, guard).with_mod(M::Mode, enums::vote::ANY);
+        f.blocks[a].insts.push(Inst::new(Op::Sass(vote), loc));
+        Operand::reg(up)
     }
 
     /// Takes in the block that `a` alone goes on to, if no other does.
@@ -591,6 +636,20 @@ mod tests {
                 && kept("SHFL_II Rd=%r3 Ra=%r0 Rb=0x1 Rc=0x1f")
                 && !kept("IADD3_RRR Rd=%r3 Ra=%r0 Rb=%r0 Rc=RZ")
         );
+    }
+
+    /// What a barrier is told by one thread of a warp, and what the engine is asked for by it.
+    #[test]
+    fn the_engine_is_asked_under_a_predicate_of_the_warp() {
+        let t = text::print(&after(
+            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    ELECT Pu=%p1 Rd=URZ Pp=PT\n    BSSY TargetFar=blk2\n    brif %p1, blk2(), blk1()\n\
+             blk1(): depth=0 divergent\n    UMOV_I Rd=%ur2 Mask=0x10\n    UMOV_I Rd=%ur3 Mask=0x20\n    R2UR Rd=%ur4 Ra=%r0\n    \
+             SYNCS_EXCH Ra=%ur4 Rb={%ur2,%ur3}\n    SYNCS_ARRIVE Rd=RZ Ra=RZ URc=%ur4 Rb=%r0\n    br blk2()\n\
+             blk2(): depth=0\n    BSYNC\n    exit\n",
+        ));
+        assert!(t.contains("VOTEU.Mode=1 Pu=%up5 Pp=!%p1"), "{t}");
+        assert!(t.contains("@%up5 SYNCS_EXCH") && t.contains("@!%p1 R2UR") && t.contains("@!%p1 SYNCS_ARRIVE"), "{t}");
+        assert!(!t.contains("BSSY") && !t.contains("brif") && t.contains("    UMOV_I"), "{t}");
     }
 
     #[test]

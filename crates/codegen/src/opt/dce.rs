@@ -1,6 +1,6 @@
 //! Removes instructions whose results nobody reads and that have no effect.
 
-use crate::ir::{Effect, Func};
+use crate::ir::{Effect, Func, Op};
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
@@ -26,7 +26,9 @@ pub fn run(f: &mut Func) {
             let mut dead = Vec::new();
             for (n, &i) in insts.iter().enumerate().rev() {
                 let inst = f.inst(i);
-                let removable = matches!(inst.op.effect(), Effect::Pure | Effect::Read)
+                // Who votes, or is elected, waits for the others, but orders nothing.
+                let heard = matches!(inst.op, Op::Vote | Op::Elect);
+                let removable = (heard || matches!(inst.op.effect(), Effect::Pure | Effect::Read))
                     && !matches!(inst.mem.sem, crate::ir::Sem::Volatile | crate::ir::Sem::Mmio);
                 if removable && inst.results.iter().all(|r| uses[r.index()] == 0) {
                     for a in &inst.args {

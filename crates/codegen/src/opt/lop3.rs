@@ -96,11 +96,12 @@ fn asked(f: &Func, id: InstId, uses: &[u32]) -> Option<Asked> {
     let and = f.def_inst(inst.args[0]).filter(|d| d.op == Op::And && uses[inst.args[0].index()] == 1)?;
     let kept = constant_of(f, and.args[1])?;
     let bits = f.ty(and.args[0]).bits();
-    let shifted = f.def_inst(and.args[0]).filter(|d| d.op == Op::Shr && constant_of(f, d.args[1]).is_some()).and_then(|d| {
-        let by = constant_of(f, d.args[1]).filter(|&n| n < u64::from(bits))?;
-        // Not what a shift puts in from above.
-        (kept >> (u64::from(bits) - by).min(63) == 0 || by == 0).then(|| (d.args[0], kept << by))
-    });
+    let shifted =
+        f.def_inst(and.args[0]).filter(|d| d.op == Op::Shr && constant_of(f, d.args[1]).is_some()).and_then(|d| {
+            let by = constant_of(f, d.args[1]).filter(|&n| n < u64::from(bits))?;
+            // Not what a shift puts in from above.
+            (kept >> (u64::from(bits) - by).min(63) == 0 || by == 0).then(|| (d.args[0], kept << by))
+        });
     let (of, mask) = shifted.unwrap_or((and.args[0], kept));
     match f.ty(of) {
         Ty::B64 if mask as u32 == 0 => Some(Asked { of, half: Some(Op::Hi), mask: mask >> 32 }),
