@@ -251,6 +251,7 @@ pub fn run(
         f,
     };
     a.hints();
+    a.join_wide();
     a.spread_spared();
     a.place_wide();
     for i in 0..cfg.rpo.len() {

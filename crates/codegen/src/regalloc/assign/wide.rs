@@ -4,6 +4,7 @@ use super::{Assign, FREE, HELD};
 use crate::bitset::BitSet;
 use crate::mir::{Func, Inst, Vreg, alignment};
 use sass::reg::File;
+use smallvec::SmallVec;
 
 /// Vectors of so many registers keep their place through the whole function.
 pub(super) const WIDE: usize = 16;
@@ -95,6 +96,110 @@ impl Assign<'_> {
         out
     }
 
+    /// The wide vectors that values want.
+    fn wanted(&self) -> Vec<u32> {
+        let mut vecs: Vec<u32> = Vec::new();
+        for (&(vec, _), &file) in self.vec_hint.iter().zip(&self.f.vregs) {
+            if vec != FREE && file == File::Gpr && self.f.vecs[vec as usize].len() >= WIDE && !vecs.contains(&vec) {
+                vecs.push(vec);
+            }
+        }
+        vecs
+    }
+
+    /// Wide vectors of one size become one if values of both should meet, as the sums of a loop and of what goes on with them behind it, and
+    /// components that belong to one register are never there at once.
+    pub(super) fn join_wide(&mut self) {
+        let vecs = self.wanted();
+        if vecs.len() < 2 {
+            return;
+        }
+        // Of each web: the first vector that one of its values wants.
+        let mut of_web: Vec<(u32, u8)> = vec![(FREE, 0); self.vec_hint.len()];
+        let mut pairs: Vec<(u32, u32)> = Vec::new();
+        for v in 0..self.vec_hint.len() {
+            let (vec, nth) = self.vec_hint[v];
+            if vec == FREE || !vecs.contains(&vec) {
+                continue;
+            }
+            let rep = self.rep(Vreg(v as u32));
+            let (first, place) = of_web[rep];
+            if first == FREE {
+                of_web[rep] = (vec, nth);
+            } else if first != vec && place == nth && !pairs.contains(&(first, vec)) {
+                pairs.push((first, vec));
+            }
+        }
+        let mut now: Vec<(u32, u32)> = vecs.iter().map(|&v| (v, v)).collect();
+        for (a, b) in pairs {
+            let root = |x: u32| now.iter().find(|n| n.0 == x).map_or(x, |n| n.1);
+            let (a, b) = (root(a), root(b));
+            if a == b || self.f.vecs[a as usize].len() != self.f.vecs[b as usize].len() || self.at_once(a, b) {
+                continue;
+            }
+            self.vec_hint.iter_mut().filter(|h| h.0 == b).for_each(|h| h.0 = a);
+            now.iter_mut().filter(|n| n.1 == b).for_each(|n| n.1 = a);
+        }
+    }
+
+    /// True if a component of one vector is alive somewhere together with the same one of the other.
+    fn at_once(&self, a: u32, b: u32) -> bool {
+        let (f, live) = (&*self.f, self.live);
+        let which = |v: Vreg| {
+            let (vec, nth) = self.vec_hint[v.index()];
+            if vec == a { Some((0, nth as usize)) } else { (vec == b).then_some((1, nth as usize)) }
+        };
+        // Of each value: the block where it is alive.
+        let mut alive = vec![FREE; f.vregs.len()];
+        for &block in &self.cfg.rpo {
+            let mut count = vec![[0u32; 2]; f.vecs[a as usize].len()];
+            let block_of = &f.blocks[block as usize];
+            let mut met = false;
+            let mut enter = |v: Vreg, count: &mut Vec<[u32; 2]>| {
+                if let Some((k, n)) = which(v)
+                    && std::mem::replace(&mut alive[v.index()], block) != block
+                {
+                    count[n][k] += 1;
+                    met |= count[n][1 - k] > 0;
+                }
+            };
+            live.live_out[block as usize].iter().for_each(|&v| enter(v, &mut count));
+            f.term_uses(&block_of.term, |v| enter(v, &mut count));
+            block_of.term.edges().iter().for_each(|e| e.args.iter().for_each(|&v| enter(v, &mut count)));
+            for inst in block_of.insts.iter().rev() {
+                let mut made = SmallVec::<[Vreg; 4]>::new();
+                f.defs(&inst.op, |v| made.push(v));
+                for v in made {
+                    if let Some((k, n)) = which(v) {
+                        met |= count[n][1 - k] > 0;
+                        count[n][k] -= (std::mem::replace(&mut alive[v.index()], FREE) == block) as u32;
+                    }
+                }
+                let mut enter = |v: Vreg| {
+                    if let Some((k, n)) = which(v)
+                        && std::mem::replace(&mut alive[v.index()], block) != block
+                    {
+                        count[n][k] += 1;
+                        met |= count[n][1 - k] > 0;
+                    }
+                };
+                f.uses(&inst.op, &mut enter);
+                if met {
+                    return true;
+                }
+            }
+            for &p in &block_of.params {
+                if let Some((k, n)) = which(p) {
+                    met |= count[n][1 - k] > 0;
+                }
+            }
+            if met {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Gives wide vectors their places before anything else has one, at the upper end of as many registers as values are alive at once:
     /// below, everything else finds its place. Where the function has calls or threads change the number of their registers, places are
     /// looked for when the first value wants one ([`Assign::window`]).
@@ -102,17 +207,12 @@ impl Assign<'_> {
         if !self.bounds.is_empty() || self.has_calls || !self.f.entry {
             return;
         }
-        let mut vecs: Vec<u32> = Vec::new();
-        for (&(vec, _), &file) in self.vec_hint.iter().zip(&self.f.vregs) {
-            if vec != FREE && file == File::Gpr && self.f.vecs[vec as usize].len() >= WIDE && !vecs.contains(&vec) {
-                vecs.push(vec);
-            }
-        }
+        let vecs = self.wanted();
         if vecs.is_empty() {
             return;
         }
         let bank = &self.banks[File::Gpr as usize];
-        let top = bank.budget.min(bank.limit);
+        let (top, limit) = (bank.budget.min(bank.limit), bank.limit);
         let mut homes: Vec<(BitSet, std::ops::Range<usize>)> = Vec::new();
         let found = self.homes(&vecs);
         for (vec, home) in vecs.into_iter().zip(found) {
@@ -121,8 +221,12 @@ impl Assign<'_> {
             let met: Vec<_> = homes.iter().filter(|h| meets(&h.0)).map(|h| h.1.clone()).collect();
             let apart = |base: usize| met.iter().all(|m| m.end <= base || base + size <= m.start);
             let align = alignment(size);
-            let bases = (LOWEST / align..).map(|n| n * align).take_while(|base| base + size <= top);
-            let Some(base) = bases.filter(|&base| apart(base)).last() else { continue };
+            let bases = |top: usize| {
+                let all = (LOWEST / align..).map(|n| n * align).take_while(move |base| base + size <= top);
+                all.filter(|&base| apart(base))
+            };
+            // Where hardly more is alive than the vector itself, a few registers more than that are there for it.
+            let Some(base) = bases(top).last().or_else(|| bases(limit).next()) else { continue };
             self.vec_base[vec as usize] = base as u8;
             homes.push((home.clone(), base..base + size));
             let ahead = self.ahead(home);
