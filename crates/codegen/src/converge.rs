@@ -198,7 +198,11 @@ fn uniform_values(f: &Func, graphs: &Graphs) -> Vec<bool> {
         }
         for &i in &block.insts {
             let inst = f.inst(i);
-            if source(inst) || (spreads(inst) && inst.args.iter().any(|a| !uniform[a.index()])) {
+            let differs = match told(f, inst) {
+                Some(lane) => !uniform[lane.index()],
+                None => source(inst) || (spreads(inst) && inst.args.iter().any(|a| !uniform[a.index()])),
+            };
+            if differs {
                 for &r in &inst.results {
                     set(r, again_here, &mut uniform, &mut changed);
                 }
@@ -287,6 +291,14 @@ fn source(inst: &crate::ir::Inst) -> bool {
         Op::MBarrier => !asked_together(inst),
         op => op.effect() != Effect::Pure,
     }
+}
+
+/// The lane whose word this shuffle tells all lanes of the warp, if it is one that does so: all threads get one word where they name one lane.
+pub fn told(f: &Func, inst: &crate::ir::Inst) -> Option<Value> {
+    const BY_NUMBER: u8 = 3;
+    let all = inst.op == Op::Shfl && inst.attr.sub & 3 == BY_NUMBER;
+    let constant = |n: usize| f.constant(inst.args[n]).map(|c| c as u32);
+    (all && constant(2) == Some(0x1f) && constant(3) == Some(u32::MAX)).then(|| inst.args[1])
 }
 
 /// Results that differ only if an argument does.

@@ -10,6 +10,9 @@ use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value as V};
 use sass::reg::{File, Reg};
 
+/// Bits of the number of a lane.
+const LANE_BITS: u64 = 5;
+
 impl Sel<'_> {
     pub(super) fn warp(&mut self, id: InstId) -> Option<()> {
         let inst = self.f.inst(id);
@@ -185,6 +188,19 @@ impl Sel<'_> {
         let results = inst.results.clone();
         self.converge(args[3]);
         let a = self.lo(args[0]);
+        // The number of a warp, from the first of its lanes: what is computed of it is most often wanted in uniform registers.
+        let first = crate::converge::told(self.f, inst).is_some_and(|lane| self.constant(lane) == Some(0));
+        let warps = self
+            .f
+            .def_inst(args[0])
+            .is_some_and(|d| d.op == Op::Shr && self.f.constant(d.args[1]).is_some_and(|n| n >= LANE_BITS));
+        if first && warps && !self.conv.divergent[self.block] && self.regs[results[1].index()].is_none() {
+            let shared = self.uniform_word(a);
+            let r = self.new_word();
+            self.push(Sass::new(F::MOV_U).with(S::Rd, self.m.reg(r.lo)).with(S::Rb, self.m.reg(shared)));
+            self.define(id, 0, r);
+            return Some(());
+        }
         let a = self.gpr(a);
         let lane = self.constant(args[1]).map(|c| Operand::imm((c & 31) as i64));
         let clamp = self.constant(args[2]).map(|c| Operand::imm((c & 0x1fff) as i64));
