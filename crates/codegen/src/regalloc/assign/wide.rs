@@ -201,10 +201,10 @@ impl Assign<'_> {
     }
 
     /// Gives wide vectors their places before anything else has one, at the upper end of as many registers as values are alive at once:
-    /// below, everything else finds its place. Where the function has calls or threads change the number of their registers, places are
-    /// looked for when the first value wants one ([`Assign::window`]).
+    /// below, everything else finds its place. Where threads change the number of their registers they begin behind those that threads have everywhere.
+    /// Where the function has calls, places are looked for when the first value wants one ([`Assign::window`]).
     pub(super) fn place_wide(&mut self) {
-        if !self.bounds.is_empty() || self.has_calls || !self.f.entry {
+        if self.has_calls || !self.f.entry {
             return;
         }
         let vecs = self.wanted();
@@ -225,13 +225,27 @@ impl Assign<'_> {
                 let all = (LOWEST / align..).map(|n| n * align).take_while(move |base| base + size <= top);
                 all.filter(|&base| apart(base))
             };
-            // Where hardly more is alive than the vector itself, a few registers more than that are there for it.
-            let Some(base) = bases(top).last().or_else(|| bases(limit).next()) else { continue };
+            let owned = self.owned(vec).min(limit);
+            let low = self.bounds.iter().min().copied();
+            let base = match low {
+                Some(low) => bases(owned).find(|&base| base >= low).or_else(|| bases(owned).last()),
+                // Where hardly more is alive than the vector itself, a few registers more than that are there for it.
+                None => bases(top).last().or_else(|| bases(limit).next()),
+            };
+            let Some(base) = base else { continue };
             self.vec_base[vec as usize] = base as u8;
             homes.push((home.clone(), base..base + size));
             let ahead = self.ahead(home);
             self.wide.push(Wide { vec, base, end: base + size, begins: false, makers: Vec::new(), ahead });
         }
+    }
+
+    /// The bound of the registers that threads have wherever values that belong into `vec` come into a block.
+    fn owned(&self, vec: u32) -> usize {
+        let mine = |v: &Vreg| self.vec_hint[v.index()].0 == vec;
+        let comes = |b: &u32| self.live.live_in[*b as usize].iter().chain(&self.f.blocks[*b as usize].params).any(mine);
+        let bound = |b: &u32| self.starts.get(*b as usize).copied().unwrap_or(usize::MAX);
+        self.cfg.rpo.iter().filter(|b| comes(b)).map(bound).min().unwrap_or(usize::MAX)
     }
 
     /// Finds out from where on wide vectors have values in the block.
