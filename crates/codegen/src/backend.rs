@@ -13,7 +13,7 @@ use crate::sched::{
     zeros,
 };
 use crate::uniform;
-use crate::{guards, ifconvert};
+use crate::{guards, ifconvert, spins};
 use arch::Target;
 use diag::Diagnostic;
 use sass::lint;
@@ -193,6 +193,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         if wants(SOME_EFFORT) || crowded {
             sink::run(&mut f);
             share::run(&mut f);
+            spins::run(&mut f);
         }
         after("sink", &f, true)?;
         // A routine for seldom cases shall take few registers, whatever time it takes.

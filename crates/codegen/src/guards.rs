@@ -161,7 +161,7 @@ fn slow(s: &Sass) -> bool {
 }
 
 /// Arithmetic of a warp in uniform registers.
-fn shared(s: &Sass) -> bool {
+pub fn shared(s: &Sass) -> bool {
     let form = s.form();
     let e = form.effects;
     let registers = s.registers();

@@ -36,6 +36,7 @@ pub mod regalloc;
 pub mod registers;
 mod room;
 pub mod sched;
+pub mod spins;
 pub mod uniform;
 
 pub use compile::{Log, Output, compile};
