@@ -198,11 +198,16 @@ fn uniform_values(f: &Func, graphs: &Graphs) -> Vec<bool> {
         }
         for &i in &block.insts {
             let inst = f.inst(i);
+            // Whichever lane a word that all have is read from, it is the same.
+            let alike = whole(f, inst) && uniform[inst.args[0].index()];
             let differs = match told(f, inst) {
-                Some(lane) => !uniform[lane.index()],
+                Some(lane) => !alike && !uniform[lane.index()],
                 None => source(inst) || (spreads(inst) && inst.args.iter().any(|a| !uniform[a.index()])),
             };
-            if differs {
+            if differs && alike {
+                // Whether there is such a lane is another question.
+                set(inst.results[1], again_here, &mut uniform, &mut changed);
+            } else if differs {
                 for &r in &inst.results {
                     set(r, again_here, &mut uniform, &mut changed);
                 }
@@ -293,12 +298,16 @@ fn source(inst: &crate::ir::Inst) -> bool {
     }
 }
 
+/// True for a shuffle in which all threads of the warp take part.
+pub fn whole(f: &Func, inst: &crate::ir::Inst) -> bool {
+    inst.op == Op::Shfl && f.constant(inst.args[3]).is_some_and(|m| m as u32 == u32::MAX)
+}
+
 /// The lane whose word this shuffle tells all lanes of the warp, if it is one that does so: all threads get one word where they name one lane.
 pub fn told(f: &Func, inst: &crate::ir::Inst) -> Option<Value> {
     const BY_NUMBER: u8 = 3;
-    let all = inst.op == Op::Shfl && inst.attr.sub & 3 == BY_NUMBER;
-    let constant = |n: usize| f.constant(inst.args[n]).map(|c| c as u32);
-    (all && constant(2) == Some(0x1f) && constant(3) == Some(u32::MAX)).then(|| inst.args[1])
+    let any = |n: usize| f.constant(inst.args[n]).is_some_and(|c| c as u32 == 0x1f);
+    (whole(f, inst) && inst.attr.sub & 3 == BY_NUMBER && any(2)).then(|| inst.args[1])
 }
 
 /// Results that differ only if an argument does.

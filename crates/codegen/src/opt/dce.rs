@@ -26,8 +26,8 @@ pub fn run(f: &mut Func) {
             let mut dead = Vec::new();
             for (n, &i) in insts.iter().enumerate().rev() {
                 let inst = f.inst(i);
-                // Who votes, or is elected, waits for the others, but orders nothing.
-                let heard = matches!(inst.op, Op::Vote | Op::Elect);
+                // Who votes, shuffles or is elected waits for the others, but orders nothing.
+                let heard = matches!(inst.op, Op::Vote | Op::Elect | Op::Shfl);
                 let removable = (heard || matches!(inst.op.effect(), Effect::Pure | Effect::Read))
                     && !matches!(inst.mem.sem, crate::ir::Sem::Volatile | crate::ir::Sem::Mmio);
                 if removable && inst.results.iter().all(|r| uses[r.index()] == 0) {

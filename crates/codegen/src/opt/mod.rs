@@ -2,6 +2,7 @@
 //!
 //! Every pass keeps the verifier content and needs nothing from the others; the order is [`run`]'s.
 
+pub mod alike;
 pub mod blocks;
 pub mod contract;
 pub mod dce;
@@ -41,7 +42,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 23] = [
+const PASSES: [Pass; 24] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -64,6 +65,11 @@ const PASSES: [Pass; 23] = [
     ("unroll", MOST_EFFORT, unroll::run),
     ("pairs", MORE_EFFORT, pairs::run),
     ("gvn", MORE_EFFORT, gvn::run),
+    ("alike", MORE_EFFORT, |f| {
+        if alike::run(f) {
+            gvn::run(f);
+        }
+    }),
     ("dce", SOME_EFFORT, dce::run),
     ("join", MOST_EFFORT, join::run),
     ("low", SOME_EFFORT, low::run),
