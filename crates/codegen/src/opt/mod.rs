@@ -21,6 +21,7 @@ pub mod regroup;
 pub mod rotate;
 pub mod simplify;
 pub mod sums;
+pub mod twins;
 pub mod unroll;
 pub mod words;
 
@@ -42,7 +43,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 24] = [
+const PASSES: [Pass; 25] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -60,6 +61,13 @@ const PASSES: [Pass; 24] = [
     ("lone", LEAST_EFFORT, lone::run),
     ("blocks", SOME_EFFORT, blocks::run),
     ("params", SOME_EFFORT, params::run),
+    ("twins", MORE_EFFORT, |f| {
+        if twins::run(f) {
+            params::run(f);
+            gvn::run(f);
+            dce::run(f);
+        }
+    }),
     ("preheaders", MOST_EFFORT, blocks::preheaders),
     ("licm", MOST_EFFORT, licm::run),
     ("unroll", MOST_EFFORT, unroll::run),
