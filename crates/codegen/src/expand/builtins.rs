@@ -7,7 +7,7 @@
 //! possible, it stands in the place of each call.
 
 use crate::abi::Keeps;
-use crate::ir::{CallSite, Fmt, Func, Op, Rnd, Ty};
+use crate::ir::{CallSite, Cmp, Fmt, Func, Inst, Op, Rnd, Term, Ty};
 use crate::layout::Layout;
 use std::sync::OnceLock;
 
@@ -200,6 +200,8 @@ pub struct Seldom {
     first: u32,
     /// Of each kind ([`kind`]), whether the function at hand calls them.
     wanted: [bool; 3],
+    /// Blocks of the function at hand that are come to where integers of 64 bits do not fit into 32.
+    large: Vec<bool>,
 }
 
 /// The kinds of routines: single precision, double precision, integers of 64 bits.
@@ -217,7 +219,7 @@ const PLACES: [u32; 3] = [3, 2, 2];
 impl Seldom {
     /// None yet; the first will be the function of this number.
     pub fn behind(first: u32) -> Seldom {
-        Seldom { list: Vec::new(), first, wanted: [false; 3] }
+        Seldom { list: Vec::new(), first, wanted: [false; 3], large: Vec::new() }
     }
 
     /// Finds out what is worth calling in a function: what stands in a loop, where seldom cases are in the way, or in many places.
@@ -239,6 +241,8 @@ impl Seldom {
             }
         }
         self.wanted = std::array::from_fn(|k| places[k] >= PLACES[k]);
+        let wide = self.wanted[kind(Routine::UDiv64)];
+        self.large = if wide { (0..f.blocks.len()).map(|b| large(f, &cfg, b)).collect() } else { Vec::new() };
     }
 
     /// Is this one called, in the function at hand?
@@ -252,6 +256,13 @@ impl Seldom {
             crate::inline::inline(f, block, at, body(routine), false);
             return;
         };
+        // Where the program itself divides as words what fits, nothing else is left.
+        if kind(routine) == kind(Routine::UDiv64) && self.large.get(block.index()) == Some(&true) {
+            let site = self.site(f, slow);
+            let id = f.blocks[block.index()].insts[at];
+            (f.insts[id.0 as usize].op, f.insts[id.0 as usize].imm) = (Op::Routine, site);
+            return;
+        }
         // The block behind the call comes first, then those of the routine.
         let first = f.blocks.len() + 1;
         crate::inline::inline(f, block, at, quick(routine), false);
@@ -289,6 +300,22 @@ impl Seldom {
         };
         self.list.iter().enumerate().map(function).collect()
     }
+}
+
+/// True for a block that is come to where something has bits above the lowest 32, and by no other way: as LLVM writes divisions of 64 bits.
+fn large(f: &Func, cfg: &crate::cfg::Cfg, b: usize) -> bool {
+    let &[pred] = cfg.preds[b].as_slice() else { return false };
+    let Term::CondBr { cond, then, els, .. } = &f.blocks[pred as usize].term else { return false };
+    let Some(asks) = f.def_inst(*cond).filter(|d| d.op == Op::ICmp && f.constant(d.args[1]) == Some(0)) else {
+        return false;
+    };
+    let side = match asks.attr.cmp {
+        Cmp::Ne => then,
+        Cmp::Eq => els,
+        _ => return false,
+    };
+    let upper = |d: &Inst| d.op == Op::And && f.constant(d.args[1]) == Some(!u64::from(u32::MAX));
+    then.block != els.block && side.block.index() == b && f.def_inst(asks.args[0]).is_some_and(upper)
 }
 
 /// How a routine for seldom cases is called.
