@@ -18,7 +18,9 @@ impl Assign<'_> {
         let header = self.cfg.preds[b].iter().any(|&p| index(p) >= index(b as u32));
         // Where registers differ by what they are kept for, others choose.
         let choosy = self.has_calls || self.spared.is_some() || !self.bounds.is_empty();
-        if !header || choosy || self.banks[gpr].busy.is_some() {
+        // What wide vectors are made of is in place where ways meet, too: behind a loop that may not run at all a product would be waited for.
+        let meets = !self.wide.is_empty() && self.cfg.preds[b].len() > 1;
+        if !(header || meets) || choosy || self.banks[gpr].busy.is_some() {
             return;
         }
         if !self.wide.is_empty() {
@@ -80,23 +82,45 @@ impl Assign<'_> {
             }
         }
         let mut moved = false;
-        for (v, home) in wanted {
+        for n in 0..wanted.len() {
+            let (v, home) = wanted[n];
             let bank = &self.banks[gpr];
             let from = self.loc[v.index()] as usize;
             let there = bank.occ[home];
-            if from == home || bank.occ.get(from) != Some(&v.0) || !bank.usable[home] || whole[home] || there == HELD {
+            if from == home || bank.occ.get(from) != Some(&v.0) || !bank.usable[home] || there == HELD {
                 continue;
             }
-            moved = true;
-            self.banks[gpr].put(from, FREE);
-            let other = (there != FREE).then_some((Vreg(there), from));
-            for (v, r) in [(v, home)].into_iter().chain(other) {
-                self.occupy(v, r);
-                let rep = self.rep(v);
-                self.web_reg[rep] = r as u8;
+            let swaps = if whole[home] { self.instead(home, &wanted) } else { SmallVec::from_slice(&[(v, home)]) };
+            for (v, home) in swaps {
+                moved = true;
+                let from = self.loc[v.index()] as usize;
+                let there = self.banks[gpr].occ[home];
+                self.banks[gpr].put(from, FREE);
+                let other = (there != FREE).then_some((Vreg(there), from));
+                for (v, r) in [(v, home)].into_iter().chain(other) {
+                    self.occupy(v, r);
+                    let rep = self.rep(v);
+                    self.web_reg[rep] = r as u8;
+                }
             }
         }
         moved
+    }
+
+    /// What comes in place of the vector that register `home` is part of, if its places are all wanted by what lies where it may go as a whole.
+    fn instead(&self, home: usize, wanted: &[(Vreg, usize)]) -> SmallVec<[(Vreg, usize); 4]> {
+        let none = SmallVec::new();
+        let bank = &self.banks[File::Gpr as usize];
+        let Some(&(vec, nth)) = self.vec_hint.get(bank.occ[home] as usize).filter(|h| h.0 != FREE) else { return none };
+        let size = self.f.vecs[vec as usize].len();
+        let Some(base) = home.checked_sub(nth as usize).filter(|_| size < WIDE) else { return none };
+        let comes = |r: usize| wanted.iter().find(|w| w.1 == r).map(|w| w.0);
+        let list: SmallVec<[(Vreg, usize); 4]> = (base..base + size).filter_map(|r| Some((comes(r)?, r))).collect();
+        let from = |n: usize| self.loc[list[n].0.index()] as usize;
+        let fits = list.len() == size
+            && from(0) % alignment(size) == 0
+            && (0..size).all(|n| from(n) == from(0) + n && bank.occ[from(n)] == list[n].0.0);
+        if fits { list } else { none }
     }
 
     /// Vectors all of whose components are there where block `b` begins, but not in place.
