@@ -109,6 +109,10 @@ pub struct Assign<'a> {
     bounds: Vec<usize>,
     /// What threads have where blocks begin ([`crate::registers::starts`]).
     starts: Vec<usize>,
+    /// Registers written where the loop at hand begins, before it waits for a product: the one that its last iteration left may still read then.
+    early: [bool; 256],
+    /// Nothing has been waited for since the loop began.
+    unawaited: bool,
     /// The block at hand.
     current: u32,
     /// Values that the instruction at hand reads last.
@@ -213,6 +217,8 @@ pub fn run(
     let mut a = Assign {
         bounds,
         starts,
+        early: [false; 256],
+        unawaited: false,
         current: 0,
         near: SmallVec::new(),
         made: vec![(u32::MAX, 0); n],
@@ -303,6 +309,7 @@ impl Assign<'_> {
         self.banks[file].put(r, v.0);
         self.banks[file].budget = self.banks[file].budget.max(r + 1);
         self.loc[v.index()] = r as u8;
+        self.early[r] |= self.unawaited && file == File::Gpr as usize;
         self.clock += 1;
         if self.age[v.index()] == 0 {
             self.age[v.index()] = self.clock;
@@ -491,7 +498,7 @@ impl Assign<'_> {
         }
         self.set_limit(b);
         self.begin_flight(b);
-        self.enter(b);
+        self.enter_loop(b);
         let calls: Vec<u32> =
             (0..insts.len() as u32).filter(|&i| matches!(insts[i as usize].op, Op::Call(_))).collect();
         let mut call = 0;

@@ -131,6 +131,18 @@ pub(super) fn need(f: &Func, cfg: &Cfg, live: &Liveness) -> u32 {
 }
 
 impl Assign<'_> {
+    /// Begins a block, and notes whether a loop does: what is written before its first wait is what a product of the iteration before must not read.
+    pub(super) fn enter_loop(&mut self, b: u32) {
+        let goes_on = std::mem::take(&mut self.unawaited);
+        self.enter(b);
+        let index = |b: u32| self.cfg.rpo_index[b as usize];
+        let begins = self.cfg.preds[b as usize].iter().any(|&p| p != b && index(p) >= index(b));
+        if begins && !self.held.is_empty() {
+            self.early = [false; 256];
+        }
+        self.unawaited = goes_on || begins && !self.held.is_empty();
+    }
+
     /// What is under way where a block begins: what is at the end of any block before it that has been seen.
     pub(super) fn begin_flight(&mut self, b: u32) {
         let busy = &mut self.banks[File::Gpr as usize].busy;
@@ -155,6 +167,7 @@ impl Assign<'_> {
 
     /// Follows an instruction whose registers are assigned.
     pub(super) fn fly(&mut self, s: &Sass) {
+        self.unawaited &= s.form != F::WARPGROUP_I;
         let busy = &mut self.banks[File::Gpr as usize].busy;
         if s.form == F::WARPGROUP_I {
             let left = match s.get(S::ImmAt72).map(|o| o.value) {

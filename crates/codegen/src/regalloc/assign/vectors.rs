@@ -62,7 +62,10 @@ impl Assign<'_> {
                 base
             } else {
                 let exposed = |r: usize| exposed.get(r).copied().unwrap_or(false);
-                let base = find_window(bank, size, true, |r| taken(r) || wider(r) || exposed(r))
+                let held = self.f.vecs[vec].iter().any(|v| self.held.get(v.index()) == Some(&true));
+                let early = |r: usize| held && self.early.get(r) == Some(&true);
+                let base = find_window(bank, size, true, |r| taken(r) || wider(r) || exposed(r) || early(r))
+                    .or_else(|| find_window(bank, size, true, |r| taken(r) || wider(r) || exposed(r)))
                     .or_else(|| find_window(bank, size, true, |r| taken(r) || wider(r)))
                     .or_else(|| find_window(bank, size, true, taken))?;
                 self.promised.push((file, vec as u32, base, size));
@@ -78,6 +81,7 @@ impl Assign<'_> {
     pub(super) fn window_over(&mut self, vec: u32, nth: usize) {
         let list = &self.f.vecs[vec as usize];
         let bank = &self.banks[File::Gpr as usize];
+        let held = list.iter().any(|v| self.held.get(v.index()) == Some(&true));
         for &u in &self.near {
             let Some(base) = (self.loc[u.index()] as usize).checked_sub(nth) else { continue };
             let fits = |(k, v): (usize, &Vreg)| {
@@ -86,6 +90,7 @@ impl Assign<'_> {
                     || !bank.usable[r]
                     || !bank.rested(r)
                     || self.kept(File::Gpr as usize, r, vec as usize)
+                    || held && self.early[r]
                 {
                     return false;
                 }
