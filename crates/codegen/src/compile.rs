@@ -473,7 +473,7 @@ fn image_kernel(
         const2_align: if program.table.is_empty() { 4 } else { 8 },
         exit_offsets: code.exit_offsets.clone(),
         coop_offsets: code.coop_group_offsets.iter().map(|&o| (o, u32::MAX)).collect(),
-        warp_wide_offsets: Vec::new(),
+        warp_wide_offsets: code.warp_wide_offsets.clone(),
         reconfigures: false,
         indirect_branches: code.indirect_branches.clone(),
         externs: (0..layout.externs.len() as u32)

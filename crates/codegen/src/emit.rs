@@ -45,6 +45,8 @@ pub struct Code {
     pub exit_offsets: Vec<u32>,
     /// Every instruction that works across the lanes of a warp.
     pub coop_group_offsets: Vec<u32>,
+    /// Every instruction that works across the lanes of a warp and stands for nothing in the program.
+    pub warp_wide_offsets: Vec<u32>,
     /// Indexed branches: where they stand, where they may go.
     pub indirect_branches: Vec<(u32, Vec<u32>)>,
     /// Contents of constant bank 2.
@@ -480,7 +482,12 @@ fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32, li
     if s.form == F::EXIT {
         code.exit_offsets.push(pc);
     }
-    if form.effects.cross_lane || !form.class.is_plain() && form.mnemonic.starts_with("WARPSYNC") {
+    if s.form == F::VOTEU {
+        code.warp_wide_offsets.push(pc);
+    } else if form.effects.cross_lane && s.form != F::ELECT
+        || !form.class.is_plain() && form.mnemonic.starts_with("WARPSYNC")
+    {
+        // The vendor's tool lists elections nowhere.
         code.coop_group_offsets.push(pc);
     }
     // Any instruction that reads it names it by the same number.
