@@ -113,6 +113,8 @@ pub struct Assign<'a> {
     early: [bool; 256],
     /// Nothing has been waited for since the loop began.
     unawaited: bool,
+    /// Where loops with products begin that read registers for longer than these live.
+    loops: Vec<u32>,
     /// The block at hand.
     current: u32,
     /// Values that the instruction at hand reads last.
@@ -219,6 +221,7 @@ pub fn run(
         starts,
         early: [false; 256],
         unawaited: false,
+        loops: flight::loops(f, cfg, &held),
         current: 0,
         near: SmallVec::new(),
         made: vec![(u32::MAX, 0); n],

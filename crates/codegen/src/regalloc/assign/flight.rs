@@ -130,17 +130,34 @@ pub(super) fn need(f: &Func, cfg: &Cfg, live: &Liveness) -> u32 {
     most as u32
 }
 
+/// Where the loops begin in which products read what is `held`.
+pub(super) fn loops(f: &Func, cfg: &Cfg, held: &[bool]) -> Vec<u32> {
+    if held.is_empty() {
+        return Vec::new();
+    }
+    let reads = |b: u32| {
+        let mut found = false;
+        for inst in
+            f.blocks[b as usize].insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if s.form().class == Class::Gmma))
+        {
+            f.uses(&inst.op, |v| found |= held.get(v.index()) == Some(&true));
+        }
+        found
+    };
+    let loops = cfg.loops(&cfg.dominators());
+    loops.members.iter().filter(|(_, members)| members.iter().any(|&b| reads(b))).map(|l| l.0).collect()
+}
+
 impl Assign<'_> {
     /// Begins a block, and notes whether a loop does: what is written before its first wait is what a product of the iteration before must not read.
     pub(super) fn enter_loop(&mut self, b: u32) {
         let goes_on = std::mem::take(&mut self.unawaited);
         self.enter(b);
-        let index = |b: u32| self.cfg.rpo_index[b as usize];
-        let begins = self.cfg.preds[b as usize].iter().any(|&p| p != b && index(p) >= index(b));
-        if begins && !self.held.is_empty() {
+        let begins = self.loops.contains(&b);
+        if begins {
             self.early = [false; 256];
         }
-        self.unawaited = goes_on || begins && !self.held.is_empty();
+        self.unawaited = goes_on || begins;
     }
 
     /// What is under way where a block begins: what is at the end of any block before it that has been seen.
