@@ -250,4 +250,45 @@ mod tests {
         assert_eq!(needs(3, 6), 11);
         assert_eq!(needs(3, 20), 24);
     }
+
+    /// A loop waits in a loop of its own, then for the product of the iteration before, and ends with the next one. What it writes before it waits for the
+    /// product lies elsewhere than what that reads.
+    #[test]
+    fn a_product_reads_nothing_that_the_next_iteration_writes_before_it_waits() {
+        let temporaries: String = (10..22)
+            .map(|k| format!("    IADD3_RIR Rd=%r{k} Ra=%r2 Rb={k}\n    STG.Size=4 Ra=RZ Rb=%r{k} URc=UR4\n"))
+            .collect();
+        let uniform: String = (110..114).map(|k| format!("    UMOV_I Rd=%ur{k} Mask=0\n")).collect();
+        let a: String = (100..104).map(|k| format!("    IADD3_RIR Rd=%r{k} Ra=%r2 Rb={k}\n")).collect();
+        let stored: String = (120..124).map(|k| format!("    STG.Size=4 Ra=RZ Rb=%r{k} URc=UR4\n")).collect();
+        let t = format!(
+            "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n{uniform}    MOV_R Rd=%r1\n    br blk1(%r1)\n\
+             blk1(%r2): depth=1\n    br blk2()\n\
+             blk2(): depth=2\n    LDS Rd=%r5 Ra=RZ\n    ISETP_RI.Cmp=1 Pu=%p6 Ra=%r5 Rb=9\n    brif %p6, blk3(), blk4()\nblk3(): depth=2\n    br blk2()\n\
+             blk4(): depth=1\n{temporaries}    WARPGROUP_I\n{a}    WARPGROUP\n    HGMMA_RRUR_OPEN.M53=7 Rd={{%r120,%r121,%r122,%r123}} \
+             Ra={{%r100,%r101,%r102,%r103}} UR={{%ur110,%ur111,%ur112,%ur113}} Pp=!UPT\n    HGMMA_RUR Pp=!UPT\n    IADD3_RIR Rd=%r3 Ra=%r2 Rb=1\n\
+             \x20   ISETP_RI.Cmp=1 Pu=%p4 Ra=%r3 Rb=9\n    brif %p4, blk5(), blk6()\nblk5(): depth=1\n    br blk1(%r3)\n\
+             blk6(): depth=0\n    WARPGROUP_I\n{stored}    exit\n}}\n"
+        );
+        let mut f = text::parse(&t).unwrap().remove(0);
+        crate::regalloc::run(&mut f, true, crate::regalloc::Tightness::Free).unwrap();
+        let mut written = [false; 256];
+        for inst in &f.blocks[4].insts {
+            let Op::Sass(s) = &inst.op else { continue };
+            if s.form == F::WARPGROUP_I {
+                break;
+            }
+            crate::mir::operands::sass_defs(s, |p| written[p.reg.index() as usize & 255] |= p.reg.file() == File::Gpr);
+        }
+        let product = f.blocks[4].insts.iter().find_map(|i| match &i.op {
+            Op::Sass(s) if s.form().class == Class::Gmma => s.get(S::Ra).and_then(|o| o.as_reg()),
+            _ => None,
+        });
+        let first = product.unwrap().index() as usize;
+        assert!(
+            written.iter().filter(|&&w| w).count() > 1 && !(first..first + 4).any(|r| written[r]),
+            "{}",
+            text::print(&f)
+        );
+    }
 }
