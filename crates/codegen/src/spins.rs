@@ -48,7 +48,8 @@ fn entry(f: &Func, cfg: &Cfg, b: usize) -> Option<usize> {
     }
     let before = preds.iter().copied().find(|&p| p as usize != b)? as usize;
     let straight = matches!(f.blocks[before].term, Term::Br(_));
-    (straight && f.blocks[before].divergent == f.blocks[b].divergent).then_some(before)
+    // Threads that are apart leave the loop one after the other, and the first that is left may be another.
+    (straight && !f.blocks[before].divergent && !f.blocks[b].divergent).then_some(before)
 }
 
 /// True for what may be computed before the loop, too.

@@ -102,13 +102,14 @@ fn asked(f: &Func, id: InstId, uses: &[u32]) -> Option<Asked> {
             // Not what a shift puts in from above.
             (kept >> (u64::from(bits) - by).min(63) == 0 || by == 0).then(|| (d.args[0], kept << by))
         });
-    let (of, mask) = shifted.unwrap_or((and.args[0], kept));
-    match f.ty(of) {
+    let part = |(of, mask): (Value, u64), moved: bool| match f.ty(of) {
         Ty::B64 if mask as u32 == 0 => Some(Asked { of, half: Some(Op::Hi), mask: mask >> 32 }),
         Ty::B64 if mask >> 32 == 0 => Some(Asked { of, half: Some(Op::Trunc), mask }),
-        Ty::B32 if shifted.is_some() => Some(Asked { of, half: None, mask }),
+        Ty::B32 if moved => Some(Asked { of, half: None, mask }),
         _ => None,
-    }
+    };
+    // Where they were, they may lie in both halves.
+    shifted.and_then(|s| part(s, true)).or_else(|| part((and.args[0], kept), false))
 }
 
 /// What is zero is not what is not zero: that a logic operation says itself, where nothing else reads it, and readers of predicates take the
@@ -292,6 +293,12 @@ mod tests {
         assert!(down(14, 3, "").contains("imm=49152") && !down(14, 3, "").contains("shr"));
         assert!(down(30, 3, "signed").contains("imm=3221225472") && !down(30, 3, "signed").contains("shr"));
         assert!(down(30, 7, "signed").contains("shr"));
+        // What comes of both halves is asked of the half that it was brought to.
+        let t = after(
+            "v0:b64 = param {bytes=8}\nv1:b32 = const {imm=28}\nv2:b64 = shr v0, v1\nv3:b64 = const {imm=255}\nv4:b64 = and v2, v3\n\
+             v5:b64 = const {imm=0}\nv6:p = icmp v4, v5 {cmp=ne}\nv7:b32 = sreg\nv8:b32 = select v7, v7, v6\nret v8",
+        );
+        assert!(t.contains("trunc v2") && t.contains("imm=255") && !t.contains("b64 = and"), "{t}");
         // Bits of both, and what somebody else reads.
         assert!(body(1 << 40 | 1, "").contains("b64 = and"));
         assert!(body(6, "store v0, v2 {space=global bytes=8}\n").contains("b64 = and"));
