@@ -2,7 +2,8 @@
 
 use super::operand::{TRUE, ZERO};
 use super::{Regs, Sel};
-use crate::ir::{BarKind, InstId, Op, Ty, Value};
+use crate::ir::{BarKind, InstId, Op, Sreg, Ty, Value};
+use crate::opt::lone;
 use crate::regalloc::frame;
 use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
@@ -188,12 +189,15 @@ impl Sel<'_> {
         let results = inst.results.clone();
         self.converge(args[3]);
         let a = self.lo(args[0]);
-        // The number of a warp, from the first of its lanes: what is computed of it is most often wanted in uniform registers.
+        // The number of a warp, which all its lanes know: what is computed of it is most often wanted in uniform registers.
         let first = crate::converge::told(self.f, inst).is_some_and(|lane| self.constant(lane) == Some(0));
-        let warps = self
-            .f
-            .def_inst(args[0])
-            .is_some_and(|d| d.op == Op::Shr && self.f.constant(d.args[1]).is_some_and(|n| n >= LANE_BITS));
+        let number = |d: &crate::ir::Inst| {
+            let of = self.f.def_inst(d.args[0]).filter(|s| s.op == Op::Sreg).map(|s| Sreg::from_sub(s.attr.sub));
+            d.op == Op::Shr
+                && of == Some(Some(Sreg::TidX))
+                && self.f.constant(d.args[1]).is_some_and(|n| n >= LANE_BITS)
+        };
+        let warps = lone::filled(self.f) && self.f.def_inst(args[0]).is_some_and(number);
         if first && warps && !self.conv.divergent[self.block] && self.regs[results[1].index()].is_none() {
             let shared = self.uniform_word(a);
             let r = self.new_word();

@@ -104,6 +104,11 @@ fn one_thread(f: &Func, v: Value, sense: bool, depth: u32) -> bool {
     }
 }
 
+/// True if the numbers of threads in x follow each other in every warp, from a multiple of its size: the CTA is a row, or its rows fill warps.
+pub fn filled(f: &Func) -> bool {
+    f.shape.is_some_and(|[x, y, z]| y == 1 && z == 1 || x % LANES == 0)
+}
+
 /// True if no two threads of a warp have the same `v`, and each always has the same.
 fn distinct(f: &Func, v: Value) -> bool {
     let Some(inst) = f.def_inst(v) else { return false };
@@ -121,7 +126,7 @@ fn distinct(f: &Func, v: Value) -> bool {
         },
         Op::And => {
             let lanes = |a: Value, mask: Value| {
-                let whole = row || f.shape.is_some_and(|[x, ..]| x % LANES == 0);
+                let whole = filled(f);
                 let number = match of_thread(a) {
                     Some(Sreg::TidX) => whole,
                     Some(Sreg::Laneid) => true,
