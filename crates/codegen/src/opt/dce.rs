@@ -4,15 +4,7 @@ use crate::ir::{Effect, Func, Op};
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
-    let mut uses = vec![0u32; f.values.len()];
-    for b in &f.blocks {
-        for &i in &b.insts {
-            for a in &f.inst(i).args {
-                uses[a.index()] += 1;
-            }
-        }
-        b.term.visit(|v| uses[v.index()] += 1);
-    }
+    let mut uses = super::uses(f);
     let cfg = f.cfg();
     // Backwards, so that what a dead instruction read is seen to be dead after it.
     let mut order = cfg.rpo.clone();

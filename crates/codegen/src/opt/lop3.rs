@@ -19,13 +19,7 @@ struct Expr {
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
-    let mut uses = vec![0u32; f.values.len()];
-    for b in &f.blocks {
-        for &i in &b.insts {
-            f.inst(i).args.iter().for_each(|a| uses[a.index()] += 1);
-        }
-        b.term.visit(|v| uses[v.index()] += 1);
-    }
+    let mut uses = super::uses(f);
     for b in 0..f.blocks.len() {
         for n in 0..f.blocks[b].insts.len() {
             let id = f.blocks[b].insts[n];

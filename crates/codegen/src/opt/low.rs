@@ -11,13 +11,7 @@ pub fn run(f: &mut Func) {
     if !f.insts.iter().any(|i| i.op == Op::Zext) {
         return;
     }
-    let mut uses = vec![0u32; f.values.len()];
-    for b in &f.blocks {
-        for &i in &b.insts {
-            f.inst(i).args.iter().for_each(|a| uses[a.index()] += 1);
-        }
-        b.term.visit(|v| uses[v.index()] += 1);
-    }
+    let mut uses = super::uses(f);
     let mut changed = false;
     for b in 0..f.blocks.len() {
         if !f.blocks[b].insts.iter().any(|&id| parts(f, id, &uses).is_some()) {

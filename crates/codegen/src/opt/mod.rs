@@ -133,6 +133,18 @@ pub(crate) fn substitute(f: &mut Func, replaced: &mut [Value]) {
     }
 }
 
+/// By value: how often instructions and the ends of blocks read it.
+pub(crate) fn uses(f: &Func) -> Vec<u32> {
+    let mut uses = vec![0u32; f.values.len()];
+    for b in &f.blocks {
+        for &i in &b.insts {
+            f.inst(i).args.iter().for_each(|a| uses[a.index()] += 1);
+        }
+        b.term.visit(|v| uses[v.index()] += 1);
+    }
+    uses
+}
+
 /// The table in which every value stands for itself.
 pub(crate) fn identity(f: &Func) -> Vec<Value> {
     (0..f.values.len() as u32).map(Value).collect()
