@@ -7,15 +7,7 @@ pub const MAY_FUSE: u8 = 1;
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
-    let mut uses = vec![0u32; f.values.len()];
-    for b in &f.blocks {
-        for &i in &b.insts {
-            for a in &f.inst(i).args {
-                uses[a.index()] += 1;
-            }
-        }
-        b.term.visit(|v| uses[v.index()] += 1);
-    }
+    let uses = super::uses(f);
     let mut changed = false;
     for b in 0..f.blocks.len() {
         for n in 0..f.blocks[b].insts.len() {
