@@ -192,9 +192,12 @@ impl Sel<'_> {
         // The number of a warp, which all its lanes know: what is computed of it is most often wanted in uniform registers.
         let first = crate::converge::told(self.f, inst).is_some_and(|lane| self.constant(lane) == Some(0));
         let number = |d: &crate::ir::Inst| {
-            let of = self.f.def_inst(d.args[0]).filter(|s| s.op == Op::Sreg).map(|s| Sreg::from_sub(s.attr.sub));
+            let shifted = |&v: &Value| {
+                let of = self.f.def_inst(v).filter(|s| s.op == Op::Sreg);
+                of.is_some_and(|s| Sreg::from_sub(s.attr.sub) == Some(Sreg::TidX))
+            };
             d.op == Op::Shr
-                && of == Some(Some(Sreg::TidX))
+                && d.args.first().is_some_and(shifted)
                 && self.f.constant(d.args[1]).is_some_and(|n| n >= LANE_BITS)
         };
         let warps = lone::filled(self.f) && self.f.def_inst(args[0]).is_some_and(number);
