@@ -4,7 +4,8 @@
 //! the usual case: a front end that counts them in 64 bits reads 32 of them in the end.
 
 use super::{identity, substitute};
-use crate::ir::{Block, Builder, Func, Inst, Op, Ty, Value};
+use crate::cfg::Cfg;
+use crate::ir::{Block, Builder, Def, Func, Inst, Op, Term, Ty, Value};
 
 /// Operations whose low word depends on low words alone; of a product of words, on both words; of a shift, when the amount is known and small.
 fn passes(f: &Func, inst: &Inst) -> bool {
@@ -21,22 +22,12 @@ pub fn run(f: &mut Func) {
     if !f.insts.iter().any(|i| cut(f, i)) {
         return;
     }
-    // Values of which only the low word is read: those that no one reads whole.
     let cfg = f.cfg();
-    let mut whole = vec![false; f.values.len()];
-    for &b in cfg.rpo.iter().rev() {
-        f.blocks[b as usize].term.visit(|v| whole[v.index()] = true);
-        for &id in f.blocks[b as usize].insts.iter().rev() {
-            let inst = f.inst(id);
-            let low = cut(f, inst) || wide(f, inst) && passes(f, inst) && !whole[inst.results[0].index()];
-            if !low {
-                inst.args.iter().for_each(|v| whole[v.index()] = true);
-            }
-        }
-    }
+    let whole = read_whole(f, &cfg);
     // The low word of a value, once it is there.
     let mut low: Vec<Option<Value>> = vec![None; f.values.len()];
     let mut replaced = identity(f);
+    let params = word_params(f, &cfg.rpo, &whole, &mut low);
     for &b in &cfg.rpo {
         let insts = std::mem::take(&mut f.blocks[b as usize].insts);
         for id in insts {
@@ -63,9 +54,86 @@ pub fn run(f: &mut Func) {
             }
             f.blocks[b as usize].insts.push(id);
         }
+        if params {
+            pass_words(f, b, &low);
+        }
     }
     replaced.extend((replaced.len() as u32..f.values.len() as u32).map(Value));
     substitute(f, &mut replaced);
+}
+
+/// By value: whether more than its low word is read. What passes low words on is read as its own readers are read: operations,
+/// and parameters of blocks, around loops, too.
+fn read_whole(f: &Func, cfg: &Cfg) -> Vec<bool> {
+    let mut whole = vec![false; f.values.len()];
+    let mut stack: Vec<Value> = Vec::new();
+    let read = |v: Value, whole: &mut Vec<bool>, stack: &mut Vec<Value>| {
+        if f.ty(v) == Ty::B64 && !std::mem::replace(&mut whole[v.index()], true) {
+            stack.push(v);
+        }
+    };
+    // What calls the function fills in the first block's.
+    f.blocks[0].params.iter().for_each(|&v| whole[v.index()] = true);
+    for &b in &cfg.rpo {
+        for &id in &f.blocks[b as usize].insts {
+            let inst = f.inst(id);
+            if !cut(f, inst) && !(wide(f, inst) && passes(f, inst)) {
+                inst.args.iter().for_each(|&v| read(v, &mut whole, &mut stack));
+            }
+        }
+        if let Term::Ret(values) = &f.blocks[b as usize].term {
+            values.iter().for_each(|&v| read(v, &mut whole, &mut stack));
+        }
+    }
+    while let Some(v) = stack.pop() {
+        match f.def(v) {
+            Def::Inst(id, _) if passes(f, f.inst(id)) => {
+                f.inst(id).args.iter().for_each(|&a| read(a, &mut whole, &mut stack));
+            }
+            Def::Inst(..) => {}
+            Def::Param(block, n) => {
+                for &p in &cfg.preds[block.index()] {
+                    for e in f.blocks[p as usize].term.edges() {
+                        if e.block == block {
+                            read(e.args[n as usize], &mut whole, &mut stack);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    whole
+}
+
+/// Makes words of the parameters of which only the low word is read; says whether there was one.
+fn word_params(f: &mut Func, rpo: &[u32], whole: &[bool], low: &mut [Option<Value>]) -> bool {
+    let mut any = false;
+    for &b in rpo {
+        for n in 0..f.blocks[b as usize].params.len() {
+            let p = f.blocks[b as usize].params[n];
+            if f.ty(p) == Ty::B64 && !whole[p.index()] {
+                let w = f.new_value(Ty::B32, Def::Param(Block(b), n as u32));
+                f.blocks[b as usize].params[n] = w;
+                low[p.index()] = Some(w);
+                any = true;
+            }
+        }
+    }
+    any
+}
+
+/// Passes words to the parameters that block `b` jumps to, where they are words now.
+fn pass_words(f: &mut Func, b: u32, low: &[Option<Value>]) {
+    let mut term = std::mem::replace(&mut f.blocks[b as usize].term, Term::Unreachable);
+    for e in term.edges_mut() {
+        for n in 0..e.args.len() {
+            let (to, a) = (f.blocks[e.block.index()].params[n], e.args[n]);
+            if f.ty(to) == Ty::B32 && f.ty(a) == Ty::B64 {
+                e.args[n] = word(f, b, u32::MAX, a, low);
+            }
+        }
+    }
+    f.blocks[b as usize].term = term;
 }
 
 /// Takes the low part of a 64-bit value.
@@ -124,6 +192,21 @@ mod tests {
     fn low_words_alone() {
         let t = narrowed(&format!("{SUM} ret v6\n"));
         assert!(!t.contains(":b64 = i") && !t.contains("sext") && t.contains(":b32 = iadd"), "{t}");
+    }
+
+    fn around_a_loop(read: &str) -> String {
+        narrowed(&format!(
+            " v0:b64 = const {{imm=16}}\n v1:b64 = const {{imm=8}}\n v2:b32 = const {{imm=64}}\n br blk1(v0)\nblk1(v3:b64):\n v4:b32 = trunc v3\n \
+             v5:b64 = iadd v3, v1\n v6:p = icmp v4, v2 {{cmp=lt}}\n brif v6, blk1(v5), blk2()\nblk2():\n {read} ret v4\n"
+        ))
+    }
+
+    #[test]
+    fn what_goes_around_a_loop_is_a_word() {
+        let t = around_a_loop("");
+        assert!(!t.contains(":b64 = iadd") && !t.contains("(v3:b64)") && t.contains(":b32 = iadd"), "{t}");
+        let t = around_a_loop("store v3, v4 {bytes=4}\n");
+        assert!(t.contains(":b64 = iadd") && !t.contains(":b32 = i"), "{t}");
     }
 
     #[test]
