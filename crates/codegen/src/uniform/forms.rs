@@ -182,12 +182,15 @@ pub(super) fn uniform_form(s: &Sass) -> Option<FormId> {
             [sr::CTAID_X, sr::CTAID_Y, sr::CTAID_Z, sr::CGACTAID].iter().any(|&r| which == Some(Value::imm(r as i64)))
         }
         F::LDC => {
-            let bank0 = matches!(s.get(S::Const).map(|o| o.value), Some(Value::Const { bank: 0 | 4, .. }));
+            let bank = matches!(s.get(S::Const).map(|o| o.value), Some(Value::Const { bank: 0 | 3 | 4, .. }));
             let size = s.modifier(M::Size);
-            bank0
-                && zero(S::Ra)
-                && s.modifier(M::Mode) == 0
-                && [enums::constsize::B32, enums::constsize::B64].contains(&size)
+            if !bank || s.modifier(M::Mode) != 0 || ![enums::constsize::B32, enums::constsize::B64].contains(&size) {
+                return None;
+            }
+            if !zero(S::Ra) {
+                return (s.guard == Operand::reg(Reg::PT)).then_some(F::ULDC_R);
+            }
+            true
         }
         F::MOV_R => s.get(S::Rb).is_some_and(|o| !o.neg && !o.inv),
         F::IMAD_WIDE_RRR | F::IMAD_WIDE_RUR | F::IMAD_WIDE_RIR => zero(S::Pu),
