@@ -128,6 +128,7 @@ impl Sel<'_> {
         if b == 0 {
             self.begin_policies();
         }
+        self.begin_handles();
         if let Some(barrier) = self.conv.close[b] {
             self.push(Sass::new(F::BSYNC).with(S::Bb, Reg::b(barrier)));
         }

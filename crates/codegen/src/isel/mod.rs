@@ -66,6 +66,10 @@ pub struct Sel<'a> {
     saved: Vec<(u8, Vreg)>,
     /// Cache policies that are known, in uniform registers from the beginning of a kernel; `None` where calls would not keep them.
     policies: Option<Vec<(u64, [Vreg; 2])>>,
+    /// Handles of textures and surfaces that the current block asks for, by their words in constant banks.
+    handles: Vec<texture::Shared>,
+    /// Uniform registers are kept through the whole function.
+    keeps_uniform: bool,
     checks: Checks,
     error: Option<Diagnostic>,
 }
@@ -130,6 +134,8 @@ pub fn select(
         bank0,
         saved: Vec::new(),
         policies: keeps_uniform(f).then(Vec::new),
+        handles: Vec::new(),
+        keeps_uniform: keeps_uniform(f),
         checks,
         error: None,
     };

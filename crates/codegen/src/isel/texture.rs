@@ -15,6 +15,25 @@ use sass::form::{ModName as M, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand};
 use sass::reg::File;
+use smallvec::SmallVec;
+
+/// Most handles that a block shares: uniform registers are not spilled.
+const MOST_HANDLES: usize = 6;
+
+/// Where a handle stands: a reference to a variable, or a place among the parameters.
+#[derive(Clone, Copy, PartialEq)]
+enum Word {
+    Variable(i64),
+    Parameter(i32),
+}
+
+/// Handles that accesses of a block share.
+pub(super) struct Shared {
+    words: [Option<Word>; 2],
+    pair: bool,
+    regs: SmallVec<[Vreg; 2]>,
+    register: Operand,
+}
 
 impl Sel<'_> {
     pub(super) fn textures(&mut self, id: InstId) -> Option<()> {
@@ -71,35 +90,76 @@ impl Sel<'_> {
         link::constant(0, self.m.refer(Symbol::Variable(variable as u32), link::CONST_FIELD, 0))
     }
 
-    /// A handle in a uniform register: read there from the parameters if it comes from them.
-    fn handle(&mut self, v: Value) -> Vreg {
+    /// Where a handle stands in a constant bank, if it does.
+    fn handle_word(&self, v: Value) -> Option<Word> {
         let mut from = v;
         while let Some(inst) = self.f.def_inst(from)
             && inst.op == Op::Trunc
         {
             from = inst.args[0];
         }
-        let named = self.f.def_inst(from).filter(|i| i.op == Op::Handle).map(|i| i.imm);
-        if let Some(variable) = named {
-            let at = self.handle_place(variable);
-            let d = self.m.new_vreg(File::Ugpr);
-            let to = self.m.reg(d);
-            self.push(Sass::new(F::ULDC).with(S::Rd, to).with(S::Const, at));
-            return d;
+        let inst = self.f.def_inst(from)?;
+        match inst.op {
+            Op::Handle => Some(Word::Variable(inst.imm)),
+            Op::Param if matches!(inst.mem.bytes, 4 | 8) && self.f.ty(v) == Ty::B32 => {
+                Some(Word::Parameter(self.bank0.params as i32 + inst.imm as i32))
+            }
+            _ => None,
         }
-        if let Some(inst) = self.f.def_inst(from)
-            && inst.op == Op::Param
-            && matches!(inst.mem.bytes, 4 | 8)
-            && self.f.ty(v) == Ty::B32
-        {
-            let at = self.bank0.params as i32 + inst.imm as i32;
-            let d = self.m.new_vreg(File::Ugpr);
-            let to = self.m.reg(d);
-            self.push(Sass::new(F::ULDC).with(S::Rd, to).with(S::Const, Operand::cbank(0, at)));
-            return d;
+    }
+
+    /// Loads a handle from a constant bank; no handle is zero.
+    fn load_handle(&mut self, word: Option<Word>, to: Vreg) {
+        let d = self.m.reg(to);
+        let m = match word {
+            None => Sass::new(F::UMOV_I).with(S::Rd, d).with(S::Mask, Operand::imm(0)),
+            Some(Word::Variable(variable)) => {
+                let at = self.handle_place(variable);
+                Sass::new(F::ULDC).with(S::Rd, d).with(S::Const, at)
+            }
+            Some(Word::Parameter(at)) => Sass::new(F::ULDC).with(S::Rd, d).with(S::Const, Operand::cbank(0, at)),
+        };
+        self.push(m);
+    }
+
+    /// The handle of a surface in a uniform register, or (`pair`) that of a texture and that of a sampler, or zero, in two. Those
+    /// from constant banks are loaded once a block, where it begins.
+    fn handle(&mut self, list: &[Value], pair: bool) -> Operand {
+        let words = [0, 1].map(|i| list.get(i).and_then(|&v| self.handle_word(v)));
+        let loaded = words.iter().flatten().count() == list.len();
+        if let Some(known) = self.handles.iter().find(|x| loaded && x.words == words && x.pair == pair) {
+            return known.register;
         }
-        let o = self.lo(v);
-        self.uniform_word(o)
+        let shared = loaded && self.keeps_uniform && self.handles.len() < MOST_HANDLES;
+        let regs: SmallVec<[Vreg; 2]> = (0..1 + pair as usize)
+            .map(|i| match list.get(i) {
+                Some(&v) if words[i].is_none() => {
+                    let o = self.lo(v);
+                    self.uniform_word(o)
+                }
+                _ => {
+                    let d = self.m.new_vreg(File::Ugpr);
+                    if !shared {
+                        self.load_handle(words[i], d);
+                    }
+                    d
+                }
+            })
+            .collect();
+        let register = Operand::reg(self.m.vector(&regs));
+        if shared {
+            self.handles.push(Shared { words, pair, regs, register });
+        }
+        register
+    }
+
+    /// Loads the handles that the block shares.
+    pub(super) fn begin_handles(&mut self) {
+        for shared in std::mem::take(&mut self.handles) {
+            for (word, &to) in shared.words.into_iter().zip(&shared.regs) {
+                self.load_handle(word, to);
+            }
+        }
     }
 
     fn texture(&mut self, id: InstId) -> Option<()> {
@@ -120,12 +180,7 @@ impl Sel<'_> {
             }
             None
         } else {
-            let object = self.handle(handles[0]);
-            let sampler = match handles.get(1) {
-                Some(&v) => self.handle(v),
-                None => self.uniform_word(ZERO),
-            };
-            Some(Operand::reg(self.m.vector(&[object, sampler])))
+            Some(self.handle(handles, true))
         };
         // There up to four operands are dealt out to both groups, where two groups are of one kind.
         let dealt = general && second.len() + first.len() <= 4 && !matches!(t.fetch, Fetch::Gradients | Fetch::Size);
@@ -229,8 +284,7 @@ impl Sel<'_> {
             let o = self.lo(args[0]);
             self.gpr(o)
         } else {
-            let handle = self.handle(args[0]);
-            Operand::reg(self.m.reg(handle))
+            self.handle(&args[..1], false)
         };
         let place: Vec<Operand> = place.iter().map(|&v| self.lo(v)).collect();
         let a = if place.iter().all(|&o| o == ZERO) { ZERO } else { self.vector_of(&place) };

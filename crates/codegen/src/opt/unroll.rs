@@ -29,13 +29,16 @@ const MANY: u64 = 4;
 const FEW: u64 = 2;
 
 /// Instructions of an iteration that is repeated so.
-const SMALL: usize = 20;
+const SMALL: usize = 12;
 
 /// The same, where it reads memory: the loads of the iterations are under way together.
 const SMALL_WITH_LOADS: usize = 40;
 
 /// Loads of an iteration from which on [`FEW`] of them are enough, and writes where there are no loads from which on one is.
 const LOADS: usize = 4;
+
+/// Loads of an iteration from which on one is enough where their number is not known: so many are under way together.
+const ENOUGH: usize = 8;
 
 /// Iterations that are counted to see whether something is left over.
 const COUNTED: u64 = 1024;
@@ -265,7 +268,13 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
         // A branch on a side of another one stays a branch: one iteration does not begin before the one before it is done.
         let nested =
             |&m: &u32| m != latch && !matches!(f.blocks[m as usize].term, Term::Br(_)) && !dom.dominates(m, latch);
-        if idle || size > small || apart || !counter.can_run_ahead(f, by) || members.iter().any(nested) {
+        if idle
+            || loads >= ENOUGH
+            || size > small
+            || apart
+            || !counter.can_run_ahead(f, by)
+            || members.iter().any(nested)
+        {
             return None;
         }
     }

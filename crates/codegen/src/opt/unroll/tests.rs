@@ -144,6 +144,29 @@ fn atomics_in_a_row_are_few() {
 }
 
 #[test]
+fn many_loads_are_not_repeated_where_something_is_left() {
+    let loads = |n: usize, bound: &str| {
+        let (mut more, mut sum_of) = (String::new(), 10);
+        for i in 0..n - 1 {
+            let (load, to) = (15 + 2 * i, 16 + 2 * i);
+            more += &format!(
+                "v{load}:b32 = load v6 {{space=global bytes=4 imm={}}}\nv{to}:b32 = iadd v{sum_of}, v{load}\n",
+                64 * (i + 1)
+            );
+            sum_of = to;
+        }
+        let body = sum(0, bound, 1, "lt").replace("v11:b64", &format!("{more}v11:b64"));
+        let body = body
+            .replace("(v11, v10", &format!("(v11, v{sum_of}"))
+            .replace("iadd v10, v12", &format!("iadd v{sum_of}, v12"));
+        after(&body).matches("load").count()
+    };
+    let asked = "param {bytes=4 imm=8}";
+    assert_eq!((loads(7, asked), loads(8, asked)), (21, 8));
+    assert_eq!(loads(8, "const {imm=4}"), 32);
+}
+
+#[test]
 fn what_cannot_be_counted_or_shall_not_stays() {
     let known = sum(0, "const {imm=3}", 1, "lt");
     let rolled = known.replace("v8:b32):", "v8:b32) rolled:");
