@@ -104,6 +104,12 @@ impl generated::Context for Sel<'_> {
         let (signed, unsigned) = (self.ksx(b).is_some(), self.kzx(b).is_some());
         factors(Op::Sext, signed).or_else(|| factors(Op::Zext, unsigned))
     }
+    fn k16(&mut self, v: Value) -> Option<u8> {
+        self.constant(v).filter(|c| (1..=16).contains(c)).map(|c| c as u8)
+    }
+    fn khalf(&mut self, v: Value) -> Option<u32> {
+        self.constant(v).filter(|&c| c < 1 << 16).map(|c| c as u32)
+    }
     fn k32(&mut self, v: Value) -> Option<u8> {
         self.constant(v).filter(|&c| c < 32).map(|c| c as u8)
     }
@@ -272,6 +278,7 @@ impl generated::Context for Sel<'_> {
     fn sx16(&mut self, v: Value) -> Opn {
         match self.constant(v) {
             Some(c) => immediate(c as u16 as i16 as i32 as u32),
+            None if self.extends_half(v) => Sel::lo(self, v),
             None => {
                 let a = Sel::lo(self, v);
                 Sel::prmt(self, 0, a, Operand::imm(0x9910), ZERO)

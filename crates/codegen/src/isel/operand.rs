@@ -3,6 +3,7 @@
 use super::{Regs, Sel};
 use crate::ir::{Fmt, Op as I, Ty, Value};
 use crate::mir::Vreg;
+use crate::opt::simplify::extended;
 use sass::form::SlotName;
 use sass::inst::{Operand, Value as V};
 use sass::reg::{File, Reg};
@@ -271,19 +272,28 @@ impl Sel<'_> {
         Operand::reg(self.m.vector(&list))
     }
 
-    /// The words of a value, low first.
     /// True where the register of a value of 16 bits has nothing in its upper half: what was loaded as a number without sign, or masked.
     pub(super) fn upper_half_is_zero(&self, v: Value) -> bool {
         self.f.def_inst(v).is_some_and(|d| match d.op {
             I::Load => d.mem.bytes <= 2 && !d.attr.signed && d.results.len() == 1,
             I::Trunc if self.f.ty(d.args[0]) == Ty::B32 => {
-                self.f.def_inst(d.args[0]).is_some_and(|d| d.op == I::Load) && self.upper_half_is_zero(d.args[0])
+                extended(self.f, d.args[0]).is_some_and(|(bits, signed)| bits <= 16 && !signed)
             }
             I::And => self.constant(d.args[1]).is_some(),
             _ => false,
         })
     }
 
+    /// True if the register of a 16-bit value holds it extended with its sign.
+    pub(super) fn extends_half(&self, v: Value) -> bool {
+        self.f.def_inst(v).is_some_and(|d| {
+            d.op == I::Trunc
+                && self.f.ty(d.args[0]) == Ty::B32
+                && extended(self.f, d.args[0]).is_some_and(|(bits, signed)| bits <= if signed { 16 } else { 15 })
+        })
+    }
+
+    /// The words of a value, low first.
     pub(super) fn words(&mut self, v: Value) -> Vec<Operand> {
         if self.f.ty(v) == Ty::B64 { vec![self.lo(v), self.hi(v)] } else { vec![self.lo(v)] }
     }

@@ -158,7 +158,7 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
             let x = d.args.first().copied()?;
             // Cut to 16 bits and extended again.
             if d.op == Op::Trunc && f.ty(x) == ty && f.ty(args[0]) == Ty::B16 {
-                let (bits, signed) = narrow_load(f, x)?;
+                let (bits, signed) = extended(f, x)?;
                 if bits < 16 && !signed || (bits <= 16 && signed == (inst.op == Op::Sext)) {
                     return Some(Simpler::Value(x));
                 }
@@ -172,8 +172,12 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
         Op::Bfe if k(1) == Some(0) && !inst.attr.signed && k(2).is_some_and(|n| known_bits(f, args[0]) as u64 <= n) => {
             same(0)
         }
+        // What it was cut from before it was extended.
+        Op::Bfe if k(1) == Some(0) && k(2).is_some_and(|n| n & 0xff <= 16) && cut_before(f, args[0], ty).is_some() => {
+            with(Op::Bfe, inst.attr, &[cut_before(f, args[0], ty)?, args[1], args[2]])
+        }
         Op::Bfe if k(1) == Some(0) && inst.attr.signed => {
-            let (bits, signed) = narrow_load(f, args[0])?;
+            let (bits, signed) = extended(f, args[0])?;
             let n = k(2)?;
             if signed && bits as u64 <= n || !signed && (bits as u64) < n { same(0) } else { None }
         }
@@ -219,11 +223,22 @@ fn loaded(f: &Func, v: Value, depth: u32) -> bool {
         .is_some_and(|d| d.op.effect() == Effect::Read || depth > 0 && d.args.iter().any(|&a| loaded(f, a, depth - 1)))
 }
 
-/// Width and signedness of a narrow load that gives this value.
-fn narrow_load(f: &Func, v: Value) -> Option<(u32, bool)> {
+/// The value of type `ty` of which `v` extends the low 16 bits.
+fn cut_before(f: &Func, v: Value, ty: Ty) -> Option<Value> {
+    let wide = f.def_inst(v).filter(|d| matches!(d.op, Op::Zext | Op::Sext) && f.ty(d.args[0]) == Ty::B16)?;
+    let cut = f.def_inst(wide.args[0]).filter(|d| d.op == Op::Trunc)?;
+    (f.ty(cut.args[0]) == ty).then_some(cut.args[0])
+}
+
+/// Bits and signedness of what gives this value, if those are fewer than a word's and it extends them: a narrow load, a field.
+pub(crate) fn extended(f: &Func, v: Value) -> Option<(u32, bool)> {
     let d = f.def_inst(v)?;
-    let narrow = matches!(d.op, Op::Load | Op::Param) && d.mem.bytes < 4 && d.results.len() == 1;
-    narrow.then_some((d.mem.bytes as u32 * 8, d.attr.signed))
+    let bits = match d.op {
+        Op::Load | Op::Param if d.mem.bytes < 4 && d.results.len() == 1 => d.mem.bytes as u32 * 8,
+        Op::Bfe => (f.constant(d.args[2])? & 0xff) as u32,
+        _ => return None,
+    };
+    (1..32).contains(&bits).then_some((bits, d.attr.signed))
 }
 
 /// An upper bound on the number of significant low bits of an unsigned value.
