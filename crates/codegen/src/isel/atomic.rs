@@ -27,6 +27,11 @@ impl Sel<'_> {
         let cas = attr.sub == AtomOp::Cas as u8;
         // What is compared with, then what is stored.
         let (first, second) = args.split_at(if cas { args.len() / 2 } else { args.len() });
+        if mem.space == MemSpace::Shared && !wanted && mem.bytes == 4 && self.counts_one(attr, first) {
+            let at = self.narrow_address(mem.space, addr, offset);
+            self.push(Sass::new(F::ATOMS_POPC_INC).with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset)));
+            return Some(());
+        }
         let data = self.data(first);
         let swap = self.data(second);
         if mem.space == MemSpace::Shared {
@@ -88,6 +93,15 @@ impl Sel<'_> {
         let descriptor = self.descriptor(id);
         self.push(base(m).with(S::URc, descriptor).with(S::Rb, data).with_mod(M::Type, integer_type(attr, mem.bytes)));
         Some(())
+    }
+
+    /// It adds one, for which there is an instruction that adds what the threads of a warp count together (ptxas 13.5 takes it
+    /// from sm_80 on, where nobody reads what was there).
+    fn counts_one(&self, attr: Attr, args: &[Value]) -> bool {
+        let number = args.first().and_then(|&v| self.constant(v));
+        let adds = attr.sub == AtomOp::Add as u8 && number == Some(1);
+        let wraps = attr.sub == AtomOp::Inc as u8 && number == Some(u32::MAX.into());
+        self.layout.sm >= 80 && attr.fmt == Fmt::None && (adds || wraps)
     }
 
     pub(super) fn load_reduce(&mut self, id: InstId) -> Option<()> {

@@ -120,6 +120,7 @@ pub(super) const SHARED: &[(FormId, FormId, S)] = &[
     (F::LDS, F::LDS_U, S::UR),
     (F::STS, F::STS_U, S::URc),
     (F::ATOMS, F::ATOMS_U, S::URc),
+    (F::ATOMS_POPC_INC, F::ATOMS_POPC_INC, S::URc),
     (F::LDSM, F::LDSM_U, S::UR),
     (F::STSM, F::STSM_U, S::URc),
     (F::SYNCS_PHASECHK, F::SYNCS_PHASECHK, S::URc),
