@@ -1,13 +1,17 @@
 //! Global value numbering with simplification: one walk over the dominator tree.
 //!
 //! Pure instructions with equal operation, attributes and arguments become the first of them that dominates; each
-//! instruction is simplified first.
+//! instruction is simplified first. Shuffles of the same values in one block, which the same threads execute, are one; what is the
+//! same number in all threads is not shuffled.
 
 use super::simplify::{Simpler, simplify};
 use super::{identity, resolve, substitute};
 use crate::ir::{Attr, Effect, Func, Inst, InstId, Mem, Op, Value};
 
 const NONE: u32 = u32::MAX;
+
+/// So many shuffles back one looks for one that is the same.
+const NEAR: usize = 32;
 
 /// The instructions that dominate the place at hand, to be found by what they compute. They leave in the order opposite to that
 /// in which they came, so lists of those that share a place need no search.
@@ -125,7 +129,10 @@ pub fn run(f: &mut Func) {
 
 fn block(f: &mut Func, b: usize, table: &mut Table, replaced: &mut [Value]) {
     let mut insts = std::mem::take(&mut f.blocks[b].insts);
-    insts.retain(|&id| stays(f, id, table, replaced));
+    let mut shuffles: Vec<InstId> = Vec::new();
+    insts.retain(|&id| {
+        stays(f, id, table, replaced) && (f.inst(id).op != Op::Shfl || exchanges(f, id, &mut shuffles, replaced))
+    });
     f.blocks[b].insts = insts;
     let mut term = std::mem::replace(&mut f.blocks[b].term, crate::ir::Term::Unreachable);
     term.map(|v| resolve(replaced, v));
@@ -168,6 +175,24 @@ fn stays(f: &mut Func, id: InstId, table: &mut Table, replaced: &mut [Value]) ->
         }
         return false;
     }
+    true
+}
+
+/// False for a shuffle that one of `before`, those of the block so far, is, too.
+fn exchanges(f: &Func, id: InstId, before: &mut Vec<InstId>, replaced: &mut [Value]) -> bool {
+    let inst = f.inst(id);
+    let near = before.len().saturating_sub(NEAR);
+    if let Some(&first) = before[near..].iter().rev().find(|&&first| same(f, f.inst(first), inst)) {
+        for (mine, its) in inst.results.iter().zip(&f.inst(first).results) {
+            replaced[mine.index()] = resolve(replaced, *its);
+        }
+        return false;
+    }
+    // Whether the other thread is there, the second result, is still asked.
+    if f.constant(inst.args[0]).is_some() {
+        replaced[inst.results[0].index()] = inst.args[0];
+    }
+    before.push(id);
     true
 }
 
@@ -224,6 +249,24 @@ mod tests {
             "blk0():\nv0:b32 = sreg\nv1:p = sreg.volatile\nbrif v1, blk1(), blk2()\nblk1():\nv2:b32 = not v0\nret v2\nblk2():\nv3:b32 = not v0\nret v3",
         );
         assert_eq!(t.matches("not v0").count(), 2, "{t}");
+    }
+
+    #[test]
+    fn shuffles_of_one_block_are_shared() {
+        let shuffle =
+            |r: usize, p: usize, what: &str| format!("v{r}:b32, v{p}:p = shfl {what}, v1, v2, v3 {{sub=3}}\n");
+        let head =
+            "blk0():\nv0:b32 = sreg\nv1:b32 = const {imm=16}\nv2:b32 = const {imm=31}\nv3:b32 = const {imm=-1}\n";
+        let sum = |a: &str, between: &str, b: &str| {
+            let (a, b) = (shuffle(4, 5, a), shuffle(6, 7, b));
+            let sum = "v8:b32 = imad v4, v1, v6\nret v8";
+            after(&format!("{head}{a}{between}{b}{sum}")).matches("shfl").count()
+        };
+        assert_eq!(sum("v0", "", "v0"), 1);
+        assert_eq!(sum("v0", "br blk1()\nblk1():\n", "v0"), 2);
+        assert_eq!(sum("v0", "", "v2"), 1);
+        assert_eq!(sum("v0", "", "v4"), 2);
+        assert_eq!(sum("v1", "", "v2"), 0);
     }
 
     #[test]
