@@ -246,6 +246,10 @@ pub fn select(
             options.go_on().is_ok()
         });
         options.go_on().map_err(|e| vec![e])?;
+        if options.effort >= opt::MOST_EFFORT {
+            expand::gather::counters(f);
+            watch.ir("gather", f);
+        }
         if chips::one_handle(layout.sm) {
             expand::handles::run(f);
         }

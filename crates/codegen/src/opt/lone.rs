@@ -6,7 +6,7 @@
 //! the branches of the loop: [`super::blocks`] then takes it apart. So it does where the engine shall forget what it knows of a map, and all
 //! threads that come name the same one: once is enough. What the directives say of the shape of a CTA becomes constants.
 
-use crate::cfg::NONE;
+use crate::cfg::{Cfg, DomTree, NONE};
 use crate::converge;
 use crate::ir::{Attr, Cmp, Effect, Func, Inst, InstId, Mem, Op, Sreg, Term, Ty, Value};
 use crate::lower::asynchronous::Bulk;
@@ -35,25 +35,32 @@ pub fn run(f: &mut Func) {
     let dom = cfg.dominators();
     for &b in &cfg.rpo {
         let Some(&first) = f.blocks[b as usize].insts.iter().find(|&&i| f.inst(i).op == Op::Leader) else { continue };
-        let mut at = b;
-        let mut alone = uniform.as_ref().is_some_and(|uniform| once_for_all(f, b, first, uniform));
-        while !alone && at != NONE && dom.idom[at as usize] != NONE {
-            let up = dom.idom[at as usize];
-            // Who comes here took the branch above this way: by any other way the block itself was passed before.
-            let entered = |p: &u32| *p == up || dom.dominates(at, *p);
-            if let Term::CondBr { cond, then, els, .. } = &f.blocks[up as usize].term
-                && cfg.preds[at as usize].iter().all(entered)
-            {
-                let (yes, no) = (then.block.0 == at, els.block.0 == at);
-                alone = yes != no && one_thread(f, *cond, yes, 0);
-            }
-            at = up;
-        }
-        if alone {
+        let once = uniform.as_ref().is_some_and(|uniform| once_for_all(f, b, first, uniform));
+        if once || alone(f, &cfg, &dom, b, f.shape) {
             let inst = &mut f.insts[first.0 as usize];
             (inst.op, inst.attr, inst.mem, inst.imm) = (Op::Const, Attr::default(), Mem::default(), 1);
         }
     }
+}
+
+/// True if of the threads of a warp at most one comes to block `b`, the same one each time or one at a time, where the CTA has this shape.
+pub(crate) fn alone(f: &Func, cfg: &Cfg, dom: &DomTree, b: u32, shape: Option<[u32; 3]>) -> bool {
+    let mut at = b;
+    while at != NONE && dom.idom[at as usize] != NONE {
+        let up = dom.idom[at as usize];
+        // Who comes here took the branch above this way: by any other way the block itself was passed before.
+        let entered = |p: &u32| *p == up || dom.dominates(at, *p);
+        if let Term::CondBr { cond, then, els, .. } = &f.blocks[up as usize].term
+            && cfg.preds[at as usize].iter().all(entered)
+        {
+            let (yes, no) = (then.block.0 == at, els.block.0 == at);
+            if yes != no && one_thread(f, shape, *cond, yes, 0) {
+                return true;
+            }
+        }
+        at = up;
+    }
+    false
 }
 
 /// True of what lets the bulk engine forget a tensor map.
@@ -87,17 +94,17 @@ fn extent(s: Sreg, shape: [u32; 3]) -> Option<u32> {
 const DEEPEST: u32 = 6;
 
 /// True if of the threads of a warp at most one ever sees `v` as `sense`: the same one each time, or one at a time.
-fn one_thread(f: &Func, v: Value, sense: bool, depth: u32) -> bool {
+fn one_thread(f: &Func, shape: Option<[u32; 3]>, v: Value, sense: bool, depth: u32) -> bool {
     let Some(inst) = f.def_inst(v).filter(|_| depth < DEEPEST) else { return false };
     let arg = |n: usize| inst.args[n];
     match inst.op {
-        Op::Not => one_thread(f, arg(0), !sense, depth + 1),
-        Op::And if sense => inst.args.iter().any(|&a| one_thread(f, a, true, depth + 1)),
-        Op::Or if !sense => inst.args.iter().any(|&a| one_thread(f, a, false, depth + 1)),
+        Op::Not => one_thread(f, shape, arg(0), !sense, depth + 1),
+        Op::And if sense => inst.args.iter().any(|&a| one_thread(f, shape, a, true, depth + 1)),
+        Op::Or if !sense => inst.args.iter().any(|&a| one_thread(f, shape, a, false, depth + 1)),
         // All threads of the warp must come for the next one to be elected.
         Op::Elect => sense && f.constant(arg(0)) == Some(0xffff_ffff),
         Op::ICmp if matches!((inst.attr.cmp, sense), (Cmp::Eq, true) | (Cmp::Ne, false)) => {
-            let pair = |a: Value, b: Value| distinct(f, a) && fixed(f, b);
+            let pair = |a: Value, b: Value| distinct(f, shape, a) && fixed(f, b);
             f.ty(arg(0)) == Ty::B32 && (pair(arg(0), arg(1)) || pair(arg(1), arg(0)))
         }
         _ => false,
@@ -106,27 +113,31 @@ fn one_thread(f: &Func, v: Value, sense: bool, depth: u32) -> bool {
 
 /// True if the numbers of threads in x follow each other in every warp, from a multiple of its size: the CTA is a row, or its rows fill warps.
 pub fn filled(f: &Func) -> bool {
-    f.shape.is_some_and(|[x, y, z]| y == 1 && z == 1 || x % LANES == 0)
+    fills(f.shape)
+}
+
+fn fills(shape: Option<[u32; 3]>) -> bool {
+    shape.is_some_and(|[x, y, z]| y == 1 && z == 1 || x % LANES == 0)
 }
 
 /// True if no two threads of a warp have the same `v`, and each always has the same.
-fn distinct(f: &Func, v: Value) -> bool {
+fn distinct(f: &Func, shape: Option<[u32; 3]>, v: Value) -> bool {
     let Some(inst) = f.def_inst(v) else { return false };
     let of_thread = |v: Value| {
         let inst = f.def_inst(v).filter(|i| i.op == Op::Sreg)?;
         Sreg::from_sub(inst.attr.sub)
     };
     // Threads of a warp follow each other in x, then y, then z.
-    let row = f.shape.is_some_and(|[_, y, z]| y == 1 && z == 1);
+    let row = shape.is_some_and(|[_, y, z]| y == 1 && z == 1);
     match inst.op {
         Op::Sreg => match of_thread(v) {
             Some(Sreg::Laneid) => true,
-            Some(Sreg::TidX) => row || f.shape.is_some_and(|[x, ..]| x >= LANES),
+            Some(Sreg::TidX) => row || shape.is_some_and(|[x, ..]| x >= LANES),
             _ => false,
         },
         Op::And => {
             let lanes = |a: Value, mask: Value| {
-                let whole = filled(f);
+                let whole = fills(shape);
                 let number = match of_thread(a) {
                     Some(Sreg::TidX) => whole,
                     Some(Sreg::Laneid) => true,
