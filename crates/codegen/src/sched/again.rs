@@ -147,7 +147,7 @@ fn lessen(
     f.blocks[b as usize].insts.clone_from(&ordered);
     let others = needs.most(f, task, values).map_or(needs.few, |x| x.0);
     limit = limit.max(others);
-    let cost = |least: u32, weighs: u64| u128::from(weighs) * u128::from(least.max(others));
+    let cost = |least: u32, weighs: u64| u128::from(weighs) * u128::from(least.max(others).max(FREELY));
     let mut best: Option<(u128, u32)> = None;
     for _ in 0..LIMITS {
         let Some(least) = repeat(f, b as usize, task.live, values, limit) else { break };
