@@ -163,6 +163,26 @@ mod tests {
         }
     }
 
+    /// A selection is not computed again where its predicate is no longer needed: the other way out of the block before reads it, and all seven
+    /// predicates are taken here.
+    #[test]
+    fn what_is_computed_again_keeps_no_predicate_alive() {
+        let mut body = String::from("blk0(): depth=0\n    LDS Rd=%r90 Ra=RZ\n    LDS Rd=%r91 Ra=RZ Imm=4\n");
+        let compare = |p: usize| format!("    ISETP_RI.Cmp=1 Pu=%p{} Ra=%r90 Rb={p:#x}\n", 200 + p);
+        let store = |r: usize| format!("    STS Ra=RZ Rb=%r{r}\n");
+        (0..7).for_each(|p| body += &compare(p));
+        body += "    SEL_RR Rd=%r92 Ra=%r90 Rb=%r91 Pp=%p200\n    brif %p206, blk1(), blk2()\nblk1(): depth=0\n";
+        body += &stack(17).replace("blk0(): depth=0\n", "").replace("    exit\n", "");
+        body += &(store(90) + &store(91) + &compare(7) + &compare(8) + &store(92) + &store(90) + &store(91));
+        for p in [1, 2, 3, 4, 5, 7, 8] {
+            body += &format!("    SEL_RI Rd=%r{0} Ra=RZ Rb=0x1 Pp=%p{0}\n", 200 + p).replacen("%r2", "%r3", 1);
+            body += &store(300 + p);
+        }
+        body += "    br blk3()\nblk2(): depth=0\n    SEL_RI Rd=%r400 Ra=RZ Rb=0x1 Pp=%p200\n";
+        body += &(store(400) + "    br blk3()\nblk3(): depth=0\n    exit\n");
+        assert!(allocate(18, &body).spilled > 0);
+    }
+
     /// Three ways meet, and two of them need all registers: what these have put away is loaded behind, once.
     #[test]
     fn what_most_ways_lack_is_loaded_behind_them() {

@@ -69,16 +69,20 @@ impl Spiller<'_> {
     /// Sets `next` of everything in the block to the distance from its end.
     pub(super) fn reset(&mut self, b: usize) {
         let f = &*self.f;
-        let next = &mut self.next;
+        let (next, lives_in) = (&mut self.next, &mut self.lives_in);
         let end = f.blocks[b].insts.len() as u32 + 1;
+        let mut clear = |v: Vreg| {
+            next[v.index()] = FAR;
+            lives_in[v.index()] = b as u32;
+        };
         for inst in &f.blocks[b].insts {
-            f.defs(&inst.op, |v| next[v.index()] = FAR);
+            f.defs(&inst.op, &mut clear);
         }
-        f.blocks[b].params.iter().for_each(|v| next[v.index()] = FAR);
+        f.blocks[b].params.iter().copied().for_each(&mut clear);
         if b == 0 {
-            f.live_in.iter().for_each(|v| next[v.0.index()] = FAR);
+            f.live_in.iter().for_each(|v| clear(v.0));
         }
-        self.live.live_in[b].iter().chain(&self.live.live_out[b]).for_each(|v| next[v.index()] = FAR);
+        self.live.live_in[b].iter().chain(&self.live.live_out[b]).copied().for_each(clear);
         let edges = f.blocks[b].term.edges();
         for (n, s) in f.blocks[b].term.successors().into_iter().enumerate() {
             let s = s.0 as usize;

@@ -47,7 +47,9 @@ impl Spiller<'_> {
             let name = if self.mine(value) {
                 (self.in_w[value.index()] != 0).then(|| self.name[value.index()])?
             } else {
-                (self.next[value.index()] != FAR).then_some(value)?
+                // Of another file: it must live here anyway, or others there might be too many.
+                let lives = self.lives_in.get(value.index()) == Some(&self.at) && self.next[value.index()] != FAR;
+                lives.then_some(value)?
             };
             s.operands[p.slot? as usize].value = Value::Reg(self.f.reg(name));
         }
