@@ -129,8 +129,18 @@ pub fn uniform(f: &Func) -> Vec<bool> {
 
 /// True if the block does nothing but end the thread.
 fn only_exits(f: &Func, b: u32) -> bool {
-    let b = &f.blocks[b as usize];
-    b.insts.is_empty() && b.term == Term::Exit
+    let block = &f.blocks[b as usize];
+    block.term == Term::Exit && (block.insts.is_empty() || fails(f, b))
+}
+
+/// True if the block ends the thread by a function that does so.
+fn fails(f: &Func, b: u32) -> bool {
+    let block = &f.blocks[b as usize];
+    let ends = |&i: &InstId| {
+        let inst = f.inst(i);
+        inst.op == Op::Call && f.calls.get(inst.imm as usize).is_some_and(|site| site.ends)
+    };
+    block.term == Term::Exit && block.insts.iter().rev().any(ends)
 }
 
 /// A branch whose outcome differs between threads, in the living graph.
@@ -559,6 +569,22 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Option<Vec<Region>>, before: 
     for (_, blocks) in &apart {
         for &b in blocks {
             out.divergent[b as usize] = true;
+        }
+    }
+    // Threads whose assertion fails are at it while others go on, until these wait for them where a region around both ends.
+    for &d in &cfg.rpo {
+        let mut ends = f.blocks[d as usize].term.successors().into_iter().filter(|s| fails(f, s.0)).peekable();
+        if ends.peek().is_none() {
+            continue;
+        }
+        ends.for_each(|s| out.divergent[s.index()] = true);
+        let all_agree = match &f.blocks[d as usize].term {
+            Term::CondBr { cond, uniform, .. } => *uniform || out.uniform[cond.index()],
+            Term::Switch { index, uniform, .. } => *uniform || out.uniform[index.index()],
+            _ => true,
+        };
+        if !all_agree && !out.divergent[d as usize] {
+            region(cfg, d, NONE).iter().for_each(|&b| out.divergent[b as usize] = true);
         }
     }
     // A thread that exits by a path with work on it may be behind those that go on past it.

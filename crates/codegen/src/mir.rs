@@ -169,6 +169,8 @@ pub struct Call {
     pub keeps: Keeps,
     /// The callee's stack begins where R3 says; so many bytes on stands the caller's R1.
     pub top: Option<u32>,
+    /// It does not come back: nothing lives across it.
+    pub ends: bool,
     /// Values that go into fixed registers.
     pub args: Vec<(Vreg, Reg)>,
     /// Values that come back in fixed registers.

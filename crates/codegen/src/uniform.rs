@@ -44,7 +44,8 @@ const TRIES: u32 = 6;
 /// Runs the pass for chip `sm`, with at most `most` uniform registers alive at once. True if anything changed.
 pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
     // Who is called does not keep uniform registers, and may come back in parts.
-    let calls = f.blocks.iter().any(|b| b.insts.iter().any(|i| matches!(&i.op, Op::Call(c) if !c.keeps.light())));
+    let calls =
+        f.blocks.iter().any(|b| b.insts.iter().any(|i| matches!(&i.op, Op::Call(c) if !c.keeps.light() && !c.ends)));
     if !f.entry || f.linkable || calls {
         return false;
     }

@@ -201,6 +201,8 @@ pub struct CallSite {
     pub rets: Vec<u8>,
     /// Bytes of stack arguments.
     pub stack: u32,
+    /// It ends the thread: the failure of an assertion.
+    pub ends: bool,
 }
 
 /// A function.

@@ -229,11 +229,12 @@ impl Sel<'_> {
             far: site.far.is_some() && !f_linkable,
             keeps: site.convention.keeps,
             top: site.top,
+            ends: site.ends,
             args,
             rets: out,
         })));
         // Threads may come back one after the other.
-        if !self.conv.divergent[self.block] {
+        if !site.ends && !self.conv.divergent[self.block] {
             self.push(Sass::new(F::WARPSYNC_ALL));
         }
         Some(())

@@ -118,6 +118,7 @@ pub fn select(
     let m =
         Func { name: f.name.clone(), entry: f.entry, linkable: f.linkable, keeps, frame, max_gprs, ..Func::default() };
     room(f, max_gprs)?;
+    let foreign = !layout.externs.is_empty() || !layout.fetches.is_empty();
     let mut sel = Sel {
         f,
         layout,
@@ -125,7 +126,7 @@ pub fn select(
         m,
         regs: vec![None; f.values.len()],
         uses: count_uses(f),
-        in_uniform: uniform_values(f, conv, !layout.externs.is_empty() || !layout.fetches.is_empty() || f.linkable),
+        in_uniform: uniform_values(f, conv, f.linkable || foreign && comes_back(f)),
         out: Vec::new(),
         loc: u32::MAX,
         block: 0,
@@ -212,8 +213,14 @@ fn uniform_values(f: &ir::Func, conv: &Convergence, far: bool) -> Vec<bool> {
 
 /// True for a kernel that calls nobody who would not keep uniform registers.
 fn keeps_uniform(f: &ir::Func) -> bool {
-    let calls = |op: I| matches!(op, I::Call | I::CallIndirect);
-    f.entry && !f.linkable && !f.blocks.iter().flat_map(|b| &b.insts).any(|&i| calls(f.inst(i).op))
+    f.entry && !f.linkable && !comes_back(f)
+}
+
+/// True if there is a call that comes back, unlike the failure of an assertion.
+fn comes_back(f: &ir::Func) -> bool {
+    let ends = |i: &ir::Inst| f.calls.get(i.imm as usize).is_some_and(|site| site.ends);
+    let calls = |i: &ir::Inst| i.op == I::CallIndirect || i.op == I::Call && !ends(i);
+    f.blocks.iter().flat_map(|b| &b.insts).any(|&i| calls(f.inst(i)))
 }
 
 fn count_uses(f: &ir::Func) -> Vec<u32> {

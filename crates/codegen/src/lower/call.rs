@@ -475,6 +475,7 @@ impl Lower<'_, '_> {
             args: regs,
             rets: ret_regs,
             stack: if top.is_some() { 0 } else { stack },
+            ends: self.never_returns(x),
         });
         let op = if indirect { Op::CallIndirect } else { Op::Call };
         let id = self.b().push(op, Attr::default(), Mem::default(), site, &values, &types);

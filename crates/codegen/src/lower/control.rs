@@ -116,7 +116,7 @@ impl Lower<'_, '_> {
 
     /// A call, by all that come here, of a function that ends the thread: one that says so, or the failure of an assertion, of
     /// which the declaration that compilers write does not say it. Nothing is alive behind it.
-    fn never_returns(&self, x: &Inst) -> bool {
+    pub(super) fn never_returns(&self, x: &Inst) -> bool {
         if x.op != P::Call || x.guard.is_some() {
             return false;
         }

@@ -84,6 +84,7 @@ pub fn print_op(f: &Func, op: &Op) -> String {
                 Keeps::First(n) => format!("keeps={n} {target}"),
                 Keeps::But(first, n) => format!("light={first}+{n} {target}"),
             };
+            let target = if c.ends { format!("ends {target}") } else { target };
             let target = c.top.map_or(target.clone(), |n| format!("top={n} {target}"));
             format!("call {target} ({}) -> ({})", pairs(f, &c.args), pairs(f, &c.rets))
         }
@@ -404,6 +405,7 @@ impl Parser<'_> {
                     Some((n, rest)) => (Some(number(n)? as u32), rest),
                     None => (None, rest),
                 };
+                let (ends, rest) = rest.strip_prefix("ends ").map_or((false, rest), |r| (true, r));
                 let counted = |key| rest.strip_prefix(key).and_then(|r: &str| r.split_once(' '));
                 let (keeps, rest) = match (counted("keeps="), counted("light=")) {
                     (Some((n, rest)), _) => (Keeps::First(number(n)? as u8), rest),
@@ -426,7 +428,7 @@ impl Parser<'_> {
                 };
                 let args = self.pairs(inner(args, '(', ')')?)?;
                 let rets = self.pairs(inner(rets, '(', ')')?)?;
-                Ok(Op::Call(Box::new(Call { target, far, keeps, top, args, rets })))
+                Ok(Op::Call(Box::new(Call { target, far, keeps, top, ends, args, rets })))
             }
             "incoming" => {
                 let (dst, offset) = rest.split_once('+').ok_or("incoming needs an offset")?;

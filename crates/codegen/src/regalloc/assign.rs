@@ -171,7 +171,7 @@ pub fn run(
     notes: &mut [Vec<Note>],
 ) -> Result<u32, Diagnostic> {
     let n = f.vregs.len();
-    let heavy = |i: &Inst| matches!(&i.op, Op::Call(c) if !c.keeps.light());
+    let heavy = |i: &Inst| matches!(&i.op, Op::Call(c) if !c.keeps.light() && !c.ends);
     let has_calls = f.blocks.iter().any(|b| b.insts.iter().any(heavy));
     let choosy = has_calls || !f.entry;
     // What all calls keep, or what is usual. A function keeps the registers of its own callers, too.
@@ -179,7 +179,7 @@ pub fn run(
         .blocks
         .iter()
         .flat_map(|b| &b.insts)
-        .filter_map(|i| if let Op::Call(c) = &i.op { Some(c.keeps) } else { None });
+        .filter_map(|i| if let Op::Call(c) = &i.op { Some(c).filter(|c| !c.ends).map(|c| c.keeps) } else { None });
     let across = calls.next().unwrap_or(f.keeps);
     let across = if calls.any(|k| k != across) { Keeps::Usual } else { across };
     let keeps = match (f.entry, across) {

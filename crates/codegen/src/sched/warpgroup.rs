@@ -136,7 +136,9 @@ impl Flight {
         }
         let s = match &inst.op {
             Op::Sass(s) => s,
-            Op::Call(c) => return Some(Cause::Call { linked: linked && matches!(c.target, CallTarget::Symbol(_)) }),
+            Op::Call(c) if !c.ends => {
+                return Some(Cause::Call { linked: linked && matches!(c.target, CallTarget::Symbol(_)) });
+            }
             _ => return Some(Cause::Registers),
         };
         if !s.form().class.is_plain() && s.form().mnemonic == "EXIT" {
