@@ -1,12 +1,13 @@
 //! List scheduling after register allocation: orders the instructions of each block so that latencies overlap.
 //!
-//! Works between control-flow instructions, on physical registers, forward, cycle by cycle: of the instructions whose
+//! Works between control-flow instructions, and those that change how many registers there are, on physical registers, forward, cycle by cycle: of the instructions whose
 //! sources are ready the one with the longest way to the end goes first. Order is kept between writes and reads of one
 //! register, between a store and any access to memory that may be the same, and around barriers and fences; loads may
 //! pass loads. Linear but for the two heaps.
 
 use super::{UNITS, reads, writes};
 use crate::mir::{Func, Inst, Op, reorder};
+use crate::registers;
 use rustc_hash::FxHashMap;
 use sass::form::{ModName as M, SlotName as S};
 use sass::inst::{Inst as Sass, Operand, Value};
@@ -213,7 +214,7 @@ impl Scheduler {
         let mut from = 0;
         for (i, inst) in insts.iter().enumerate() {
             let flow = match &inst.op {
-                Op::Sass(s) => s.form().effects.flow || super::warpgroup::stays(s),
+                Op::Sass(s) => s.form().effects.flow || super::warpgroup::stays(s) || registers::after(s).is_some(),
                 _ => true,
             };
             if flow {
