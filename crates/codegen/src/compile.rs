@@ -10,11 +10,13 @@ use crate::layout::{Layout, image_variables, independent_textures};
 use crate::lines::Lines;
 use crate::link;
 use crate::lower::Program;
+use crate::mbarriers;
 use crate::object;
 use crate::parallel;
 use crate::pipeline::{self, Kind, Options, Watch};
 use crate::room::room_for_spills;
 use crate::sched::warpgroup::losses;
+use crate::uses::Uses;
 use arch::Target;
 use cubin::attr::{self, Attr};
 use cubin::elf::Elf;
@@ -151,7 +153,7 @@ pub fn in_parts(m: &Module, options: &Options) -> Result<(File, Output), Vec<Dia
     let lines = options.line_info.as_deref().map(|text| Lines::new(m, text));
     let compiled: Vec<_> = parallel::map(m, &entries, options, |e| function(m, e, &layout, lines.as_ref(), options));
     let (mut kernels, mut places) = (Vec::new(), Vec::new());
-    let (mut isa_class, mut tensor_copies) = (1, false);
+    let (mut isa_class, mut tensor_maps) = (1, 0);
     let mut out = Vec::new();
     let mut errors = Vec::new();
     let mut dumps = Vec::new();
@@ -163,7 +165,7 @@ pub fn in_parts(m: &Module, options: &Options) -> Result<(File, Output), Vec<Dia
                     places.push(c.places);
                 }
                 isa_class = isa_class.max(c.isa_class);
-                tensor_copies |= c.tensor_copies;
+                tensor_maps |= c.tensor_maps;
                 out.push(c.log);
                 dumps.extend(c.dumps);
                 notes.extend(c.notes);
@@ -185,7 +187,7 @@ pub fn in_parts(m: &Module, options: &Options) -> Result<(File, Output), Vec<Dia
         references: references(m),
         independent: independent_textures(m),
         isa_class,
-        tensor_copies,
+        tensor_maps,
         tool: options.tool.clone(),
         debug: lines.map(|l| l.debug),
     };
@@ -220,7 +222,7 @@ pub(crate) struct Compiled {
     pub kernel: Kernel,
     pub relocs: Vec<crate::link::Reloc>,
     pub isa_class: u8,
-    pub tensor_copies: bool,
+    pub tensor_maps: u8,
     pub log: Log,
     pub dumps: Vec<String>,
     pub notes: Vec<Diagnostic>,
@@ -309,6 +311,9 @@ pub(crate) fn function(
         // Where it begins and how long it is.
         kernel.others.push(Attr::words(attr::SHARED_SCRATCH, [taken.start, taken.size]));
     }
+    let uses = Uses::of(m, entry);
+    kernel.others.extend(uses.attributes());
+    kernel.others.extend(mbarriers::attributes(m, &code.mbarriers));
     if options.annotate {
         let text = format!("instr/R-regs: {} instructions, {} R-regs", code.code_size / 16, kernel.regs);
         kernel.others.push(Attr::function_note(&text));
@@ -347,8 +352,8 @@ pub(crate) fn function(
         places.1 = Places::new(m, entry, &program, &code, (params, shared));
     }
     let relocs = code.relocs;
-    let (isa_class, tensor_copies) = (code.isa_class, code.tensor_copies);
-    Ok(Compiled { relocs, isa_class, tensor_copies, kernel, log, dumps, notes, places })
+    let (isa_class, tensor_maps) = (code.isa_class.max(uses.isa_class), code.tensor_maps | uses.tensor_maps);
+    Ok(Compiled { relocs, isa_class, tensor_maps, kernel, log, dumps, notes, places })
 }
 
 /// A way to compile a kernel.
@@ -474,6 +479,7 @@ fn image_kernel(
         exit_offsets: code.exit_offsets.clone(),
         coop_offsets: code.coop_group_offsets.iter().map(|&o| (o, u32::MAX)).collect(),
         warp_wide_offsets: code.warp_wide_offsets.clone(),
+        sparse_products: code.sparse_products,
         reconfigures: false,
         indirect_branches: code.indirect_branches.clone(),
         externs: (0..layout.externs.len() as u32)

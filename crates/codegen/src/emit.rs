@@ -12,7 +12,7 @@ use crate::regalloc::frame::descriptor_load;
 use crate::sched::branches::LinearBlock;
 use diag::Diagnostic;
 use sass::control::Control;
-use sass::form::{ModName, SlotName as S};
+use sass::form::{ModName, Piece, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value, Wide};
 use sass::reg::{File, Reg};
@@ -47,6 +47,8 @@ pub struct Code {
     pub coop_group_offsets: Vec<u32>,
     /// Every instruction that works across the lanes of a warp and stands for nothing in the program.
     pub warp_wide_offsets: Vec<u32>,
+    /// Every instruction that asks a barrier in shared memory.
+    pub mbarriers: Vec<crate::mbarriers::MBarrier>,
     /// Indexed branches: where they stand, where they may go.
     pub indirect_branches: Vec<(u32, Vec<u32>)>,
     /// Contents of constant bank 2.
@@ -67,8 +69,10 @@ pub struct Code {
     pub reads_ctaid_z: bool,
     /// As `cubin::image::Image::isa_class`; 0 for code that asks for nothing.
     pub isa_class: u8,
-    /// The code copies tensors.
-    pub tensor_copies: bool,
+    /// What it does with tensor maps, as `.nv.compat` has it: 1 if it copies by them, 2 if it writes fields of them, 3 if both.
+    pub tensor_maps: u8,
+    /// As `cubin::image::Kernel::sparse_products`.
+    pub sparse_products: u16,
     /// Immediates that the system replaces by the size of an entry of a table: offset, table.
     pub entry_sizes: Vec<(u32, Table)>,
     /// With [`BackendInput::registers`](crate::backend::BackendInput): where threads need more registers than they have.
@@ -327,6 +331,7 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
                     relocate(&mut code.relocs, s, pc, &refs);
                 }
                 note(&mut code, s, pc, &table, &mut highest, f.linkable);
+                code.mbarriers.extend(crate::mbarriers::of(s, pc, inst.loc, sm));
                 for o in &mut s.operands {
                     if let Value::Imm(n) = o.value
                         && let n @ ENTRY_SIZE.. = n.get()
@@ -455,12 +460,16 @@ fn resolve(s: &mut Sass, pc: u32, table: i32, functions: &[Function], block: imp
 }
 
 /// What instructions ask of a machine, by how their mnemonics begin; of all others 1.
-const ISA_CLASSES: [(&str, u8); 11] = [
+const ISA_CLASSES: [(&str, u8); 15] = [
     ("HGMMA", 4),
     ("IGMMA", 4),
     ("QGMMA", 4),
     ("BGMMA", 4),
-    ("UTMA", 2),
+    ("UTMALDG", 2),
+    ("UTMASTG", 2),
+    ("UTMAREDG", 2),
+    ("UTMAPF", 2),
+    ("UTMACCTL", 2),
     ("USETMAXREG", 2),
     ("TEX", 2),
     ("TLD", 2),
@@ -468,6 +477,10 @@ const ISA_CLASSES: [(&str, u8); 11] = [
     ("TXD", 2),
     ("SU", 2),
 ];
+
+/// Products of which the container wants to know whether they are of sparse matrices, in the order of its bits; those of tensor memory are
+/// named by how they begin and end.
+const SPARSE: [&str; 8] = ["QGMMA", "HGMMA", "IGMMA", "QMMA", "HMMA", "IMMA", "UTC", "OMMA"];
 
 /// Collects what the container wants to know.
 fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32, linkable: bool) {
@@ -482,13 +495,23 @@ fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32, li
     if s.form == F::EXIT {
         code.exit_offsets.push(pc);
     }
+    // Neither what is collective nor a product is anything else.
+    let together = form.effects.cross_lane || !form.class.is_plain();
     if s.form == F::VOTEU {
         code.warp_wide_offsets.push(pc);
-    } else if form.effects.cross_lane && s.form != F::ELECT
-        || !form.class.is_plain() && form.mnemonic.starts_with("WARPSYNC")
-    {
-        // The vendor's tool lists elections nowhere.
+    } else if together && form.collective() {
         code.coop_group_offsets.push(pc);
+    }
+    let sparse = |p: &Piece| matches!(p, Piece::Text(t) if t.contains(".SP"));
+    if together
+        && let Some(n) = SPARSE.iter().position(|w| form.mnemonic.starts_with(w))
+        && form.syntax.iter().any(sparse)
+    {
+        code.sparse_products |= 1 << n;
+    }
+    // Products of bits, which no later chip has.
+    if together && form.mnemonic == "BMMA" {
+        code.isa_class = 4;
     }
     // Any instruction that reads it names it by the same number.
     let z = Value::imm(sass::enums::sr::CTAID_Z as i64);
@@ -509,8 +532,13 @@ fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32, li
     for (word, class) in ISA_CLASSES {
         if form.mnemonic.starts_with(word) {
             code.isa_class = code.isa_class.max(class);
-            code.tensor_copies |= word == "UTMA";
+            // (The names of copies by maps; what has to do with maps otherwise copies nothing.)
+            code.tensor_maps |= (word.starts_with("UTMA") && word != "UTMACCTL") as u8;
         }
+    }
+    // Copies into shared memory, which may be another CTA's.
+    if form.mnemonic == "UBLKCP" && s.modifier(ModName::M73) == sass::enums::ublkcp_m73::S {
+        code.isa_class = code.isa_class.max(2);
     }
     if form.mnemonic.starts_with("BAR") {
         let used = match s.get(S::Bar).map(|o| o.value) {

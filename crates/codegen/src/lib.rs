@@ -26,6 +26,7 @@ pub mod layout;
 pub mod lines;
 pub mod link;
 pub mod lower;
+pub mod mbarriers;
 pub mod mir;
 pub(crate) mod object;
 pub mod opt;
@@ -38,6 +39,7 @@ mod room;
 pub mod sched;
 pub mod spins;
 pub mod uniform;
+mod uses;
 
 pub use compile::{Log, Output, compile};
 pub use pipeline::Options;

@@ -38,7 +38,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<(File, Output), V
         aliases: Vec::new(),
         taken: Vec::new(),
         isa_class: 1,
-        tensor_copies: false,
+        tensor_maps: 0,
         tool: options.tool.clone(),
         debug: None,
         extensible: options.kind == Kind::Extensible,
@@ -52,7 +52,7 @@ pub(crate) fn compile(m: &Module, options: &Options) -> Result<(File, Output), V
         match one {
             Ok(c) => {
                 object.isa_class = object.isa_class.max(c.isa_class);
-                object.tensor_copies |= c.tensor_copies;
+                object.tensor_maps |= c.tensor_maps;
                 out.dumps.extend(c.dumps.iter().cloned());
                 out.notes.extend(c.notes.iter().cloned());
                 out.log.push(Log { function: m.funcs[f.index()].kind == FuncKind::Func, ..c.log.clone() });

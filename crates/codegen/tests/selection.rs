@@ -9,8 +9,13 @@ fn code(lines: &str) -> Vec<String> {
 
 /// The same on another chip.
 fn code_on(chip: &str, lines: &str) -> Vec<String> {
+    code_under(chip, "", lines)
+}
+
+/// The same with directives for the launch.
+fn code_under(chip: &str, directives: &str, lines: &str) -> Vec<String> {
     let text = format!(
-        ".version 8.7\n.target {chip}\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n.reg .b64 %a; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b16 %h<9>; .reg .pred %p<9>;\n\
+        ".version 8.7\n.target {chip}\n.address_size 64\n.visible .entry k(.param .u64 p) {directives} {{\n.reg .b64 %a; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b16 %h<9>; .reg .pred %p<9>;\n\
          ld.param.u64 %a, [p];\n{lines}\nret;\n}}\n"
     );
     let (m, d) = ptx::parse(&text);
@@ -168,4 +173,30 @@ fn upper_halves_are_cleared_once() {
         "ld.global.b16 %h1, [%a]; and.b16 %h2, %h1, 240; setp.ne.b16 %p1, %h2, 0; selp.b32 %r1, 5, 6, %p1; st.global.b32 [%a], %r1;",
     );
     assert_eq!((count(&t, "LOP3"), count(&t, "ISETP")), (1, 0), "{t:#?}");
+}
+
+/// The number of a warp as all its lanes are told it is in a uniform register where the CTA's shape says that they have the same; elsewhere
+/// the shuffle stays.
+#[test]
+fn the_number_of_a_warp_is_uniform_where_threads_follow_each_other() {
+    let lines = "mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; shfl.sync.idx.b32 %r3, %r2, 0, 31, -1;\n\
+         mul.lo.u32 %r4, %r3, 9; mad.lo.u32 %r5, %r1, 3, %r4; st.global.b32 [%a], %r5;";
+    let shuffles = |directives: &str| {
+        let t = code_under("sm_90", directives, lines);
+        assert!(count(&t, "SHFL") + count(&t, "R2UR") == 1, "{directives}: {t:#?}");
+        count(&t, "SHFL")
+    };
+    // A row of threads, full or not; rows of whole warps.
+    for shape in ["128", "100", "128, 1, 1", "64, 2, 1", "32, 1, 4"] {
+        assert_eq!(shuffles(&format!(".reqntid {shape}")), 0, "{shape}");
+    }
+    // Warps lie across rows; nobody says how threads lie.
+    for directives in [".reqntid 48, 2, 1", ".reqntid 16, 16, 1", ".maxntid 128", ""] {
+        assert_eq!(shuffles(directives), 1, "{directives}");
+    }
+    // Another lane is asked, or less than a warp's number is.
+    for (from, to) in [("%r2, 0,", "%r2, 1,"), ("%r1, 5;", "%r1, 4;")] {
+        let t = code_under("sm_90", ".reqntid 128", &lines.replace(from, to));
+        assert_eq!((count(&t, "SHFL"), count(&t, "R2UR")), (1, 0), "{to}: {t:#?}");
+    }
 }

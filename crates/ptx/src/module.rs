@@ -460,6 +460,11 @@ impl Body {
         self.heads.iter().any(|h| test(h.op))
     }
 
+    /// True if an instruction of the module, of any function, has an opcode and modifiers of which `test` holds.
+    pub fn module_has_form(&self, test: impl Fn(Op, &[Mod]) -> bool) -> bool {
+        self.heads.iter().any(|h| test(h.op, &h.mods))
+    }
+
     /// The opcode of a head.
     pub(crate) fn op(&self, head: u32) -> Op {
         self.heads[head as usize].op

@@ -89,6 +89,13 @@ impl Form {
         Short::from_fn(0, self.mods.len(), |n| self.mods[n].default)
     }
 
+    /// True for what tells the lanes of a warp of each other's values, and what waits for them: what containers list. Products of
+    /// matrices, and loads and stores of them, are not among these, nor are elections.
+    pub fn collective(&self) -> bool {
+        const NAMES: [&str; 5] = ["SHFL", "VOTE", "MATCH", "REDUX", "CREDUX"];
+        self.effects.cross_lane && NAMES.contains(&self.mnemonic) || self.mnemonic.starts_with("WARPSYNC")
+    }
+
     /// True if the chip has the form as it stands here (a variant may still be on the chip).
     pub fn on(&self, sm: u16) -> bool {
         self.sms.iter().any(|&(first, last)| first <= sm && sm <= last)

@@ -306,7 +306,7 @@ fn note(out: &mut Kernel, s: &Sass, at: u32, highest: &mut u32) {
         "BSSY" | "CALL" => out.convergence = true,
         _ => {}
     }
-    if form.effects.cross_lane || form.mnemonic.starts_with("WARPSYNC") {
+    if form.collective() {
         out.coop_offsets.push((at, u32::MAX));
     }
     if form.class == Class::Barrier {

@@ -53,7 +53,7 @@ pub(super) struct Head<'a> {
     pub tool: &'a Tool,
     pub ptx_sm: u16,
     pub isa_class: u8,
-    pub tensor_copies: bool,
+    pub tensor_maps: u8,
     pub debug: Option<&'a Debug>,
 }
 
@@ -103,7 +103,7 @@ impl Draft {
             for a in &mut list {
                 match (a.code, &mut a.value) {
                     (2, attr::Value::Byte(class, _)) => *class = head.isa_class,
-                    (3, attr::Value::Byte(copies, _)) => *copies = head.tensor_copies.into(),
+                    (3, attr::Value::Byte(maps, _)) => *maps = head.tensor_maps,
                     _ => {}
                 }
             }

@@ -49,7 +49,7 @@ impl Image {
             tool: &self.tool,
             ptx_sm: self.ptx_sm,
             isa_class: self.isa_class,
-            tensor_copies: self.tensor_copies,
+            tensor_maps: self.tensor_maps,
             debug: self.debug.as_ref(),
         };
         let mut draft = Draft::begin(&head, &group, PTX_TEXT)?;

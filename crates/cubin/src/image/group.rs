@@ -97,8 +97,12 @@ pub(super) fn group(target: Target) -> Option<Group> {
         let note = NOTES.iter().find(|n| n.0 == target.sm && n.1[usize::from(!accelerated)]);
         let more: &[u8] = if note.is_some() { &[3, 7, 1, 1] } else { &[] };
         let word = note.map_or(0, |n| n.2);
+        // How tensor memory's products are encoded.
+        let products: &[u8] = if accelerated && target.sm == 100 { &[2, 5, 5, 0] } else { &[] };
         [
-            &[2, 9, u8::from(accelerated), 0, 2, 0xc, 0, 0, 2, 2, 1, 0, 3, 0xd, 1, 1][..],
+            &[2, 9, u8::from(accelerated), 0, 2, 0xc, 0, 0, 2, 2, 1, 0][..],
+            products,
+            &[3, 0xd, 1, 1],
             more,
             &[2, 3, 0, 0, 4, 0xb, 8, 0, word, 0, 0, 0, 0, 0, 0, 0, 3, 0xe, 0x40, 4],
         ]
@@ -131,7 +135,7 @@ mod tests {
         let word = |g: &Group| g.compat[g.compat.len() - 12];
         let words =
             [of(120, Variant::Plain), new, of(100, Variant::A), of(90, Variant::A)].map(|g| (word(&g), g.compat.len()));
-        assert_eq!(words, [(0x50, 40), (0x10, 40), (0x9, 40), (0, 36)]);
+        assert_eq!(words, [(0x50, 40), (0x10, 40), (0x9, 44), (0, 36)]);
         assert_eq!([75, 80, 90, 121].map(text_tail), [0, 128, 128, 128]);
     }
 }

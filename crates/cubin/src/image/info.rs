@@ -70,7 +70,8 @@ impl Reference {
 }
 
 /// The order of attributes of an entry from sm_90 on.
-const ORDER: [u8; 42] = [
+const ORDER: [u8; 44] = [
+    attr::GRID_ATTRIBUTES,
     attr::LANGUAGE,
     attr::BLOCKS_ARE_CLUSTERS,
     attr::CUDA_API_VERSION,
@@ -85,6 +86,7 @@ const ORDER: [u8; 42] = [
     attr::TCGEN05_1CTA_USED,
     attr::TCGEN05_2CTA_USED,
     attr::CLUSTER_LAUNCH_CONTROL_USED,
+    attr::WMMA_USED,
     attr::MAXREG_COUNT,
     attr::REG_RECONFIG,
     attr::NUM_BARRIERS,
@@ -116,7 +118,7 @@ const ORDER: [u8; 42] = [
 ];
 
 /// The order before sm_90, read off the vendor's files for the corpus.
-const OLD_ORDER: [u8; 24] = [
+const OLD_ORDER: [u8; 25] = [
     attr::LANGUAGE,
     attr::SW_WAR,
     attr::CUDA_API_VERSION,
@@ -124,6 +126,7 @@ const OLD_ORDER: [u8; 24] = [
     attr::PARAM_CBANK,
     attr::CBANK_PARAM_SIZE,
     attr::KPARAM_INFO,
+    attr::WMMA_USED,
     attr::MAXREG_COUNT,
     attr::EXTERNS,
     attr::BINDLESS_TEXTURE_BANK,
@@ -193,7 +196,7 @@ pub(super) fn kernel_attributes(
     if kernel.explicit_cluster {
         push(Attr::none(attr::EXPLICIT_CLUSTER));
     }
-    push(Attr::half(attr::SPARSE_MMA_MASK, 0));
+    push(Attr::half(attr::SPARSE_MMA_MASK, kernel.sparse_products));
     push(Attr::half(attr::MAXREG_COUNT, kernel.maxreg));
     if kernel.reconfigures {
         push(Attr::none(attr::REG_RECONFIG));

@@ -36,8 +36,8 @@ pub struct Image {
     /// What its code needs of a machine, as `.nv.compat` has it: 4 with products of warpgroups, 2 with textures, surfaces, tensor
     /// copies or changes of the register count, otherwise 1 (observed; not all that makes it 2 or 4 is known).
     pub isa_class: u8,
-    /// The code copies tensors.
-    pub tensor_copies: bool,
+    /// What it does with tensor maps, as `.nv.compat` has it: 1 if it copies by them, 2 if it writes fields of them, 3 if both.
+    pub tensor_maps: u8,
     /// Who made it.
     pub tool: Tool,
     /// What a debugger and a profiler want to know; none where nobody asked. It is not read from files.
@@ -56,7 +56,7 @@ impl Image {
             references: Vec::new(),
             independent: false,
             isa_class: 1,
-            tensor_copies: false,
+            tensor_maps: 0,
             tool,
             debug: None,
         }
@@ -241,6 +241,9 @@ pub struct Kernel {
     pub coop_offsets: Vec<(u32, u32)>,
     /// Offsets of votes, shuffles and the like that the compiler introduced.
     pub warp_wide_offsets: Vec<u32>,
+    /// Which products of sparse matrices there are, a bit for each family of instructions: `QGMMA`, `HGMMA`, `IGMMA`, `QMMA`, `HMMA`,
+    /// `IMMA`, those of tensor memory, `OMMA`.
+    pub sparse_products: u16,
     /// Its threads change the number of their registers.
     pub reconfigures: bool,
     /// Offsets of indexed branches with their targets.

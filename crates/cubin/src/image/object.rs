@@ -41,7 +41,7 @@ pub struct Object {
     /// As [`super::Image::isa_class`].
     pub isa_class: u8,
     /// The code copies tensors.
-    pub tensor_copies: bool,
+    pub tensor_maps: u8,
     /// Who made it.
     pub tool: Tool,
     /// As [`super::Image::debug`].
@@ -196,7 +196,7 @@ impl Object {
             tool: &self.tool,
             ptx_sm: self.ptx_sm,
             isa_class: self.isa_class,
-            tensor_copies: self.tensor_copies,
+            tensor_maps: self.tensor_maps,
             debug: self.debug.as_ref(),
         };
         let ptx_text = self.debug.as_ref().map_or(String::new(), |d| format!(".nv_debug_ptx_txt.{}", digest(&d.ptx)));
@@ -627,7 +627,7 @@ impl Object {
 }
 
 /// Attributes that functions have, too.
-const OF_FUNCTIONS: [u8; 14] = [
+const OF_FUNCTIONS: [u8; 16] = [
     attr::LANGUAGE,
     attr::CUDA_API_VERSION,
     attr::SPARSE_MMA_MASK,
@@ -638,6 +638,8 @@ const OF_FUNCTIONS: [u8; 14] = [
     attr::INT_WARP_WIDE_INSTR_OFFSETS,
     attr::COOP_GROUP_MASK_REGIDS,
     attr::COOP_GROUP_INSTR_OFFSETS,
+    attr::MBARRIER_INSTR_OFFSETS,
+    attr::NUM_MBARRIERS,
     attr::INDIRECT_BRANCH_TARGETS,
     attr::CRS_STACK_SIZE,
     attr::NVSAL_SW_WAR,

@@ -46,7 +46,7 @@ impl Image {
             ptx_sm,
             independent: info_has(elf, attr::TEXMODE_INDEPENDENT)?,
             isa_class: byte(&compat, 2).unwrap_or(1),
-            tensor_copies: byte(&compat, 3) == Some(1),
+            tensor_maps: byte(&compat, 3).unwrap_or(0),
             ..Image::new(target, tool)
         };
         let info = elf.section(".nv.info").map(|(_, s)| attr::read(&s.data)).transpose()?.unwrap_or_default();
@@ -173,6 +173,7 @@ impl Kernel {
                     c.0 = at;
                 }
             }
+            attr::SPARSE_MMA_MASK => k.sparse_products = first as u16,
             attr::EXIT_INSTR_OFFSETS => k.exit_offsets = w,
             attr::MAX_THREADS => k.max_threads = triple(&w),
             attr::REQNTID => k.req_threads = triple(&w),
