@@ -8,15 +8,16 @@ use crate::opt::{self, LEAST_EFFORT, SOME_EFFORT};
 use crate::regalloc::{self, Tightness, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
-use crate::sched::{
-    ahead, control, copies, dead, fewer, forward, halves, home, postpass, prepass, select, share, sink, warpgroup,
-    zeros,
-};
+use crate::sched::{ahead, control, copies, dead, fewer, forward, halves, holds, home, postpass, prepass, share, sink};
 use crate::uniform;
-use crate::{guards, ifconvert, spins};
+use crate::{guards, spins};
+
+mod search;
+
 use arch::Target;
 use diag::Diagnostic;
 use sass::lint;
+use search::{Search, Trial};
 
 /// What to compile.
 #[derive(Clone, Debug, Default)]
@@ -160,6 +161,15 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         }
         Ok(())
     };
+    // A routine for seldom cases shall take few registers, whatever time it takes.
+    let schedule = |f: &mut Func| {
+        let level = if f.keeps.seldom() { 0 } else { options.register_level };
+        prepass::run(f, sm, prepass::Freedom::of(level));
+        if room.uniform < uniform::MOST || home::needed(f) {
+            home::run(f);
+        }
+    };
+    let single = input.functions.len() == 1;
     let mut functions = Vec::with_capacity(input.functions.len());
     for mut f in input.functions {
         if options.cancel.as_ref().is_some_and(|c| c.load(std::sync::atomic::Ordering::Relaxed)) {
@@ -196,28 +206,29 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             spins::run(&mut f);
         }
         after("sink", &f, true)?;
-        // A routine for seldom cases shall take few registers, whatever time it takes.
+        // Where this makes values spill, registers that wait may be the better choice.
+        let mut plain = None;
+        if wants(SOME_EFFORT) && single && holds::wanted(&f) {
+            plain = Some(f.clone());
+            holds::run(&mut f);
+        }
+        after("holds", &f, true)?;
         if wants(SOME_EFFORT) {
-            let level = if f.keeps.seldom() { 0 } else { options.register_level };
-            prepass::run(&mut f, sm, prepass::Freedom::of(level));
-            if room.uniform < uniform::MOST || home::needed(&f) {
-                home::run(&mut f);
-            }
+            schedule(&mut f);
         } else if crowded {
             fewer::run(&mut f, sm);
             home::run(&mut f);
         }
         after("prepass", &f, true)?;
-        functions.push((f, crowded));
+        functions.push((f, plain, crowded));
     }
     // How many registers the program's own functions take is known now.
-    functions.iter_mut().for_each(|(f, _)| regalloc::light::fit(f, tight));
+    functions.iter_mut().for_each(|(f, ..)| regalloc::light::fit(f, tight));
     if functions.len() > 1 {
-        let keeps: Vec<Keeps> = functions.iter().map(|(f, _)| f.keeps).collect();
+        let keeps: Vec<Keeps> = functions.iter().map(|(f, ..)| f.keeps).collect();
         regalloc::light::tell(&mut functions[0].0, &keeps);
     }
-    for (mut f, crowded) in functions {
-        let mut tight = tight;
+    for (mut f, plain, crowded) in functions {
         if !f.entry
             && let Some(first) = light
         {
@@ -228,55 +239,30 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
                 light = regalloc::light::choose(f);
             }
         };
-        // What is written over what a product still reads waits for it: more registers may do. Only what comes from here on is done again then.
-        let before = (tight != Tightness::Free && regalloc::assign::reads_long(&f)).then(|| f.clone());
-        // With the fewest waits, and of as many with the fewest registers.
-        let mut best: Option<(Func, regalloc::Stats, Vec<warpgroup::losses::Loss>)> = None;
-        loop {
-            let again = before.as_ref().filter(|_| tight != Tightness::Free);
-            let assigned = if quickly {
-                regalloc::run_quickly(&mut f, options.verify, &mut choose)
-            } else {
-                choose(&mut f);
-                regalloc::run(&mut f, options.verify, tight)
-            };
-            match assigned {
-                Ok(stats) => {
-                    if f.entry {
-                        let once = if f.linkable { None } else { descriptor };
-                        regalloc::shared::begin(&mut f, sm);
-                        frame::begin_entry(&mut f, bank0.stack, once);
-                    }
-                    after("regalloc", &f, false)?;
-                    guards::clear(&mut f);
-                    if wants(SOME_EFFORT) || crowded {
-                        ifconvert::run(&mut f);
-                        select::run(&mut f);
-                        zeros::run(&mut f);
-                    }
-                    after("ifconvert", &f, false)?;
-                    let lost = warpgroup::run(&mut f);
-                    let done = lost.is_empty();
-                    if best.as_ref().is_none_or(|(_, _, old)| lost.len() < old.len()) {
-                        best = Some((std::mem::take(&mut f), stats, lost));
-                    }
-                    if done {
-                        break;
-                    }
-                }
-                Err(_) if again.is_some() || best.is_some() => {}
-                Err(_) if tight != Tightness::Free => return Err(Failure::Tight),
-                Err(_) if quickly => return Err(Failure::Hurried),
-                Err(_) if room.uniform > 0 => return Err(Failure::Uniform),
-                Err(why) => return Err(why.into()),
-            }
-            let Some(before) = again else { break };
-            f = before.clone();
-            tight = tight.looser();
-        }
-        let Some((mut f, stats, lost)) = best else {
-            return Err(Diagnostic::error("internal error: no attempt to assign registers was kept").into());
+        let once = if f.linkable { None } else { descriptor };
+        let polish = wants(SOME_EFFORT) || crowded;
+        let search = Search {
+            sm,
+            verify: options.verify,
+            tight,
+            quickly,
+            polish,
+            uniform: room.uniform,
+            stack: bank0.stack,
+            once,
         };
+        let mut trial = search.run(f, &mut choose, &mut after);
+        if let Some(mut f) = plain
+            && trial.as_ref().is_ok_and(|t| t.stats.spilled > 0 || !t.lost.is_empty()) | trial.is_err()
+        {
+            schedule(&mut f);
+            after("prepass", &f, true)?;
+            let other = search.run(f, &mut choose, &mut after);
+            if other.as_ref().is_ok_and(|o| trial.as_ref().map_or(true, |t| o.cost() < t.cost())) {
+                trial = other;
+            }
+        }
+        let Trial { mut f, stats, lost } = trial?;
         if f.entry {
             shared_spills = f.shared_spills;
         }

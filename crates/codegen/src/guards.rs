@@ -430,7 +430,7 @@ impl Pass {
                         c.args.iter_mut().for_each(|a| a.0 = self.last(a.0));
                         c.target.values_mut().into_iter().for_each(|v| *v = self.last(*v));
                     }
-                    Op::LoadIncoming { .. } => {}
+                    Op::LoadIncoming { .. } | Op::Hold { .. } => {}
                 }
             }
             if !copies.is_empty() {

@@ -156,6 +156,13 @@ pub enum Op {
         /// Bytes above R1 as it was at entry.
         offset: u32,
     },
+    /// Does nothing, and leaves no instruction ([`crate::sched::holds`]).
+    Hold {
+        /// Values that stay in their registers up to here where they are in registers: asynchronous products read these for longer.
+        ends: Vec<Vreg>,
+        /// Values that are whatever their registers hold.
+        begins: Vec<Vreg>,
+    },
 }
 
 /// A call: arguments and results sit in fixed registers; the return address is set by emission.

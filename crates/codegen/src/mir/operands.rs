@@ -174,6 +174,7 @@ fn uses_of_others(op: &Op) -> SmallVec<[Vreg; 8]> {
     match op {
         Op::Copy(pairs) => scalars(pairs.iter().map(|p| p.1)),
         Op::Call(call) => call.args.iter().map(|a| a.0).chain(call.target.values()).collect(),
+        Op::Hold { ends, .. } => ends.as_slice().into(),
         Op::Sass(_) | Op::LoadIncoming { .. } => SmallVec::new(),
     }
 }
@@ -185,6 +186,7 @@ fn defs_of_others(op: &Op) -> SmallVec<[Vreg; 8]> {
         Op::Copy(pairs) => scalars(pairs.iter().map(|p| p.0)),
         Op::Call(call) => call.rets.iter().map(|r| r.0).collect(),
         Op::LoadIncoming { dst, .. } => dst.as_slice().into(),
+        Op::Hold { begins, .. } => begins.as_slice().into(),
         Op::Sass(_) => SmallVec::new(),
     }
 }

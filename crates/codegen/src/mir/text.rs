@@ -92,6 +92,10 @@ pub fn print_op(f: &Func, op: &Op) -> String {
             let list: Vec<String> = dst.iter().map(|&v| f.reg(v).to_string()).collect();
             format!("incoming {} + {offset}", list.join(","))
         }
+        Op::Hold { ends, begins } => {
+            let list = |of: &[Vreg]| of.iter().map(|&v| f.reg(v).to_string()).collect::<Vec<_>>().join(",");
+            format!("hold {} -> {}", list(ends), list(begins))
+        }
     }
 }
 
@@ -434,6 +438,10 @@ impl Parser<'_> {
                 let (dst, offset) = rest.split_once('+').ok_or("incoming needs an offset")?;
                 let dst: SmallVec<[Vreg; 4]> = self.values(dst)?.into_iter().collect();
                 Ok(Op::LoadIncoming { dst, offset: number(offset.trim())? as u32 })
+            }
+            "hold" => {
+                let (ends, begins) = rest.split_once("->").ok_or("hold needs '->'")?;
+                Ok(Op::Hold { ends: self.values(ends)?, begins: self.values(begins)? })
             }
             _ => self.sass(line).map(Op::Sass),
         }

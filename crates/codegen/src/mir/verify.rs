@@ -179,7 +179,7 @@ fn slots(f: &Func, op: &Op) -> Result<(), String> {
             }
             Ok(())
         }
-        Op::LoadIncoming { .. } => Ok(()),
+        Op::LoadIncoming { .. } | Op::Hold { .. } => Ok(()),
     }
 }
 

@@ -15,6 +15,7 @@ mod edges;
 mod flight;
 mod gather;
 mod hints;
+mod kept;
 mod plan;
 mod stand;
 mod vectors;
@@ -87,6 +88,10 @@ pub struct Assign<'a> {
     /// By block: what products under way at its end read.
     flights: Vec<Option<Box<flight::Flight>>>,
     held: Vec<bool>,
+    /// By value: only [`Op::Hold`] reads it; empty where there is none.
+    idle: Vec<bool>,
+    /// Places that loops keep for what their products read until the next iteration.
+    kept: Vec<kept::Kept>,
     web: Vec<u32>,
     web_reg: Vec<u8>,
     fixed_hint: Vec<u8>,
@@ -241,6 +246,8 @@ pub fn run(
         wide: Vec::new(),
         flights: vec![None; blocks],
         held,
+        idle: kept::idle(f),
+        kept: Vec::new(),
         web: (0..n as u32).collect(),
         web_reg: vec![NOWHERE; n],
         fixed_hint: vec![NOWHERE; n],
@@ -502,6 +509,7 @@ impl Assign<'_> {
         self.set_limit(b);
         self.begin_flight(b);
         self.enter_loop(b);
+        self.keep_places(b);
         let calls: Vec<u32> =
             (0..insts.len() as u32).filter(|&i| matches!(insts[i as usize].op, Op::Call(_))).collect();
         let mut call = 0;
@@ -544,6 +552,11 @@ impl Assign<'_> {
             match inst.take().op {
                 Op::Sass(_) => {}
                 Op::Copy(pairs) => self.copy(at, &pairs, loc),
+                Op::Hold { ends, begins } => {
+                    ends.into_iter().for_each(|v| self.release_if_dead(v, at));
+                    begins.iter().for_each(|&v| self.place_new(v));
+                    begins.into_iter().for_each(|v| self.release_if_dead(v, at));
+                }
                 Op::Call(c) => self.call(at, *c, loc, note),
                 Op::LoadIncoming { dst, offset } => {
                     for (n, &v) in dst.iter().enumerate() {
@@ -763,7 +776,8 @@ impl Assign<'_> {
         }
         self.dies(s, &dying);
         let mut bases: SmallVec<[usize; 4]> = SmallVec::new();
-        let mut ok = use_vecs.iter().all(|&v| self.in_place(v));
+        let gmma = s.form().class == Class::Gmma;
+        let mut ok = use_vecs.iter().all(|&v| self.in_place(v) && !(gmma && self.away(v).is_some()));
         let stand_ins = if ok || !self.given_up { None } else { self.stand_in(&use_vecs, loc) };
         ok |= stand_ins.is_some();
         let stand_ins = stand_ins.unwrap_or_default();
@@ -805,7 +819,7 @@ impl Assign<'_> {
             };
             let over =
                 sums.map(|r| self.f.vecs[r.index() as usize].clone()).filter(|l| l.iter().all(|v| dying.contains(v)));
-            bases = self.shuffle(&use_vecs, &def_vecs, [&dying, &slow], over, loc);
+            bases = self.shuffle(&use_vecs, &def_vecs, [&dying, &slow], over, gmma, loc);
             dying.iter().for_each(|&v| self.release(v));
             for (&base, &vec) in bases.iter().zip(&def_vecs) {
                 let size = self.f.vecs[vec as usize].len();
@@ -853,6 +867,9 @@ impl Assign<'_> {
             }
         }
         slow.into_iter().for_each(|v| self.release(v));
+        if s.form().class == Class::Gmma {
+            self.spare_unread(at, &defs);
+        }
         for p in &defs {
             let mut dead: SmallVec<[Vreg; 4]> = SmallVec::new();
             self.f.each_scalar(p.reg, p.width, |v| dead.push(v));

@@ -174,7 +174,7 @@ impl Checker<'_> {
                 given.extend(params.zip(e.args.iter().map(|a| self.symbols.get(*a))));
             }
         }
-        let mut originals = before.blocks[b].insts.iter().filter(|i| !matches!(i.op, Op::Copy(_)));
+        let mut originals = before.blocks[b].insts.iter().filter(|i| !matches!(i.op, Op::Copy(_) | Op::Hold { .. }));
         for (i, (inst, note)) in after.blocks[b].insts.iter().zip(&self.notes[b]).enumerate() {
             match *note {
                 Note::Part => {}

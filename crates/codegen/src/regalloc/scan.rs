@@ -402,7 +402,7 @@ impl Scan<'_> {
                     self.copy(n as u32, &pairs);
                 }
                 Op::Call(c) => self.call(n as u32, c),
-                Op::LoadIncoming { .. } => self.stuck = true,
+                Op::LoadIncoming { .. } | Op::Hold { .. } => self.stuck = true,
             }
         }
         self.at += 1;

@@ -562,6 +562,11 @@ impl Spiller<'_> {
                 defs.push(v);
             }
         });
+        if let Op::Hold { ends, .. } = &mut inst.op {
+            // What is not in a register any more is not held in one.
+            ends.retain(|v| self.f.vregs[v.index()] != self.file || self.in_w[v.index()] != 0);
+            used.retain(|v| self.in_w[v.index()] != 0);
+        }
         self.bring(&used)?;
         for _ in 0..count {
             if let Some((v, n)) = later.pop() {

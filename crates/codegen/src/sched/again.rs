@@ -425,7 +425,7 @@ impl Writer<'_> {
                     c.args.iter_mut().for_each(|a| a.0 = self.value(a.0, i, false));
                     c.target.values_mut().into_iter().for_each(|v| *v = self.value(*v, i, false));
                 }
-                Op::LoadIncoming { .. } => {}
+                Op::LoadIncoming { .. } | Op::Hold { .. } => {}
             }
             self.out.push(inst);
         }

@@ -10,6 +10,7 @@ pub mod dead;
 pub mod fewer;
 pub mod forward;
 pub mod halves;
+pub mod holds;
 pub mod home;
 pub mod least;
 pub mod order;

@@ -50,7 +50,7 @@ const IN_FLIGHT: u32 = 32;
 /// From the usual number to the most it is so many steps.
 const BETWEEN: u32 = 2;
 /// A loop is taken to run so many times as its surroundings (as a power of two), up to four loops deep.
-pub(super) const DEEPER: u32 = 3;
+pub const DEEPER: u32 = 3;
 /// How many instructions that do not fit are looked at before the oldest goes on.
 const TRIES: usize = 8;
 /// A function that needs no more than so many registers keeps its order.
@@ -303,7 +303,7 @@ fn block(f: &Func, b: usize, live: &Liveness, values: &mut Values, sm: u16, room
 
 /// Nothing passes it: control flow, calls, writes of physical registers.
 pub(super) fn fixed(op: &Op) -> bool {
-    let Op::Sass(s) = op else { return matches!(op, Op::Call(_)) };
+    let Op::Sass(s) = op else { return matches!(op, Op::Call(_) | Op::Hold { .. }) };
     s.form().effects.flow || super::warpgroup::stays(s) || names_physical(s, s.registers().writes, false)
 }
 

@@ -109,7 +109,7 @@ fn block(insts: &mut Vec<Inst>, out: Set) {
 fn operation(insts: &[Inst], j: usize, t: Reg, gone: &[bool]) -> Option<usize> {
     let first = j.saturating_sub(FAR);
     let i = (first..j).rev().find(|&i| {
-        let mut touched = matches!(insts[i].op, Op::Call(_) | Op::Copy(_) | Op::LoadIncoming { .. });
+        let mut touched = matches!(insts[i].op, Op::Call(_) | Op::Copy(_) | Op::LoadIncoming { .. } | Op::Hold { .. });
         if let Op::Sass(s) = &insts[i].op {
             touched |= touches(s, t);
         }

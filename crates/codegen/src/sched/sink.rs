@@ -182,7 +182,8 @@ pub(crate) fn rename(f: &mut Func, b: usize, to: &mut impl FnMut(&Func, Vreg) ->
                 c.args.iter_mut().for_each(|a| a.0 = to(f, a.0));
                 c.target.values_mut().into_iter().for_each(|v| *v = to(f, *v));
             }
-            Op::LoadIncoming { .. } => {}
+            // What is read for longer is what was read, whatever is made again for others.
+            Op::LoadIncoming { .. } | Op::Hold { .. } => {}
         }
     }
     let mut term = std::mem::replace(&mut f.blocks[b].term, Term::Unreachable);

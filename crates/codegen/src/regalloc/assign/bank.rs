@@ -34,6 +34,8 @@ pub(super) struct Bank {
     pub(super) read: [u32; 256],
     /// Registers that products under way read, where there are any.
     pub(super) busy: Option<Box<Flight>>,
+    /// Registers that a loop keeps for what its products will read: what is moved goes elsewhere, if it can.
+    pub(super) kept: Set,
 }
 
 /// A set of registers of a file.
@@ -76,6 +78,7 @@ impl Bank {
             now: 0,
             read: [0; 256],
             busy: None,
+            kept: [0; 4],
         }
     }
 
@@ -86,6 +89,7 @@ impl Bank {
         self.block = self.budget;
         self.now = 0;
         self.read = [0; 256];
+        self.kept = [0; 4];
     }
 
     /// Puts a value, or [`FREE`], or [`super::HELD`], into a register.
@@ -127,6 +131,11 @@ impl Bank {
     /// True if no product under way reads the register.
     pub(super) fn idle(&self, r: usize) -> bool {
         self.busy.as_ref().is_none_or(|b| b[r & 255] == 0)
+    }
+
+    /// True if no product under way reads the register, and none of a loop will.
+    pub(super) fn spare(&self, r: usize) -> bool {
+        self.idle(r) && self.kept[(r & 255) / 64] >> (r % 64) & 1 == 0
     }
 
     /// True if nothing has to wait before the register is written.

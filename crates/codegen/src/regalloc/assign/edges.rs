@@ -8,11 +8,12 @@ use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
 impl Assign<'_> {
-    /// The block that `b` takes the places of values from: the busiest of those before it, the first of them.
+    /// The block that `b` takes the places of values from: the busiest of those before it, of these one with products under way, where moves would wait,
+    /// and the first of them.
     pub(super) fn source(&self, b: u32) -> Option<u32> {
         let index = |p: u32| self.cfg.rpo_index[p as usize];
         let before = self.cfg.preds[b as usize].iter().copied().filter(|&p| index(p) < index(b));
-        before.max_by_key(|&p| (self.f.blocks[p as usize].depth, std::cmp::Reverse(index(p))))
+        before.max_by_key(|&p| (self.f.blocks[p as usize].depth, self.brings(p, b), std::cmp::Reverse(index(p))))
     }
 
     pub(super) fn enter(&mut self, b: u32) {
@@ -51,7 +52,8 @@ impl Assign<'_> {
         let nth = self.f.blocks[pi].term.edges().iter().position(|e| e.block.0 == b);
         let args = nth.map(|n| self.arg_loc[pi][n].clone()).unwrap_or_default();
         let mut left = Vec::new();
-        for (n, &p) in params.iter().enumerate() {
+        let idle: SmallVec<[bool; 16]> = params.iter().map(|p| self.idle.get(p.index()) == Some(&true)).collect();
+        for (n, &p) in params.iter().enumerate().filter(|x| !idle[x.0]) {
             let file = self.file(p);
             match args.get(n) {
                 Some(&r)
@@ -65,6 +67,9 @@ impl Assign<'_> {
         }
         for p in left {
             self.place_new(p);
+        }
+        for (n, &p) in params.iter().enumerate().filter(|x| idle[x.0]) {
+            self.place_flown(b, n, p);
         }
         self.param_loc[bi] = params.iter().map(|p| self.loc[p.index()]).collect();
         self.gather(bi);
@@ -112,7 +117,10 @@ impl Assign<'_> {
                 }
                 for (k, p) in self.f.blocks[si].params.iter().enumerate() {
                     let file = self.f.vregs[p.index()];
-                    let (d, r) = (self.param_loc[si][k], self.arg_loc[bi][n][k]);
+                    let d = self.param_loc[si][k];
+                    // What it is does not matter, only that nothing is put there.
+                    let idle = self.idle.get(p.index()) == Some(&true);
+                    let r = if idle { d } else { self.arg_loc[bi][n][k] };
                     pairs.push((Reg::phys(file, d), Reg::phys(file, r)));
                 }
                 if pairs.iter().all(|(d, s)| d == s) {
@@ -184,6 +192,11 @@ impl Assign<'_> {
         let mut late = Vec::new();
         for (n, &(d, s)) in pairs.iter().enumerate() {
             let r = moves[n].1.index() as usize;
+            // What is copied so that it lies elsewhere goes there.
+            if let Some(home) = self.kept_for(Vreg(d.index())) {
+                self.occupy(Vreg(d.index()), home);
+                continue;
+            }
             if s.is_virtual() && s.file() == d.file() && self.banks[d.file() as usize].free(r) {
                 self.occupy(Vreg(d.index()), r);
             } else {

@@ -7,12 +7,14 @@ use super::Assign;
 use crate::cfg::Cfg;
 use crate::isel::warpgroup::end_of_group;
 use crate::mir::liveness::Liveness;
+use crate::mir::operands::Place;
 use crate::mir::{Func, Op, Vreg};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Value};
 use sass::latency::Class;
 use sass::reg::File;
+use smallvec::SmallVec;
 
 /// By register: 0, or one more than the number of groups that were ended since a product that reads it.
 pub(super) type Flight = [u8; 256];
@@ -180,6 +182,20 @@ impl Assign<'_> {
     /// Remembers what is under way at the end of a block.
     pub(super) fn end_flight(&mut self, b: usize) {
         self.flights[b] = self.banks[File::Gpr as usize].busy.take();
+    }
+
+    /// Sums that nobody reads are written all the same, some time later.
+    pub(super) fn spare_unread(&mut self, at: u32, sums: &[Place]) {
+        let mut unread: SmallVec<[u8; 8]> = SmallVec::new();
+        for p in sums.iter().filter(|p| p.reg.file() == File::Gpr) {
+            self.f.each_scalar(p.reg, p.width, |v| {
+                unread.extend(Some(self.loc[v.index()]).filter(|_| self.end[v.index()] == at))
+            });
+        }
+        if !unread.is_empty() {
+            let now = self.banks[File::Gpr as usize].busy.get_or_insert_with(|| Box::new([0; 256]));
+            unread.iter().for_each(|&r| now[r as usize] = 1);
+        }
     }
 
     /// Follows an instruction whose registers are assigned.

@@ -8,6 +8,9 @@ use smallvec::SmallVec;
 /// What it costs to write what a product under way reads, in moves: it is waited for.
 const BUSY: usize = 16;
 
+/// What it is worth, in moves, that what a product reads lies where the next iteration leaves it alone.
+const HOME: usize = 32;
+
 /// A vector of an instruction that is being placed.
 #[derive(Clone)]
 pub(super) struct Group {
@@ -19,6 +22,8 @@ pub(super) struct Group {
     pub(super) live: bool,
     /// Defined over the vector of these values: a warpgroup's product works in place.
     pub(super) over: Option<SmallVec<[Vreg; 4]>>,
+    /// Where it had better be.
+    pub(super) home: Option<usize>,
 }
 
 /// Where the vector lies that a group is defined over.
@@ -94,6 +99,7 @@ pub(super) fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg], whole
                         }
                     })
                     .sum();
+                let cost = if g.home.is_some_and(|home| home != base) { cost + HOME } else { cost };
                 if best.is_none_or(|b| cost < b.0) {
                     best = Some((cost, base));
                 }
@@ -164,7 +170,8 @@ fn finish(bank: &Bank, groups: &[Group], dying: &[Vreg], read: &[bool; 256], def
     }
     for (v, lives) in homeless {
         let may = |r: &usize| bank.usable[*r] && !target_taken[*r] && !(lives && defined[*r]);
-        let to = (0..bank.limit).find(|r| may(r) && bank.idle(*r)).or_else(|| (0..bank.limit).find(may))?;
+        let all = || (0..bank.limit).filter(may);
+        let to = all().find(|&r| bank.spare(r)).or_else(|| all().find(|&r| bank.idle(r))).or_else(|| all().next())?;
         target_taken[to] = true;
         moves.push((v, to));
     }
@@ -188,7 +195,7 @@ mod tests {
         bank.put(1, 7);
         assert!(bank.occ[2] == FREE);
         let list: SmallVec<[Vreg; 4]> = SmallVec::from_slice(&[Vreg(100), Vreg(101)]);
-        let mut groups = [Group { list, base: None, def: None, live: true, over: None }];
+        let mut groups = [Group { list, base: None, def: None, live: true, over: None, home: None }];
         let plan = plan_near(&bank, &mut groups, &[], &[false; 256]).unwrap();
         (plan.bases, plan.moves.iter().map(|m| m.1).collect())
     }

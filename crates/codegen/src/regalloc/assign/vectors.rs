@@ -206,6 +206,7 @@ impl Assign<'_> {
         defs: &[u32],
         [dying, late]: [&[Vreg]; 2],
         over: Option<SmallVec<[Vreg; 4]>>,
+        product: bool,
         loc: u32,
     ) -> SmallVec<[usize; 4]> {
         let mut bases: SmallVec<[usize; 4]> = SmallVec::from_elem(0, defs.len());
@@ -224,8 +225,9 @@ impl Assign<'_> {
                 let list = self.f.vecs[*vec as usize].clone();
                 if groups.iter().all(|g| g.list != list) {
                     let live = list.iter().any(|v| !dying.contains(v));
-                    let base = self.in_place(*vec).then(|| self.loc[list[0].index()] as usize);
-                    groups.push(Group { list, base, def: None, live, over: None });
+                    let home = self.away(*vec).filter(|_| product);
+                    let base = (home.is_none() && self.in_place(*vec)).then(|| self.loc[list[0].index()] as usize);
+                    groups.push(Group { list, base, def: None, live, over: None, home });
                 }
             }
             let here: SmallVec<[(usize, u32); 4]> =
@@ -234,7 +236,7 @@ impl Assign<'_> {
                 let list = self.f.vecs[vec as usize].clone();
                 // Sums that begin here get the place that they keep.
                 let base = if list.len() >= WIDE && over.is_none() { self.def_window(vec) } else { None };
-                groups.push(Group { list, base, def: Some(n), live: false, over: over.clone() });
+                groups.push(Group { list, base, def: Some(n), live: false, over: over.clone(), home: None });
             }
             groups.sort_by_key(|g| std::cmp::Reverse(alignment(g.list.len())));
             let whole = self.whole(file);

@@ -119,7 +119,7 @@ impl Block<'_> {
                     }
                 }
             }
-            Op::Call(_) | Op::LoadIncoming { .. } => {}
+            Op::Call(_) | Op::LoadIncoming { .. } | Op::Hold { .. } => {}
         }
         self.out.push(inst.take());
         self.notes.push(note);

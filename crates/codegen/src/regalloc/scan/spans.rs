@@ -192,7 +192,7 @@ pub(in super::super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
                         w.changed.push(c.keeps);
                     }
                 }
-                Op::Call(_) | Op::LoadIncoming { .. } => return None,
+                Op::Call(_) | Op::LoadIncoming { .. } | Op::Hold { .. } => return None,
             }
         }
         w.at += 1;

@@ -55,6 +55,9 @@ impl Spiller<'_> {
                     }
                 }
             }
+            Op::Hold { ends, .. } => {
+                ends.iter_mut().filter(|v| self.f.vregs[v.index()] == self.file).for_each(|v| *v = self.name[v.index()])
+            }
             Op::LoadIncoming { .. } => {}
         }
     }
@@ -189,6 +192,7 @@ fn substitute(op: &mut Op, to: &mut impl FnMut(Vreg) -> Vreg) {
             c.args.iter_mut().for_each(|a| a.0 = to(a.0));
             c.target.values_mut().into_iter().for_each(|v| *v = to(*v));
         }
+        Op::Hold { ends, .. } => ends.iter_mut().for_each(|v| *v = to(*v)),
         Op::LoadIncoming { .. } => {}
     }
 }

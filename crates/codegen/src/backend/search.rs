@@ -1,0 +1,140 @@
+//! Registers for a function, assigned with more and more of them until no product of a warpgroup has to be waited for.
+
+use super::Failure;
+use crate::mir::{Func, Op};
+use crate::regalloc::{self, Stats, Tightness, frame};
+use crate::sched::prepass::DEEPER;
+use crate::sched::warpgroup::losses::Loss;
+use crate::sched::{select, warpgroup, zeros};
+use crate::{guards, ifconvert};
+use diag::Diagnostic;
+use sass::forms as F;
+
+/// Cycles that a product takes that is waited for, roughly: 64 sums of a thread, four steps deep.
+const WAIT: u64 = 96;
+/// What an access to the stack costs, in instructions.
+const STACK: u64 = 4;
+
+/// How registers are assigned.
+pub struct Search {
+    /// The chip.
+    pub sm: u16,
+    /// Check what comes out.
+    pub verify: bool,
+    /// How few there may be at first.
+    pub tight: Tightness,
+    /// In the order of the program, at the least effort.
+    pub quickly: bool,
+    /// Straighten the code behind it.
+    pub polish: bool,
+    /// So many values are in uniform registers that need not be.
+    pub uniform: u32,
+    /// Where the constant bank says where the stack begins.
+    pub stack: u16,
+    /// Where the descriptor of memory is, if it is loaded once.
+    pub once: Option<u16>,
+}
+
+/// A function with registers.
+pub struct Trial {
+    /// The function.
+    pub f: Func,
+    /// What is on the stack.
+    pub stats: Stats,
+    /// Where products are waited for.
+    pub lost: Vec<Loss>,
+}
+
+impl Trial {
+    /// What the function costs, to compare with another way to assign its registers: instructions, more for those that wait, as often as loops around them are
+    /// taken to run.
+    pub fn cost(&self) -> u64 {
+        let one = |op: &Op| match op {
+            Op::Sass(s) if s.form == F::WARPGROUP_I => WAIT,
+            Op::Sass(s) if matches!(s.form().mnemonic, "LDL" | "STL") => STACK,
+            _ => 1,
+        };
+        let block =
+            |b: &crate::mir::Block| b.insts.iter().map(|i| one(&i.op)).sum::<u64>() << (DEEPER * b.depth.min(4));
+        self.f.blocks.iter().map(block).sum()
+    }
+}
+
+/// Says what a pass has made, and checks it.
+type After<'a> = &'a mut dyn FnMut(&str, &Func, bool) -> Result<(), Diagnostic>;
+
+impl Search {
+    /// Assigns the registers of a function: with the fewest waits, and of as many with the fewest registers. `choose` is called before.
+    ///
+    /// # Errors
+    /// Where more registers or fewer uniform ones may do, and where nothing will.
+    pub fn run(&self, mut f: Func, choose: &mut dyn FnMut(&mut Func), after: After) -> Result<Trial, Failure> {
+        let mut tight = self.tight;
+        // What is written over what a product still reads waits for it: more registers may do. Only what comes from here on is done again then.
+        let before = (tight != Tightness::Free && regalloc::assign::reads_long(&f)).then(|| f.clone());
+        let mut best: Option<Trial> = None;
+        loop {
+            let again = before.as_ref().filter(|_| tight != Tightness::Free);
+            let assigned = if self.quickly {
+                regalloc::run_quickly(&mut f, self.verify, &mut *choose)
+            } else {
+                choose(&mut f);
+                regalloc::run(&mut f, self.verify, tight)
+            };
+            match assigned {
+                Ok(stats) => {
+                    if f.entry {
+                        regalloc::shared::begin(&mut f, self.sm);
+                        frame::begin_entry(&mut f, self.stack, self.once);
+                    }
+                    after("regalloc", &f, false)?;
+                    guards::clear(&mut f);
+                    if self.polish {
+                        ifconvert::run(&mut f);
+                        select::run(&mut f);
+                        zeros::run(&mut f);
+                    }
+                    after("ifconvert", &f, false)?;
+                    let lost = warpgroup::run(&mut f);
+                    let done = lost.is_empty();
+                    if best.as_ref().is_none_or(|old| lost.len() < old.lost.len()) {
+                        best = Some(Trial { f: std::mem::take(&mut f), stats, lost });
+                    }
+                    if done {
+                        break;
+                    }
+                }
+                Err(_) if again.is_some() || best.is_some() => {}
+                Err(_) if tight != Tightness::Free => return Err(Failure::Tight),
+                Err(_) if self.quickly => return Err(Failure::Hurried),
+                Err(_) if self.uniform > 0 => return Err(Failure::Uniform),
+                Err(why) => return Err(why.into()),
+            }
+            let Some(before) = again else { break };
+            f = before.clone();
+            tight = tight.looser();
+        }
+        best.ok_or_else(|| Diagnostic::error("internal error: no attempt to assign registers was kept").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::text;
+
+    /// A wait costs more than a few values on the stack, and less than many; in a loop, more of either.
+    #[test]
+    fn waits_and_the_stack_are_weighed() {
+        let cost = |waits: usize, stack: usize, depth: u32| {
+            let lines = "    WARPGROUP_I\n".repeat(waits) + &"    STL Ra=R1 Rb=R4\n".repeat(stack);
+            let t = format!(
+                "func k entry max=32 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth={depth}\n{lines}    exit\n}}\n"
+            );
+            let f = text::parse(&t).unwrap().remove(0);
+            Trial { f, stats: Stats::default(), lost: Vec::new() }.cost()
+        };
+        assert!(cost(1, 0, 0) > cost(0, 20, 0) && cost(1, 0, 0) < cost(0, 30, 0));
+        assert_eq!(cost(1, 1, 1), 8 * cost(1, 1, 0));
+    }
+}
