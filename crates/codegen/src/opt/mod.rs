@@ -13,6 +13,7 @@ pub mod licm;
 pub mod lone;
 pub mod lop3;
 pub mod low;
+pub mod masked;
 pub mod narrow;
 pub mod pairs;
 pub mod params;
@@ -43,7 +44,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 25] = [
+const PASSES: [Pass; 26] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -59,6 +60,7 @@ const PASSES: [Pass; 25] = [
     ("dce", NO_EFFORT, dce::run),
     (CONTRACT, NO_EFFORT, contract::run),
     ("lone", LEAST_EFFORT, lone::run),
+    ("masked", SOME_EFFORT, masked::run),
     ("blocks", SOME_EFFORT, blocks::run),
     ("params", SOME_EFFORT, params::run),
     ("twins", MORE_EFFORT, |f| {

@@ -77,7 +77,7 @@ fn read_whole(f: &Func, cfg: &Cfg) -> Vec<bool> {
     for &b in &cfg.rpo {
         for &id in &f.blocks[b as usize].insts {
             let inst = f.inst(id);
-            if !cut(f, inst) && !(wide(f, inst) && passes(f, inst)) {
+            if !(cut(f, inst) || wide(f, inst) && passes(f, inst)) {
                 inst.args.iter().for_each(|&v| read(v, &mut whole, &mut stack));
             }
         }

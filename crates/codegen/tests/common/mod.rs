@@ -263,7 +263,7 @@ impl Gen {
         let target = if self.rng.chance(30) { CallTarget::Indirect(self.any()) } else { CallTarget::Func(n + 1) };
         // Some keep what functions of the system keep.
         let keeps = if self.rng.chance(30) { Keeps::System } else { Keeps::Usual };
-        self.push(Op::Call(Box::new(Call { target, far: false, keeps, top: None, args, rets })));
+        self.push(Op::Call(Box::new(Call { target, far: false, keeps, top: None, ends: false, args, rets })));
         self.words.push(v);
     }
 
