@@ -652,6 +652,32 @@ mod tests {
         assert!(!c.uniform[0] && c.uniform[1] && !c.uniform[2] && !c.uniform[3]);
     }
 
+    /// Threads of which some fail, in a region that others do not come to.
+    fn failing(ends: bool, body: &str) -> Convergence {
+        let mut f = text::parse(&format!("func k entry returns() {{\n{TID}{body}\n}}")).unwrap().remove(0);
+        f.calls = vec![crate::ir::CallSite { ends, args: vec![4], ..Default::default() }];
+        run(&mut f)
+    }
+
+    #[test]
+    fn who_fails_is_not_waited_for_longer_than_the_region_is() {
+        let inside = "brif v2, blk1(), blk4()\nblk1():\nv3:p = icmp v0, v1 {cmp=eq}\nbrif v3, blk2(), blk3()\nblk2():\ncall v0\nexit\n\
+                      blk3():\nv4:b32 = not v0\nbr blk4()\nblk4():\nv5:b32 = not v1\nexit";
+        let found = failing(true, inside);
+        assert_eq!(found.divergent[..5], [false, true, true, true, false]);
+        assert!(failing(false, inside).divergent[4]);
+    }
+
+    #[test]
+    fn who_fails_alone_may_be_at_it_while_others_go_on() {
+        let found = |head: &str, last: &str| {
+            failing(true, &format!("{head}\nblk1():\ncall v0\nexit\nblk2():\n{last}:b32 = not v1\nexit")).divergent
+        };
+        assert_eq!(found("brif v2, blk1(), blk2()", "v3")[..3], [false, true, true]);
+        let all = "v3:b32 = param {bytes=4}\nv4:p = icmp v3, v1 {cmp=lt}\nbrif v4, blk1(), blk2()";
+        assert_eq!(found(all, "v5")[..3], [false, true, false]);
+    }
+
     #[test]
     fn a_uniform_branch_needs_no_barrier() {
         let (f, c) = analyse(

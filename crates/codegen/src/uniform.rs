@@ -759,6 +759,14 @@ mod tests {
     }
 
     #[test]
+    fn constants_at_uniform_places_are_loaded_there() {
+        let f = after(
+            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x25\n    S2R Rd=%r1 Sr=0x21\n    LDC Rd=%r2 Ra=%r0 Const=c[0x3][0x10]\n    IADD3_RRR Rd=%r3 Ra=%r2 Rb=%r1\n    STG.Size=4 Ra=RZ Rb=%r3 URc=UR4\n    exit\n",
+        );
+        assert_eq!(names(&f, 0), ["S2UR", "S2R", "ULDC_R", "IADD3_RUR", "STG"]);
+    }
+
+    #[test]
     fn what_moves_are_computed_of_is_copied_for_other_readers() {
         // IADD3 takes no uniform register beside an immediate: it gets a copy, and the move to a uniform register goes.
         let body = |move_it: &str| {

@@ -394,4 +394,15 @@ mod tests {
         }
         assert_eq!(edges, [(0, 2), (0, 3), (1, 4), (0, 5), (2, 5), (3, 5), (5, 6)]);
     }
+
+    #[test]
+    fn nothing_passes_what_gives_registers_up() {
+        let from = |to: u8, from: u8| Sass::new(F::MOV_R).with(S::Rd, Reg::r(to)).with(S::Rb, Reg::r(from));
+        let given_up = Sass::new(F::USETMAXREG_DEALLOC).with(S::ImmAt32, Operand::imm(40));
+        let code = [from(2, 39), from(3, 38), from(4, 2), given_up, from(5, 4), from(6, 3)];
+        let mut insts: Vec<Inst> = code.into_iter().map(|s| Inst::new(Op::Sass(s), u32::MAX)).collect();
+        Scheduler::new(90, Slots::default()).block(&mut insts);
+        let at = |form| insts.iter().position(|i| matches!(&i.op, Op::Sass(s) if s.form == form));
+        assert_eq!(at(F::USETMAXREG_DEALLOC), Some(3));
+    }
 }
