@@ -244,8 +244,36 @@ fn least_of_three_singles(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp>
     Ok(AluOp { pin: vec![S::Pp], ..plain(&slots, f) })
 }
 
+/// `UIMAD.HI.U32 UR4, UP1, UR8, UR10, UR12`: the upper word of a product and a sum of 64 bits, and the carry out; with `.X` a carry
+/// in, too.
+fn upper_product(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
+    let (x, signed) = (take(w, "X"), !take(w, "U32"));
+    let slots = sources(inst, 3)?;
+    let flag = inst.with_flags(slots[2]);
+    let (neg, inverted) = flag.map_or((false, false), |o| (o.neg, o.inv));
+    if flag.is_some_and(|o| o.abs) || neg && inverted {
+        return gap("this sign");
+    }
+    let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
+        let (a, b) = (i.s[0][l], i.s[1][l]);
+        let p = if signed { (a as i32 as i64 * b as i32 as i64) as u64 } else { a as u64 * b as u64 };
+        let c = i.s[2][l] as u64 | (i.s[3][l] as u64) << 32;
+        // A negated term is its complement and one more, which may carry, too.
+        let c = if neg { !c as u128 + 1 } else { (if inverted { !c } else { c }) as u128 };
+        let carry = if x { (i.p[0] >> l & 1) as u128 } else { 0 };
+        let sum = p as u128 + c + carry;
+        o.r[0][l] = (sum >> 32) as u32;
+        o.p[0] = (o.p[0] & !(1 << l)) | ((sum >> 64 & 1) as u32) << l;
+    });
+    let fetch = vec![Fetch::One(slots[0]), Fetch::One(slots[1]), Fetch::Two(slots[2])];
+    Ok(AluOp { fetch, pin: if x { vec![S::Pp] } else { vec![] }, nd: 1, pout: vec![S::Pu], f })
+}
+
 /// `UIMAD.WIDE.U32.X UR4, UP1, UR8, 0x3, UR12, UP2`: a product of 64 bits, a sum and a carry in and out.
 fn wide_product(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
+    if take(w, "HI") {
+        return upper_product(inst, w);
+    }
     if !take(w, "WIDE") || !take(w, "X") {
         return gap("");
     }
@@ -402,4 +430,54 @@ fn signs(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
     });
     let fetch = [S::Ra, S::Rb, S::Rc].map(Fetch::One).to_vec();
     Ok(AluOp { fetch, pin: vec![], nd: 0, pout: vec![S::Pu, S::Pv], f })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sass::inst::{Inst, Operand};
+    use sass::reg::Reg;
+
+    /// What an upper word and its carry are in lane 0, of words and a pair; `Some`: of the form with a carry in.
+    fn upper(
+        words: &[&str],
+        third: fn(Operand) -> Operand,
+        [a, b]: [u32; 2],
+        c: u64,
+        carry: Option<bool>,
+    ) -> (u32, bool) {
+        let form = if carry.is_some() { sass::forms::UIMAD_XUPUUUP } else { sass::forms::UIMAD_XUPUUU };
+        let inst = Inst::new(form).with(S::URc, third(Operand::reg(Reg::ur(8))));
+        let mut words: Vec<String> = words.iter().map(|w| w.to_string()).collect();
+        let seen = Seen::new(&inst);
+        let op = wide_product(&seen, &mut words).unwrap_or_else(|_| panic!("modelled"));
+        assert!(words.is_empty() && op.fetch.len() == 3 && op.pin.len() == carry.is_some() as usize);
+        let lanes = |x: u32| [x; 32];
+        let (a, b, lo, hi, none) = (lanes(a), lanes(b), lanes(c as u32), lanes((c >> 32) as u32), lanes(0));
+        let mut out = Out { r: [none; 2], p: [0; 2] };
+        let p = [if carry == Some(true) { u32::MAX } else { 0 }, 0, 0];
+        (op.f)(&In { s: [&a, &b, &lo, &hi, &none, &none], p, mask: 1 }, &mut out);
+        (out.r[0][0], out.p[0] & 1 != 0)
+    }
+
+    /// Values by hand.
+    #[test]
+    fn upper_words_of_products_and_sums() {
+        let same = |o: Operand| o;
+        let max = u32::MAX;
+        // (2^32 - 1)^2 = 0xfffffffe_00000001.
+        assert_eq!(upper(&["HI", "U32"], same, [max, max], 0, None), (0xffff_fffe, false));
+        assert_eq!(upper(&["HI", "U32"], same, [max, max], 0x1_ffff_ffff, None), (0, true));
+        // -1 * -1 and -1 * 5.
+        assert_eq!(upper(&["HI"], same, [max, max], 0, None), (0, false));
+        assert_eq!(upper(&["HI"], same, [max, 5], 0, None), (max, false));
+        // A negated term is a complement and one more, so that of nothing carries.
+        assert_eq!(upper(&["HI", "U32"], |o| o.negated(), [0, 0], 0, None), (0, true));
+        assert_eq!(upper(&["HI", "U32"], |o| o.negated(), [0x10000, 0x10000], 1, None), (0, true));
+        assert_eq!(upper(&["HI", "U32"], |o| o.negated(), [1, 1], 2, None), (max, false));
+        // A carry in, which ripples; with it a complement.
+        assert_eq!(upper(&["HI", "U32", "X"], same, [1, 0xffff_ffff], 0, Some(true)), (1, false));
+        assert_eq!(upper(&["HI", "U32", "X"], same, [1, 0xffff_ffff], 0, Some(false)), (0, false));
+        assert_eq!(upper(&["HI", "X"], |o| o.inverted(), [0, 0], 0, Some(true)), (0, true));
+    }
 }

@@ -202,4 +202,41 @@ blk3(): depth=0
         assert_eq!(inside, ["LDG", "LDG", "STS", "STS", "IADD3", "ISETP"]);
         assert!(names(0).iter().filter(|n| **n == "MOV").count() >= 2, "{:?}", names(0));
     }
+
+    /// Sums of a loop's products are scaled on one of two ways, where the old ones are still read: on that way alone they move, to where the product
+    /// adds to them.
+    #[test]
+    fn sums_are_in_place_where_ways_meet() {
+        let each = |n: std::ops::Range<usize>, what: &dyn Fn(usize) -> String| n.map(what).collect::<String>();
+        let list = |from: usize| (from..from + 32).map(|k| format!("%r{k}")).collect::<Vec<_>>().join(",");
+        let text = format!(
+            "func k entry max=96 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    LDC Rd=%r1 Const=c[0][528]\n    LDC Rd=%r2 Const=c[0][532]\n\
+             {}    ISETP_RI.Cmp=1 Pu=%p9 Ra=%r1 Rb=3\n    ISETP_RI.Cmp=1 Pu=%p8 Ra=%r2 Rb=3\n{}    br blk1({})\n\
+             blk1({}): depth=1\n    LDS.Size=6 Rd={{%r20,%r21,%r22,%r23}} Ra=%r2\n    WARPGROUP.M79=1\n\
+             \x20   HGMMA_RRUR_OPEN.M53=7.M75=1 Rd={{{}}} Ra={{%r20,%r21,%r22,%r23}} UR={{%ur10,%ur11,%ur12,%ur13}} Rc={{{}}}\n\
+             \x20   HGMMA_RUR Pp=!UPT\n    WARPGROUP_I\n    brif %p9, blk2(), blk3()\n\
+             blk2(): depth=1\n{}    br blk4({})\nblk3(): depth=1\n    br blk4({})\n\
+             blk4({}): depth=1\n    brif %p8, blk5(), blk6()\nblk5(): depth=1\n    br blk1({})\nblk6(): depth=0\n{}    exit\n}}\n",
+            each(10..14, &|k| format!("    UMOV_I Rd=%ur{k} Mask=0\n")),
+            each(100..132, &|k| format!("    LDS Rd=%r{k} Ra=RZ Imm={:#x}\n", 4 * k)),
+            list(100),
+            list(200),
+            list(300),
+            list(200),
+            each(0..32, &|k| format!("    FMUL_RR Rd=%r{} Ra=%r{} Rb=%r1\n", 400 + k, 300 + k))
+                + &each(300..332, &|k| format!("    STS Ra=%r2 Rb=%r{k} Imm={:#x}\n", 4 * k)),
+            list(400),
+            list(300),
+            list(500),
+            list(500),
+            each(500..532, &|k| format!("    STS Ra=%r2 Rb=%r{k} Imm={:#x}\n", 4 * (k - 500))),
+        );
+        let mut f = text::parse(&text).unwrap().remove(0);
+        regalloc::run(&mut f, true, Tightness::Tight).unwrap();
+        let moves = |b: &crate::mir::Block| {
+            b.insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if s.form == sass::forms::MOV_R)).count()
+        };
+        let moved: Vec<usize> = f.blocks.iter().map(moves).collect();
+        assert_eq!(moved[1..6], [0, 32, 0, 0, 0], "{}", text::print(&f));
+    }
 }

@@ -216,7 +216,9 @@ impl Warp {
         if let Some([base, high]) = a.wide {
             let (base, high) = (self.src(p, base), self.src(p, high));
             let whole = |i: usize| base[i] as u64 | (high[i] as u64) << 32;
-            return std::array::from_fn(|i| whole(i).wrapping_add(low[i] as u64).wrapping_add(a.offset as u64));
+            let upper = a.high.map(|h| self.src(p, h));
+            let own = |i: usize| low[i] as u64 | upper.map_or(0, |h| (h[i] as u64) << 32);
+            return std::array::from_fn(|i| whole(i).wrapping_add(own(i)).wrapping_add(a.offset as u64));
         }
         match a.high {
             Some(high) => {
