@@ -22,7 +22,7 @@ use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{names_physical, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
-use crate::regalloc::pressure;
+use crate::regalloc::pressures;
 use crate::sched::sink::rename;
 use forms::{SHARED, Swap, exchange, mixed, uniform_form};
 use sass::form::{FormId, SlotKind, SlotName as S};
@@ -34,12 +34,14 @@ use wanted::wanted;
 
 /// Most uniform registers alive at once; there are 55. Vectors of them cannot be moved everywhere.
 pub const MOST: u32 = 36;
-/// The same where registers could not be assigned with so many.
+/// The same where registers could not be assigned with so many, ...
+pub const SOME: u32 = 24;
+/// ... nor with these.
 pub const FEW: u32 = 16;
 /// Most uniform predicates alive at once, of seven.
 const MOST_PREDICATES: u32 = 5;
 /// So often values are taken out again where there are too many.
-const TRIES: u32 = 6;
+const TRIES: u32 = 10;
 
 /// Runs the pass for chip `sm`, with at most `most` uniform registers alive at once. True if anything changed.
 pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
@@ -59,7 +61,7 @@ pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
             break;
         }
         match pass.too_many(most) {
-            Some(block) => pass.relieve(block),
+            Some((block, file)) => pass.relieve(block, file),
             None => {
                 pass.rewrite();
                 fold_addresses(f);
@@ -531,36 +533,38 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A block where more uniform values are alive than there may be.
-    fn too_many(&mut self, most: u32) -> Option<u32> {
+    /// The block where most uniform values are alive above what there may be, and of which file.
+    fn too_many(&mut self, most: u32) -> Option<(u32, File)> {
         let files = self.f.vregs.clone();
         self.rename_files();
         let live = Liveness::new(self.f, self.cfg);
-        let need = pressure(self.f, self.cfg, &live);
-        let many = need.max[File::Ugpr as usize] > most || need.max[File::Upred as usize] > MOST_PREDICATES;
-        let count = |b: &u32| {
-            let all = live.live_out[*b as usize].iter();
-            all.filter(|v| self.kept[v.index()]).count()
-        };
-        let worst = many.then(|| self.cfg.rpo.iter().copied().max_by_key(count).unwrap_or(0));
+        let (need, by_block) = pressures(self.f, self.cfg, &live);
         self.f.vregs = files;
-        worst
+        let bounds = [(File::Gpr, File::Ugpr, most), (File::Pred, File::Upred, MOST_PREDICATES)];
+        let (file, uniform, _) = bounds.into_iter().find(|&(_, uniform, most)| need.max[uniform as usize] > most)?;
+        let worst = self.cfg.rpo.iter().copied().max_by_key(|&b| by_block[b as usize][uniform as usize]);
+        worst.map(|b| (b, file))
     }
 
-    /// Takes out half of the values that live through a block; all predicates, where nothing lives through it.
-    fn relieve(&mut self, block: u32) {
+    /// Takes out half of the values of a file that live through a block; half of what it makes, where nothing lives through it.
+    fn relieve(&mut self, block: u32, file: File) {
         let live = Liveness::new(self.f, self.cfg);
-        let mut through: Vec<Vreg> = live.live_out[block as usize]
-            .iter()
-            .copied()
-            .filter(|v| self.kept[v.index()] && !self.old[v.index()])
-            .collect();
-        through.sort_by_key(|v| (self.weight[v.index()], v.0));
-        through.truncate(through.len().div_ceil(2));
-        if through.is_empty() {
-            through = (0..self.kept.len() as u32).map(Vreg).filter(|v| self.kept[v.index()]).collect();
+        let (kept, old, files) = (&self.kept, &self.old, &self.f.vregs);
+        let may = |v: &Vreg| kept[v.index()] && !old[v.index()] && files[v.index()] == file;
+        let b = block as usize;
+        let mut list: Vec<Vreg> = live.live_in[b].iter().chain(&live.live_out[b]).copied().filter(may).collect();
+        if list.is_empty() {
+            for inst in &self.f.blocks[b].insts {
+                self.f.defs(&inst.op, |v| list.extend(Some(v).filter(may)));
+            }
         }
-        self.drop_all(&through);
+        list.sort_by_key(|v| (self.weight[v.index()], v.0));
+        list.dedup();
+        list.truncate(list.len().div_ceil(2));
+        if list.is_empty() {
+            list = (0..self.kept.len() as u32).map(Vreg).filter(|v| self.kept[v.index()]).collect();
+        }
+        self.drop_all(&list);
         self.spread();
     }
 
