@@ -69,7 +69,7 @@ pub(crate) fn of(s: &Inst, offset: u32, loc: u32, sm: u16) -> Option<MBarrier> {
     };
     let register = |slot: S| s.get(slot).and_then(|o| o.as_reg()).filter(|r| !r.is_const()).map(|r| r.index());
     // The numbers of RZ and URZ are where there is none.
-    let (none, no_uniform) = (255, if sm < 100 { 63 } else { 255 });
+    let (none, no_uniform) = (255, crate::chips::uniform_zero(sm));
     let registers = match s.form {
         F::SYNCS_EXCH => [none, register(S::Ra).unwrap_or(no_uniform)],
         _ => [register(S::Ra).unwrap_or(none), register(S::URc).unwrap_or(no_uniform)],

@@ -3,6 +3,7 @@
 use super::Sel;
 use super::memory::store_sem;
 use super::operand::ZERO;
+use crate::chips;
 use crate::ir::{AtomOp, Attr, Fmt, InstId, MemSpace, Op, Value};
 use crate::mir::Vreg;
 use sass::enums;
@@ -95,13 +96,12 @@ impl Sel<'_> {
         Some(())
     }
 
-    /// It adds one, for which there is an instruction that adds what the threads of a warp count together (ptxas 13.5 takes it
-    /// from sm_80 on, where nobody reads what was there).
+    /// It adds one, for which there may be an instruction that adds what the threads of a warp count together.
     fn counts_one(&self, attr: Attr, args: &[Value]) -> bool {
         let number = args.first().and_then(|&v| self.constant(v));
         let adds = attr.sub == AtomOp::Add as u8 && number == Some(1);
         let wraps = attr.sub == AtomOp::Inc as u8 && number == Some(u32::MAX.into());
-        self.layout.sm >= 80 && attr.fmt == Fmt::None && (adds || wraps)
+        chips::counts_together(self.layout.sm) && attr.fmt == Fmt::None && (adds || wraps)
     }
 
     pub(super) fn load_reduce(&mut self, id: InstId) -> Option<()> {
