@@ -16,6 +16,7 @@
 //! [`crate::mir::liveness`] keeps uniform values from being overwritten on the other way of a branch that divides a warp.
 
 mod forms;
+mod near;
 mod wanted;
 
 use crate::cfg::Cfg;
@@ -52,27 +53,44 @@ pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
         return false;
     }
     let cfg = f.cfg();
-    let Some(mut pass) = Pass::new(f, &cfg, sm) else { return false };
+    // Where all of it fits, it stays in the order that it has.
+    match attempt(f, &cfg, sm, most, true) {
+        Some(done) => done,
+        None => {
+            near::run(f);
+            attempt(f, &cfg, sm, most, false) == Some(true)
+        }
+    }
+}
+
+/// As [`run`], in the order at hand; `None` where there are too many uniform registers for that and `gives_up`.
+fn attempt(f: &mut Func, cfg: &Cfg, sm: u16, most: u32, gives_up: bool) -> Option<bool> {
+    let Some(mut pass) = Pass::new(f, cfg, sm) else { return Some(false) };
     pass.spread();
-    pass.wanted = wanted(pass.f, &cfg, &pass.kept);
+    pass.wanted = wanted(pass.f, cfg, &pass.kept);
+    let mut crowded = false;
     for _ in 0..TRIES {
         pass.close();
         if pass.kept == pass.old {
             break;
         }
         match pass.too_many(most) {
+            Some((_, File::Gpr)) if gives_up && near::wanted(pass.f) => {
+                crowded = true;
+                break;
+            }
             Some((block, file)) => pass.relieve(block, file),
             None => {
                 pass.rewrite();
                 fold_addresses(f);
-                return true;
+                return Some(true);
             }
         }
     }
     // As it was.
     pass.kept.clone_from(&pass.old);
     pass.drop_copies();
-    false
+    if crowded { None } else { Some(false) }
 }
 
 struct Pass<'a> {

@@ -71,7 +71,7 @@ impl Search {
     pub fn run(&self, mut f: Func, choose: &mut dyn FnMut(&mut Func), after: After) -> Result<Trial, Failure> {
         let mut tight = self.tight;
         // What is written over what a product still reads waits for it: more registers may do. Only what comes from here on is done again then.
-        let before = (tight != Tightness::Free && regalloc::assign::reads_long(&f)).then(|| f.clone());
+        let before = (tight != Tightness::Free && regalloc::assign::has_products(&f)).then(|| f.clone());
         let mut best: Option<Trial> = None;
         loop {
             let again = before.as_ref().filter(|_| tight != Tightness::Free);

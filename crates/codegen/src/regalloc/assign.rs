@@ -158,9 +158,10 @@ pub struct Means {
     pub slot: Option<Slot>,
 }
 
-/// True if products of warpgroups read registers of this function for longer than values are alive.
-pub fn reads_long(f: &Func) -> bool {
-    flight::longest(f) > 0
+/// True if there are products of warpgroups: what they read and write has to be where it is until they are done, for which there may be too few registers.
+pub fn has_products(f: &Func) -> bool {
+    let product = |i: &Inst| matches!(&i.op, Op::Sass(s) if s.form().class == Class::Gmma);
+    f.blocks.iter().any(|b| b.insts.iter().any(product))
 }
 
 /// Assigns registers; `notes` has one note for each instruction, and gets those of the moves. Gives how often something went through the slot.

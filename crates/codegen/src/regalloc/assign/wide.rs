@@ -211,14 +211,41 @@ impl Assign<'_> {
         if vecs.is_empty() {
             return;
         }
-        let bank = &self.banks[File::Gpr as usize];
-        let (top, limit) = (bank.budget.min(bank.limit), bank.limit);
-        let mut homes: Vec<(BitSet, std::ops::Range<usize>)> = Vec::new();
         let found = self.homes(&vecs);
-        for (vec, home) in vecs.into_iter().zip(found) {
+        let mut bases = self.bases(&vecs, &found, false);
+        if bases.contains(&None) && self.bounds.is_empty() {
+            // From below there is room for more of them, in more registers if need be.
+            let close = self.bases(&vecs, &found, true);
+            let missing = |bases: &[Option<usize>]| bases.iter().filter(|b| b.is_none()).count();
+            if missing(&close) < missing(&bases) {
+                bases = close;
+            }
+        }
+        for ((vec, home), base) in vecs.into_iter().zip(found).zip(bases) {
+            let Some(base) = base else { continue };
+            let end = base + self.f.vecs[vec as usize].len();
+            let bank = &mut self.banks[File::Gpr as usize];
+            bank.limit = bank.limit.max(end);
+            bank.most = bank.most.max(end);
+            self.vec_base[vec as usize] = base as u8;
+            let ahead = self.ahead(home);
+            self.wide.push(Wide { vec, base, end, begins: false, makers: Vec::new(), ahead });
+        }
+    }
+
+    /// Where wide vectors may lie that have values in these blocks, apart from each other where they meet: at the upper end of the registers, or, `close`, side
+    /// by side from below in as many as may be assigned at all.
+    fn bases(&self, vecs: &[u32], found: &[BitSet], close: bool) -> Vec<Option<usize>> {
+        let bank = &self.banks[File::Gpr as usize];
+        let all = bank.usable.iter().rposition(|&u| u).map_or(0, |r| r + 1);
+        let (top, limit) = (bank.budget.min(bank.limit), if close { all } else { bank.limit });
+        let low = self.bounds.iter().min().copied();
+        let mut homes: Vec<(&BitSet, std::ops::Range<usize>)> = Vec::new();
+        let mut out = Vec::new();
+        for (&vec, home) in vecs.iter().zip(found) {
             let size = self.f.vecs[vec as usize].len();
             let meets = |other: &BitSet| (0..self.f.blocks.len()).any(|b| other.contains(b) && home.contains(b));
-            let met: Vec<_> = homes.iter().filter(|h| meets(&h.0)).map(|h| h.1.clone()).collect();
+            let met: Vec<_> = homes.iter().filter(|h| meets(h.0)).map(|h| h.1.clone()).collect();
             let apart = |base: usize| met.iter().all(|m| m.end <= base || base + size <= m.start);
             let align = alignment(size);
             let bases = |top: usize| {
@@ -226,18 +253,16 @@ impl Assign<'_> {
                 all.filter(|&base| apart(base))
             };
             let owned = self.owned(vec).min(limit);
-            let low = self.bounds.iter().min().copied();
             let base = match low {
                 Some(low) => bases(owned).find(|&base| base >= low).or_else(|| bases(owned).last()),
+                None if close => bases(limit).next(),
                 // Where hardly more is alive than the vector itself, a few registers more than that are there for it.
                 None => bases(top).last().or_else(|| bases(limit).next()),
             };
-            let Some(base) = base else { continue };
-            self.vec_base[vec as usize] = base as u8;
-            homes.push((home.clone(), base..base + size));
-            let ahead = self.ahead(home);
-            self.wide.push(Wide { vec, base, end: base + size, begins: false, makers: Vec::new(), ahead });
+            homes.extend(base.map(|base| (home, base..base + size)));
+            out.push(base);
         }
+        out
     }
 
     /// The bound of the registers that threads have wherever values that belong into `vec` come into a block.
@@ -303,4 +328,41 @@ fn makes(f: &Func, inst: &Inst, mine: impl Fn(&Vreg) -> bool) -> bool {
     let mut found = false;
     f.defs(&inst.op, |v| found |= mine(&v));
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mir::{Op, text};
+    use crate::regalloc::{self, Tightness};
+
+    /// Two products of 64 sums each stay in place through a loop, though hardly more values are alive than these.
+    #[test]
+    fn sums_that_fill_nearly_all_registers_lie_side_by_side() {
+        let list = |first: usize| (first..first + 64).map(|n| format!("%r{n}")).collect::<Vec<_>>().join(", ");
+        let zeros: String = (1000..1128).map(|n| format!("    MOV_R Rd=%r{n}\n")).collect();
+        let uniform: String = (0..4).map(|n| format!("    UMOV_I Rd=%ur{} Mask=0\n", 900 + n)).collect();
+        let product = |to: usize, from: usize| {
+            let (to, from) = (list(to).replace(' ', ""), list(from).replace(' ', ""));
+            format!("    HGMMA_RUR_OPEN.M53=15.M75=1 Rd={{{to}}} URa={{%ur900,%ur901,%ur902,%ur903}} Rc={{{from}}}\n")
+        };
+        let stored: String = (1400..1528).map(|n| format!("    STG.Size=4 Ra=RZ Rb=%r{n} URc=UR4\n")).collect();
+        let t = format!(
+            "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n{uniform}{zeros}    MOV_R Rd=%r1\n    br blk1(%r1, {}, {})\n\
+             blk1(%r2, {}, {}): depth=1\n    WARPGROUP\n{}{}    HGMMA_RUR Pp=!UPT\n    WARPGROUP_I\n    IADD3_RIR Rd=%r3 Ra=%r2 Rb=1\n\
+             \x20   ISETP_RI.Cmp=1 Pu=%p4 Ra=%r3 Rb=9\n    brif %p4, blk2(), blk3()\nblk2(): depth=1\n    br blk1(%r3, {}, {})\nblk3(): depth=0\n{stored}    exit\n}}\n",
+            list(1000),
+            list(1064),
+            list(1200),
+            list(1264),
+            product(1400, 1200),
+            product(1464, 1264),
+            list(1400),
+            list(1464),
+        );
+        let mut f = text::parse(&t).unwrap().remove(0);
+        regalloc::run(&mut f, true, Tightness::Tight).unwrap();
+        let inside = f.blocks[1].insts.iter().chain(&f.blocks[2].insts);
+        let moved = inside.filter(|i| matches!(&i.op, Op::Sass(s) if s.form().mnemonic == "MOV")).count();
+        assert!(moved < 4, "{moved} moves:\n{}", text::print(&f));
+    }
 }
