@@ -1,19 +1,25 @@
-//! Registers for a function, assigned with more and more of them until no product of a warpgroup has to be waited for.
+//! Registers for a function, assigned with more and more of them until no product of a warpgroup has to be waited for, and as long as fewer moves are worth them.
 
 use super::Failure;
+use crate::mir::operands::sass_defs;
 use crate::mir::{Func, Op};
-use crate::regalloc::{self, Stats, Tightness, frame};
+use crate::regalloc::{self, Stats, Tightness, assign, frame};
 use crate::sched::prepass::DEEPER;
 use crate::sched::warpgroup::losses::Loss;
 use crate::sched::{select, warpgroup, zeros};
 use crate::{guards, ifconvert};
 use diag::Diagnostic;
 use sass::forms as F;
+use sass::reg::File;
 
 /// Cycles that a product takes that is waited for, roughly: 64 sums of a thread, four steps deep.
 const WAIT: u64 = 96;
 /// What an access to the stack costs, in instructions.
 const STACK: u64 = 4;
+/// Where less than this part of what a function costs is moves between registers, more registers are not tried.
+const MOVES: u64 = 64;
+/// Fewer registers than these are worth nothing.
+const FEW: u64 = 24;
 
 /// How registers are assigned.
 pub struct Search {
@@ -46,32 +52,59 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// What the function costs, to compare with another way to assign its registers: instructions, more for those that wait, as often as loops around them are
-    /// taken to run.
+    /// What the function costs, to compare with another way to assign its registers ([`cost`]).
     pub fn cost(&self) -> u64 {
-        let one = |op: &Op| match op {
-            Op::Sass(s) if s.form == F::WARPGROUP_I => WAIT,
-            Op::Sass(s) if matches!(s.form().mnemonic, "LDL" | "STL") => STACK,
-            _ => 1,
-        };
-        let block =
-            |b: &crate::mir::Block| b.insts.iter().map(|i| one(&i.op)).sum::<u64>() << (DEEPER * b.depth.min(4));
-        self.f.blocks.iter().map(block).sum()
+        cost(&self.f)
     }
+
+    /// True if it is better than another way to assign the registers: fewer waits, then what costs less, the square of that as much as registers.
+    fn beats(&self, other: &Trial) -> bool {
+        let weight = |t: &Trial| u128::from(t.cost()).pow(2) * u128::from(registers(&t.f).max(FEW));
+        let key = |t: &Trial| (t.lost.len(), weight(t));
+        key(self) < key(other)
+    }
+}
+
+/// What a function costs: instructions, more for those that wait, as often as loops around them are taken to run.
+fn cost(f: &Func) -> u64 {
+    let one = |op: &Op| match op {
+        Op::Sass(s) if s.form == F::WARPGROUP_I => WAIT,
+        Op::Sass(s) if matches!(s.form().mnemonic, "LDL" | "STL") => STACK,
+        _ => 1,
+    };
+    let block = |b: &crate::mir::Block| b.insts.iter().map(|i| one(&i.op)).sum::<u64>() << (DEEPER * b.depth.min(4));
+    f.blocks.iter().map(block).sum()
+}
+
+/// One more than the highest general register that a function writes.
+fn registers(f: &Func) -> u64 {
+    let mut most = 0;
+    for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+        if let Op::Sass(s) = &inst.op {
+            sass_defs(s, |p| {
+                if p.reg.file() == File::Gpr && !p.reg.is_const() {
+                    most = most.max(u64::from(p.reg.index()) + u64::from(p.width));
+                }
+            });
+        }
+    }
+    most
 }
 
 /// Says what a pass has made, and checks it.
 type After<'a> = &'a mut dyn FnMut(&str, &Func, bool) -> Result<(), Diagnostic>;
 
 impl Search {
-    /// Assigns the registers of a function: with the fewest waits, and of as many with the fewest registers. `choose` is called before.
+    /// Assigns the registers of a function: with the fewest waits, and of as many with the fewest registers, but where more of them spare moves enough.
+    /// `choose` is called before.
     ///
     /// # Errors
     /// Where more registers or fewer uniform ones may do, and where nothing will.
     pub fn run(&self, mut f: Func, choose: &mut dyn FnMut(&mut Func), after: After) -> Result<Trial, Failure> {
         let mut tight = self.tight;
-        // What is written over what a product still reads waits for it: more registers may do. Only what comes from here on is done again then.
-        let before = (tight != Tightness::Free && regalloc::assign::has_products(&f)).then(|| f.clone());
+        // Only what comes from here on is done again.
+        let before = (tight != Tightness::Free).then(|| f.clone());
+        let products = assign::has_products(&f);
         let mut best: Option<Trial> = None;
         loop {
             let again = before.as_ref().filter(|_| tight != Tightness::Free);
@@ -96,15 +129,17 @@ impl Search {
                     }
                     after("ifconvert", &f, false)?;
                     let lost = warpgroup::run(&mut f);
-                    let done = lost.is_empty();
-                    if best.as_ref().is_none_or(|old| lost.len() < old.lost.len()) {
-                        best = Some(Trial { f: std::mem::take(&mut f), stats, lost });
+                    let trial = Trial { f: std::mem::take(&mut f), stats, lost };
+                    // With more registers less may be in the way of vectors.
+                    let done = trial.lost.is_empty() && stats.moved <= trial.cost() / MOVES;
+                    if best.as_ref().is_none_or(|old| trial.beats(old)) {
+                        best = Some(trial);
                     }
                     if done {
                         break;
                     }
                 }
-                Err(_) if again.is_some() || best.is_some() => {}
+                Err(_) if best.is_some() || again.is_some() && products => {}
                 Err(_) if tight != Tightness::Free => return Err(Failure::Tight),
                 Err(_) if self.quickly => return Err(Failure::Hurried),
                 Err(_) if self.uniform > 0 => return Err(Failure::Uniform),
@@ -136,5 +171,19 @@ mod tests {
         };
         assert!(cost(1, 0, 0) > cost(0, 20, 0) && cost(1, 0, 0) < cost(0, 30, 0));
         assert_eq!(cost(1, 1, 1), 8 * cost(1, 1, 0));
+    }
+
+    /// Registers are worth the square of what fewer instructions save, as long as they are not few.
+    #[test]
+    fn more_registers_are_taken_for_fewer_instructions() {
+        let trial = |insts: usize, registers: usize| {
+            let lines = format!("    MOV_R Rd=R{} Rb=RZ\n", registers - 1).repeat(insts);
+            let t = format!(
+                "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n{lines}    exit\n}}\n"
+            );
+            Trial { f: text::parse(&t).unwrap().remove(0), stats: Stats::default(), lost: Vec::new() }
+        };
+        assert!(!trial(90, 40).beats(&trial(100, 30)) && trial(80, 40).beats(&trial(100, 30)));
+        assert!(trial(99, 24).beats(&trial(100, 12)) && trial(100, 30).beats(&trial(100, 32)));
     }
 }

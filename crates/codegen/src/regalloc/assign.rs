@@ -131,9 +131,9 @@ pub struct Assign<'a> {
     clock: u32,
     /// A source of a selection that is read last there.
     stays: Option<Vreg>,
-    /// A slot that cycles of moves may go through, and how many did.
+    /// A slot that cycles of moves may go through.
     slot: Option<Slot>,
-    through_slot: u32,
+    done: Made,
 }
 
 /// A slot on the stack: its number, and its distance from R1.
@@ -164,7 +164,16 @@ pub fn has_products(f: &Func) -> bool {
     f.blocks.iter().any(|b| b.insts.iter().any(product))
 }
 
-/// Assigns registers; `notes` has one note for each instruction, and gets those of the moves. Gives how often something went through the slot.
+/// What an assignment did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Made {
+    /// How often something went through the slot.
+    pub through_slot: u32,
+    /// Values of general registers that were moved to put vectors together though there are more registers, as often as loops around that are taken to run.
+    pub moved: u64,
+}
+
+/// Assigns registers; `notes` has one note for each instruction, and gets those of the moves.
 ///
 /// # Errors
 /// Where the register limit is too small for an instruction, or uniform registers would have to be moved in divergent
@@ -175,7 +184,7 @@ pub fn run(
     live: &Liveness,
     Means { banks, pressure, tight, slot }: Means,
     notes: &mut [Vec<Note>],
-) -> Result<u32, Diagnostic> {
+) -> Result<Made, Diagnostic> {
     let n = f.vregs.len();
     let heavy = |i: &Inst| matches!(&i.op, Op::Call(c) if !c.keeps.light() && !c.ends);
     let has_calls = f.blocks.iter().any(|b| b.insts.iter().any(heavy));
@@ -235,7 +244,7 @@ pub fn run(
         clock: 0,
         stays: None,
         slot,
-        through_slot: 0,
+        done: Made::default(),
         cfg,
         live,
         banks: [make(File::Gpr), make(File::Ugpr), make(File::Pred), make(File::Upred)],
@@ -287,7 +296,7 @@ pub fn run(
     a.f.live_in.clear();
     match a.error {
         Some(e) => Err(e),
-        None => Ok(a.through_slot),
+        None => Ok(a.done),
     }
 }
 

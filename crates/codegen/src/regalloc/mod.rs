@@ -274,6 +274,8 @@ pub struct Stats {
     pub spill_stores: u32,
     /// Loads of them, in bytes.
     pub spill_loads: u32,
+    /// Values that were moved to put vectors together for want of registers, of which there are more; as often as loops around that are taken to run.
+    pub moved: u64,
 }
 
 /// Allocates the registers of `f`.
@@ -330,7 +332,8 @@ fn rest(
             return finish(f, spilled, original, fixed);
         }
     }
-    assign::run(f, &cfg, &live, assign::Means { banks, pressure: need.max, tight, slot: None }, &mut notes)?;
+    let means = assign::Means { banks, pressure: need.max, tight, slot: None };
+    stats.moved = assign::run(f, &cfg, &live, means, &mut notes)?.moved;
     finish(f, room::Assigned { cfg, symbols, notes, stats }, original, fixed)
 }
 

@@ -55,7 +55,7 @@ pub(super) fn run(f: &mut Func, b: Before) -> Result<Assigned, Diagnostic> {
             match assign::run(&mut g, &cfg, &live, means, &mut notes) {
                 Err(why) if last => return Err(why),
                 Err(_) => round = ROUNDS,
-                Ok(through) => {
+                Ok(assign::Made { through_slot: through, .. }) => {
                     if through > 0 {
                         g.frame.fixed += 4;
                         stats.spill_stores += 4 * through;

@@ -160,7 +160,7 @@ impl Assign<'_> {
         if self.divergent && pairs.iter().any(|(d, _)| uniform(*d)) {
             self.fail("uniform registers would have to be moved in divergent code");
         }
-        let Assign { banks, out, notes, slot, through_slot, .. } = self;
+        let Assign { banks, out, notes, slot, done, .. } = self;
         let scratch = |file: File| {
             let bank = &banks[file as usize];
             (0..bank.limit).find(|&r| bank.usable[r] && !busy[file as usize][r]).map(|r| Reg::phys(file, r as u8))
@@ -168,7 +168,7 @@ impl Assign<'_> {
         let (number, at) = (slot.map_or(0, |s| s.number), slot.map(|s| s.at));
         through(pairs, scratch, at, |s, step| {
             out.push(Inst::new(Op::Sass(s), loc));
-            *through_slot += u32::from(matches!(step, Some(Step::Store(_))));
+            done.through_slot += u32::from(matches!(step, Some(Step::Store(_))));
             notes.push(note(step, number));
         });
     }

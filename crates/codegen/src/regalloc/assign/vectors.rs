@@ -5,6 +5,7 @@ use super::plan::{Group, plan_fresh, plan_near};
 use super::wide::{WIDE, Wide};
 use super::{Assign, FREE, HELD, NOWHERE};
 use crate::mir::{Vreg, alignment};
+use crate::sched::prepass::DEEPER;
 use sass::form::SlotName as S;
 use sass::inst::Inst as Sass;
 use sass::latency::Class;
@@ -260,6 +261,10 @@ impl Assign<'_> {
             };
             let kind = self.banks[file].file;
             let bank = &mut self.banks[file];
+            if kind == File::Gpr && bank.most < bank.usable.iter().rposition(|&u| u).unwrap_or(0) {
+                let depth = self.f.blocks[self.current as usize].depth.min(4);
+                self.done.moved += (plan.moves.len() as u64) << (DEEPER * depth);
+            }
             for &(v, to) in &plan.moves {
                 let from = self.loc[v.index()];
                 pairs.push((Reg::phys(kind, to as u8), Reg::phys(kind, from)));
