@@ -6,8 +6,8 @@
 //! returns), the values in the way are moved by a parallel copy before it; that always succeeds while there are enough
 //! registers. Values that sit in different registers at the two ends of an edge are moved on the edge.
 //!
-//! Uniform registers are never moved in blocks where part of a warp may be away: that would be an error of this pass, and
-//! is reported as one.
+//! In blocks where part of a warp may be away uniform values that come from elsewhere are never moved: the other part finds them where
+//! they were. Where they would have to be is an error of this pass, and is reported as one.
 
 mod bank;
 mod calls;
@@ -48,6 +48,8 @@ const ENOUGH: usize = 24;
 /// Held for a vector that is about to be defined.
 const HELD: u32 = u32::MAX - 1;
 const NOWHERE: u8 = 255;
+/// What is said where uniform values would have to move that other threads may look for where they are.
+const APART: &str = "uniform registers would have to be moved in divergent code";
 
 /// A window that waits for its other components: file, vector, base, size.
 type Promise = (usize, u32, usize, usize);
