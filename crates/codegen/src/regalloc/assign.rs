@@ -363,9 +363,13 @@ impl Assign<'_> {
         }
         let rep = self.rep(v);
         let web = self.web_reg[rep] as usize;
-        let lost = |a: &Self, r: usize| gpr && (crosses && !a.saved(r) || a.changed(v, r));
+        let lost = |a: &Self, r: usize| gpr && (crosses && !a.saved(r) || a.changed(v, r) || a.in_way(v, r));
         if self.banks[file].free(web) && self.banks[file].idle(web) && !lost(self, web) {
             return Some(web);
+        }
+        if gpr && web != NOWHERE as usize && self.in_way(v, web) {
+            // All of them go where this one does.
+            self.web_reg[rep] = NOWHERE;
         }
         // The register of a value that dies here, if it should meet this one.
         for n in 0..self.near.len() {

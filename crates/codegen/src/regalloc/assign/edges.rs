@@ -58,7 +58,8 @@ impl Assign<'_> {
             match args.get(n) {
                 Some(&r)
                     if self.banks[file].free(r as usize)
-                        && !(file == File::Gpr as usize && self.changed(p, r as usize)) =>
+                        && !(file == File::Gpr as usize
+                            && (self.changed(p, r as usize) || self.in_way(p, r as usize))) =>
                 {
                     self.occupy(p, r as usize)
                 }
