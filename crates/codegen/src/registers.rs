@@ -198,11 +198,16 @@ pub fn misfit(f: &Func, entry: u32, others: u32) -> Option<Misfit> {
         }
     }
     let outs = live_out(f, &cfg);
+    let ins = written(f, &cfg);
     for &b in &cfg.rpo {
         let insts = &f.blocks[b as usize].insts;
         let mut counts = vec![have[b as usize]; insts.len() + 1];
+        // By instruction: what something may have been written to, behind it.
+        let mut made = vec![ins[b as usize]; insts.len() + 1];
         for (i, inst) in insts.iter().enumerate() {
             counts[i + 1] = sets(inst).unwrap_or(counts[i]);
+            made[i + 1] = made[i];
+            each(inst, &mut Set::default(), &mut made[i + 1]);
         }
         least = counts.iter().copied().fold(least, u32::min);
         let mut live = outs[b as usize];
@@ -210,7 +215,9 @@ pub fn misfit(f: &Func, entry: u32, others: u32) -> Option<Misfit> {
             let (mut uses, mut defs) = (Set::default(), Set::default());
             each(inst, &mut uses, &mut defs);
             let after = counts[i + 1].min(counts[i]);
-            for (set, have) in [(&live, after), (&defs, counts[i]), (&uses, counts[i])] {
+            // What is read later and has not been written yet is no value.
+            let holds = std::array::from_fn(|k| live[k] & made[i + 1][k]);
+            for (set, have) in [(&holds, after), (&defs, counts[i]), (&uses, counts[i])] {
                 if let Some(register) = highest(set).filter(|r| r + RESERVED >= have) {
                     return Some(Misfit { register, have });
                 }
@@ -219,6 +226,29 @@ pub fn misfit(f: &Func, entry: u32, others: u32) -> Option<Misfit> {
         }
     }
     (others > 0 && others + RESERVED > least).then(|| Misfit { register: others - 1, have: least })
+}
+
+/// The general registers that may have been written where each block begins.
+fn written(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<Set> {
+    let mut made = vec![Set::default(); f.blocks.len()];
+    for &b in &cfg.rpo {
+        let insts = &f.blocks[b as usize].insts;
+        insts.iter().for_each(|i| each(i, &mut Set::default(), &mut made[b as usize]));
+    }
+    let mut ins = vec![Set::default(); f.blocks.len()];
+    let mut work: Vec<u32> = cfg.rpo.iter().rev().copied().collect();
+    while let Some(b) = work.pop() {
+        let out: Set = std::array::from_fn(|k| ins[b as usize][k] | made[b as usize][k]);
+        for &s in &cfg.succs[b as usize] {
+            let to = &mut ins[s as usize];
+            let more: Set = std::array::from_fn(|k| to[k] | out[k]);
+            if more != *to {
+                *to = more;
+                work.push(s);
+            }
+        }
+    }
+    ins
 }
 
 /// The general registers that are read behind each block, of a function with its registers assigned.
@@ -274,5 +304,28 @@ fn over(inst: &Inst, live: &mut Set) {
                     .for_each(|r| live[r as usize / 64 % 4] &= !(1 << (r % 64)));
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::text;
+
+    /// Registers that nothing has written yet hold no value, whatever reads them later: a product that begins its sums may read what they were.
+    #[test]
+    fn what_nothing_has_written_fits_everywhere() {
+        let of = |first: &str, bottom: &str| {
+            let text = format!(
+                "func k entry max=230 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    MOV_I Rd=R2 Rb=1\n{first}    ISETP_RR.Cmp=5 Pu=P0 Ra=R2\n    br blk1()\n\
+                 blk1(): depth=0\n    USETMAXREG_TRY_ALLOC Pu=UP0 ImmAt32=232\n    brif UP0, blk2(), blk1()\n\
+                 blk2(): depth=1\n    STG URc=UR4 Ra=RZ Rb=R200\n    MOV_I Rd=R200 Rb=2\n    brif P0, blk2(), blk3()\nblk3(): depth=0\n{bottom}    exit\n}}\n"
+            );
+            misfit(&text::parse(&text).unwrap().remove(0), 168, 0)
+        };
+        assert_eq!(of("", ""), None);
+        assert_eq!(of("    MOV_I Rd=R200 Rb=1\n", ""), Some(Misfit { register: 200, have: 168 }));
+        let fewer = "    USETMAXREG_DEALLOC ImmAt32=40\n    STG URc=UR4 Ra=RZ Rb=R200\n";
+        assert_eq!(of("", fewer), Some(Misfit { register: 200, have: 40 }));
     }
 }

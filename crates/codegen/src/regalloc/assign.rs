@@ -6,8 +6,8 @@
 //! returns), the values in the way are moved by a parallel copy before it; that always succeeds while there are enough
 //! registers. Values that sit in different registers at the two ends of an edge are moved on the edge.
 //!
-//! Uniform registers are never moved in blocks where part of a warp may be away: that would be an error of this pass, and
-//! is reported as one.
+//! In blocks where part of a warp may be away uniform values that come from elsewhere are never moved: the other part finds them where
+//! they were. Where they would have to be is an error of this pass, and is reported as one.
 
 mod bank;
 mod calls;
@@ -48,6 +48,8 @@ const ENOUGH: usize = 24;
 /// Held for a vector that is about to be defined.
 const HELD: u32 = u32::MAX - 1;
 const NOWHERE: u8 = 255;
+/// What is said where uniform values would have to move that other threads may look for where they are.
+const APART: &str = "uniform registers would have to be moved in divergent code";
 
 /// A window that waits for its other components: file, vector, base, size.
 type Promise = (usize, u32, usize, usize);
@@ -371,9 +373,13 @@ impl Assign<'_> {
         }
         let rep = self.rep(v);
         let web = self.web_reg[rep] as usize;
-        let lost = |a: &Self, r: usize| gpr && (crosses && !a.saved(r) || a.changed(v, r));
+        let lost = |a: &Self, r: usize| gpr && (crosses && !a.saved(r) || a.changed(v, r) || a.in_way(v, r));
         if self.banks[file].free(web) && self.banks[file].idle(web) && !lost(self, web) {
             return Some(web);
+        }
+        if gpr && web != NOWHERE as usize && self.in_way(v, web) {
+            // All of them go where this one does.
+            self.web_reg[rep] = NOWHERE;
         }
         // The register of a value that dies here, if it should meet this one.
         for n in 0..self.near.len() {

@@ -2,7 +2,7 @@
 
 use super::super::Note;
 use super::super::parcopy::{Step, note, through};
-use super::{Assign, FREE};
+use super::{APART, Assign, FREE};
 use crate::mir::{Inst, Op, Term, Vreg};
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
@@ -58,7 +58,8 @@ impl Assign<'_> {
             match args.get(n) {
                 Some(&r)
                     if self.banks[file].free(r as usize)
-                        && !(file == File::Gpr as usize && self.changed(p, r as usize)) =>
+                        && !(file == File::Gpr as usize
+                            && (self.changed(p, r as usize) || self.in_way(p, r as usize))) =>
                 {
                     self.occupy(p, r as usize)
                 }
@@ -131,7 +132,10 @@ impl Assign<'_> {
                 pairs.retain(|(d, s)| d != s);
                 let at_end = targets.len() == 1;
                 let home = if at_end { bi } else { si };
-                self.divergent = self.f.blocks[home].divergent || self.f.blocks[bi].divergent;
+                let apart = self.f.blocks[home].divergent || self.f.blocks[bi].divergent;
+                if apart && pairs.iter().any(|(d, _)| matches!(d.file(), File::Ugpr | File::Upred)) {
+                    self.fail(APART);
+                }
                 self.sequence(&pairs, u32::MAX, &busy);
                 let (moves, new) = (std::mem::take(&mut self.out), std::mem::take(&mut self.notes));
                 let place = if at_end { self.f.blocks[home].insts.len() } else { 0 };
@@ -156,10 +160,6 @@ impl Assign<'_> {
 
     /// Emits a parallel copy. `busy`: registers whose values are needed behind it. Others are free when there are only cycles left.
     pub(super) fn sequence(&mut self, pairs: &[(Reg, Reg)], loc: u32, busy: &[[bool; 256]; 4]) {
-        let uniform = |r: Reg| matches!(r.file(), File::Ugpr | File::Upred);
-        if self.divergent && pairs.iter().any(|(d, _)| uniform(*d)) {
-            self.fail("uniform registers would have to be moved in divergent code");
-        }
         let Assign { banks, out, notes, slot, done, .. } = self;
         let scratch = |file: File| {
             let bank = &banks[file as usize];

@@ -39,8 +39,14 @@ pub(super) struct Plan {
 }
 
 /// Leaves vectors that are in place, puts the others where the least is in the way: rather values that stand alone than those of another vector that is in
-/// place, in `whole` registers, which would have to be put together again.
-pub(super) fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg], whole: &[bool; 256]) -> Option<Plan> {
+/// place, in `whole` registers, which would have to be put together again. What lies in registers that are `fixed` stays there.
+pub(super) fn plan_near(
+    bank: &Bank,
+    groups: &mut [Group],
+    dying: &[Vreg],
+    whole: &[bool; 256],
+    fixed: &[bool; 256],
+) -> Option<Plan> {
     let mut pinned = [false; 256]; // read there
     let mut pinned_live = [false; 256]; // and needed later
     let mut reserved = [false; 256]; // defined there
@@ -82,7 +88,8 @@ pub(super) fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg], whole
             for base in (0..bank.limit).step_by(align) {
                 let range = base..base + size;
                 let legal = range.end <= bank.limit
-                    && range.clone().all(|r| bank.usable[r] && if pass { !pl[r] && !rs[r] } else { !p[r] });
+                    && range.clone().all(|r| bank.usable[r] && if pass { !pl[r] && !rs[r] } else { !p[r] })
+                    && range.clone().zip(&g.list).all(|(r, v)| !fixed[r] || !pass && bank.occ[r] == v.0);
                 if !legal {
                     continue;
                 }
@@ -109,11 +116,11 @@ pub(super) fn plan_near(bank: &Bank, groups: &mut [Group], dying: &[Vreg], whole
             (p, pl, rs) = mark(g, base);
         }
     }
-    finish(bank, groups, dying, &p, &rs)
+    finish(bank, groups, dying, [&p, &rs], fixed)
 }
 
-/// Places all vectors anew, apart from each other, the widest first: no holes.
-pub(super) fn plan_fresh(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> Option<Plan> {
+/// Places all vectors anew, apart from each other, the widest first: no holes. `fixed` as in [`plan_near`].
+pub(super) fn plan_fresh(bank: &Bank, groups: &mut [Group], dying: &[Vreg], fixed: &[bool; 256]) -> Option<Plan> {
     let mut taken = [false; 256];
     // What is defined over another vector comes after it.
     groups.iter_mut().for_each(|g| g.base = None);
@@ -125,18 +132,28 @@ pub(super) fn plan_fresh(bank: &Bank, groups: &mut [Group], dying: &[Vreg]) -> O
         }
         let g = &mut groups[n];
         let (size, align) = (g.list.len(), alignment(g.list.len()));
-        let base = (0..bank.limit)
-            .step_by(align)
-            .find(|&base| base + size <= bank.limit && (base..base + size).all(|r| bank.usable[r] && !taken[r]))?;
+        let base = (0..bank.limit).step_by(align).find(|&base| {
+            let free = |(k, r): (usize, usize)| {
+                let stays = fixed[r] && (g.def.is_some() || bank.occ[r] != g.list[k].0);
+                bank.usable[r] && !taken[r] && !stays
+            };
+            base + size <= bank.limit && (base..base + size).enumerate().all(free)
+        })?;
         taken[base..base + size].fill(true);
         g.base = Some(base);
     }
-    finish(bank, groups, dying, &taken, &taken)
+    finish(bank, groups, dying, [&taken, &taken], fixed)
 }
 
 /// Finds homes for everything that is in the way: not where vectors are read; values needed later not where vectors are
-/// defined either.
-fn finish(bank: &Bank, groups: &[Group], dying: &[Vreg], read: &[bool; 256], defined: &[bool; 256]) -> Option<Plan> {
+/// defined either. Nothing if what is `fixed` would have to move.
+fn finish(
+    bank: &Bank,
+    groups: &[Group],
+    dying: &[Vreg],
+    [read, defined]: [&[bool; 256]; 2],
+    fixed: &[bool; 256],
+) -> Option<Plan> {
     let mut moves: Vec<(Vreg, usize)> = Vec::new();
     let mut bases = Vec::new();
     let mut target_taken = [false; 256];
@@ -175,6 +192,10 @@ fn finish(bank: &Bank, groups: &[Group], dying: &[Vreg], read: &[bool; 256], def
         target_taken[to] = true;
         moves.push((v, to));
     }
+    let stays = |v: Vreg| fixed.iter().zip(&bank.occ).any(|(&f, &o)| f && o == v.0);
+    if moves.iter().any(|m| stays(m.0)) {
+        return None;
+    }
     Some(Plan { moves, bases })
 }
 
@@ -196,7 +217,7 @@ mod tests {
         assert!(bank.occ[2] == FREE);
         let list: SmallVec<[Vreg; 4]> = SmallVec::from_slice(&[Vreg(100), Vreg(101)]);
         let mut groups = [Group { list, base: None, def: None, live: true, over: None, home: None }];
-        let plan = plan_near(&bank, &mut groups, &[], &[false; 256]).unwrap();
+        let plan = plan_near(&bank, &mut groups, &[], &[false; 256], &[false; 256]).unwrap();
         (plan.bases, plan.moves.iter().map(|m| m.1).collect())
     }
 

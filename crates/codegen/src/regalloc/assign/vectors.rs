@@ -3,7 +3,7 @@
 use super::bank::{Bank, find_window};
 use super::plan::{Group, plan_fresh, plan_near};
 use super::wide::{WIDE, Wide};
-use super::{Assign, FREE, HELD, NOWHERE};
+use super::{APART, Assign, FREE, HELD, NOWHERE};
 use crate::mir::{Vreg, alignment};
 use crate::sched::prepass::DEEPER;
 use sass::form::SlotName as S;
@@ -145,6 +145,17 @@ impl Assign<'_> {
         out
     }
 
+    /// Registers of a file whose values must stay: where part of a warp may be away, uniform values that come from elsewhere, which the other part finds
+    /// where they were. What the block itself has made only this part reads.
+    fn fixed(&self, file: usize) -> [bool; 256] {
+        let mut out = [false; 256];
+        if self.divergent && matches!(self.banks[file].file, File::Ugpr | File::Upred) {
+            let own = |v: u32| v >= HELD || self.made[v as usize].0 == self.current && self.end[v as usize] != u32::MAX;
+            out.iter_mut().zip(&self.banks[file].occ).for_each(|(f, &v)| *f = !own(v));
+        }
+        out
+    }
+
     pub(super) fn bank_of(&mut self, vec: u32) -> &mut Bank {
         let file = self.file(self.f.vecs[vec as usize][0]);
         &mut self.banks[file]
@@ -241,8 +252,9 @@ impl Assign<'_> {
             }
             groups.sort_by_key(|g| std::cmp::Reverse(alignment(g.list.len())));
             let whole = self.whole(file);
-            let mut plan = plan_near(&self.banks[file], &mut groups.clone(), dying, &whole)
-                .or_else(|| plan_fresh(&self.banks[file], &mut groups, dying));
+            let fixed = self.fixed(file);
+            let mut plan = plan_near(&self.banks[file], &mut groups.clone(), dying, &whole, &fixed)
+                .or_else(|| plan_fresh(&self.banks[file], &mut groups, dying, &fixed));
             if plan.is_none() && !late.is_empty() {
                 let dying: SmallVec<[Vreg; 8]> = dying.iter().chain(late).copied().collect();
                 for g in &mut groups {
@@ -252,11 +264,14 @@ impl Assign<'_> {
                     g.base = (still && base.is_multiple_of(alignment(g.list.len()))).then_some(base);
                     g.live &= g.list.iter().any(|v| !dying.contains(v));
                 }
-                plan = plan_near(&self.banks[file], &mut groups.clone(), &dying, &whole)
-                    .or_else(|| plan_fresh(&self.banks[file], &mut groups, &dying));
+                plan = plan_near(&self.banks[file], &mut groups.clone(), &dying, &whole, &fixed)
+                    .or_else(|| plan_fresh(&self.banks[file], &mut groups, &dying, &fixed));
             }
             let Some(plan) = plan else {
-                self.fail("too few registers for the vectors of an instruction: the register limit is too small");
+                self.fail(match fixed.contains(&true) {
+                    true => APART,
+                    false => "too few registers for the vectors of an instruction: the register limit is too small",
+                });
                 continue;
             };
             let kind = self.banks[file].file;
@@ -279,5 +294,42 @@ impl Assign<'_> {
         }
         self.moves(&pairs, loc);
         bases
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mir::text;
+    use crate::regalloc::{self, Tightness};
+
+    /// Assigns registers where part of a warp reads two pairs, as they are and the other way round: `own`, if that part has made them.
+    fn turned(own: bool) -> Result<String, diag::Diagnostic> {
+        let made = |k: usize| format!("    UMOV_I Rd=%ur{k} Mask={k}\n");
+        let load = |a: usize, b: usize| {
+            format!(
+                "    UTMALDG_AAU_2.M79=2 UR={{%ur10,%ur11,%ur12,%ur13,%ur14}} URa={{%ur{a},%ur{b}}} UregAt40={{%ur20,%ur21}}\n"
+            )
+        };
+        let rest: String = (10..15).chain(20..22).map(made).collect();
+        let pair = made(1) + &made(2);
+        let (outside, inside) = if own { (String::new(), pair) } else { (pair, String::new()) };
+        let text = format!(
+            "func k entry max=32 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    ISETP_RI Pu=%p3 Ra=%r0 Rb=5\n{outside}    \
+             brif %p3, blk2(), blk1()\nblk1(): depth=0 divergent\n{inside}{rest}{}{}    br blk2()\nblk2(): depth=0\n    exit\n}}\n",
+            load(1, 2),
+            load(2, 1),
+        );
+        let mut f = text::parse(&text).unwrap().remove(0);
+        regalloc::run(&mut f, true, Tightness::Tight)?;
+        Ok(text::print(&f))
+    }
+
+    /// Where part of a warp is away, what this part has made moves; what the other part may look for does not.
+    #[test]
+    fn parts_of_a_warp_move_what_they_have_made() {
+        let t = turned(true).unwrap();
+        assert!(t.matches("UMOV_U").count() >= 2, "{t}");
+        let why = turned(false).unwrap_err();
+        assert!(format!("{why:?}").contains(super::APART), "{why:?}");
     }
 }

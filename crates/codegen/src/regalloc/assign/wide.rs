@@ -311,6 +311,12 @@ impl Assign<'_> {
         self.near(w, end) || end == u32::MAX && ahead()
     }
 
+    /// True if general register `r` is in the place of a wide vector that value `v`, which is not part of it, would be in the way of there.
+    pub(super) fn in_way(&self, v: Vreg, r: usize) -> bool {
+        let (vec, end) = (self.vec_hint[v.index()].0, self.end[v.index()]);
+        self.wide.iter().any(|w| w.vec != vec && (w.base..w.end).contains(&r) && self.meets(w, end))
+    }
+
     /// Where in the block at hand the last component of a vector is read last; `u32::MAX` where it lives on, or is made elsewhere, or
     /// is read by a product for longer than that.
     pub(super) fn vector_end(&self, vec: u32) -> u32 {
@@ -364,5 +370,34 @@ mod tests {
         let inside = f.blocks[1].insts.iter().chain(&f.blocks[2].insts);
         let moved = inside.filter(|i| matches!(&i.op, Op::Sass(s) if s.form().mnemonic == "MOV")).count();
         assert!(moved < 4, "{moved} moves:\n{}", text::print(&f));
+    }
+
+    /// More values than lie below the place of a loop's sums wait before it; what goes on into the loop leaves that place on the way.
+    #[test]
+    fn what_comes_into_a_loop_is_not_in_the_way_of_its_sums() {
+        let each = |n: std::ops::Range<usize>, what: &dyn Fn(usize) -> String| n.map(what).collect::<String>();
+        let list = |from: usize, n: usize| (from..from + n).map(|k| format!("%r{k}")).collect::<Vec<_>>().join(",");
+        let text = format!(
+            "func k entry max=96 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n{}{}    br blk1({})\n\
+             blk1({}): depth=1\n    WARPGROUP.M79=1\n    HGMMA_RUR_OPEN.M53=7.M75=1 Rd={{{}}} URa={{%ur10,%ur11,%ur12,%ur13}} Pp=!UPT\n\
+             \x20   HGMMA_RUR Pp=!UPT\n    WARPGROUP_I\n{}{}    ISETP_RI.Cmp=1 Pu=%p9 Ra=%r200 Rb=9\n    brif %p9, blk2(), blk3()\n\
+             blk2(): depth=1\n    br blk1({})\nblk3(): depth=0\n    exit\n}}\n",
+            each(10..14, &|k| format!("    UMOV_I Rd=%ur{k} Mask=0\n"))
+                + &each(100..160, &|k| format!("    LDS Rd=%r{k} Ra=RZ Imm={:#x}\n", 4 * k)),
+            each(100..140, &|k| format!("    STS Ra=RZ Rb=%r{k} Imm={:#x}\n", 4 * k)),
+            list(140, 20),
+            list(200, 20),
+            list(300, 32),
+            each(300..332, &|k| format!("    STS Ra=RZ Rb=%r{k} Imm={:#x}\n", 4 * (k - 300))),
+            each(200..220, &|k| format!("    STS Ra=RZ Rb=%r{k} Imm={:#x}\n", 4 * k)),
+            list(200, 20),
+        );
+        let mut f = text::parse(&text).unwrap().remove(0);
+        regalloc::run(&mut f, true, Tightness::Tight).unwrap();
+        let moves = |b: &crate::mir::Block| {
+            b.insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if s.form == sass::forms::MOV_R)).count()
+        };
+        let moved: Vec<usize> = f.blocks.iter().map(moves).collect();
+        assert!(moved[0] > 0 && moved[1..].iter().all(|&n| n == 0), "{moved:?} {}", text::print(&f));
     }
 }
