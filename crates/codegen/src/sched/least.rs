@@ -149,6 +149,47 @@ fn depth_first(traffic: &Traffic, graph: &Graph) -> Vec<u32> {
     order
 }
 
+/// An order in which readers of a predicate stand behind the first of them, with what they need, where that is little: seven predicates are soon taken, and PTX
+/// masks one row of a tile after the other, each by the same ones.
+fn together(traffic: &Traffic, graph: &Graph, order: &[u32]) -> Vec<u32> {
+    let n = traffic.len();
+    let before = Before::new(graph, n);
+    let (first, readers) = traffic.readers();
+    let mut out = Vec::with_capacity(n);
+    let mut done = vec![false; n];
+    let mut needed: Vec<u32> = Vec::new();
+    for &i in order {
+        if std::mem::replace(&mut done[i as usize], true) {
+            continue;
+        }
+        out.push(i);
+        for &v in traffic.reads(i as usize).iter().filter(|v| traffic.values[**v as usize].kind == 1) {
+            for &r in &readers[first[v as usize] as usize..first[v as usize + 1] as usize] {
+                needed.clear();
+                if !done[r as usize] && reach(&before, &done, r, &mut needed) {
+                    needed.iter().for_each(|&d| done[d as usize] = true);
+                    out.extend_from_slice(&needed);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// So many instructions move with a reader of a predicate, itself among them.
+const TOGETHER: usize = 4;
+
+/// True if what must stand before instruction `i` is little; `needed` gets it, and `i` behind it.
+fn reach(before: &Before, done: &[bool], i: u32, needed: &mut Vec<u32>) -> bool {
+    for &b in before.of(i as usize) {
+        if !done[b as usize] && !needed.contains(&b) && !(needed.len() < TOGETHER && reach(before, done, b, needed)) {
+            return false;
+        }
+    }
+    needed.push(i);
+    needed.len() <= TOGETHER
+}
+
 /// How far ahead of what has no place yet an order made from the end looks for something that needs fewer registers: what is dear and stands in the way of all
 /// loads before it, as a copy into shared memory, would else come last of all.
 const WINDOW: u32 = 32;
@@ -252,10 +293,12 @@ fn lesser(f: &Func, part: &[Inst], values: &mut Values, sm: u16, limit: u32) -> 
         best.0[0] <= limit
     };
     let limit = limit as i32;
-    let _ = look(order(&traffic, &graph, limit, u32::MAX))
-        || look(order(&traffic, &graph, 0, u32::MAX))
-        || look(depth_first(&traffic, &graph))
-        || look(order(&traffic, &graph, 0, WINDOW));
+    let _ = look(order(&traffic, &graph, limit, u32::MAX)) || look(order(&traffic, &graph, 0, u32::MAX)) || {
+        let one_by_one = depth_first(&traffic, &graph);
+        let crowded = traffic.peaks(one_by_one.iter().copied())[1] as i32 > predicates;
+        let masked = crowded.then(|| together(&traffic, &graph, &one_by_one));
+        look(one_by_one) || masked.is_some_and(&mut look) || look(order(&traffic, &graph, 0, WINDOW))
+    };
     (best.0[1], best.1)
 }
 
@@ -288,6 +331,38 @@ mod tests {
         t.from.push((t.reads.len() as u32, t.writes.len() as u32));
         graph.finish(part.len());
         (t, graph)
+    }
+
+    /// Three predicates, then two rows of choices by them, the second of products that stand right before it.
+    #[test]
+    fn rows_under_the_same_predicates_are_chosen_together() {
+        let part: &[(&[u32], &[u32])] = &[
+            (&[], &[0]),
+            (&[], &[1]),
+            (&[], &[2]),
+            (&[0, 3], &[4]),
+            (&[1, 3], &[5]),
+            (&[2, 3], &[6]),
+            (&[3], &[7]),
+            (&[0, 7], &[8]),
+            (&[3], &[9]),
+            (&[1, 9], &[10]),
+            (&[2, 8, 10], &[11]),
+        ];
+        let (mut t, graph) = made(part, &[4, 5, 6, 11]);
+        (0..3).for_each(|p| t.values[p].kind = 1);
+        let order: Vec<u32> = (0..part.len() as u32).collect();
+        assert_eq!(together(&t, &graph, &order), [0, 1, 2, 3, 6, 7, 4, 8, 9, 5, 10]);
+        // What needs more stays where it is.
+        let mut long: Vec<(&[u32], &[u32])> = part[..3].to_vec();
+        let chain: [(&[u32], &[u32]); 4] = [(&[3], &[4]), (&[4], &[5]), (&[5], &[6]), (&[6], &[7])];
+        long.push((&[0, 3], &[8]));
+        long.extend(chain);
+        long.push((&[0, 7], &[9]));
+        let (mut t, graph) = made(&long, &[8, 9]);
+        t.values[0].kind = 1;
+        let order: Vec<u32> = (0..long.len() as u32).collect();
+        assert_eq!(together(&t, &graph, &order), order);
     }
 
     /// Loads of two values (0 and 1, 2 and 3, ...), behind each a product of them that is added to the one before, and what must stand behind all loads: a copy
