@@ -108,7 +108,7 @@ pub struct Room {
 /// # Errors
 /// What `attempt` says.
 pub fn attempts<T>(mut attempt: impl FnMut(Room) -> Result<T, Failure>) -> Result<T, Vec<Diagnostic>> {
-    let mut uniform = [uniform::MOST, uniform::SOME, uniform::FEW, 0].into_iter();
+    let mut uniform = [uniform::MOST, uniform::MANY, uniform::SOME, uniform::FEW, 0].into_iter();
     let mut room = Room { uniform: uniform.next().unwrap_or(0), tight: Tightness::Tight, unhurried: false };
     loop {
         match attempt(room) {
