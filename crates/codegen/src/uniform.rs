@@ -61,11 +61,12 @@ pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
     // Where all of it fits, it stays in the order that it has.
     if near::wanted(f) {
         if let Some(done) = attempt(f, &cfg, sm, most.min(AHEAD), true) {
-            return done;
+            return done | near::constants(f, sm);
         }
+        near::constants(f, sm);
         near::run(f);
     }
-    attempt(f, &cfg, sm, most, false) == Some(true)
+    (attempt(f, &cfg, sm, most, false) == Some(true)) | near::constants(f, sm)
 }
 
 /// As [`run`], in the order at hand; `None` where there are too many uniform registers and `gives_up`.

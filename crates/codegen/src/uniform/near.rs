@@ -9,8 +9,39 @@ use crate::mir::{Func, Inst, Op, Vreg};
 use rustc_hash::FxHashMap;
 use sass::form::SlotName as S;
 use sass::forms as F;
+use sass::inst::{Inst as Sass, Operand, Value};
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
+
+/// Constants that moves to uniform registers read are made there at once; true if there were any.
+pub(super) fn constants(f: &mut Func, sm: u16) -> bool {
+    if !F::UMOV_I.get().on(sm) {
+        return false;
+    }
+    let mut known: FxHashMap<Vreg, i64> = FxHashMap::default();
+    for inst in f.blocks.iter().flat_map(|b| &b.insts) {
+        if let Op::Sass(s) = &inst.op
+            && s.form == F::MOV_I
+            && s.guard == Operand::reg(Reg::PT)
+            && let (Some(d), Some(Value::Imm(bits))) =
+                (s.get(S::Rd).and_then(Operand::as_reg), s.get(S::Rb).map(|o| o.value))
+            && d.is_virtual()
+        {
+            known.insert(Vreg(d.index()), i64::from(bits.get() as u32));
+        }
+    }
+    let mut found = false;
+    for inst in f.blocks.iter_mut().flat_map(|b| &mut b.insts) {
+        if let Some(&bits) = source(&inst.op).and_then(|v| known.get(&v))
+            && let Op::Sass(s) = &mut inst.op
+            && let Some(d) = s.get(S::Rd).and_then(Operand::as_reg)
+        {
+            *s = Sass::new(F::UMOV_I).with(S::Rd, d).with(S::Mask, Operand::imm(bits));
+            found = true;
+        }
+    }
+    found
+}
 
 /// True if there are several such moves in a block where the warp is whole.
 pub(super) fn wanted(f: &Func) -> bool {
@@ -129,5 +160,15 @@ mod tests {
         assert_eq!(after(&format!("{last}{MOVES}")), [&["IADD3_RIR", "LDS"][..], &moves].concat());
         let chain = "    IADD3_RIR Rd=%r1 Ra=%r0 Rb=2\n    IADD3_RIR Rd=%r2 Ra=%r1 Rb=4\n";
         assert_eq!(after(&format!("{chain}{MOVES}")), ["IADD3_RIR", "R2UR", "IADD3_RIR", "R2UR", "R2UR"]);
+    }
+
+    #[test]
+    fn constants_are_made_in_uniform_registers() {
+        let t = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    MOV_I Rd=%r1 Rb=5\n    LDS Rd=%r2 Ra=RZ\n    R2UR Rd=%ur10 Ra=%r1\n    \
+                 R2UR Rd=%ur11 Ra=%r2\n    exit\n}\n";
+        let mut f = text::parse(t).unwrap().remove(0);
+        assert!(constants(&mut f, 90) && !constants(&mut f, 90));
+        let t = text::print(&f);
+        assert!(t.contains("UMOV_I Rd=%ur10 Mask=0x5") && t.contains("R2UR Rd=%ur11"), "{t}");
     }
 }
