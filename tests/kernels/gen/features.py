@@ -135,6 +135,13 @@ setp.eq.u32 %p0, %me, 0; st.shared.v4.u32 [%s0], {%x3, %x2, %x1, %x0}; fence.pro
 mul.lo.u32 %t2, %cta, 1024; cvt.u64.u32 %e0, %t2; add.u64 %e0, %e0, %out;
 @%p0 cp.async.bulk.global.shared::cta.bulk_group [%e0], [%t1], 1024;
 @%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0; bra DONE;""", shared=BAR)
+# All threads of a warp ask for the same copy.
+kernel("bulk_store_warp", HOPPER, TILE + LOAD4 + """
+setp.ge.u32 %p0, %me, 32; st.shared.v4.u32 [%s0], {%x3, %x2, %x1, %x0}; fence.proxy.async; bar.sync 0;
+mul.lo.u32 %t2, %cta, 1024; cvt.u64.u32 %e0, %t2; add.u64 %e0, %e0, %out; @%p0 bra DONE;
+cp.async.bulk.global.shared::cta.bulk_group [%e0], [%t1], 1024;
+cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0; bar.warp.sync 0xffffffff;
+st.shared.v4.u32 [%s0], {%r0, %r1, %r2, %r3}; cp.async.bulk.wait_group 0; bra DONE;""", shared=BAR)
 for op in ("add", "max", "xor"):
     kernel(f"bulk_reduce_{op}", HOPPER, TILE + LOAD4 + f"""
 setp.eq.u32 %p0, %me, 0; st.shared.v4.u32 [%s0], {{%x3, %x2, %x1, %x0}}; fence.proxy.async; bar.sync 0;

@@ -3,8 +3,9 @@
 //! The bulk engine and barriers in shared memory are asked once for a warp; where several threads may want it, lowering has them take
 //! turns in a loop that elects one after the other ([`Op::Leader`]). Most programs ask in one thread alone: `tid.x == 0`
 //! where the PTX says that the CTA is a row, an elected thread, a lane. There the leader is known, and with it
-//! the branches of the loop: [`super::blocks`] then takes it apart. So it does where the engine shall forget what it knows of a map, and all
-//! threads that come name the same one: once is enough. What the directives say of the shape of a CTA becomes constants.
+//! the branches of the loop: [`super::blocks`] then takes it apart. So it does where the engine shall forget what it knows of a map, or copy from
+//! shared memory to memory, and all threads that come together name the same: once is enough, as what the engine has under way is counted for the
+//! warp. What the directives say of the shape of a CTA becomes constants.
 
 use crate::cfg::{Cfg, DomTree, NONE};
 use crate::converge;
@@ -30,7 +31,7 @@ pub fn run(f: &mut Func) {
     if !f.blocks.iter().flat_map(|b| &b.insts).any(|&i| f.inst(i).op == Op::Leader) {
         return;
     }
-    let uniform = f.insts.iter().any(forgets).then(|| converge::uniform(f));
+    let uniform = f.insts.iter().any(repeats).then(|| converge::uniform(f));
     let cfg = f.cfg();
     let dom = cfg.dominators();
     for &b in &cfg.rpo {
@@ -63,19 +64,19 @@ pub(crate) fn alone(f: &Func, cfg: &Cfg, dom: &DomTree, b: u32, shape: Option<[u
     false
 }
 
-/// True of what lets the bulk engine forget a tensor map.
-fn forgets(inst: &Inst) -> bool {
-    inst.op == Op::Bulk && Bulk::unpack(inst.imm).kind == Bulk::MAP_FORGET
+/// True of what has no further effect on memory when the bulk engine does it again: to forget a tensor map, and to copy from shared memory to memory.
+fn repeats(inst: &Inst) -> bool {
+    inst.op == Op::Bulk && matches!(Bulk::unpack(inst.imm).kind, Bulk::MAP_FORGET | Bulk::STORE | Bulk::TENSOR_STORE)
 }
 
-/// True if what the one that `leader` chooses in block `b` does is to let a map be forgotten that is the same for all that are there.
+/// True if what the one that `leader` chooses in block `b` does is one thing that [`repeats`], the same for all that are there.
 fn once_for_all(f: &Func, b: u32, leader: InstId, uniform: &[bool]) -> bool {
     let Term::CondBr { cond, then, .. } = &f.blocks[b as usize].term else { return false };
-    let mut forgotten =
+    let mut done =
         f.blocks[then.block.index()].insts.iter().map(|&i| f.inst(i)).filter(|i| i.op.effect() != Effect::Pure);
     f.inst(leader).results[0] == *cond
-        && forgotten.next().is_some_and(|i| forgets(i) && i.args.iter().all(|a| uniform[a.index()]))
-        && forgotten.next().is_none()
+        && done.next().is_some_and(|i| repeats(i) && i.args.iter().all(|a| uniform[a.index()]))
+        && done.next().is_none()
 }
 
 /// What a register of the shape of a CTA holds, where it is the same for all threads.
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_all_name_is_forgotten_once() {
+    fn what_all_name_is_done_once() {
         let turns = |map: &str, kind: u8| {
             let bulk = Bulk { kind, second: 2, ..Bulk::default() }.pack();
             let tid = Sreg::TidX as u8;
@@ -239,9 +240,14 @@ mod tests {
             verify::verify(&f).unwrap();
             f.blocks.iter().flat_map(|b| &b.insts).any(|&i| f.inst(i).op == Op::Leader)
         };
-        assert!(!turns("v0", Bulk::MAP_FORGET));
-        // Each thread names its own; and what is prefetched is asked for by each.
-        assert!(turns("v3", Bulk::MAP_FORGET));
+        for kind in [Bulk::MAP_FORGET, Bulk::STORE, Bulk::TENSOR_STORE] {
+            assert!(!turns("v0", kind));
+            // Each thread names its own.
+            assert!(turns("v3", kind));
+        }
+        // What is added is added by each, what is brought is counted for each, and what is prefetched is asked for by each.
+        assert!(turns("v0", Bulk::TENSOR_REDUCE) && turns("v0", Bulk::REDUCE));
+        assert!(turns("v0", Bulk::TENSOR_LOAD) && turns("v0", Bulk::SEND));
         assert!(turns("v0", Bulk::PREFETCH));
     }
 

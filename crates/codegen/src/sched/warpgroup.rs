@@ -19,7 +19,7 @@ use self::losses::{Awaited, Cause, Loss};
 use super::{reads, writes};
 use crate::isel::warpgroup::{arrive, end_of_group, wait};
 use crate::mir::operands::sass_defs;
-use crate::mir::{CallTarget, Func, Inst, Op, Term};
+use crate::mir::{Block, CallTarget, Func, Inst, Op, Term};
 use sass::form::{FormId, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Value};
@@ -317,7 +317,7 @@ pub fn run(f: &mut Func) -> Vec<Loss> {
         let block = &f.blocks[b];
         for (at, inst) in block.insts.iter().enumerate() {
             if let Some(cause) = now.conflict(inst, f.linkable) {
-                losses.push(Loss { cause, loc: inst.loc });
+                losses.push(Loss { cause, loc: place(block, at) });
                 now.wait(inst.loc, &mut new);
             }
             if now.unseen(&inst.op) {
@@ -329,7 +329,7 @@ pub fn run(f: &mut Func) -> Vec<Loss> {
         }
         // What products write to may be another's when the thread or the function has ended.
         if now.any && matches!(block.term, Term::Exit | Term::Ret(_)) {
-            let loc = block.insts.iter().rev().map(|i| i.loc).find(|&l| l != u32::MAX).unwrap_or(u32::MAX);
+            let loc = place(block, block.insts.len());
             losses.push(Loss { cause: Cause::Unawaited, loc });
             now.wait(loc, &mut new);
             places.resize(new.len(), block.insts.len());
@@ -382,10 +382,33 @@ fn end_groups(insts: &mut Vec<Inst>) {
     }
 }
 
+/// Where in the program instruction `at` of a block is, or what stands before it: what register assignment puts in is nowhere.
+fn place(block: &Block, at: usize) -> u32 {
+    let known = |i: &Inst| Some(i.loc).filter(|&l| l != u32::MAX);
+    let (before, behind) = block.insts.split_at(at.min(block.insts.len()));
+    let here = behind.first().and_then(known).or_else(|| before.iter().rev().find_map(known));
+    here.or_else(|| behind.iter().find_map(known)).unwrap_or(block.loc)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::mir::text;
+
+    /// A move that register assignment has put in is said to be where the product before it is, which by then ends its group itself.
+    #[test]
+    fn what_has_no_place_is_where_the_instruction_before_it_is() {
+        let text = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    WARPGROUP.M79=1\n    \
+                    HGMMA_RUR_OPEN.M53=7.M75=1 Rd=R24 URa=UR8 Rc=R24 Pp=!UPT\n    HGMMA_RUR Pp=!UPT\n    MOV_R Rd=R25 Rb=RZ\n    \
+                    WARPGROUP_I\n    exit\n}\n";
+        let mut f = text::parse(text).unwrap().remove(0);
+        for (i, loc) in [(0, 10), (1, 20), (2, 30), (4, 50)] {
+            f.blocks[0].insts[i].loc = loc;
+        }
+        let locs: Vec<u32> = [0, 3, 5].iter().map(|&at| place(&f.blocks[0], at)).collect();
+        assert_eq!(locs, [10, 30, 50]);
+        assert_eq!(run(&mut f).iter().map(|l| l.loc).collect::<Vec<_>>(), [20]);
+    }
 
     /// A product of 32 sums, and something that writes a register before the program waits.
     fn losses(to: &str, from: &str, written: &str) -> usize {
