@@ -72,7 +72,12 @@ pub(super) fn again(cx: &mut Cx, v: Value) -> Step {
 /// is negative.
 pub(super) fn multiply_high(cx: &mut Cx) -> Step {
     let (a, b) = (cx.inst.args[0], cx.inst.args[1]);
-    let mut v = if is_word(cx, a) || is_word(cx, b) { high_of_word(cx, a, b) } else { high_unsigned(cx, a, b) };
+    let mut v = match (is_word(cx, a), is_word(cx, b)) {
+        (true, true) => cx.k(Ty::B64, 0),
+        (false, true) => high_of_word(cx, a, b),
+        (true, false) => high_of_word(cx, b, a),
+        (false, false) => high_unsigned(cx, a, b),
+    };
     if cx.inst.attr.signed {
         for (x, y) in [(a, b), (b, a)] {
             let n = cx.k(Ty::B32, 63);
@@ -92,22 +97,16 @@ fn is_word(cx: &Cx, v: Value) -> bool {
     }
 }
 
-/// High half of the unsigned product of `a` and `b` of which one is a word: every sum fits 64 bits, and what zero is multiplied with falls
-/// away later.
+/// High half of the unsigned product of `a` and the word `b`.
 fn high_of_word(cx: &mut Cx, a: Value, b: Value) -> Value {
     let (al, ah) = cx.b().halves(a);
-    let (bl, bh) = cx.b().halves(b);
-    let ll = cx.op(Op::IMulWide, &[al, bl], Ty::B64);
-    let carry = cx.op(Op::Hi, &[ll], Ty::B32);
+    let b = cx.op(Op::Trunc, &[b], Ty::B32);
+    let low = cx.op(Op::IMulWide, &[al, b], Ty::B64);
+    let carry = cx.op(Op::Hi, &[low], Ty::B32);
     let carry = cx.op(Op::Zext, &[carry], Ty::B64);
-    let mid = cx.op(Op::IMadWide, &[ah, bl, carry], Ty::B64);
-    let (ml, mh) = cx.b().halves(mid);
-    let ml = cx.op(Op::Zext, &[ml], Ty::B64);
-    let mid2 = cx.op(Op::IMadWide, &[al, bh, ml], Ty::B64);
-    let m2h = cx.op(Op::Hi, &[mid2], Ty::B32);
-    let (mh, m2h) = (cx.op(Op::Zext, &[mh], Ty::B64), cx.op(Op::Zext, &[m2h], Ty::B64));
-    let top = cx.op(Op::IMadWide, &[ah, bh, mh], Ty::B64);
-    cx.op(Op::IAdd, &[top, m2h], Ty::B64)
+    let top = cx.op(Op::IMadWide, &[ah, b, carry], Ty::B64);
+    let top = cx.op(Op::Hi, &[top], Ty::B32);
+    cx.op(Op::Zext, &[top], Ty::B64)
 }
 
 /// High half of the unsigned product of `a` and `b`: the two products in the middle are one sum with a carry, so that no word has to be

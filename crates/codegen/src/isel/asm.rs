@@ -51,6 +51,7 @@ shapes! {
     IMAD_HI: IMAD_HI_RRR _ IMAD_HI_RIR _ IMAD_HI_RUR;
     IMAD_WIDE: IMAD_WIDE_RRR _ IMAD_WIDE_RIR _ IMAD_WIDE_RUR;
     IMAD_WIDEX: IMAD_WIDEX_RRR _ IMAD_WIDEX_RIR _ IMAD_WIDEX_RUR;
+    LEA_HI: LEA_HI_RRR _ LEA_HI_RIR _ LEA_HI_RUR;
     LEA_HIX: LEA_HIX_RRR _ LEA_HIX_RIR _ LEA_HIX_RUR;
     LOP3: LOP3_RRR _ LOP3_RIR _ LOP3_RUR;
     VIMNMX3: VIMNMX3_RRR _ VIMNMX3_RIR _ VIMNMX3_RUR;
@@ -424,6 +425,12 @@ impl<'a> Sel<'a> {
 
     pub(super) fn lea(&mut self, a: Operand, b: Operand, shift: u8) -> Operand {
         self.shape2(LEA, Fold::Int, a, b).with(S::Shift, Operand::imm(shift as i64)).finish()
+    }
+
+    /// The upper word of {high, low} << shift, plus b.
+    pub(super) fn lea_hi(&mut self, low: Operand, high: Operand, b: Operand, shift: u8) -> Operand {
+        let low = self.gpr(low);
+        self.shape3(LEA_HI, Fold::Int, low, b, high).with(S::Shift, Operand::imm(shift as i64)).finish()
     }
 
     /// (a << shift) + b, 64 bits; without a high word `a` is signed.
