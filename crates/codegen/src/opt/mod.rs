@@ -25,6 +25,7 @@ pub mod simplify;
 pub mod sums;
 pub mod twins;
 pub mod unroll;
+pub mod wider;
 pub mod words;
 
 use crate::ir::{Func, Value};
@@ -45,7 +46,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 27] = [
+const PASSES: [Pass; 28] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -87,6 +88,7 @@ const PASSES: [Pass; 27] = [
             gvn::run(f);
         }
     }),
+    ("wider", MORE_EFFORT, wider::run),
     ("dce", SOME_EFFORT, dce::run),
     ("join", MOST_EFFORT, join::run),
     ("low", SOME_EFFORT, low::run),
