@@ -11,12 +11,32 @@ pub struct Files {
     pub first_toolkit: u32,
     /// Addresses of functions, and calls through them, have relocations of their own (there are unified functions).
     pub unified_functions: bool,
+    /// What `-v` prints counts the bytes of constant banks.
+    pub banks_in_figures: bool,
 }
 
 /// Read off files and messages of the vendor's 13.5: from which SM on, and what holds from there.
 static LINES: [(u16, Files); 2] = [
-    (0, Files { reserved_shared: 0, registers_in_header: true, first_toolkit: 0, unified_functions: false }),
-    (90, Files { reserved_shared: 0x400, registers_in_header: false, first_toolkit: 120, unified_functions: true }),
+    (
+        0,
+        Files {
+            reserved_shared: 0,
+            registers_in_header: true,
+            first_toolkit: 0,
+            unified_functions: false,
+            banks_in_figures: true,
+        },
+    ),
+    (
+        90,
+        Files {
+            reserved_shared: 0x400,
+            registers_in_header: false,
+            first_toolkit: 120,
+            unified_functions: true,
+            banks_in_figures: false,
+        },
+    ),
 ];
 
 /// The conventions of files for an SM.
@@ -33,6 +53,7 @@ mod tests {
         for (sm, reserved) in [(75, 0), (80, 0), (89, 0), (90, 0x400), (100, 0x400), (121, 0x400)] {
             assert_eq!(files(sm).reserved_shared, reserved, "sm_{sm}");
             assert_eq!(files(sm).registers_in_header, reserved == 0, "sm_{sm}");
+            assert_eq!(files(sm).banks_in_figures, reserved == 0, "sm_{sm}");
         }
     }
 }

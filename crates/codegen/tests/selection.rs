@@ -98,6 +98,46 @@ fn one_more_under_a_condition_is_a_carry() {
 }
 
 #[test]
+fn a_rotation_and_a_sum_are_one_instruction() {
+    let sum = |shift: &str| {
+        code(&format!("ld.global.v2.b32 {{%r1, %r2}}, [%a]; {shift}; add.s32 %r3, %r3, %r2; st.global.b32 [%a], %r3;"))
+    };
+    for (shift, by) in [
+        ("shf.l.wrap.b32 %r3, %r1, %r1, 7", "0x7"),
+        ("shf.r.wrap.b32 %r3, %r1, %r2, 9", "0x17"),
+        ("shf.r.clamp.b32 %r3, %r1, %r2, 31", "0x1"),
+    ] {
+        let t = sum(shift);
+        assert_eq!((count(&t, "LEA.HI"), count(&t, "SHF"), count(&t, "IADD3")), (1, 0, 0), "{t:#?}");
+        assert!(
+            t.iter().any(|t| t.contains("LEA.HI") && t.trim_end().trim_end_matches(';').trim_end().ends_with(by)),
+            "{t:#?}"
+        );
+    }
+    // By how much is not known, or not by less than a word.
+    for shift in ["shf.l.wrap.b32 %r3, %r1, %r1, %r2", "shf.l.clamp.b32 %r3, %r1, %r2, 32"] {
+        let t = sum(shift);
+        assert_eq!((count(&t, "LEA.HI"), count(&t, "IADD3")), (0, 1), "{t:#?}");
+    }
+    // What is read again is there by itself.
+    let t = code(
+        "ld.global.v2.b32 {%r1, %r2}, [%a]; shf.l.wrap.b32 %r3, %r1, %r1, 7; add.s32 %r2, %r3, %r2; st.global.v2.b32 [%a], {%r2, %r3};",
+    );
+    assert_eq!((count(&t, "LEA.HI"), count(&t, "SHF")), (0, 1), "{t:#?}");
+}
+
+#[test]
+fn the_high_half_of_a_product_widens_no_words() {
+    let t =
+        code(".reg .b64 %d<4>; ld.global.v2.b64 {%d1, %d2}, [%a]; mul.hi.u64 %d3, %d1, %d2; st.global.b64 [%a], %d3;");
+    assert_eq!((count(&t, "IMAD.WIDE.U32"), count(&t, "IMAD.WIDE.U32.X")), (4, 1), "{t:#?}");
+    assert!(count(&t, "MOV") <= 2 && count(&t, "IADD3") == 1, "{t:#?}");
+    // One of the factors is a word.
+    let t = code(".reg .b64 %d<4>; ld.global.b64 %d1, [%a]; mul.hi.u64 %d3, %d1, 1000000007; st.global.b64 [%a], %d3;");
+    assert_eq!((count(&t, "IMAD.WIDE.U32"), count(&t, "IMAD.WIDE.U32.X")), (2, 0), "{t:#?}");
+}
+
+#[test]
 fn logic_says_itself_whether_something_is_left() {
     let lines = |cmp: &str, more: &str| {
         format!(

@@ -306,7 +306,13 @@ fn compile_text(parsed: &Parsed, input: impl FnOnce() -> Result<(String, Vec<u8>
     }
     let failed = say(&mut diagnostics);
     if verbose {
-        print_stats(&output.log, output.global_bytes, gpu, parsed.has("verbose2"));
+        let banks = arch::files(name.target.sm).banks_in_figures.then(|| {
+            // Code to be linked or looked at counts no addresses.
+            let counted = request.kind == compile::Kind::Executable && !debugged;
+            let addresses = elf.section(cubin::image::CONSTANT4).filter(|_| counted).map_or(0, |(_, s)| s.size);
+            [(3, output.constant_bytes), (4, addresses)]
+        });
+        print_stats(&output.log, output.global_bytes, banks, gpu, parsed.has("verbose2"));
     }
     if failed {
         return Err(FAILED);
@@ -402,15 +408,19 @@ fn note(parsed: &Parsed) -> String {
     out
 }
 
-/// The lines of `-v` that tools read, as 13.5 prints them.
-fn print_stats(stats: &[Log], global_bytes: u64, gpu: &str, progress: bool) {
+/// The lines of `-v` that tools read, as 13.5 prints them. `banks`: where constant banks are counted, those of the module.
+fn print_stats(stats: &[Log], global_bytes: u64, banks: Option<[(u32, u64); 2]>, gpu: &str, progress: bool) {
     let info = |text: &str| report::plain(TOOL, Severity::Info, text);
     if progress {
         for k in stats.iter().rev() {
             info(&format!("Processing {}", k.name));
         }
     }
-    info(&format!("{global_bytes} bytes gmem"));
+    let constants = |of: [(u32, u64); 2]| {
+        let some = of.iter().filter(|b| banks.is_some() && b.1 > 0);
+        some.map(|(bank, bytes)| format!(", {bytes} bytes cmem[{bank}]")).collect::<String>()
+    };
+    info(&format!("{global_bytes} bytes gmem{}", constants(banks.unwrap_or_default())));
     let frame = |frame: u32, stores: u32, loads: u32| {
         report::err(&format!(
             "    {frame} bytes stack frame, {stores} bytes spill stores, {loads} bytes spill loads\n"
@@ -434,6 +444,7 @@ fn print_stats(stats: &[Log], global_bytes: u64, gpu: &str, progress: bool) {
         if k.shared > 0 {
             line.push_str(&format!(", {} bytes smem", k.shared));
         }
+        line.push_str(&constants([(0, k.constant0.into()), (2, k.constant2.into())]));
         info(&line);
         info(&ms);
         for (name, bytes) in &k.functions {

@@ -72,20 +72,12 @@ pub(super) fn again(cx: &mut Cx, v: Value) -> Step {
 /// is negative.
 pub(super) fn multiply_high(cx: &mut Cx) -> Step {
     let (a, b) = (cx.inst.args[0], cx.inst.args[1]);
-    let (al, ah) = cx.b().halves(a);
-    let (bl, bh) = cx.b().halves(b);
-    let wide = |cx: &mut Cx, x: Value, y: Value| cx.op(Op::IMulWide, &[x, y], Ty::B64);
-    let ll = wide(cx, al, bl);
-    let carry = cx.op(Op::Hi, &[ll], Ty::B32);
-    let carry = cx.op(Op::Zext, &[carry], Ty::B64);
-    let mid = cx.op(Op::IMadWide, &[ah, bl, carry], Ty::B64);
-    let (ml, mh) = cx.b().halves(mid);
-    let ml = cx.op(Op::Zext, &[ml], Ty::B64);
-    let mid2 = cx.op(Op::IMadWide, &[al, bh, ml], Ty::B64);
-    let m2h = cx.op(Op::Hi, &[mid2], Ty::B32);
-    let (mh, m2h) = (cx.op(Op::Zext, &[mh], Ty::B64), cx.op(Op::Zext, &[m2h], Ty::B64));
-    let top = cx.op(Op::IMadWide, &[ah, bh, mh], Ty::B64);
-    let mut v = cx.op(Op::IAdd, &[top, m2h], Ty::B64);
+    let mut v = match (is_word(cx, a), is_word(cx, b)) {
+        (true, true) => cx.k(Ty::B64, 0),
+        (false, true) => high_of_word(cx, a, b),
+        (true, false) => high_of_word(cx, b, a),
+        (false, false) => high_unsigned(cx, a, b),
+    };
     if cx.inst.attr.signed {
         for (x, y) in [(a, b), (b, a)] {
             let n = cx.k(Ty::B32, 63);
@@ -95,6 +87,48 @@ pub(super) fn multiply_high(cx: &mut Cx) -> Step {
         }
     }
     Step::Values(vec![v])
+}
+
+/// Whether the upper half of `v` is known to be zero.
+fn is_word(cx: &Cx, v: Value) -> bool {
+    match cx.f.constant(v) {
+        Some(c) => c >> 32 == 0,
+        None => cx.f.def_inst(v).is_some_and(|d| d.op == Op::Zext),
+    }
+}
+
+/// High half of the unsigned product of `a` and the word `b`.
+fn high_of_word(cx: &mut Cx, a: Value, b: Value) -> Value {
+    let (al, ah) = cx.b().halves(a);
+    let b = cx.op(Op::Trunc, &[b], Ty::B32);
+    let low = cx.op(Op::IMulWide, &[al, b], Ty::B64);
+    let carry = cx.op(Op::Hi, &[low], Ty::B32);
+    let carry = cx.op(Op::Zext, &[carry], Ty::B64);
+    let top = cx.op(Op::IMadWide, &[ah, b, carry], Ty::B64);
+    let top = cx.op(Op::Hi, &[top], Ty::B32);
+    cx.op(Op::Zext, &[top], Ty::B64)
+}
+
+/// High half of the unsigned product of `a` and `b`: the two products in the middle are one sum with a carry, so that no word has to be
+/// widened to a pair of registers but the sum's upper one, with that carry.
+fn high_unsigned(cx: &mut Cx, a: Value, b: Value) -> Value {
+    let (al, ah) = cx.b().halves(a);
+    let (bl, bh) = cx.b().halves(b);
+    let none = cx.k(Ty::P, 0);
+    let two = |cx: &mut Cx, op: Op, args: &[Value], ty: Ty| {
+        let id = cx.b().push(op, Attr::default(), Default::default(), 0, args, &[ty, Ty::P]);
+        (cx.f.inst(id).results[0], cx.f.inst(id).results[1])
+    };
+    let low = cx.op(Op::IMulWide, &[al, bl], Ty::B64);
+    let low = cx.op(Op::Hi, &[low], Ty::B32);
+    let mid = cx.op(Op::IMulWide, &[ah, bl], Ty::B64);
+    let (mid, above) = two(cx, Op::IMadWideC, &[al, bh, mid, none], Ty::B64);
+    let (ml, mh) = cx.b().halves(mid);
+    let (_, carry) = two(cx, Op::AddC, &[low, ml, none], Ty::B32);
+    let (zero, one) = (cx.k(Ty::B32, 0), cx.k(Ty::B32, 1));
+    let above = cx.op(Op::Select, &[one, zero, above], Ty::B32);
+    let onto = cx.op(Op::Pack, &[mh, above], Ty::B64);
+    two(cx, Op::IMadWideC, &[ah, bh, onto, carry], Ty::B64).0
 }
 
 /// Leading zeros, or the highest significant bit, of 64 bits.

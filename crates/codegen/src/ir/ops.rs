@@ -90,6 +90,8 @@ ops! {
     IMad "imad" 3 Pure;
     /// a * b + c, of twice the width of a and b.
     IMadWide "imadwide" 3 Pure;
+    /// a * b + c + carry in (P) of unsigned words, c of twice their width; results: sum, carry out (P).
+    IMadWideC "imadwidec" 4 Pure;
     /// Quotient; undefined on zero, as in PTX.
     IDiv "idiv" 2 Pure;
     IRem "irem" 2 Pure;

@@ -117,6 +117,7 @@ fn types(f: &Func, inst: &Inst) -> Result<(), String> {
         Op::IMad => r == [a[0]] && a[0] == a[1] && a[1] == a[2],
         Op::IMulWide => a[0] == a[1] && r == [double(a[0])] && a[0] != Ty::B64,
         Op::IMadWide => a[0] == a[1] && a[2] == double(a[0]) && r == [a[2]],
+        Op::IMadWideC => a == [Ty::B32, Ty::B32, Ty::B64, Ty::P] && r == [Ty::B64, Ty::P],
         Op::Not | Op::INeg | Op::IAbs | Op::Brev | Op::FNeg | Op::FAbs | Op::FRound | Op::FSat => r == [a[0]],
         Op::Shl | Op::Shr => r == [a[0]] && a[1] == Ty::B32,
         Op::Lop3 => (a == [Ty::B32; 3] || a == [Ty::B64; 3]) && r == [a[0]],

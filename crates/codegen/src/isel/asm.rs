@@ -50,6 +50,8 @@ shapes! {
     IMAD: IMAD_RRR IMAD_RRI IMAD_RIR IMAD_RRU IMAD_RUR;
     IMAD_HI: IMAD_HI_RRR _ IMAD_HI_RIR _ IMAD_HI_RUR;
     IMAD_WIDE: IMAD_WIDE_RRR _ IMAD_WIDE_RIR _ IMAD_WIDE_RUR;
+    IMAD_WIDEX: IMAD_WIDEX_RRR _ IMAD_WIDEX_RIR _ IMAD_WIDEX_RUR;
+    LEA_HI: LEA_HI_RRR _ LEA_HI_RIR _ LEA_HI_RUR;
     LEA_HIX: LEA_HIX_RRR _ LEA_HIX_RIR _ LEA_HIX_RUR;
     LOP3: LOP3_RRR _ LOP3_RIR _ LOP3_RUR;
     VIMNMX3: VIMNMX3_RRR _ VIMNMX3_RIR _ VIMNMX3_RUR;
@@ -295,6 +297,12 @@ impl<'a> Sel<'a> {
         (inst.with(S::Pu, p).finish(), p)
     }
 
+    /// What a + b carries; the sum goes nowhere.
+    pub(super) fn carry_alone(&mut self, a: Operand, b: Operand) -> Operand {
+        let (a, b, c) = order_add(a, b, ZERO);
+        self.shape3(IADD3, Fold::Int, a, b, c).with(S::Rd, ZERO).finish_pred()
+    }
+
     /// a - b with carry out (no borrow). The complement form: a + ~b + 1 carries where -b would lose b = 0.
     pub(super) fn isub_carry(&mut self, a: Operand, b: Operand) -> (Operand, Operand) {
         if matches!(b.value, V::Imm(_)) || b == ZERO {
@@ -332,6 +340,26 @@ impl<'a> Sel<'a> {
     pub(super) fn imad_wide(&mut self, signed: bool, a: Operand, b: Operand, c: Operand) -> Regs {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
         self.shape3(IMAD_WIDE, Fold::Int, a, b, c).with_mod(M::Sign, signed as u8).finish_pair()
+    }
+
+    /// a * b + c + carry of unsigned words, 64 bits; the carry out is made only if asked for.
+    pub(super) fn imad_wide_carry(
+        &mut self,
+        [a, b, c]: [Operand; 3],
+        carry: Option<Operand>,
+        out: bool,
+    ) -> (Regs, Operand) {
+        let (a, b) = if soft(&a) { (b, a) } else { (a, b) };
+        let mut inst = match carry {
+            Some(p) => self.shape3(IMAD_WIDEX, Fold::Int, a, b, c).with(S::Pp, p),
+            None => self.shape3(IMAD_WIDE, Fold::Int, a, b, c),
+        };
+        let mut p = TRUE;
+        if out {
+            p = inst.sel.new_pred().1;
+            inst = inst.with(S::Pu, p);
+        }
+        (inst.with_mod(M::Sign, 0).finish_pair(), p)
     }
 
     pub(super) fn lop3(&mut self, lut: u8, a: Operand, b: Operand, c: Operand) -> Operand {
@@ -397,6 +425,12 @@ impl<'a> Sel<'a> {
 
     pub(super) fn lea(&mut self, a: Operand, b: Operand, shift: u8) -> Operand {
         self.shape2(LEA, Fold::Int, a, b).with(S::Shift, Operand::imm(shift as i64)).finish()
+    }
+
+    /// The upper word of {high, low} << shift, plus b.
+    pub(super) fn lea_hi(&mut self, low: Operand, high: Operand, b: Operand, shift: u8) -> Operand {
+        let low = self.gpr(low);
+        self.shape3(LEA_HI, Fold::Int, low, b, high).with(S::Shift, Operand::imm(shift as i64)).finish()
     }
 
     /// (a << shift) + b, 64 bits; without a high word `a` is signed.

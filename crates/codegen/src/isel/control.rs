@@ -240,6 +240,21 @@ impl Sel<'_> {
         Some(())
     }
 
+    /// A product of words onto two words, with carry in and out.
+    pub(super) fn wide_carry(&mut self, id: InstId) -> Option<()> {
+        let inst = self.f.inst(id);
+        let (a, b, c, carry) = (inst.args[0], inst.args[1], inst.args[2], inst.args[3]);
+        let out = self.regs[inst.results[1].index()].is_some();
+        let operands = [self.lo(a), self.lo(b), self.pair(c)];
+        let carry = if self.constant(carry).is_some_and(|c| c & 1 == 0) { None } else { Some(self.pred(carry)) };
+        let (sum, p) = self.imad_wide_carry(operands, carry, out);
+        self.define(id, 0, sum);
+        if out {
+            self.define(id, 1, Regs { lo: Vreg(p.as_reg()?.index()), hi: None });
+        }
+        Some(())
+    }
+
     /// Addition and subtraction with carry in and out.
     pub(super) fn carry(&mut self, id: InstId) -> Option<()> {
         let inst = self.f.inst(id);
@@ -257,6 +272,11 @@ impl Sel<'_> {
             return None;
         }
         let first_out = out || ty == Ty::B64;
+        if start && out && !sub && ty == Ty::B32 && self.regs[results[0].index()].is_none() {
+            let carry = self.carry_alone(al, bl);
+            self.define(id, 1, Regs { lo: Vreg(carry.as_reg()?.index()), hi: None });
+            return Some(());
+        }
         let (lo, mut carry) = if start && first_out {
             if sub { self.isub_carry(al, bl) } else { self.iadd_carry(al, bl) }
         } else if start {

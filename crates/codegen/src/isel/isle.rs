@@ -377,6 +377,14 @@ impl generated::Context for Sel<'_> {
         let (right, wrap) = (mode >= 2, mode & 1 == 0);
         Sel::shf(self, right, wrap, enums::shftype::U32, !right, lo, n, hi)
     }
+    fn to_the_left(&mut self, shift: Attr, n: u8) -> Option<u8> {
+        // Nothing and everything is no shift to fold; to the right by some is to the left by what they leave of a word.
+        let n = Some(n).filter(|n| (1..32).contains(n))?;
+        Some(if shift.sub >= 2 { 32 - n } else { n })
+    }
+    fn lea_hi(&mut self, low: Opn, high: Opn, b: Opn, shift: u8) -> Opn {
+        Sel::lea_hi(self, low, high, b, shift)
+    }
     fn lea(&mut self, a: Opn, b: Opn, shift: u8) -> Opn {
         Sel::lea(self, a, b, shift)
     }

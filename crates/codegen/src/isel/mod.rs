@@ -332,6 +332,7 @@ impl Sel<'_> {
             I::Texture | I::Surface | I::SameAsOne | I::Handle | I::EntrySize | I::TableAddr => self.textures(id),
             I::Call | I::Routine | I::CallIndirect => self.call(id),
             I::AddC | I::SubC => self.carry(id),
+            I::IMadWideC => self.wide_carry(id),
             _ => match isle::constructor_select(self, id) {
                 Some(r) => {
                     self.define(id, 0, r);

@@ -8,6 +8,7 @@ pub mod contract;
 pub mod dce;
 pub mod eval;
 pub mod gvn;
+pub mod idle;
 pub mod join;
 pub mod licm;
 pub mod lone;
@@ -24,6 +25,7 @@ pub mod simplify;
 pub mod sums;
 pub mod twins;
 pub mod unroll;
+pub mod wider;
 pub mod words;
 
 use crate::ir::{Func, Value};
@@ -44,7 +46,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 26] = [
+const PASSES: [Pass; 28] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -60,6 +62,12 @@ const PASSES: [Pass; 26] = [
     ("dce", NO_EFFORT, dce::run),
     (CONTRACT, NO_EFFORT, contract::run),
     ("lone", LEAST_EFFORT, lone::run),
+    ("idle", SOME_EFFORT, |f| {
+        if idle::run(f) {
+            blocks::run(f);
+            dce::run(f);
+        }
+    }),
     ("masked", SOME_EFFORT, masked::run),
     ("blocks", SOME_EFFORT, blocks::run),
     ("params", SOME_EFFORT, params::run),
@@ -80,6 +88,7 @@ const PASSES: [Pass; 26] = [
             gvn::run(f);
         }
     }),
+    ("wider", MORE_EFFORT, wider::run),
     ("dce", SOME_EFFORT, dce::run),
     ("join", MOST_EFFORT, join::run),
     ("low", SOME_EFFORT, low::run),
