@@ -438,14 +438,25 @@ impl<'a> Pass<'a> {
         if !defs.is_empty() {
             return self.drop_all(&defs) | self.check(b, i);
         }
-        // The one that the least hangs on, if that is enough.
+        // The operand that the least hangs on, if that is enough.
         values.sort_by_key(|v| (self.weight[v.index()], v.0));
-        for &v in values.iter().filter(|v| !self.wanted[v.index()]) {
-            self.kept[v.index()] = false;
+        let mut operands: SmallVec<[SmallVec<[Vreg; 2]>; 4]> = SmallVec::new();
+        sass_uses(&s, |p| {
+            let mut of: SmallVec<[Vreg; 2]> = SmallVec::new();
+            self.f.each_scalar(p.reg, p.width, |v| {
+                of.extend(Some(v).filter(|v| p.reg.is_virtual() && values.contains(v)))
+            });
+            if !of.is_empty() {
+                operands.push(of);
+            }
+        });
+        operands.sort_by_key(|of| of.iter().map(|v| (self.weight[v.index()], v.0)).max());
+        for of in operands.iter().filter(|of| of.iter().all(|v| !self.wanted[v.index()])) {
+            of.iter().for_each(|v| self.kept[v.index()] = false);
             if self.fitted(&s).is_some() {
                 return true;
             }
-            self.kept[v.index()] = true;
+            of.iter().for_each(|v| self.kept[v.index()] = true);
         }
         let unwanted: SmallVec<[Vreg; 8]> = values.iter().copied().filter(|v| !self.wanted[v.index()]).collect();
         if !unwanted.is_empty() {
@@ -766,6 +777,21 @@ mod tests {
             "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x25\n    IMAD_RIR Rd=%r2 Ra=%r0 Rb=64\n    STG.Size=4 Ra=RZ Rb=%r2 URc=UR4\n    exit\n",
         );
         assert_eq!(names(&f, 0), ["S2R", "IMAD_RIR", "STG"]);
+    }
+
+    /// An instruction takes one uniform operand, be it a pair; the other one stays whole.
+    #[test]
+    fn of_two_operands_one_is_uniform() {
+        let f = after(
+            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    LDC Rd=%r1 Const=c[0][584]\n    LDC.Size=5 Rd={%r2,%r3} Const=c[0][552]\n    \
+             IMAD_WIDE_RRR Rd={%r4,%r5} Ra=%r0 Rb=%r1 Rc={%r2,%r3}\n    STG.Size=4 Ra={%r4,%r5} Rb=%r0 URc=UR4\n    exit\n",
+        );
+        assert_eq!(names(&f, 0), ["S2R", "LDC", "ULDC", "IMAD_WIDE_RRU", "STG"]);
+        let f = after(
+            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    LDC.Size=5 Rd={%r2,%r3} Const=c[0][552]\n    ISETP_RR.Cmp=1.Sign=0 Pu=%p6 Ra=%r2 Rb=%r0\n    \
+             ISETPX_RR.Cmp=1 Pu=%p7 Ra=%r3 Rb=RZ Pr=%p6\n    SEL_RI Rd=%r8 Ra=%r0 Rb=5 Pp=%p7\n    STG.Size=4 Ra=RZ Rb=%r8 URc=UR4\n    exit\n",
+        );
+        assert_eq!(names(&f, 0), ["S2R", "ULDC", "ISETP_RU", "ISETPX_RU", "SEL_RI", "STG"]);
     }
 
     #[test]
