@@ -5,6 +5,7 @@
 //! the access that reads it, though many are computed of one base, which is then alive for longer; and a load stands before what is
 //! computed of it, where the order of the text has all loads first. n log n.
 
+use super::order::movable;
 use super::postpass::Graph;
 use super::prepass::{Values, begin, fixed, graph, issue};
 use super::traffic::Traffic;
@@ -150,8 +151,8 @@ fn depth_first(traffic: &Traffic, graph: &Graph) -> Vec<u32> {
 }
 
 /// An order in which readers of a predicate stand behind the first of them, with what they need, where that is little: seven predicates are soon taken, and PTX
-/// masks one row of a tile after the other, each by the same ones.
-fn together(traffic: &Traffic, graph: &Graph, order: &[u32]) -> Vec<u32> {
+/// masks one row of a tile after the other, each by the same ones. What does not `move` stays where it is.
+fn together(traffic: &Traffic, graph: &Graph, order: &[u32], moves: &impl Fn(u32) -> bool) -> Vec<u32> {
     let n = traffic.len();
     let before = Before::new(graph, n);
     let (first, readers) = traffic.readers();
@@ -166,7 +167,7 @@ fn together(traffic: &Traffic, graph: &Graph, order: &[u32]) -> Vec<u32> {
         for &v in traffic.reads(i as usize).iter().filter(|v| traffic.values[**v as usize].kind == 1) {
             for &r in &readers[first[v as usize] as usize..first[v as usize + 1] as usize] {
                 needed.clear();
-                if !done[r as usize] && reach(&before, &done, r, &mut needed) {
+                if !done[r as usize] && reach(&before, &done, r, moves, &mut needed) {
                     needed.iter().for_each(|&d| done[d as usize] = true);
                     out.extend_from_slice(&needed);
                 }
@@ -180,11 +181,13 @@ fn together(traffic: &Traffic, graph: &Graph, order: &[u32]) -> Vec<u32> {
 const TOGETHER: usize = 4;
 
 /// True if what must stand before instruction `i` is little; `needed` gets it, and `i` behind it.
-fn reach(before: &Before, done: &[bool], i: u32, needed: &mut Vec<u32>) -> bool {
-    for &b in before.of(i as usize) {
-        if !done[b as usize] && !needed.contains(&b) && !(needed.len() < TOGETHER && reach(before, done, b, needed)) {
-            return false;
-        }
+fn reach(before: &Before, done: &[bool], i: u32, moves: &impl Fn(u32) -> bool, needed: &mut Vec<u32>) -> bool {
+    let mut ok = moves(i);
+    for &b in before.of(i as usize).iter().filter(|b| !done[**b as usize]) {
+        ok = ok && (needed.contains(&b) || needed.len() < TOGETHER && reach(before, done, b, moves, needed));
+    }
+    if !ok {
+        return false;
     }
     needed.push(i);
     needed.len() <= TOGETHER
@@ -296,7 +299,8 @@ fn lesser(f: &Func, part: &[Inst], values: &mut Values, sm: u16, limit: u32) -> 
     let _ = look(order(&traffic, &graph, limit, u32::MAX)) || look(order(&traffic, &graph, 0, u32::MAX)) || {
         let one_by_one = depth_first(&traffic, &graph);
         let crowded = traffic.peaks(one_by_one.iter().copied())[1] as i32 > predicates;
-        let masked = crowded.then(|| together(&traffic, &graph, &one_by_one));
+        let moves = |i: u32| matches!(&part[i as usize].op, Op::Sass(s) if movable(s));
+        let masked = crowded.then(|| together(&traffic, &graph, &one_by_one, &moves));
         look(one_by_one) || masked.is_some_and(&mut look) || look(order(&traffic, &graph, 0, WINDOW))
     };
     (best.0[1], best.1)
@@ -352,7 +356,8 @@ mod tests {
         let (mut t, graph) = made(part, &[4, 5, 6, 11]);
         (0..3).for_each(|p| t.values[p].kind = 1);
         let order: Vec<u32> = (0..part.len() as u32).collect();
-        assert_eq!(together(&t, &graph, &order), [0, 1, 2, 3, 6, 7, 4, 8, 9, 5, 10]);
+        assert_eq!(together(&t, &graph, &order, &|_| true), [0, 1, 2, 3, 6, 7, 4, 8, 9, 5, 10]);
+        assert_eq!(together(&t, &graph, &order, &|i| i != 6), [0, 1, 2, 3, 4, 8, 9, 5, 6, 7, 10]);
         // What needs more stays where it is.
         let mut long: Vec<(&[u32], &[u32])> = part[..3].to_vec();
         let chain: [(&[u32], &[u32]); 4] = [(&[3], &[4]), (&[4], &[5]), (&[5], &[6]), (&[6], &[7])];
@@ -362,7 +367,7 @@ mod tests {
         let (mut t, graph) = made(&long, &[8, 9]);
         t.values[0].kind = 1;
         let order: Vec<u32> = (0..long.len() as u32).collect();
-        assert_eq!(together(&t, &graph, &order), order);
+        assert_eq!(together(&t, &graph, &order, &|_| true), order);
     }
 
     /// Loads of two values (0 and 1, 2 and 3, ...), behind each a product of them that is added to the one before, and what must stand behind all loads: a copy
