@@ -7,6 +7,7 @@ pub mod blocks;
 pub mod contract;
 pub mod dce;
 pub mod eval;
+pub mod funnel;
 pub mod gvn;
 pub mod idle;
 pub mod join;
@@ -46,7 +47,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 28] = [
+const PASSES: [Pass; 29] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -91,6 +92,7 @@ const PASSES: [Pass; 28] = [
     ("wider", MORE_EFFORT, wider::run),
     ("dce", SOME_EFFORT, dce::run),
     ("join", MOST_EFFORT, join::run),
+    ("funnel", SOME_EFFORT, funnel::run),
     ("low", SOME_EFFORT, low::run),
     ("lop3", LEAST_EFFORT, lop3::run),
     ("dce", SOME_EFFORT, dce::run),
