@@ -799,7 +799,12 @@ impl Assign<'_> {
         let stand_ins = stand_ins.unwrap_or_default();
         if ok && !def_vecs.is_empty() {
             dying.iter().for_each(|&v| self.release(v));
+            let anew = gmma && s.get(S::Rc).and_then(Operand::as_reg).is_none_or(|r| !r.is_virtual());
             for &vec in &def_vecs {
+                if anew && self.obstructed(vec, &use_vecs).is_some() {
+                    ok = false;
+                    break;
+                }
                 let Some(base) = self.sums_window(s, vec).or_else(|| self.def_window(vec)) else {
                     ok = false;
                     break;

@@ -12,6 +12,9 @@ use sass::latency::Class;
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
+/// Of so many sums one value may be in the way without the others going elsewhere.
+const SEVERAL: usize = 2;
+
 impl Assign<'_> {
     /// An aligned free window for the vector `vec`, kept for its other components.
     pub(super) fn window(&mut self, file: usize, vec: usize, size: usize) -> Option<usize> {
@@ -173,6 +176,24 @@ impl Assign<'_> {
         self.bank_of(vec).window_free(base, size).then_some(base)
     }
 
+    /// The place that sums keep through the function, where a few values are in the way of them that the product does not read: they had better move than all
+    /// sums later.
+    pub(super) fn obstructed(&self, vec: u32, uses: &[u32]) -> Option<usize> {
+        let gpr = File::Gpr as usize;
+        let list = &self.f.vecs[vec as usize];
+        let (hint, nth) = self.vec_hint[list[0].index()];
+        let place = self.wide.iter().find(|w| w.vec == hint && nth == 0 && w.end - w.base == list.len())?;
+        let bank = &self.banks[gpr];
+        let reads = uses.iter().any(|&u| self.file(self.f.vecs[u as usize][0]) == gpr);
+        if reads || place.end > bank.limit {
+            return None;
+        }
+        let there = bank.occ[place.base..place.end].iter().filter(|&&o| o != FREE);
+        let strange = |o: u32| o < HELD && self.vec_hint[o as usize].0 != hint;
+        let (count, all) = there.fold((0, true), |(count, all), &o| (count + 1, all && strange(o)));
+        (all && (1..=list.len() / SEVERAL).contains(&count)).then_some(place.base)
+    }
+
     /// A free window for a vector that an instruction defines: where its components will be wanted, if possible.
     pub(super) fn def_window(&mut self, vec: u32) -> Option<usize> {
         let first = self.f.vecs[vec as usize][0];
@@ -247,7 +268,9 @@ impl Assign<'_> {
             for (n, vec) in here {
                 let list = self.f.vecs[vec as usize].clone();
                 // Sums that begin here get the place that they keep.
-                let base = if list.len() >= WIDE && over.is_none() { self.def_window(vec) } else { None };
+                let begins = list.len() >= WIDE && over.is_none();
+                let home = if begins && product { self.obstructed(vec, uses) } else { None };
+                let base = home.or_else(|| if begins { self.def_window(vec) } else { None });
                 groups.push(Group { list, base, def: Some(n), live: false, over: over.clone(), home: None });
             }
             groups.sort_by_key(|g| std::cmp::Reverse(alignment(g.list.len())));

@@ -400,4 +400,43 @@ mod tests {
         let moved: Vec<usize> = f.blocks.iter().map(moves).collect();
         assert!(moved[0] > 0 && moved[1..].iter().all(|&n| n == 0), "{moved:?} {}", text::print(&f));
     }
+
+    /// Values wait from where threads have few registers until behind two products of 64 sums; those that lie where sums belong move before the first product,
+    /// not the sums before each one.
+    #[test]
+    fn what_is_in_the_way_of_sums_that_begin_moves_once() {
+        let each = |n: std::ops::Range<usize>, what: &dyn Fn(usize) -> String| n.map(what).collect::<String>();
+        let list = |from: usize| (from..from + 64).map(|k| format!("%r{k}")).collect::<Vec<_>>().join(",");
+        let product = |to: usize, from: Option<usize>| {
+            let rest = from.map_or("Pp=!UPT".into(), |f| format!("Rc={{{}}}", list(f)));
+            format!("    HGMMA_RUR_OPEN.M53=15.M75=1 Rd={{{}}} URa={{%ur10,%ur11,%ur12,%ur13}} {rest}\n", list(to))
+        };
+        let store = |k: usize| format!("    STS Ra=RZ Rb=%r{k} Imm={:#x}\n", 4 * k);
+        let text = format!(
+            "func k entry max=230 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    S2R Rd=%r1 Sr=0x21\n    ISETP_RI Pu=%p2 Ra=%r1 Rb=5\n    \
+             brif %p2, blk1(), blk2()\nblk1(): depth=0\n    USETMAXREG_DEALLOC ImmAt32=40\n    STS Ra=RZ Rb=%r1\n    exit\nblk2(): depth=0\n{}{}    br blk3()\n\
+             blk3(): depth=0\n    USETMAXREG_TRY_ALLOC Pu=UP0 ImmAt32=232\n    brif UP0, blk4(), blk3()\nblk4(): depth=0\n    WARPGROUP.M79=1\n{}{}{}{}    HGMMA_RUR Pp=!UPT\n    \
+             WARPGROUP_I\n{}{}    exit\n}}\n",
+            each(10..14, &|k| format!("    UMOV_I Rd=%ur{k} Mask=0\n")),
+            each(100..160, &|k| format!("    LDS Rd=%r{k} Ra=RZ Imm={:#x}\n", 4 * k)),
+            product(200, None),
+            product(300, None),
+            product(400, Some(200)),
+            product(500, Some(300)),
+            each(400..464, &store) + &each(500..564, &store),
+            each(100..160, &store),
+        );
+        let mut f = text::parse(&text).unwrap().remove(0);
+        f.at_entry = 168;
+        regalloc::run(&mut f, true, Tightness::Tight).unwrap();
+        let at = |form| {
+            let found = f.blocks[4].insts.iter().enumerate();
+            found
+                .filter(move |(_, i)| matches!(&i.op, Op::Sass(s) if s.form == form))
+                .map(|(n, _)| n)
+                .collect::<Vec<_>>()
+        };
+        let (products, moves) = (at(sass::forms::HGMMA_RUR_OPEN), at(sass::forms::MOV_R));
+        assert!(!moves.is_empty() && moves.iter().all(|&m| m < products[1]), "{moves:?} {products:?}");
+    }
 }
