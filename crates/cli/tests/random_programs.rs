@@ -201,6 +201,13 @@ fn programs_agree_on_newer_chips() {
     assert!(said.is_none(), "{said:?}");
 }
 
+/// What a branch by something that differs chooses, with nothing on either way, is read from another thread: it was taken for what all have.
+#[test]
+fn a_choice_is_read_from_another_thread() {
+    let said = failure(64788, &launch(), None, false, "sm_90");
+    assert!(said.is_none(), "{said:?}");
+}
+
 /// Programs of every class of instruction.
 #[test]
 fn wide_programs_agree() {

@@ -23,6 +23,7 @@ use crate::cfg::{Blocks, Cfg, DomTree, NONE};
 use crate::ir::{Block, BlockData, Builder, Def, Edge, Effect, Func, InstId, MemSpace, Op, Sreg, Term, Value};
 use crate::lower::asynchronous::barrier;
 use graphs::{Graphs, living_graph};
+use rustc_hash::FxHashMap;
 use shape::{EXCLUSIVE, one_return, split_edges, take_turns};
 use std::cell::OnceCell;
 
@@ -146,9 +147,11 @@ fn fails(f: &Func, b: u32) -> bool {
 /// A branch whose outcome differs between threads, in the living graph.
 fn divergent_branch(f: &Func, cfg: &Cfg, uniform: &[bool], b: u32) -> bool {
     let distinct = |list: &[u32]| list.windows(2).any(|w| w[0] != w[1]);
-    if !distinct(&cfg.succs[b as usize]) {
-        return false;
-    }
+    distinct(&cfg.succs[b as usize]) && threads_differ(f, uniform, b)
+}
+
+/// True if a block ends in a branch by something that differs between threads.
+fn threads_differ(f: &Func, uniform: &[bool], b: u32) -> bool {
     match &f.blocks[b as usize].term {
         Term::CondBr { cond, uniform: promised, .. } => !promised && !uniform[cond.index()],
         Term::Switch { index, uniform: promised, .. } => !promised && !uniform[index.index()],
@@ -226,6 +229,17 @@ fn uniform_values(f: &Func, graphs: &Graphs) -> Vec<bool> {
         for e in block.term.edges() {
             for (&p, &a) in f.blocks[e.block.index()].params.iter().zip(&e.args) {
                 if !uniform[a.index()] {
+                    set(p, seen[e.block.index()], &mut uniform, &mut changed);
+                }
+            }
+        }
+        // A branch to one block with one value or another is a choice.
+        if threads_differ(f, &uniform, b) {
+            let mut first: FxHashMap<Block, &[Value]> = FxHashMap::default();
+            for e in block.term.edges() {
+                let before = *first.entry(e.block).or_insert(&e.args);
+                let params = &f.blocks[e.block.index()].params;
+                for (&p, _) in params.iter().zip(before.iter().zip(&e.args)).filter(|(_, (a, b))| a != b) {
                     set(p, seen[e.block.index()], &mut uniform, &mut changed);
                 }
             }
@@ -613,6 +627,22 @@ mod tests {
     }
 
     const TID: &str = "blk0():\nv0:b32 = sreg\nv1:b32 = const {imm=3}\nv2:p = icmp v0, v1 {cmp=lt}\n";
+
+    /// What a branch by something that differs chooses differs, though both ways lead to one block at once.
+    #[test]
+    fn what_a_branch_to_one_block_chooses_differs() {
+        let of = |cond: &str| {
+            let source = format!(
+                "func k entry returns() {{\nblk0():\nv0:b32 = {cond}\nv1:b32 = const {{imm=3}}\nv2:b32 = const {{imm=5}}\nv3:p = icmp v0, v1 {{cmp=lt}}\n\
+                 brif v3, blk1(v1, v1), blk1(v2, v1)\nblk1(v4:b32, v5:b32):\nv6:b32 = iadd v4, v5\nexit\n}}"
+            );
+            let f = text::parse(&source).unwrap().remove(0);
+            let found = uniform(&f);
+            [4, 5, 6].map(|v| found[v])
+        };
+        assert_eq!(of("sreg"), [false, true, false]);
+        assert_eq!(of("param {bytes=4}"), [true; 3]);
+    }
 
     #[test]
     fn a_branch_to_one_block_chooses_its_values() {
