@@ -114,13 +114,14 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A call, by all that come here, of a function that ends the thread: one that says so, or the failure of an assertion, of
-    /// which the declaration that compilers write does not say it. Nothing is alive behind it.
+    /// What ends all that come here: a trap, as to the vendor's tool, or a call of a function that ends the thread: one that says so,
+    /// or the failure of an assertion, of which the declaration that compilers write does not say it. Nothing is alive behind it.
     pub(super) fn never_returns(&self, x: &Inst) -> bool {
-        if x.op != P::Call || x.guard.is_some() {
+        if !matches!(x.op, P::Call | P::Trap) || x.guard.is_some() {
             return false;
         }
         match x.operands.get(1) {
+            _ if x.op == P::Trap => true,
             Some(Operand::Func(f)) => {
                 let f = &self.m.funcs[super::call::target(self.m, *f).index()];
                 let says = f.directives.iter().any(|d| matches!(d, Directive::NoReturn));
@@ -212,7 +213,7 @@ impl Lower<'_, '_> {
             }
             P::Exit => Term::Exit,
             P::Ret => self.end_of_function(),
-            P::Call if self.never_returns(x) => {
+            P::Call | P::Trap if self.never_returns(x) => {
                 self.inst(x)?;
                 // Should it come back nevertheless, the thread ends.
                 Term::Exit

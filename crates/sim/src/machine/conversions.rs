@@ -75,7 +75,6 @@ fn pack(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
         }
         (r & (2 * sign - 1)) as u32
     };
-    let zero_c = || inst.get(S::Rc).and_then(|o| o.as_reg()).is_some_and(|r| r.is_const());
     let high = |slot: S| -> Result<u32> {
         match inst.suffix(slot).trim_start_matches('.') {
             "" | "H0" => Ok(0),
@@ -89,9 +88,9 @@ fn pack(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
             some(move |i, o, l| o.r[0][l] = convert(i.s[0][l] as u64) << 16 | convert(i.s[1][l] as u64)),
         ),
         "PACK_B" if to == &TF32 => plain(&[b], some(move |i, o, l| o.r[0][l] = convert(i.s[0][l] as u64) << 13)),
-        "MERGE_C" if !small && from == &F32 && zero_c() => {
-            high(S::Rc)?;
-            plain(&[b], some(move |i, o, l| o.r[0][l] = convert(i.s[0][l] as u64)))
+        "MERGE_C" if !small && from == &F32 => {
+            let up = high(S::Rc)?;
+            plain(&[b, S::Rc], some(move |i, o, l| o.r[0][l] = i.s[1][l] >> up << 16 | convert(i.s[0][l] as u64)))
         }
         "UNPACK_B" if from.width() < 15 => {
             let up = high(b)?;

@@ -104,7 +104,7 @@ pub fn op(inst: &Seen<'_>, words: &mut Vec<String>) -> Result<AluOp> {
         }
         "IADD" | "ISETP" | "UISETP" | "IMNMX" | "UIMNMX" | "SEL" | "USEL" => super::wide::op(inst, words)?,
         "MOV" | "UMOV" if words.iter().any(|w| w == "64") => super::wide::op(inst, words)?,
-        "UFADD" | "UFMUL" | "UFFMA" | "UFMNMX" | "UFSEL" | "UFSETP" | "UFSET" | "UI2F" | "UI2FP" | "UIABS"
+        "UFADD" | "UFMUL" | "UFFMA" | "UFMNMX" | "UFSEL" | "UFSETP" | "UFSET" | "UI2F" | "UI2FP" | "UI2I" | "UIABS"
         | "UVIADD" | "UVIMNMX" => super::uniform::op(inst, words)?,
         "FMNMX3" => least_of_three_singles(inst, words)?,
         "MOV" => quads(inst)?,

@@ -9,7 +9,7 @@ use super::named::{plain, some, sources};
 use super::program::{In, Out};
 use super::seen::Seen;
 use crate::num::fp::{self, ftz32, min_max, sat32};
-use crate::num::soft::{F32, from_int};
+use crate::num::soft::{F16, F32, from_int};
 use sass::form::SlotName as S;
 
 /// What is done to a source before it is used.
@@ -53,6 +53,12 @@ fn comparison(w: &mut Vec<String>) -> Result<u8> {
     }
 }
 
+/// The integer type of less than 32 bits among these words: its bits, and whether it is signed.
+fn small(w: &mut Vec<String>) -> Option<(u32, bool)> {
+    let types = [("U8", 8, false), ("S8", 8, true), ("U16", 16, false), ("S16", 16, true)];
+    types.into_iter().find(|t| take(w, t.0)).map(|t| (t.1, t.2))
+}
+
 /// The operation of an instruction with these words behind its mnemonic, which it takes out.
 ///
 /// # Errors
@@ -61,7 +67,7 @@ pub fn op(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
     let mnemonic = inst.form().mnemonic;
     let count = match mnemonic {
         "UFFMA" => 3,
-        "UI2F" | "UI2FP" | "UIABS" => 1,
+        "UI2F" | "UI2FP" | "UI2I" | "UIABS" => 1,
         _ => 2,
     };
     let slots = sources(inst, count)?;
@@ -137,9 +143,9 @@ pub fn op(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
             AluOp { pin: vec![S::Pp], pout, nd: value as u8, ..plain(&slots, f) }
         }
         "UI2F" | "UI2FP" => {
+            let to = if take(w, "F16") { &F16 } else { &F32 };
             take(w, "F32");
-            let types = [("U8", 8, false), ("S8", 8, true), ("U16", 16, false), ("S16", 16, true), ("U32", 32, false)];
-            let (bits, signed) = types.into_iter().find(|t| take(w, t.0)).map_or((32, true), |t| (t.1, t.2));
+            let (bits, signed) = small(w).unwrap_or(if take(w, "U32") { (32, false) } else { (32, true) });
             take(w, "S32");
             let mode = mode(w);
             let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
@@ -149,7 +155,16 @@ pub fn op(inst: &Seen<'_>, w: &mut Vec<String>) -> Result<AluOp> {
                 } else {
                     (x & (u64::MAX >> (64 - bits))) as i128
                 };
-                o.r[0][l] = from_int(&F32, x, mode) as u32;
+                o.r[0][l] = from_int(to, x, mode) as u32;
+            });
+            plain(&slots, f)
+        }
+        "UI2I" => {
+            let (true, Some((bits, signed)), true) = (sat, small(w), take(w, "S32")) else { return gap("these types") };
+            let (least, most) =
+                if signed { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };
+            let f = some(move |i: &In<'_>, o: &mut Out, l: usize| {
+                o.r[0][l] = (sign(0).int(i.s[0][l]) as i32 as i64).clamp(least, most) as u32;
             });
             plain(&slots, f)
         }
