@@ -4,18 +4,28 @@
 //! a second `LDC`: each block that reads such a value gets one of its own. What a loop reads is computed before the
 //! loop, in the block that dominates it and lies no deeper than the definition. Runs on SSA form, before scheduling.
 
+use super::prepass::DEEPER;
+use crate::cfg::Cfg;
+use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
+use crate::regalloc::pressures;
 use rustc_hash::FxHashMap;
 use sass::form::{ModName as M, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
-use sass::reg::Reg;
+use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
 /// Most blocks that compute a value again; one that is read in more stays in its register.
 const MOST: usize = 4;
 const NONE: u32 = u32::MAX;
+/// Where no more registers are taken than these, one less is worth nothing.
+const FEW: u32 = 24;
+/// Blocks that take less than the most registers by no more than this part of them count as crowded.
+const CROWD: u32 = 4;
+/// What a word of a constant bank costs where it is read, in instructions: something waits for it.
+const AGAIN: u64 = 4;
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
@@ -42,9 +52,10 @@ pub fn run(f: &mut Func) {
     }
     let cfg = f.cfg();
     let dom = cfg.dominators();
-    let target = |f: &Func, def: u32, used: u32| -> u32 {
-        let mut at = used;
-        while at != def && f.blocks[at as usize].depth > f.blocks[def as usize].depth {
+    let levels = levels(f, &cfg, &cheap, &of);
+    let target = |f: &Func, n: u32, used: u32| -> u32 {
+        let (mut at, def) = (used, cheap[n as usize].0);
+        while at != def && f.blocks[at as usize].depth > levels[n as usize] {
             at = dom.idom[at as usize];
         }
         at
@@ -57,7 +68,7 @@ pub fn run(f: &mut Func) {
             if n == NONE {
                 return;
             }
-            let at = target(f, cheap[n as usize].0, b);
+            let at = target(f, n, b);
             let list = &mut wanted[n as usize];
             if list.len() <= MOST && !list.contains(&at) {
                 list.push(at);
@@ -90,7 +101,7 @@ pub fn run(f: &mut Func) {
             if n == NONE {
                 return v;
             }
-            let at = target(f, cheap[n as usize].0, b);
+            let at = target(f, n, b);
             let k = cheap[n as usize].3.iter().position(|&d| d == v).unwrap_or(0);
             names.get(&(n, at)).map_or(v, |new| new[k])
         };
@@ -112,6 +123,55 @@ pub fn run(f: &mut Func) {
         f.blocks[b].insts.splice(at..at, code);
     }
     drop_unread(f, &of, old);
+}
+
+/// How deep in loops each value may be computed again: where its definition lies, but deeper where one register less is worth it, as a loop that is crowded
+/// would keep it for a few reads that are a small part of it.
+fn levels(f: &Func, cfg: &Cfg, cheap: &[(u32, Sass, u32, SmallVec<[Vreg; 2]>)], of: &[u32]) -> Vec<u32> {
+    let depth = |b: u32| f.blocks[b as usize].depth;
+    let mut out: Vec<u32> = cheap.iter().map(|c| depth(c.0)).collect();
+    // The blocks, in loops that it is not computed in, that read each.
+    let mut inner: Vec<SmallVec<[u32; 4]>> = vec![SmallVec::new(); cheap.len()];
+    for &b in cfg.rpo.iter().filter(|&&b| depth(b) > 0) {
+        each_use(f, b as usize, |v| {
+            let n = of[v.index()] as usize;
+            if of[v.index()] != NONE && depth(b) > out[n] && inner[n].len() <= MOST && !inner[n].contains(&b) {
+                inner[n].push(b);
+            }
+        });
+    }
+    if inner.iter().all(SmallVec::is_empty) {
+        return out;
+    }
+    let live = Liveness::new(f, cfg);
+    let (most, by_block) = pressures(f, cfg, &live);
+    let most = most.max[File::Gpr as usize];
+    if most <= FEW {
+        return out;
+    }
+    let crowded = |b: u32| by_block[b as usize][File::Gpr as usize] >= most - most / CROWD;
+    let mut through = vec![false; cheap.len()];
+    for &b in cfg.rpo.iter().filter(|&&b| depth(b) > 0 && crowded(b)) {
+        for &v in &live.live_in[b as usize] {
+            let n = of[v.index()] as usize;
+            if of[v.index()] != NONE && depth(b) > out[n] && !inner[n].contains(&b) {
+                through[n] = true;
+            }
+        }
+    }
+    let often = |b: u32| 1u64 << (DEEPER * depth(b).min(4));
+    let all: u64 = cfg.rpo.iter().map(|&b| f.blocks[b as usize].insts.len() as u64 * often(b)).sum();
+    for (n, list) in inner.iter().enumerate() {
+        if list.is_empty() || list.len() > MOST || !through[n] {
+            continue;
+        }
+        let wait = if cheap[n].1.form == F::LDC { AGAIN } else { 1 };
+        let more: u64 = list.iter().map(|&b| wait * often(b)).sum();
+        if 2 * more * u64::from(most) < all * cheap[n].3.len() as u64 {
+            out[n] = list.iter().map(|&b| depth(b)).max().unwrap_or(out[n]);
+        }
+    }
+    out
 }
 
 fn stays_first(i: &Inst) -> bool {
@@ -261,5 +321,29 @@ mod tests {
             "{FIRST}blk1(): depth=1 divergent\n    IADD3_RRR Rd=%r3 Ra=%r0 Rb=%r1 Rc=RZ\n    STG.Size=4 Ra=RZ Rb=%r3 URc=UR4\n    brif %p2, blk1(), blk2()\nblk2(): depth=0\n    exit\n"
         ));
         assert!(f.blocks[1].insts.iter().all(|i| !matches!(&i.op, Op::Sass(s) if s.form == F::LDC)));
+    }
+
+    /// A loop of two blocks: the first keeps `values` alive that it computes, the second reads a word of a bank and `more` instructions are in it.
+    fn crowded_loop(values: usize, more: usize) -> [usize; 3] {
+        let list = |line: &dyn Fn(usize) -> String, n: usize| (0..n).map(line).collect::<String>();
+        let load = list(&|k| format!("    LDS Rd=%r{} Ra=%r1\n", 10 + k), values);
+        let store = list(&|k| format!("    STG.Size=4 Ra=RZ Rb=%r{} URc=UR4\n", 10 + k), values);
+        let rest = "    STG.Size=4 Ra=RZ Rb=%r1 URc=UR4\n".repeat(more);
+        let f = after(&format!(
+            "{}blk1(): depth=1 divergent\n{load}{store}    br blk2()\nblk2(): depth=1 divergent\n    IADD3_RRR Rd=%r3 Ra=%r0 Rb=%r1 Rc=RZ\n    \
+             STG.Size=4 Ra=RZ Rb=%r3 URc=UR4\n{rest}    brif %p2, blk1(), blk3()\nblk3(): depth=0\n    exit\n",
+            FIRST.replace("blk2", "blk3")
+        ));
+        let loads =
+            |b: usize| f.blocks[b].insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if s.form == F::LDC)).count();
+        [loads(0), loads(1), loads(2)]
+    }
+
+    #[test]
+    fn loops_that_are_crowded_read_words_of_banks_where_that_is_little_of_them() {
+        // Before the loop, in its crowded part, where it is read.
+        assert_eq!(crowded_loop(40, 400), [0, 0, 1]);
+        assert_eq!(crowded_loop(40, 0), [1, 0, 0]);
+        assert_eq!(crowded_loop(10, 400), [1, 0, 0]);
     }
 }
