@@ -213,8 +213,8 @@ impl Assign<'_> {
         }
         let found = self.homes(&vecs);
         let mut bases = self.bases(&vecs, &found, false);
-        if bases.contains(&None) && self.bounds.is_empty() {
-            // From below there is room for more of them, in more registers if need be.
+        if bases.contains(&None) {
+            // Side by side there is room for more of them, in more registers if need be.
             let close = self.bases(&vecs, &found, true);
             let missing = |bases: &[Option<usize>]| bases.iter().filter(|b| b.is_none()).count();
             if missing(&close) < missing(&bases) {
@@ -234,7 +234,7 @@ impl Assign<'_> {
     }
 
     /// Where wide vectors may lie that have values in these blocks, apart from each other where they meet: at the upper end of the registers, or, `close`, side
-    /// by side from below in as many as may be assigned at all.
+    /// by side, from below in as many as may be assigned at all, or from above where threads change the number of their registers.
     fn bases(&self, vecs: &[u32], found: &[BitSet], close: bool) -> Vec<Option<usize>> {
         let bank = &self.banks[File::Gpr as usize];
         let all = bank.usable.iter().rposition(|&u| u).map_or(0, |r| r + 1);
@@ -254,6 +254,7 @@ impl Assign<'_> {
             };
             let owned = self.owned(vec).min(limit);
             let base = match low {
+                Some(_) if close => bases(owned).last(),
                 Some(low) => bases(owned).find(|&base| base >= low).or_else(|| bases(owned).last()),
                 None if close => bases(limit).next(),
                 // Where hardly more is alive than the vector itself, a few registers more than that are there for it.
