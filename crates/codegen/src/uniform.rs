@@ -16,7 +16,9 @@
 //! [`crate::mir::liveness`] keeps uniform values from being overwritten on the other way of a branch that divides a warp.
 
 mod forms;
+mod leaves;
 mod near;
+mod same;
 mod wanted;
 
 use crate::cfg::Cfg;
@@ -61,12 +63,12 @@ pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
     // Where all of it fits, it stays in the order that it has.
     if near::wanted(f) {
         if let Some(done) = attempt(f, &cfg, sm, most.min(AHEAD), true) {
-            return done | near::constants(f, sm);
+            return done | near::constants(f, sm) | leaves::run(f, &cfg, sm, most);
         }
         near::constants(f, sm);
         near::run(f);
     }
-    (attempt(f, &cfg, sm, most, false) == Some(true)) | near::constants(f, sm)
+    (attempt(f, &cfg, sm, most, false) == Some(true)) | near::constants(f, sm) | leaves::run(f, &cfg, sm, most)
 }
 
 /// As [`run`], in the order at hand; `None` where there are too many uniform registers and `gives_up`.
@@ -115,6 +117,8 @@ struct Pass<'a> {
     copies: Vec<(usize, Vreg, Vreg)>,
     /// Values that have a copy in a loop: one is as much as a register is worth.
     copied: Vec<bool>,
+    /// Values that are moved to uniform registers from general ones ([`leaves`]).
+    leaf: Vec<bool>,
 }
 
 impl<'a> Pass<'a> {
@@ -130,12 +134,7 @@ impl<'a> Pass<'a> {
             for inst in &block.insts {
                 f.uses(&inst.op, |v| weight[v.index()] += 1);
             }
-            let whole = |p: u32| {
-                let p = &f.blocks[p as usize];
-                let apart = matches!(&p.term, Term::CondBr { then, els, .. } if then.block == els.block);
-                !p.divergent && !apart
-            };
-            if !block.divergent && b != 0 && cfg.preds[b as usize].iter().all(|&p| whole(p)) {
+            if !block.divergent && b != 0 && cfg.preds[b as usize].iter().all(|&p| same::whole(f, p)) {
                 for p in block.params.iter().filter(|p| f.vregs[p.index()] == File::Gpr) {
                     kept[p.index()] = true;
                     weight[p.index()] += 100;
@@ -160,7 +159,8 @@ impl<'a> Pass<'a> {
         if kept == old {
             return None;
         }
-        Some(Pass { f, cfg, sm, kept, old, weight, wanted: Vec::new(), copies: Vec::new(), copied: vec![false; n] })
+        let (wanted, copies, copied) = (Vec::new(), Vec::new(), vec![false; n]);
+        Some(Pass { f, cfg, sm, kept, old, weight, wanted, copies, copied, leaf: Vec::new() })
     }
 
     /// Takes out what is computed of anything else, until the rest is uniform.
@@ -327,6 +327,12 @@ impl<'a> Pass<'a> {
             }
         });
         if uniform {
+            let (to, from) = (s.get(S::Rd).and_then(Operand::as_reg), s.get(S::Rb).and_then(Operand::as_reg));
+            if let (F::MOV_R, Some(to), Some(from)) = (s.form, to, from)
+                && self.leaf.get(to.index() as usize) == Some(&true)
+            {
+                return Some(Sass::new(F::R2UR).with(S::Rd, self.named(to, 1)?).with(S::Ra, from));
+            }
             return self.reform(s, uniform_form(s)?);
         }
         if s.form == F::R2UR && self.moved(s).is_some() {
