@@ -107,8 +107,8 @@ impl Assign<'_> {
         vecs
     }
 
-    /// Wide vectors of one size become one if values of both should meet, as the sums of a loop and of what goes on with them behind it, and
-    /// components that belong to one register are never there at once.
+    /// Wide vectors of one size become one if values of both should meet, as the sums of a loop and of what goes on with them behind it, or those of one are
+    /// made of the other's one by one, as sums that are scaled before more is added to them, and components that belong to one register are never there at once.
     pub(super) fn join_wide(&mut self) {
         let vecs = self.wanted();
         if vecs.len() < 2 {
@@ -129,6 +129,19 @@ impl Assign<'_> {
             } else if first != vec && place == nth && !pairs.contains(&(first, vec)) {
                 pairs.push((first, vec));
             }
+        }
+        for inst in self.f.blocks.iter().flat_map(|b| &b.insts) {
+            let mut to = (FREE, 0);
+            self.f.defs(&inst.op, |v| to = self.vec_hint[v.index()]);
+            if to.0 == FREE || !vecs.contains(&to.0) {
+                continue;
+            }
+            self.f.uses(&inst.op, |v| {
+                let (vec, nth) = self.vec_hint[v.index()];
+                if vec != FREE && nth == to.1 && vec != to.0 && vecs.contains(&vec) && !pairs.contains(&(vec, to.0)) {
+                    pairs.push((vec, to.0));
+                }
+            });
         }
         let mut now: Vec<(u32, u32)> = vecs.iter().map(|&v| (v, v)).collect();
         for (a, b) in pairs {
