@@ -20,7 +20,7 @@ mod shape;
 use crate::abi::Convention;
 use crate::bitset::BitSet;
 use crate::cfg::{Blocks, Cfg, DomTree, NONE};
-use crate::ir::{Block, BlockData, Builder, Def, Edge, Effect, Func, InstId, MemSpace, Op, Sreg, Term, Value};
+use crate::ir::{Block, BlockData, Builder, Def, Edge, Effect, Func, InstId, MemSpace, Op, Sem, Sreg, Term, Value};
 use crate::lower::asynchronous::barrier;
 use graphs::{Graphs, living_graph};
 use rustc_hash::FxHashMap;
@@ -189,6 +189,8 @@ fn uniform_values(f: &Func, graphs: &Graphs) -> Vec<bool> {
     let users = || users.get_or_init(|| readers(f));
     let mut done_branch = vec![false; f.blocks.len()];
     let mut divergent_join = vec![false; f.blocks.len()];
+    // Who calls a function may do so in parts of a warp.
+    let mut apart = vec![!f.entry; f.blocks.len()];
     let mut queued = vec![true; f.blocks.len()];
     let mut seen = vec![false; f.blocks.len()];
     let mut work: Vec<u32> = full.rpo.iter().rev().copied().collect();
@@ -215,7 +217,10 @@ fn uniform_values(f: &Func, graphs: &Graphs) -> Vec<bool> {
             let alike = whole(f, inst) && uniform[inst.args[0].index()];
             let differs = match told(f, inst) {
                 Some(lane) => !alike && !uniform[lane.index()],
-                None => source(inst) || (spreads(inst) && inst.args.iter().any(|a| !uniform[a.index()])),
+                None => {
+                    source(inst) && (apart[b as usize] || !read_together(inst))
+                        || (spreads(inst) && inst.args.iter().any(|a| !uniform[a.index()]))
+                }
             };
             if differs && alike {
                 // Whether there is such a lane is another question.
@@ -249,6 +254,11 @@ fn uniform_values(f: &Func, graphs: &Graphs) -> Vec<bool> {
             done_branch[b as usize] = true;
             let join = graphs.post(f).idom[b as usize];
             let inside = region(cfg, b, join);
+            for &m in &inside {
+                if !std::mem::replace(&mut apart[m as usize], true) {
+                    again.push(m);
+                }
+            }
             let meets =
                 inside.iter().copied().chain((join != NONE && (join as usize) < f.blocks.len()).then_some(join));
             for m in meets {
@@ -320,6 +330,12 @@ fn source(inst: &crate::ir::Inst) -> bool {
         Op::MBarrier => !asked_together(inst),
         op => op.effect() != Effect::Pure,
     }
+}
+
+/// True for a load that gives all threads that do it together, from one place, the same: one access reads it for all of them, and what another thread
+/// writes meanwhile is a race, after which nothing is known. The vendor's compiler relies on it, too, where tensor copies take their coordinates from shared memory.
+fn read_together(inst: &crate::ir::Inst) -> bool {
+    inst.op == Op::Load && inst.mem.sem == Sem::Weak && matches!(inst.mem.space, MemSpace::Shared | MemSpace::Global)
 }
 
 /// True for a shuffle in which all threads of the warp take part.
@@ -642,6 +658,26 @@ mod tests {
         };
         assert_eq!(of("sreg"), [false, true, false]);
         assert_eq!(of("param {bytes=4}"), [true; 3]);
+    }
+
+    /// What a warp loads together from one place is one value, not where threads may be apart, and not where others are waited for.
+    #[test]
+    fn what_is_loaded_together_from_one_place_is_the_same() {
+        let of = |load: &str, address: &str| {
+            let source = format!(
+                "func k entry returns() {{\n{TID}v3:b64 = param {{bytes=8}}\nv4:b64 = zext v0\nv5:b32 = load {address} {{{load} bytes=4}}\n\
+                 brif v2, blk1(), blk2()\nblk1():\nv6:b32 = load {address} {{{load} bytes=4}}\nbr blk2()\nblk2():\n\
+                 v7:b32 = load {address} {{{load} bytes=4}}\nexit\n}}"
+            );
+            let f = text::parse(&source).unwrap().remove(0);
+            let found = uniform(&f);
+            [5, 6, 7].map(|v| found[v])
+        };
+        assert_eq!(of("space=global", "v3"), [true, false, true]);
+        assert_eq!(of("space=global", "v4"), [false; 3]);
+        assert_eq!(of("space=global sem=volatile", "v3"), [false; 3]);
+        assert_eq!(of("space=global sem=relaxed", "v3"), [false; 3]);
+        assert_eq!(of("", "v3"), [false; 3]);
     }
 
     #[test]
