@@ -217,7 +217,8 @@ pub fn select(
     let lightly = calls_lightly(&list, options, layout, max_gprs);
     // What looks after the stack takes registers that the ABI leaves to functions.
     let looked_after = options.check_stack || options.protect_stack;
-    let own = lightly && !looked_after && own::mark(&mut list, &program.table);
+    let products = list.iter().any(|f| f.insts.iter().any(|i| i.op == ir::Op::Wgmma));
+    let own = lightly && !looked_after && !products && own::mark(&mut list, &program.table);
     let mut seldom = lightly.then(|| expand::builtins::Seldom::behind(list.len() as u32));
     let mut converged = Vec::new();
     for (n, f) in list.iter_mut().enumerate() {
@@ -292,9 +293,9 @@ pub fn select(
 const ROOM: u32 = 28;
 
 /// May a kernel call what arithmetic does in seldom cases, and its own functions, so that few registers change? Its threads do not change how many
-/// registers they have, and run no products of warpgroups, which would have to be done at each call.
+/// registers they have.
 fn calls_lightly(list: &[ir::Func], options: &Options, layout: &Layout, max_gprs: u32) -> bool {
-    let apart = |op: ir::Op| matches!(op, ir::Op::SetMaxReg | ir::Op::Wgmma | ir::Op::WgmmaOrder);
+    let apart = |op: ir::Op| op == ir::Op::SetMaxReg;
     options.effort > 0
         && !options.debug
         && !layout.relocatable

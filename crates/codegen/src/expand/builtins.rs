@@ -227,9 +227,14 @@ impl Seldom {
         let cfg = f.cfg();
         let loops = cfg.loops(&cfg.dominators());
         let mut places = [0u32; 3];
+        // What would have to wait for products of warpgroups is not called.
+        let mut early = [false; 3];
+        let flight = super::flight::blocks(f, &cfg);
         for (b, block) in f.blocks.iter().enumerate() {
+            let mut flying = flight.as_ref().map_or(super::flight::NONE, |list| list[b]);
             for &i in &block.insts {
                 let inst = f.inst(i);
+                flying = super::flight::behind(flying, inst);
                 let exact = inst.attr.sub & 3 == 0;
                 let at = match (inst.op, inst.attr.fmt) {
                     (Op::FDiv | Op::FRcp | Op::FSqrt, Fmt::F32) if exact => 0,
@@ -238,9 +243,10 @@ impl Seldom {
                     _ => continue,
                 };
                 places[at] += if loops.depth[b] > 0 { PLACES[at] } else { 1 };
+                early[at] |= flying != super::flight::NONE;
             }
         }
-        self.wanted = std::array::from_fn(|k| places[k] >= PLACES[k]);
+        self.wanted = std::array::from_fn(|k| places[k] >= PLACES[k] && !early[k]);
         let wide = self.wanted[kind(Routine::UDiv64)];
         self.large = if wide { (0..f.blocks.len()).map(|b| large(f, &cfg, b)).collect() } else { Vec::new() };
     }

@@ -7,6 +7,7 @@ mod absorbed;
 mod atomics;
 mod bits;
 pub mod builtins;
+mod flight;
 mod float;
 pub mod gather;
 pub mod handles;
