@@ -23,6 +23,7 @@ pub mod pressure;
 pub mod regroup;
 pub mod rotate;
 pub mod simplify;
+mod stale;
 pub mod sums;
 pub mod twins;
 pub mod unroll;
@@ -47,7 +48,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 29] = [
+const PASSES: [Pass; 30] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -69,6 +70,7 @@ const PASSES: [Pass; 29] = [
             dce::run(f);
         }
     }),
+    ("stale", SOME_EFFORT, stale::run),
     ("masked", SOME_EFFORT, masked::run),
     ("blocks", SOME_EFFORT, blocks::run),
     ("params", SOME_EFFORT, params::run),
