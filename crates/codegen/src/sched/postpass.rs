@@ -5,7 +5,7 @@
 //! register, between a store and any access to memory that may be the same, and around barriers and fences; loads may
 //! pass loads. Linear but for the two heaps.
 
-use super::{UNITS, reads, writes};
+use super::{UNITS, balance, reads, writes};
 use crate::mir::{Func, Inst, Op, reorder};
 use crate::registers;
 use rustc_hash::FxHashMap;
@@ -198,6 +198,8 @@ pub struct Scheduler {
     writer: Vec<(u32, u8)>,
     readers: Vec<Vec<(u32, Option<u8>)>>,
     touched: Vec<usize>,
+    /// Instructions of the block at hand that go the other pipe for integers.
+    moved: Vec<u32>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -205,7 +207,8 @@ const NONE: u32 = u32::MAX;
 impl Scheduler {
     /// For chip `sm`, and a function with such spill code.
     pub fn new(sm: u16, slots: Slots) -> Scheduler {
-        Scheduler { sm, slots, writer: vec![(NONE, 0); UNITS], readers: vec![Vec::new(); UNITS], touched: Vec::new() }
+        let (writer, readers) = (vec![(NONE, 0); UNITS], vec![Vec::new(); UNITS]);
+        Scheduler { sm, slots, writer, readers, touched: Vec::new(), moved: Vec::new() }
     }
 
     /// Schedules the instructions of one block.
@@ -223,6 +226,14 @@ impl Scheduler {
             }
         }
         self.part(insts, from..insts.len(), false, &mut order);
+        let sm = self.sm;
+        for i in self.moved.drain(..) {
+            if let Op::Sass(s) = &mut insts[i as usize].op
+                && let Some(other) = balance::other(s, sm)
+            {
+                *s = other;
+            }
+        }
         *insts = reorder(std::mem::take(insts), &order);
     }
 
@@ -287,18 +298,27 @@ impl Scheduler {
             (0..n as u32 - 1).for_each(|i| g.edge(i, n as u32 - 1, 1));
         }
         g.finish(n);
-        let order = list_schedule(&mut g, n, |i| sass(i as u32), sm);
+        let order = list_schedule(&mut g, n, |i| sass(i as u32), sm, |i| self.moved.push(first + i));
         out.extend(order.into_iter().map(|i| first + i));
     }
 }
 
-/// Orders `n` nodes: by time, then by the length of the way to the end, then by age.
-pub fn list_schedule<'a>(g: &mut Graph, n: usize, sass: impl Fn(usize) -> Option<&'a Sass>, sm: u16) -> Vec<u32> {
+/// Orders `n` nodes: by time, then by the length of the way to the end, then by age. Tells `moved` which instructions go the pipe of multiplications, as
+/// that for the rest is busy.
+pub fn list_schedule<'a>(
+    g: &mut Graph,
+    n: usize,
+    sass: impl Fn(usize) -> Option<&'a Sass>,
+    sm: u16,
+    mut moved: impl FnMut(u32),
+) -> Vec<u32> {
     let mut height = vec![0u32; n];
     for i in (0..n).rev() {
         height[i] = g.after(i).iter().map(|&(to, cycles)| height[to as usize] + cycles as u32).max().unwrap_or(1);
     }
-    let pipes: Vec<u8> = (0..n).map(|i| sass(i).map_or(OTHER, pipe) as u8).collect();
+    let either = |s: &Sass| pipe(s) == FIRST && balance::other(s, sm).is_some();
+    let of = |s: &Sass| if either(s) { EITHER } else { pipe(s) };
+    let pipes: Vec<u8> = (0..n).map(|i| sass(i).map_or(OTHER, of) as u8).collect();
     let mut ready_at = vec![0u32; n];
     let mut free_at = [0u32; PIPES];
     let mut pending: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new();
@@ -326,7 +346,17 @@ pub fn list_schedule<'a>(g: &mut Graph, n: usize, sass: impl Fn(usize) -> Option
             continue;
         };
         if let Some(s) = sass(i as usize) {
-            free_at[pipes[i as usize] as usize] = now + latency::issue_interval(s, s, sm) as u32;
+            let mut at = pipes[i as usize] as usize;
+            if at == EITHER {
+                let wanted = !available[FIRST].is_empty() && available[SECOND].is_empty();
+                let second = free_at[SECOND] <= now && (free_at[FIRST] > now || wanted);
+                at = if second { SECOND } else { FIRST };
+                if second {
+                    moved(i);
+                }
+            }
+            free_at[at] = now + latency::issue_interval(s, s, sm) as u32;
+            free_at[EITHER] = free_at[FIRST].min(free_at[SECOND]);
         }
         order.push(i);
         for k in 0..g.after(i as usize).len() {
@@ -343,15 +373,19 @@ pub fn list_schedule<'a>(g: &mut Graph, n: usize, sass: impl Fn(usize) -> Option
     order
 }
 
-const PIPES: usize = 13;
+const PIPES: usize = 14;
 const OTHER: usize = 12;
+/// What goes either of the pipes for integers.
+const EITHER: usize = 13;
+const FIRST: usize = 1;
+const SECOND: usize = 3;
 
 fn pipe(s: &Sass) -> usize {
     match s.form().class {
         Class::Global | Class::Local | Class::Shared | Class::Shuffle => 0,
-        Class::Alu | Class::Vote => 1,
+        Class::Alu | Class::Vote => FIRST,
         Class::Fma => 2,
-        Class::FmaInt | Class::FmaWide => 3,
+        Class::FmaInt | Class::FmaWide => SECOND,
         Class::Half | Class::HalfMma => 4,
         Class::Double => 5,
         Class::Xu => 6,
