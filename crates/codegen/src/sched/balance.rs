@@ -24,7 +24,7 @@ pub fn other(s: &Sass, sm: u16) -> Option<Sass> {
     let none = Operand::reg(Reg::RZ);
     // Which sign a low half is of does not matter; these are as the vendor's.
     let product = |form, a: Operand, b: Operand, c: Operand| {
-        let signed = !b.as_reg().is_some_and(|r| r == Reg::RZ) && c.as_reg().is_none_or(|r| r != Reg::RZ);
+        let signed = b.as_reg().is_none_or(|r| r != Reg::RZ) && c.as_reg().is_none_or(|r| r != Reg::RZ);
         Sass::new(form).with(S::Ra, a).with(S::Rb, b).with(S::Rc, c).with_mod(M::Sign, signed.into())
     };
     let new = match s.form {

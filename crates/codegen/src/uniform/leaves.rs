@@ -109,6 +109,19 @@ fn moved(op: &Op) -> Option<Vreg> {
     read.is_virtual().then(|| Vreg(read.index()))
 }
 
+/// What is computed a second time in a block.
+struct Tree<'a> {
+    block: u32,
+    insts: &'a [Inst],
+    /// By value: which instruction makes it.
+    makers: &'a FxHashMap<Vreg, usize>,
+    /// By value, and by what computes it: the same in uniform registers.
+    twin: FxHashMap<Vreg, Vreg>,
+    known: Vec<(Sass, SmallVec<[Vreg; 2]>)>,
+    /// The block as it will be.
+    out: Vec<Inst>,
+}
+
 struct Grower<'a> {
     f: &'a mut Func,
     sm: u16,
@@ -220,10 +233,8 @@ impl Grower<'_> {
 
     /// Gives the moves of a block what they read.
     fn grow(&mut self, b: u32, insts: Vec<Inst>, makers: &FxHashMap<Vreg, usize>) {
-        // By value, and by what computes it: the same in uniform registers.
-        let mut twin: FxHashMap<Vreg, Vreg> = FxHashMap::default();
-        let mut known: Vec<(Sass, SmallVec<[Vreg; 2]>)> = Vec::new();
-        let mut out: Vec<Inst> = Vec::with_capacity(insts.len() + 8);
+        let out = Vec::with_capacity(insts.len() + 8);
+        let mut tree = Tree { block: b, insts: &insts, makers, twin: FxHashMap::default(), known: Vec::new(), out };
         for mut inst in insts.iter().cloned() {
             let mut leaves = SmallVec::new();
             if let Some(v) = moved(&inst.op)
@@ -231,12 +242,12 @@ impl Grower<'_> {
                 && self.look(v, &insts, makers, &mut leaves, DEEP)
                 && let Op::Sass(s) = &mut inst.op
             {
-                let made = self.twin(v, b, &insts, makers, &mut twin, &mut known, &mut out);
+                let made = self.twin(v, &mut tree);
                 *s = s.clone().with(S::Ra, Reg::virt(File::Gpr, made.0));
             }
-            out.push(inst);
+            tree.out.push(inst);
         }
-        self.f.blocks[b as usize].insts = out;
+        self.f.blocks[b as usize].insts = tree.out;
     }
 
     fn fresh(&mut self, file: File) -> Vreg {
@@ -246,28 +257,18 @@ impl Grower<'_> {
         v
     }
 
-    /// The value that is `v` in a uniform register, computed in `out` if it is not yet.
-    #[allow(clippy::too_many_arguments)]
-    fn twin(
-        &mut self,
-        v: Vreg,
-        b: u32,
-        insts: &[Inst],
-        makers: &FxHashMap<Vreg, usize>,
-        twin: &mut FxHashMap<Vreg, Vreg>,
-        known: &mut Vec<(Sass, SmallVec<[Vreg; 2]>)>,
-        out: &mut Vec<Inst>,
-    ) -> Vreg {
+    /// The value that is `v` in a uniform register, computed in the tree's block if it is not yet.
+    fn twin(&mut self, v: Vreg, tree: &mut Tree) -> Vreg {
         let file = self.f.vregs[v.index()];
         if matches!(file, File::Ugpr | File::Upred) {
             return v;
         }
-        if let Some(&t) = twin.get(&v) {
+        if let Some(&t) = tree.twin.get(&v) {
             return t;
         }
-        let Some(&i) = makers.get(&v) else {
-            let loc = self.f.blocks[b as usize].loc;
-            let t = match self.place(v, b) {
+        let Some(&i) = tree.makers.get(&v) else {
+            let loc = self.f.blocks[tree.block as usize].loc;
+            let t = match self.place(v, tree.block) {
                 Some(at) => match self.hoisted.get(&(v, at)) {
                     Some(&t) => t,
                     None => {
@@ -279,19 +280,19 @@ impl Grower<'_> {
                 },
                 None => {
                     let t = self.leaf(v);
-                    out.push(Inst::new(Op::Sass(t.1), loc));
+                    tree.out.push(Inst::new(Op::Sass(t.1), loc));
                     t.0
                 }
             };
-            twin.insert(v, t);
+            tree.twin.insert(v, t);
             return t;
         };
-        let Op::Sass(s) = &insts[i].op else { return v };
+        let Op::Sass(s) = &tree.insts[i].op else { return v };
         let mut new = s.clone();
         let mut places: SmallVec<[(Option<u8>, Reg); 8]> = SmallVec::new();
         sass_uses(s, |p| places.extend(p.reg.is_virtual().then_some((p.slot, p.reg))));
         for (slot, reg) in places {
-            let t = self.twin(Vreg(reg.index()), b, insts, makers, twin, known, out);
+            let t = self.twin(Vreg(reg.index()), tree);
             if let Some(n) = slot {
                 new.operands[n as usize].value = Value::Reg(Reg::virt(reg.file(), t.0));
             }
@@ -305,24 +306,24 @@ impl Grower<'_> {
                 key.operands[n as usize].value = Value::Reg(Reg::RZ);
             }
         }
-        if let Some((_, list)) = known.iter().find(|k| k.0 == key) {
+        if let Some((_, list)) = tree.known.iter().find(|k| k.0 == key) {
             defs.iter().zip(list).for_each(|(d, &t)| {
-                twin.insert(Vreg(d.1.index()), t);
+                tree.twin.insert(Vreg(d.1.index()), t);
             });
-            return twin[&v];
+            return tree.twin[&v];
         }
         let mut list: SmallVec<[Vreg; 2]> = SmallVec::new();
         for &(slot, reg) in &defs {
             let t = self.fresh(reg.file());
-            twin.insert(Vreg(reg.index()), t);
+            tree.twin.insert(Vreg(reg.index()), t);
             list.push(t);
             if let Some(n) = slot {
                 new.operands[n as usize].value = Value::Reg(Reg::virt(reg.file(), t.0));
             }
         }
-        known.push((key, list));
-        out.push(Inst::new(Op::Sass(new), insts[i].loc));
-        twin[&v]
+        tree.known.push((key, list));
+        tree.out.push(Inst::new(Op::Sass(new), tree.insts[i].loc));
+        tree.twin[&v]
     }
 
     /// A value that `v` is moved to, and the move.
