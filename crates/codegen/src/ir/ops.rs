@@ -357,6 +357,19 @@ pub enum Cmp {
     Nan,
 }
 
+/// What holds when a comparison of integers does not.
+pub fn inverse_cmp(c: Cmp) -> Option<Cmp> {
+    Some(match c {
+        Cmp::Eq => Cmp::Ne,
+        Cmp::Ne => Cmp::Eq,
+        Cmp::Lt => Cmp::Ge,
+        Cmp::Le => Cmp::Gt,
+        Cmp::Gt => Cmp::Le,
+        Cmp::Ge => Cmp::Lt,
+        _ => return None,
+    })
+}
+
 /// The comparison with its operands exchanged.
 pub fn swap_cmp(c: Cmp) -> Cmp {
     match c {

@@ -6,6 +6,7 @@
 //! taken for true in one look and for false in another; where the value is not read, or comes back as it went in, in both, it is no value at all.
 
 use crate::cfg::Cfg;
+use crate::ir::ops::inverse_cmp;
 use crate::ir::{Cmp, Def, Func, Op, Term, Value};
 use crate::opt;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -130,18 +131,6 @@ fn range(cmp: Cmp, k: i128) -> Option<(i128, i128)> {
     })
 }
 
-fn opposite(cmp: Cmp) -> Option<Cmp> {
-    Some(match cmp {
-        Cmp::Eq => Cmp::Ne,
-        Cmp::Ne => Cmp::Eq,
-        Cmp::Lt => Cmp::Ge,
-        Cmp::Le => Cmp::Gt,
-        Cmp::Gt => Cmp::Le,
-        Cmp::Ge => Cmp::Lt,
-        _ => return None,
-    })
-}
-
 /// A loop in which a condition that never changes is known.
 struct World<'a> {
     f: &'a Func,
@@ -184,9 +173,9 @@ impl<'a> World<'a> {
         if x != y || signed != other {
             return None;
         }
-        let (low, high) = range(if holds { c } else { opposite(c)? }, k)?;
+        let (low, high) = range(if holds { c } else { inverse_cmp(c)? }, k)?;
         let within = |cmp: Cmp| range(cmp, l).is_some_and(|(from, to)| from <= low && high <= to);
-        match (within(d), opposite(d).is_some_and(within)) {
+        match (within(d), inverse_cmp(d).is_some_and(within)) {
             (true, _) => Some(true),
             (_, true) => Some(false),
             _ => None,

@@ -1,5 +1,6 @@
 //! Counters of loops: how often a loop runs, and whether it will run a few times more.
 
+use crate::ir::ops::inverse_cmp;
 use crate::ir::{Attr, Builder, Cmp, Effect, Func, Op, Sreg, Term, Ty, Value, mask};
 use crate::opt::eval::eval;
 
@@ -49,7 +50,7 @@ pub fn find(f: &Func, header: u32, latch: u32, known: &dyn Fn(Value) -> bool) ->
         _ => return None,
     };
     if !holds {
-        cmp = inverse(cmp)?;
+        cmp = inverse_cmp(cmp)?;
     }
     let ty = f.ty(counted);
     if !matches!(ty, Ty::B32 | Ty::B64) {
@@ -146,19 +147,6 @@ fn root(f: &Func, mut v: Value) -> (Value, i64) {
         };
     }
     (v, offset)
-}
-
-/// What holds when a comparison of integers does not.
-fn inverse(c: Cmp) -> Option<Cmp> {
-    Some(match c {
-        Cmp::Eq => Cmp::Ne,
-        Cmp::Ne => Cmp::Eq,
-        Cmp::Lt => Cmp::Ge,
-        Cmp::Le => Cmp::Gt,
-        Cmp::Gt => Cmp::Le,
-        Cmp::Ge => Cmp::Lt,
-        _ => return None,
-    })
 }
 
 impl Counter {
