@@ -20,6 +20,7 @@ pub mod narrow;
 pub mod pairs;
 pub mod params;
 pub mod pressure;
+mod products;
 pub mod regroup;
 pub mod rotate;
 pub mod simplify;
@@ -48,7 +49,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 30] = [
+const PASSES: [Pass; 31] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -92,6 +93,9 @@ const PASSES: [Pass; 30] = [
         }
     }),
     ("wider", MORE_EFFORT, wider::run),
+    ("products", SOME_EFFORT, |f| {
+        products::run(f);
+    }),
     ("dce", SOME_EFFORT, dce::run),
     ("join", MOST_EFFORT, join::run),
     ("funnel", SOME_EFFORT, funnel::run),
