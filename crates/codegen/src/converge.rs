@@ -304,7 +304,7 @@ fn uniform_values(f: &Func, graphs: &Graphs) -> Vec<bool> {
 }
 
 /// By value, the blocks that read it.
-fn readers(f: &Func) -> Vec<Blocks> {
+pub fn readers(f: &Func) -> Vec<Blocks> {
     let mut out: Vec<Blocks> = f.values.iter().map(|_| Blocks::new()).collect();
     for (b, block) in f.blocks.iter().enumerate() {
         let mut note = |v: Value| {

@@ -5,7 +5,8 @@
 //! something to multiply is the same for all tiles: where there is not, no tile ever wrote them. So what is known about the loop's own conditions is
 //! taken for true in one look and for false in another; where the value is not read, or comes back as it went in, in both, it is no value at all.
 
-use crate::cfg::Cfg;
+use crate::cfg::{Blocks, Cfg};
+use crate::converge;
 use crate::ir::ops::inverse_cmp;
 use crate::ir::{Cmp, Def, Func, Op, Term, Value};
 use crate::opt;
@@ -25,7 +26,7 @@ pub fn run(f: &mut Func) {
     let cfg = f.cfg();
     let loops = cfg.loops(&cfg.dominators());
     let mut replaced: Vec<Value> = Vec::new();
-    let mut home: Vec<u32> = Vec::new();
+    let (mut home, mut readers): (Vec<u32>, Vec<Blocks>) = Default::default();
     for (h, members) in &loops.members {
         let inside: FxHashSet<u32> = members.iter().copied().collect();
         // By parameter: what it begins with, if nobody has written it and it is the same wherever control comes from.
@@ -41,7 +42,7 @@ pub fn run(f: &mut Func) {
             continue;
         }
         if home.is_empty() {
-            home = homes(f);
+            (home, readers) = (homes(f), converge::readers(f));
         }
         let mut worlds: Vec<[World; 2]> = Vec::new();
         for &c in conditions(f, members, &inside, &home).iter().take(CONDITIONS) {
@@ -51,10 +52,11 @@ pub fn run(f: &mut Func) {
         for (n, first) in begins.iter().enumerate() {
             let Some(first) = *first else { continue };
             let v = f.blocks[*h as usize].params[n];
-            if read_behind(f, &cfg, &inside, v) {
+            let read = &readers[v.index()];
+            if read.iter().any(|b| !inside.contains(b)) {
                 continue;
             }
-            if plain.spares(v, n) || worlds.iter().any(|both| both.iter().all(|w| w.spares(v, n))) {
+            if plain.spares(v, n, read) || worlds.iter().any(|both| both.iter().all(|w| w.spares(v, n, read))) {
                 if replaced.is_empty() {
                     replaced = (0..f.values.len() as u32).map(Value).collect();
                 }
@@ -72,16 +74,6 @@ fn edges_into<'a>(f: &'a Func, cfg: &'a Cfg, b: u32) -> impl Iterator<Item = (u3
     cfg.preds[b as usize].iter().flat_map(move |&p| {
         let edges = f.blocks[p as usize].term.edges();
         edges.into_iter().filter(move |e| e.block.0 == b).map(move |e| (p, e.args.as_slice()))
-    })
-}
-
-/// True if a value is read outside of the loop but where control leaves it.
-fn read_behind(f: &Func, cfg: &Cfg, inside: &FxHashSet<u32>, v: Value) -> bool {
-    cfg.rpo.iter().filter(|b| !inside.contains(b)).any(|&b| {
-        let block = &f.blocks[b as usize];
-        let mut read = block.insts.iter().any(|&i| f.inst(i).args.contains(&v));
-        block.term.visit(|a| read |= a == v);
-        read
     })
 }
 
@@ -194,9 +186,10 @@ impl<'a> World<'a> {
         }
     }
 
-    /// True if parameter `n` of the loop, which is `v`, is not read, or comes back as it went in.
-    fn spares(&self, v: Value, n: usize) -> bool {
-        !self.reads(v) || self.latches().all(|(_, args)| self.stays(args[n], v, DEEP, &mut FxHashMap::default()))
+    /// True if parameter `n` of the loop, which is `v`, is not read in any of the blocks that may, or comes back as it went in.
+    fn spares(&self, v: Value, n: usize, readers: &[u32]) -> bool {
+        !self.reads(v, readers)
+            || self.latches().all(|(_, args)| self.stays(args[n], v, DEEP, &mut FxHashMap::default()))
     }
 
     /// The edges back to the beginning of the loop.
@@ -205,8 +198,8 @@ impl<'a> World<'a> {
         edges_into(f, cfg, header).filter(move |e| self.reached.contains(&e.0) && self.goes(e.0, header))
     }
 
-    fn reads(&self, v: Value) -> bool {
-        self.reached.iter().any(|&b| {
+    fn reads(&self, v: Value, readers: &[u32]) -> bool {
+        readers.iter().filter(|b| self.reached.contains(b)).any(|&b| {
             let block = &self.f.blocks[b as usize];
             if block.insts.iter().any(|&i| self.f.inst(i).args.contains(&v)) {
                 return true;
