@@ -12,7 +12,7 @@ use crate::mir::liveness::Liveness;
 use crate::mir::operands::{names_physical, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Vreg};
 use crate::regalloc::pressures;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
@@ -21,6 +21,8 @@ use smallvec::SmallVec;
 
 /// So deep is looked into what a value is computed of.
 const DEEP: u32 = 12;
+/// So many of the last that were computed are looked at for one that is the same.
+const NEAR: usize = 256;
 
 /// Runs the pass for chip `sm`, with at most `most` uniform registers alive at once. True if anything changed.
 pub(super) fn run(f: &mut Func, cfg: &Cfg, sm: u16, most: u32) -> bool {
@@ -153,28 +155,26 @@ impl Grower<'_> {
             }
         }
         let mut leaves: SmallVec<[Vreg; 8]> = SmallVec::new();
-        let mut count = 0;
-        for inst in &insts {
-            let mut mine: SmallVec<[Vreg; 8]> = SmallVec::new();
+        // The moves that can read something else.
+        let mut can: Vec<usize> = Vec::new();
+        for (i, inst) in insts.iter().enumerate() {
+            let (mut mine, mut seen) = (SmallVec::<[Vreg; 8]>::new(), FxHashSet::default());
             if let Some(v) = moved(&inst.op)
                 && makers.contains_key(&v)
-                && self.look(v, &insts, &makers, &mut mine, DEEP)
+                && self.look(v, &insts, &makers, &mut mine, &mut seen, DEEP)
             {
-                count += 1;
-                mine.into_iter().for_each(|l| {
-                    if !leaves.contains(&l) {
-                        leaves.push(l)
-                    }
-                });
+                can.push(i);
+                mine.retain(|l| !leaves.contains(l));
+                leaves.extend(mine);
             }
         }
         // Those that each iteration moves.
         let own = leaves.iter().filter(|&&l| self.place(l, b).is_none()).count();
-        if count < 2 || own + 1 >= count || leaves.len() > count {
+        if can.len() < 2 || own + 1 >= can.len() || leaves.len() > can.len() {
             self.f.blocks[b as usize].insts = insts;
             return false;
         }
-        self.grow(b, insts, &makers);
+        self.grow(b, insts, &makers, &can);
         true
     }
 
@@ -197,23 +197,23 @@ impl Grower<'_> {
         insts: &[Inst],
         makers: &FxHashMap<Vreg, usize>,
         leaves: &mut SmallVec<[Vreg; 8]>,
+        seen: &mut FxHashSet<Vreg>,
         deep: u32,
     ) -> bool {
-        if matches!(self.f.vregs[v.index()], File::Ugpr | File::Upred) {
+        // What was looked into before would have ended it.
+        if matches!(self.f.vregs[v.index()], File::Ugpr | File::Upred) || !seen.insert(v) {
             return true;
         }
         let Some(&i) = makers.get(&v) else {
             let may = self.f.vregs[v.index()] == File::Gpr && self.same.get(v.index()) == Some(&true);
-            if may && !leaves.contains(&v) {
-                leaves.push(v);
-            }
+            leaves.extend(Some(v).filter(|_| may));
             return may;
         };
         if deep == 0 {
             return false;
         }
         let mut all = true;
-        self.f.uses(&insts[i].op, |u| all = all && self.look(u, insts, makers, leaves, deep - 1));
+        self.f.uses(&insts[i].op, |u| all = all && self.look(u, insts, makers, leaves, seen, deep - 1));
         all
     }
 
@@ -231,15 +231,14 @@ impl Grower<'_> {
         (!self.f.blocks[at as usize].divergent).then_some(at)
     }
 
-    /// Gives the moves of a block what they read.
-    fn grow(&mut self, b: u32, insts: Vec<Inst>, makers: &FxHashMap<Vreg, usize>) {
+    /// Gives these moves of a block what they read.
+    fn grow(&mut self, b: u32, insts: Vec<Inst>, makers: &FxHashMap<Vreg, usize>, moves: &[usize]) {
         let out = Vec::with_capacity(insts.len() + 8);
         let mut tree = Tree { block: b, insts: &insts, makers, twin: FxHashMap::default(), known: Vec::new(), out };
-        for mut inst in insts.iter().cloned() {
-            let mut leaves = SmallVec::new();
-            if let Some(v) = moved(&inst.op)
-                && makers.contains_key(&v)
-                && self.look(v, &insts, makers, &mut leaves, DEEP)
+        let mut moves = moves.iter().copied().peekable();
+        for (i, mut inst) in insts.iter().cloned().enumerate() {
+            if moves.next_if_eq(&i).is_some()
+                && let Some(v) = moved(&inst.op)
                 && let Op::Sass(s) = &mut inst.op
             {
                 let made = self.twin(v, &mut tree);
@@ -306,7 +305,7 @@ impl Grower<'_> {
                 key.operands[n as usize].value = Value::Reg(Reg::RZ);
             }
         }
-        if let Some((_, list)) = tree.known.iter().find(|k| k.0 == key) {
+        if let Some((_, list)) = tree.known.iter().rev().take(NEAR).find(|k| k.0 == key) {
             defs.iter().zip(list).for_each(|(d, &t)| {
                 tree.twin.insert(Vreg(d.1.index()), t);
             });
