@@ -93,9 +93,7 @@ const PASSES: [Pass; 31] = [
         }
     }),
     ("wider", MORE_EFFORT, wider::run),
-    ("products", SOME_EFFORT, |f| {
-        products::run(f);
-    }),
+    ("products", SOME_EFFORT, products::run),
     ("dce", SOME_EFFORT, dce::run),
     ("join", MOST_EFFORT, join::run),
     ("funnel", SOME_EFFORT, funnel::run),

@@ -6,10 +6,10 @@ use crate::ir::{Attr, Block, Builder, Func, InstId, Op, Ty, Value};
 use crate::opt;
 use rustc_hash::FxHashMap;
 
-/// Runs the pass. Gives true if anything has changed.
-pub fn run(f: &mut Func) -> bool {
+/// Runs the pass.
+pub fn run(f: &mut Func) {
     if !f.insts.iter().any(|i| i.op == Op::IMulHi) {
-        return false;
+        return;
     }
     let uses = opt::uses(f);
     let mut summed = vec![false; f.values.len()];
@@ -23,7 +23,6 @@ pub fn run(f: &mut Func) -> bool {
         let v = f.inst(id).results[0];
         f.ty(v) == Ty::B32 && !(uses[v.index()] == 1 && summed[v.index()])
     };
-    let mut changed = false;
     for b in 0..f.blocks.len() {
         // By factors: the lower half, and the upper one.
         let mut halves: FxHashMap<(Value, Value), [Option<InstId>; 2]> = FxHashMap::default();
@@ -43,7 +42,6 @@ pub fn run(f: &mut Func) -> bool {
         if halves.is_empty() {
             continue;
         }
-        changed = true;
         let mut wide: FxHashMap<(Value, Value), Value> = FxHashMap::default();
         for id in std::mem::take(&mut f.blocks[b].insts) {
             let inst = f.inst(id);
@@ -65,7 +63,6 @@ pub fn run(f: &mut Func) -> bool {
             f.blocks[b].insts.push(id);
         }
     }
-    changed
 }
 
 #[cfg(test)]
