@@ -2,7 +2,8 @@
 //!
 //! PTX reads the parameters of a kernel at its start. A register that waits from there to the last block is worth more than
 //! a second `LDC`: each block that reads such a value gets one of its own. What a loop reads is computed before the
-//! loop, in the block that dominates it and lies no deeper than the definition. Runs on SSA form, before scheduling.
+//! loop, in the block that dominates it and lies no deeper than the definition; where the loop is crowded, and what reads it is a small part of it, in the
+//! loop ([`levels`]). Runs on SSA form, before scheduling.
 
 use super::prepass::DEEPER;
 use crate::cfg::Cfg;
@@ -20,6 +21,8 @@ use smallvec::SmallVec;
 /// Most blocks that compute a value again; one that is read in more stays in its register.
 const MOST: usize = 4;
 const NONE: u32 = u32::MAX;
+/// What computes such a value: its block, the instruction, where that comes from, and what it makes.
+type Cheap = (u32, Sass, u32, SmallVec<[Vreg; 2]>);
 /// Where no more registers are taken than these, one less is worth nothing.
 const FEW: u32 = 24;
 /// Blocks that take less than the most registers by no more than this part of them count as crowded.
@@ -34,7 +37,7 @@ pub fn run(f: &mut Func) {
     }
     // By scalar: which of the cheap instructions defines it.
     let mut of = vec![NONE; f.vregs.len()];
-    let mut cheap: Vec<(u32, Sass, u32, SmallVec<[Vreg; 2]>)> = Vec::new();
+    let mut cheap: Vec<Cheap> = Vec::new();
     for b in 0..f.blocks.len() {
         for inst in &f.blocks[b].insts {
             let Op::Sass(s) = &inst.op else { continue };
@@ -127,7 +130,7 @@ pub fn run(f: &mut Func) {
 
 /// How deep in loops each value may be computed again: where its definition lies, but deeper where one register less is worth it, as a loop that is crowded
 /// would keep it for a few reads that are a small part of it.
-fn levels(f: &Func, cfg: &Cfg, cheap: &[(u32, Sass, u32, SmallVec<[Vreg; 2]>)], of: &[u32]) -> Vec<u32> {
+fn levels(f: &Func, cfg: &Cfg, cheap: &[Cheap], of: &[u32]) -> Vec<u32> {
     let depth = |b: u32| f.blocks[b as usize].depth;
     let mut out: Vec<u32> = cheap.iter().map(|c| depth(c.0)).collect();
     // The blocks, in loops that it is not computed in, that read each.
