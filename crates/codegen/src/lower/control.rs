@@ -117,11 +117,10 @@ impl Lower<'_, '_> {
     /// What ends all that come here: a trap, as to the vendor's tool, or a call of a function that ends the thread: one that says so,
     /// or the failure of an assertion, of which the declaration that compilers write does not say it. Nothing is alive behind it.
     pub(super) fn never_returns(&self, x: &Inst) -> bool {
-        if !matches!(x.op, P::Call | P::Trap) || x.guard.is_some() {
-            return false;
+        if x.op != P::Call || x.guard.is_some() {
+            return x.op == P::Trap && x.guard.is_none();
         }
         match x.operands.get(1) {
-            _ if x.op == P::Trap => true,
             Some(Operand::Func(f)) => {
                 let f = &self.m.funcs[super::call::target(self.m, *f).index()];
                 let says = f.directives.iter().any(|d| matches!(d, Directive::NoReturn));
