@@ -1,0 +1,173 @@
+//! Orders instructions forward, cycle by cycle, within so many registers.
+//!
+//! Of what is ready the most urgent goes first, as long as the rest of the old order will fit behind it ([`super::super::profile`]); where nothing
+//! fits, the oldest instruction, ready or not. n log n.
+
+use super::{FAR, NONE, Room, Values, graph, issue};
+use crate::mir::{Func, Inst, Op};
+use crate::sched::postpass::Graph;
+use crate::sched::profile::Profile;
+use sass::latency;
+use sass::reg::File;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// How many instructions that do not fit are looked at before the oldest goes on.
+const TRIES: usize = 8;
+
+/// True if an instruction may go ahead of all from `front` on, with so many general registers and predicates; then it is taken to go there.
+fn fits([general, predicates]: &mut [Profile; 2], front: usize, at: usize, limits: [u32; 2]) -> bool {
+    let Some(p) = predicates.may_lead(front, at, limits[1]) else { return false };
+    let Some(g) = general.may_lead(front, at, limits[0]) else { return false };
+    predicates.lead(front, at, &p);
+    general.lead(front, at, &g);
+    true
+}
+
+/// Instructions that are to be scheduled.
+pub struct Task {
+    graph: Graph,
+    /// Cycles from each instruction to the end.
+    pub height: Vec<u32>,
+    /// Loads from far away, and what their addresses are computed of.
+    leads: Vec<bool>,
+    /// Loads for the next iteration: how long it takes before that can go on.
+    carried: Vec<(u32, u32)>,
+}
+
+impl Task {
+    /// Of a part of a block.
+    pub fn new(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Task {
+        let n = part.len();
+        let graph = graph(f, part, values, sm);
+        let carried = carried(f, part, values, sm);
+        let mut height = vec![1u32; n];
+        carried.iter().for_each(|&(i, cycles)| height[i as usize] = cycles);
+        for i in (0..n).rev() {
+            let behind = graph.after(i).iter().map(|&(to, cycles)| height[to as usize] + cycles as u32);
+            height[i] = behind.fold(height[i], u32::max);
+        }
+        let mut leads = vec![false; n];
+        for i in (0..n).rev() {
+            leads[i] = match &part[i].op {
+                Op::Sass(s) if latency::needs_write_sb(s, sm) && latency::expected(s, sm) >= FAR => true,
+                _ => graph.after(i).iter().any(|&(to, cycles)| cycles < FAR && leads[to as usize]),
+            };
+        }
+        Task { graph, height, leads, carried }
+    }
+}
+
+/// Loads whose results the next iteration reads, and how long each takes.
+fn carried(f: &Func, part: &[Inst], values: &Values, sm: u16) -> Vec<(u32, u32)> {
+    let mut list = Vec::new();
+    if values.stepping {
+        for (i, inst) in (0..).zip(part) {
+            let Op::Sass(s) = &inst.op else { continue };
+            let mut steps = s.form().effects.load && latency::needs_write_sb(s, sm);
+            if steps {
+                f.defs(&inst.op, |v| steps &= values.step_to[v.index()] != NONE);
+            }
+            if steps {
+                list.push((i, latency::expected(s, sm).into()));
+            }
+        }
+    }
+    list
+}
+
+/// An order of a part, what it takes, and how many general registers it needs.
+pub struct Scheduled {
+    pub order: Vec<u32>,
+    pub cycles: u64,
+    pub peak: u32,
+}
+
+/// Schedules a part with so many registers: of what is ready and fits, the most urgent first.
+pub fn schedule(
+    f: &Func,
+    part: &[Inst],
+    Task { graph, leads, carried, .. }: &Task,
+    urgency: &[u32],
+    room: Room,
+    values: &mut Values,
+    mut profiles: [Profile; 2],
+) -> Scheduled {
+    let n = part.len();
+    let mut before = graph.waiting.clone();
+    let mut order = Vec::with_capacity(n);
+    let mut peak = values.live[0];
+    let mut ready_at = vec![0u32; n];
+    let mut issued = vec![false; n];
+    let mut end = 0;
+    let mut later: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new(); // by time
+    let mut ready: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new(); // by urgency
+    // What did not fit when it was tried.
+    let mut waiting: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new();
+    (0..n as u32).filter(|&i| before[i as usize] == 0).for_each(|i| later.push(Reverse((0, i))));
+    let mut now = 0u32;
+    // The oldest one that is left. All that come before it are done, so it can be next.
+    let mut oldest = 0;
+    while oldest < n {
+        let tight = |file: File| values.live[file as usize & 3] >= values.limit[file as usize & 3];
+        let mut next = None;
+        if !tight(File::Ugpr) && !tight(File::Upred) {
+            while let Some(&Reverse((_, i))) = later.peek().filter(|x| x.0.0 <= now) {
+                later.pop();
+                ready.push((urgency[i as usize], Reverse(i)));
+            }
+            let mut tries = TRIES;
+            while tries > 0
+                && next.is_none()
+                && let Some((h, Reverse(i))) = ready.pop()
+            {
+                if issued[i as usize] {
+                    continue;
+                }
+                let limit = if leads[i as usize] { room.loads } else { room.gprs };
+                if fits(&mut profiles, oldest, i as usize, [limit, values.limit[2]]) {
+                    next = Some(i);
+                } else {
+                    waiting.push((h, Reverse(i)));
+                    tries -= 1;
+                }
+            }
+            if next.is_none() && ready.is_empty() && waiting.is_empty() {
+                let Some(&Reverse((t, _))) = later.peek() else { break };
+                now = t;
+                continue;
+            }
+        }
+        let i = next.unwrap_or(oldest as u32);
+        issued[i as usize] = true;
+        now = now.max(ready_at[i as usize]);
+        for k in 0..graph.after(i as usize).len() {
+            let (to, cycles) = graph.after(i as usize)[k];
+            ready_at[to as usize] = ready_at[to as usize].max(now + cycles as u32);
+            before[to as usize] -= 1;
+            if before[to as usize] == 0 {
+                later.push(Reverse((ready_at[to as usize], to)));
+            }
+        }
+        issue(f, &part[i as usize].op, values);
+        profiles.iter_mut().for_each(|p| p.take(i as usize));
+        order.push(i);
+        if let Ok(k) = carried.binary_search_by_key(&i, |c| c.0) {
+            end = end.max(now + carried[k].1);
+        }
+        peak = peak.max(values.live[0]);
+        now += 1;
+        if i as usize == oldest {
+            while oldest < n && issued[oldest] {
+                oldest += 1;
+            }
+            // There may be more room now.
+            for _ in 0..TRIES {
+                ready.extend(waiting.pop());
+            }
+        }
+    }
+    // Nothing is ever left; an instruction must not be lost whatever happens.
+    order.extend((0..n as u32).filter(|&i| !issued[i as usize]));
+    Scheduled { order, cycles: now.max(end).into(), peak }
+}
