@@ -245,11 +245,19 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
         totals.iter_mut().zip(&list).for_each(|(total, p)| *total = total.saturating_add(p.cycles << deeper));
         plans.push(list);
     }
-    let Some(room) = (0..rooms.len()).min_by_key(|&r| cost(totals[r], rooms[r].gprs, freedom.power)) else { return };
+    let Some(room) = choose(&totals, &rooms, freedom.power) else { return };
     for (&b, mut list) in cfg.rpo.iter().zip(plans) {
         let insts = std::mem::take(&mut f.blocks[b as usize].insts);
         f.blocks[b as usize].insts = reorder(insts, &list.swap_remove(room).order);
     }
+}
+
+/// Which of these numbers of registers is the best for what each takes: the one that costs least, or one with which an SM still holds as many threads as it may, where
+/// a quarter of the cycles goes with it.
+fn choose(cycles: &[u64], rooms: &[Room], power: u32) -> Option<usize> {
+    let least = (0..rooms.len()).min_by_key(|&r| cost(cycles[r], rooms[r].gprs, power))?;
+    let free = (least + 1..rooms.len()).filter(|&r| rooms[r].gprs <= FREELY);
+    Some(free.fold(least, |best, r| if cycles[r] < cycles[best] - cycles[best] / 4 { r } else { best }))
 }
 
 /// What so many cycles with so many registers cost, to compare: the square of the cycles times this power of the registers.
@@ -461,6 +469,11 @@ mod tests {
         assert!(cost(100, 20, POWER) < cost(73, 25, POWER) && cost(100, 20, POWER) > cost(71, 25, POWER));
         assert!(cost(100, 20, POWER) < cost(36, 40, POWER) && cost(100, 20, POWER) > cost(35, 40, POWER));
         assert!(cost(u64::MAX, 255, POWER) >= cost(u64::MAX, 20, POWER));
+        // Those that an SM has for all its threads are worth a quarter of the cycles, however many more they are.
+        let rooms = |list: [u32; 3]| list.map(|gprs| Room { gprs, loads: gprs, full: u32::MAX });
+        assert_eq!(choose(&[100, 74, 73], &rooms([16, 24, 30]), POWER), Some(1));
+        assert_eq!(choose(&[100, 76, 76], &rooms([16, 24, 30]), POWER), Some(0));
+        assert_eq!(choose(&[100, 74, 70], &rooms([20, 31, 40]), POWER), Some(0));
         // The higher the level, the less registers count.
         let powers: Vec<u32> = (0..=10).map(|l| Freedom::of(l).power).collect();
         assert!(powers[..=5] == [POWER; 6] && powers.is_sorted_by(|a, b| a >= b) && powers[10] == 0, "{powers:?}");
