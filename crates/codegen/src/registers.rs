@@ -86,10 +86,11 @@ fn each(inst: &Inst, uses: &mut Set, defs: &mut Set) {
     if let Op::Call(c) = &inst.op
         && c.keeps.light()
     {
-        (0..253u32).filter(|&r| !c.keeps.keeps(r)).for_each(|r| {
-            uses[r as usize / 64] |= 1 << (r % 64);
-            defs[r as usize / 64] |= 1 << (r % 64);
-        });
+        let mut reads = |r: u32| uses[r as usize / 64 % 4] |= 1 << (r % 64);
+        c.args.iter().filter(|a| a.1.file() == File::Gpr).for_each(|a| reads(a.1.index()));
+        // Behind register assignment these are numbers of registers.
+        c.target.values().iter().for_each(|t| reads(t.0));
+        (0..253u32).filter(|&r| !c.keeps.keeps(r)).for_each(|r| defs[r as usize / 64] |= 1 << (r % 64));
     }
 }
 

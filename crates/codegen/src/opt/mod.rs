@@ -28,6 +28,7 @@ mod stale;
 pub mod sums;
 pub mod twins;
 pub mod unroll;
+mod upper;
 pub mod wider;
 pub mod words;
 
@@ -49,7 +50,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 31] = [
+const PASSES: [Pass; 32] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -59,6 +60,7 @@ const PASSES: [Pass; 31] = [
     }),
     ("words", SOME_EFFORT, words::run),
     ("narrow", SOME_EFFORT, narrow::run),
+    ("upper", SOME_EFFORT, upper::run),
     ("regroup", SOME_EFFORT, regroup::run),
     ("gvn", LEAST_EFFORT, gvn::run),
     ("sums", SOME_EFFORT, sums::run),
