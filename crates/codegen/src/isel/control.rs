@@ -83,6 +83,12 @@ impl Sel<'_> {
                 continue;
             }
             self.regs_of(p);
+            // Whatever a register holds: nothing is said by a zero.
+            if self.f.ty(p) != Ty::P && self.f.def_inst(a).is_some_and(|i| i.op == ir::Op::Undef) {
+                let words = if self.f.ty(p) == Ty::B64 { 2 } else { 1 };
+                (0..words).for_each(|_| args.push(self.undefined()));
+                continue;
+            }
             match self.f.ty(a) {
                 Ty::P => {
                     let o = self.pred(a);
@@ -100,6 +106,14 @@ impl Sel<'_> {
             }
         }
         mir::Edge { block: BlockId(e.block.0), args }
+    }
+
+    /// A register that holds whatever it may.
+    fn undefined(&mut self) -> Vreg {
+        let v = self.m.new_vreg(File::Gpr);
+        let zero = crate::regalloc::undefined::zero(self.m.reg(v));
+        self.push(zero);
+        v
     }
 
     fn argument(&mut self, o: Operand) -> Vreg {

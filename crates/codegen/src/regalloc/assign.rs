@@ -21,7 +21,7 @@ mod stand;
 mod vectors;
 mod wide;
 
-use super::{Banks, INCOMING, Note, Tightness};
+use super::{Banks, INCOMING, Note, Tightness, undefined};
 use crate::abi::Keeps;
 use crate::bitset::BitSet;
 use crate::cfg::Cfg;
@@ -92,6 +92,8 @@ pub struct Assign<'a> {
     held: Vec<bool>,
     /// By value: only [`Op::Hold`] reads it; empty where there is none.
     idle: Vec<bool>,
+    /// By value: it is whatever its register holds. Empty where there is none.
+    undefined: Vec<bool>,
     /// Places that loops keep for what their products read until the next iteration.
     kept: Vec<kept::Kept>,
     web: Vec<u32>,
@@ -259,6 +261,7 @@ pub fn run(
         flights: vec![None; blocks],
         held,
         idle: kept::idle(f),
+        undefined: undefined::values(f),
         kept: Vec::new(),
         web: (0..n as u32).collect(),
         web_reg: vec![NOWHERE; n],

@@ -29,6 +29,8 @@ struct Checker<'a> {
     error: Option<String>,
     /// Block and place of the instruction that makes each value of the input.
     made_at: Vec<(u32, u32)>,
+    /// By value of the input: it is whatever its register holds.
+    undefined: Vec<bool>,
 }
 
 fn place(r: Reg) -> usize {
@@ -41,7 +43,14 @@ fn place(r: Reg) -> usize {
 /// The first operand that does not hold its value.
 pub fn run(before: &Func, after: &Func, cfg: &Cfg, symbols: &Symbols, notes: &[Vec<Note>]) -> Result<(), Diagnostic> {
     let made_at = made_at(before);
-    let mut c = Checker { before, after, symbols, cfg, notes, now: Vec::new(), checking: false, error: None, made_at };
+    let slots = notes.iter().flatten().filter_map(|n| match n {
+        Note::Store(slot) | Note::Load(slot) => Some(*slot as usize + 1),
+        _ => None,
+    });
+    let places = SLOTS + slots.max().unwrap_or(0);
+    let undefined = super::undefined::values(before);
+    let now = vec![Set::new(); places];
+    let mut c = Checker { before, after, symbols, cfg, notes, now, checking: false, error: None, made_at, undefined };
     let n = before.blocks.len();
     let mut entry: Vec<Option<Vec<(u32, u32)>>> = vec![None; n];
     let mut start: Vec<(u32, u32)> = before.live_in.iter().map(|&(v, r)| (place(r) as u32, symbols.get(v))).collect();
@@ -145,6 +154,12 @@ impl Checker<'_> {
         let edges = self.before.blocks[b].term.edges();
         let args: &[Vreg] = edges.get(nth).map_or(&[], |e| &e.args);
         let mut out = Vec::new();
+        // What stands for any bits is everywhere.
+        let any = |a: &Vreg| self.undefined.get(a.index()) == Some(&true);
+        for (p, _) in params.iter().zip(args).filter(|(_, a)| any(a)) {
+            let general = (0..256).map(|r| (File::Gpr as usize & 3) << 8 | r);
+            out.extend(general.chain(SLOTS..self.now.len()).map(|at| (at as u32, self.symbols.get(*p))));
+        }
         for (at, set) in self.now.iter().enumerate() {
             for &v in set {
                 // Names of parameters of the target, predicates in general registers included, are made anew.

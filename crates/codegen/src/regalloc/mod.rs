@@ -14,6 +14,7 @@ mod room;
 pub mod scan;
 pub mod shared;
 pub mod spill;
+pub mod undefined;
 
 use crate::abi::Keeps;
 use crate::cfg::Cfg;
@@ -283,6 +284,7 @@ pub struct Stats {
 /// # Errors
 /// Where the function needs more registers than there may be, or `verify` finds a mistake of this pass.
 pub fn run(f: &mut Func, verify: bool, tight: Tightness) -> Result<Stats, Diagnostic> {
+    undefined::run(f);
     let cfg = prepare::run(f);
     let original = verify.then(|| f.clone());
     let notes: Vec<Vec<Note>> = f.blocks.iter().map(|b| vec![Note::Orig; b.insts.len()]).collect();

@@ -86,6 +86,8 @@ struct Spiller<'a> {
     made_at: Vec<(u32, u32)>,
     /// Which value each name stands for.
     value_of: Vec<Vreg>,
+    /// By value: it is whatever its register holds. Empty where there is none.
+    undefined: Vec<bool>,
     /// The block at hand.
     at: u32,
     /// The instruction of it at hand.
@@ -134,6 +136,7 @@ pub fn run(
     let k = banks.count(file) as usize;
     let owned = if gpr { crate::registers::owned(f, cfg) } else { Vec::new() };
     let mut s = Spiller {
+        undefined: super::undefined::values(f),
         cfg,
         live,
         file,

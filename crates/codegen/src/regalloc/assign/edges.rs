@@ -121,7 +121,10 @@ impl Assign<'_> {
                     let d = self.param_loc[si][k];
                     // What it is does not matter, only that nothing is put there.
                     let idle = self.idle.get(p.index()) == Some(&true);
-                    let r = if idle { d } else { self.arg_loc[bi][n][k] };
+                    let edges = self.f.blocks[bi].term.edges();
+                    let arg = edges.get(n).and_then(|e| e.args.get(k));
+                    let any = arg.is_some_and(|v| self.undefined.get(v.index()) == Some(&true));
+                    let r = if idle || any { d } else { self.arg_loc[bi][n][k] };
                     pairs.push((Reg::phys(file, d), Reg::phys(file, r)));
                 }
                 if pairs.iter().all(|(d, s)| d == s) {

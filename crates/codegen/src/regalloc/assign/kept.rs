@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 /// By value: nothing but [`Op::Hold`] reads it, in its own block or beyond edges. What it is does not matter, only where it is.
 pub(super) fn idle(f: &Func) -> Vec<bool> {
-    if !f.blocks.iter().flat_map(|b| &b.insts).any(|i| matches!(i.op, Op::Hold { .. })) {
+    if !f.blocks.iter().flat_map(|b| &b.insts).any(|i| matches!(&i.op, Op::Hold { ends, .. } if !ends.is_empty())) {
         return Vec::new();
     }
     let mut read = vec![false; f.vregs.len()];

@@ -20,7 +20,7 @@ impl Spiller<'_> {
                 let old = std::mem::take(&mut e.args);
                 let mut stack: Vec<(u32, Vreg)> = Vec::new();
                 for (n, &a) in old.iter().enumerate() {
-                    if self.in_memory[si][n] {
+                    if self.in_memory[si][n] && self.undefined.get(a.index()) != Some(&true) {
                         let p = self.f.blocks[si].params[n];
                         stack.push((self.home[p.index()], a));
                     }
