@@ -11,6 +11,7 @@
 use crate::ifconvert::{barrier_at, opened, predecessors};
 use crate::mir::operands::{Place, names_physical, sass_defs, sass_uses};
 use crate::mir::{BlockId, Edge, Func, Inst, Op, Term, Vreg};
+use crate::regalloc::undefined::made;
 use crate::sched::order::movable;
 use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
@@ -35,6 +36,7 @@ pub fn run(f: &mut Func) {
     let mut pass = Pass {
         preds: predecessors(f),
         zero: zeros(f),
+        undefined: undefined(f),
         constant: constants(f),
         to: (0..f.vregs.len() as u32).map(Vreg).collect(),
         tails: vec![Vec::new(); f.blocks.len()],
@@ -66,6 +68,13 @@ fn zeros(f: &Func) -> Vec<bool> {
             f.defs(&inst.op, |v| out[v.index()] = true);
         }
     }
+    out
+}
+
+/// By value: the program has not made it.
+fn undefined(f: &Func) -> Vec<bool> {
+    let mut out = vec![false; f.vregs.len()];
+    f.blocks.iter().flat_map(|b| &b.insts).filter_map(made).for_each(|v| out[v.index()] = true);
     out
 }
 
@@ -106,6 +115,8 @@ struct Found {
 struct Pass {
     preds: Vec<u32>,
     zero: Vec<bool>,
+    /// By value: the program has not made it.
+    undefined: Vec<bool>,
     /// By value: the constant that it is.
     constant: Vec<Option<Operand>>,
     /// What each value became.
@@ -246,8 +257,10 @@ impl Pass {
         for (&x, &y) in edges[0].args.iter().zip(&edges[1].args) {
             let (x, y) = (origin(insts(0), x), origin(insts(1), y));
             let zero = |v: Vreg| self.zero[self.last(v).index()];
+            let nothing = |v: Vreg| self.undefined[self.last(v).index()];
             given.push(match (x, y) {
-                _ if x == y => Given::Same(x),
+                _ if x == y || nothing(y) => Given::Same(x),
+                _ if nothing(x) => Given::Same(y),
                 _ if loads(0, x) && zero(y) => Given::Loaded(0, x),
                 _ if loads(1, y) && zero(x) => Given::Loaded(1, y),
                 _ if f.vregs[x.index()] == File::Gpr && f.vregs[y.index()] == File::Gpr => {
@@ -339,6 +352,7 @@ impl Pass {
         let v = f.new_vreg(file);
         self.to.push(v);
         self.zero.push(false);
+        self.undefined.push(false);
         self.constant.push(None);
         v
     }

@@ -8,7 +8,7 @@ use crate::mir::{Func, Inst, Op, Vreg};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand};
-use sass::reg::Reg;
+use sass::reg::{File, Reg};
 
 /// The instruction that stands for such a value: no bit of nothing.
 pub fn zero(to: Reg) -> Sass {
@@ -18,7 +18,7 @@ pub fn zero(to: Reg) -> Sass {
 }
 
 /// What such an instruction makes.
-fn made(inst: &Inst) -> Option<Vreg> {
+pub fn made(inst: &Inst) -> Option<Vreg> {
     let Op::Sass(s) = &inst.op else { return None };
     let to = s.get(S::Rd).and_then(Operand::as_reg).filter(|r| r.is_virtual())?;
     (s.form == F::LOP3_RRR && *s == zero(to)).then(|| Vreg(to.index()))
@@ -38,11 +38,16 @@ pub fn run(f: &mut Func) {
         block.term.edges().iter().flat_map(|e| &e.args).for_each(|v| here[v.index()] += 1);
         let free = |i: &Inst| made(i).filter(|v| here[v.index()] == reads[v.index()]);
         let begins: Vec<Vreg> = block.insts.iter().filter_map(free).collect();
+        let insts = &mut f.blocks[b].insts;
+        insts.retain(|i| free(i).is_none());
+        for inst in insts.iter_mut() {
+            if let Some(v) = made(inst) {
+                inst.op = Op::Sass(Sass::new(F::MOV_R).with(S::Rd, Reg::virt(File::Gpr, v.0)).with(S::Rb, Reg::RZ));
+            }
+        }
         if begins.is_empty() {
             continue;
         }
-        let insts = &mut f.blocks[b].insts;
-        insts.retain(|i| free(i).is_none());
         insts.push(Inst::new(Op::Hold { ends: Vec::new(), begins }, u32::MAX));
     }
 }
@@ -107,6 +112,6 @@ mod tests {
         let t = assigned(&format!(
             "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    {NONE}\n    STS Ra=%r0 Rb=%r5\n    br blk1(%r5)\nblk1(%r6): depth=0\n    STS Ra=%r0 Rb=%r6\n    exit\n"
         ));
-        assert!(t.contains("LOP3"), "{t}");
+        assert!(t.contains("MOV_R Rd=R") && !t.contains("LOP3"), "{t}");
     }
 }

@@ -10,7 +10,7 @@ use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
-use crate::regalloc::pressures;
+use crate::regalloc::{pressures, undefined};
 use rustc_hash::FxHashMap;
 use sass::form::{ModName as M, SlotName as S};
 use sass::forms as F;
@@ -189,6 +189,7 @@ fn repeatable(s: &Sass) -> bool {
     let cheap = match s.form {
         F::MOV_I => true,
         F::MOV_R => s.get(S::Rb).and_then(Operand::as_reg) == Some(Reg::RZ),
+        F::LOP3_RRR => s.get(S::Rd).and_then(Operand::as_reg).is_some_and(|d| *s == undefined::zero(d)),
         F::LDC => {
             let bank0 = matches!(s.get(S::Const).map(|o| o.value), Some(Value::Const { bank: 0, .. }));
             bank0 && zero(S::Ra) && s.modifier(M::Mode) == 0
