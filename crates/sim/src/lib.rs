@@ -97,7 +97,7 @@ pub struct Stats {
 /// What a launch left.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Final content of every buffer argument, in the order of the arguments, and then of every array: see
+    /// Final content of every buffer argument, in the order of the arguments, then of other memory and of every array: see
     /// [`Launch::outputs`].
     pub buffers: Vec<Vec<u8>>,
     /// What `printf` wrote, in the order of the clusters.
