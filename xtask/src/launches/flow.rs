@@ -7,7 +7,7 @@
 
 use ptx::isa::{Mod, Op};
 use ptx::module::{AddressBase, FuncId, Inst, Module, Operand, RegId, VarId};
-use ptx::types::{ScalarType, Space, SpecialReg};
+use ptx::types::{Dim, ScalarType, Space, SpecialReg};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What numbers a memory holds, as far as the instructions tell that read them.
@@ -66,11 +66,26 @@ pub struct Map {
     pub moved: u64,
 }
 
+/// What a texture or surface is fetched as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Texels {
+    /// Dimensions without layers.
+    pub rank: usize,
+    pub layers: bool,
+    pub cube: bool,
+    pub surface: bool,
+    pub floats: bool,
+}
+
 /// What is found out about a kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
     pub slots: Vec<Slot>,
     pub maps: BTreeMap<VarId, Map>,
+    /// Slots that hold handles.
+    pub texels: BTreeMap<usize, Texels>,
+    /// Dimensions of blocks, and of the grid, that are asked for: 1 to 3.
+    pub dims: [usize; 2],
     /// What numbers the kernel computes with most.
     pub usual: Kind,
     /// The kinds of floats that instructions name.
@@ -81,6 +96,8 @@ pub struct Flow {
     pub clock: bool,
     /// There is shared memory whose size the launch says.
     pub dynamic: bool,
+    /// Bytes of other shared memory, and what aligning it may take.
+    pub shared: u64,
 }
 
 /// Bytes behind the beginning of something, where they are always the same.
@@ -212,6 +229,25 @@ fn registers(o: &Operand, out: &mut Vec<RegId>) {
     }
 }
 
+/// The variables of an operand.
+fn variables(o: &Operand, out: &mut BTreeSet<VarId>) {
+    match o {
+        Operand::Var { var, .. } => {
+            out.insert(*var);
+        }
+        Operand::Mem(a) => {
+            if let AddressBase::Var(v) = a.base() {
+                out.insert(v);
+            }
+        }
+        Operand::Pair(p) => [&p.0, &p.1].into_iter().for_each(|o| variables(o, out)),
+        Operand::Vector(list) | Operand::List(list) | Operand::TexMem(list) => {
+            list.iter().for_each(|o| variables(o, out));
+        }
+        _ => {}
+    }
+}
+
 fn listed(o: &Operand) -> Vec<RegId> {
     let mut out = Vec::new();
     registers(o, &mut out);
@@ -283,6 +319,7 @@ impl Walk<'_> {
                     }
                 }
                 Operand::TexMem(list) if inst.has(Mod::Tensor) => self.map(f, inst, list.first()),
+                Operand::TexMem(list) => self.texels(f, inst, list.first()),
                 _ => {}
             }
         }
@@ -486,6 +523,27 @@ impl Walk<'_> {
         }
     }
 
+    /// A handle is used.
+    fn texels(&mut self, f: FuncId, inst: &Inst<'_>, handle: Option<&Operand>) {
+        let Some(Operand::Reg { reg, .. }) = handle else { return };
+        let is = |list: &[Mod]| list.iter().any(|&m| inst.has(m));
+        let rank = match () {
+            _ if is(&[Mod::N3d]) => 3,
+            _ if is(&[Mod::N1d, Mod::A1d]) => 1,
+            _ => 2,
+        };
+        let texels = Texels {
+            rank,
+            layers: is(&[Mod::A1d, Mod::A2d, Mod::Acube]),
+            cube: is(&[Mod::Cube, Mod::Acube]),
+            surface: !matches!(inst.op, Op::Tex | Op::Tld4 | Op::Txq),
+            floats: inst.types().first().is_some_and(|t| t.is_float()),
+        };
+        for s in self.facts(f, *reg).value.into_keys() {
+            self.flow.texels.insert(s, texels);
+        }
+    }
+
     /// The parameters that the address of a tensor map may be of.
     fn mapped(&self, f: FuncId, base: Option<&Operand>) -> Vec<VarId> {
         match base {
@@ -570,8 +628,19 @@ impl Walk<'_> {
     /// What holds for the kernel as a whole.
     fn look_around(&mut self, funcs: &[FuncId]) {
         let mut count: BTreeMap<Kind, usize> = BTreeMap::new();
+        let mut named: BTreeSet<VarId> = BTreeSet::new();
         for &f in funcs {
             for inst in self.m.funcs[f.index()].body.iter().flat_map(|b| b.insts()) {
+                for o in inst.operands {
+                    variables(o, &mut named);
+                    let (which, d) = match o {
+                        Operand::Special(SpecialReg::Tid(d)) => (0, d),
+                        Operand::Special(SpecialReg::Ctaid(d)) => (1, d),
+                        _ => continue,
+                    };
+                    let n = [Dim::X, Dim::Y, Dim::Z].iter().position(|x| x == d).unwrap_or(0) + 1;
+                    self.flow.dims[which] = self.flow.dims[which].max(n);
+                }
                 self.flow.clock |= inst.operands.iter().any(|o| matches!(o, Operand::Special(s) if timed(*s)));
                 let rough = [Op::Ex2, Op::Lg2, Op::Sin, Op::Cos, Op::Tanh, Op::Rsqrt].contains(&inst.op);
                 let types = inst.types();
@@ -591,8 +660,14 @@ impl Walk<'_> {
         }
         self.flow.floats = count.keys().copied().filter(|&k| k > Kind::Int).collect();
         self.flow.usual = count.into_iter().filter(|c| c.1 > 0).max_by_key(|c| c.1).map_or(Kind::Int, |c| c.0);
-        let unsized_array = |v: &ptx::module::Variable| v.space == Space::Shared && v.dims.first() == Some(&None);
-        self.flow.dynamic = self.m.vars.iter().any(unsized_array);
+        for var in named {
+            let v = &self.m.vars[var.index()];
+            match (v.space, v.dims.first()) {
+                (Space::Shared, Some(None)) => self.flow.dynamic = true,
+                (Space::Shared, _) => self.flow.shared += v.size() + u64::from(v.align),
+                _ => {}
+            }
+        }
     }
 }
 

@@ -180,7 +180,7 @@ fn find(m: &Module, id: FuncId, flow: &Flow, seed: u64) -> Result<Found, Verdict
     // Whoever waits for a copy of another size waits for ever.
     let steps = if flow.maps.is_empty() { STEPS } else { STEPS / 5 };
     let mut lax = false;
-    for guess in guesses(flow, blocks(&m.funcs[id.index()]).len()) {
+    for guess in guesses(flow, blocks(&m.funcs[id.index()], flow.dims[0]).len()) {
         if begin.elapsed() > PATIENCE {
             break;
         }

@@ -1,11 +1,11 @@
 //! Makes up a launch from the declaration of a kernel and what it does with its parameters. What the numbers mean nobody knows
 //! here: a [`Guess`] says which to take, and the caller tries several.
 
-use super::flow::{Flow, Kind, Map, Place};
+use super::flow::{Flow, Kind, Map, Place, Texels};
 use ptx::module::{Directive, FuncId, Function, Module, VarId, Variable};
-use ptx::types::Space;
 use sim::launch::{Memory, Pointer};
 use sim::tensormap::{Swizzle, TensorMap, Type};
+use sim::texture::{Array, Format, Object, Sampler};
 use sim::{Arg, Launch};
 use testkit::Random;
 
@@ -71,8 +71,8 @@ pub fn guesses(flow: &Flow, blocks: usize) -> Vec<Guess> {
     out
 }
 
-/// The blocks that a kernel may be launched with, the likeliest first.
-pub fn blocks(f: &Function) -> Vec<[u32; 3]> {
+/// The blocks that a kernel may be launched with, the likeliest first. `dims` is what it asks of the numbers of its threads.
+pub fn blocks(f: &Function, dims: usize) -> Vec<[u32; 3]> {
     let mut most = None;
     for d in &f.directives {
         match d {
@@ -81,12 +81,17 @@ pub fn blocks(f: &Function) -> Vec<[u32; 3]> {
             _ => {}
         }
     }
-    let usual = [[128, 1, 1], [32, 1, 1], [256, 1, 1], [32, 4, 1], [16, 16, 1], [1024, 1, 1]];
+    let usual: &[[u32; 3]] = match dims {
+        3 => &[[8, 8, 4], [32, 2, 2], [128, 1, 1]],
+        2 => &[[16, 16, 1], [32, 4, 1], [32, 8, 1], [32, 32, 1], [8, 8, 1], [128, 1, 1]],
+        _ => &[[128, 1, 1], [32, 1, 1], [256, 1, 1], [64, 1, 1], [512, 1, 1]],
+    };
+    let usual = usual.iter().copied();
     match most {
-        None => usual[..5].to_vec(),
+        None => usual.collect(),
         Some(n) => {
-            let mut list = vec![[n, 1, 1]];
-            list.extend(usual.into_iter().filter(|b| b.iter().product::<u32>() < n));
+            let mut list = vec![if dims > 1 && n > 32 { [32, n / 32, 1] } else { [n, 1, 1] }];
+            list.extend(usual.filter(|b| b.iter().product::<u32>() < n));
             list
         }
     }
@@ -112,12 +117,11 @@ fn cluster(f: &Function) -> Option<[u32; 3]> {
 /// What of it cannot be made up.
 pub fn launch(m: &Module, entry: FuncId, flow: &Flow, guess: Guess, seed: u64) -> Result<Launch, String> {
     let f = &m.funcs[entry.index()];
-    let blocks = blocks(f);
+    let blocks = blocks(f, flow.dims[0]);
     let cluster = cluster(f);
     let mut grid = cluster.unwrap_or([1; 3]);
-    grid[0] *= guess.grid;
-    let fixed: u64 = m.vars.iter().filter(|v| v.space == Space::Shared).map(|v| v.size() + u64::from(v.align)).sum();
-    let shared = if flow.dynamic { SHARED.saturating_sub(1024 + fixed) as u32 & !127 } else { 0 };
+    grid.iter_mut().take(flow.dims[1].max(1)).for_each(|n| *n *= guess.grid);
+    let shared = if flow.dynamic { SHARED.saturating_sub(1024 + flow.shared) as u32 & !127 } else { 0 };
     let launch = Launch {
         kernel: f.name.clone(),
         grid,
@@ -171,11 +175,38 @@ impl Maker<'_> {
         }
         let slot = self.flow.slots.iter().find(|s| s.place == Place::Param(p) && s.at == 0 && s.bytes == 8);
         let address = slot.is_some_and(|s| s.address);
+        let handle = self.flow.slots.iter().position(|s| s.place == Place::Param(p) && s.at == 0 && s.bytes == 8);
+        if let Some(&texels) = handle.and_then(|n| self.flow.texels.get(&n))
+            && v.size() == 8
+        {
+            return Ok(Arg::Object(self.object(texels)?));
+        }
         if v.size() == 8 && v.dims.is_empty() && (address || v.ptr.is_some()) {
             let (kind, width) = slot.map_or((Kind::Unknown, 4), |s| (s.content, s.width));
             return Ok(Arg::Buffer { data: self.content(kind, width), out: None });
         }
         Ok(Arg::Value(self.value(p, v)))
+    }
+
+    /// A texture or surface of a small array.
+    fn object(&mut self, t: Texels) -> Result<Object, String> {
+        let mut a = Array {
+            name: format!("x{}", self.launch.arrays.len()),
+            size: [64, if t.rank > 1 { 64 } else { 0 }, if t.rank > 2 { 8 } else { 0 }],
+            layers: t.layers.then_some(4),
+            cube: t.cube,
+            levels: 1,
+            samples: 1,
+            channels: 4,
+            format: if t.floats { Format::F32 } else { Format::U8 },
+            ..Array::default()
+        };
+        let data = self.content(if t.floats { Kind::F32 } else { Kind::Int }, 1);
+        a.data = data[..a.bytes() as usize].to_vec();
+        a.check()?;
+        self.launch.arrays.push(a);
+        let n = self.launch.arrays.len() - 1;
+        Ok(if t.surface { Object::Surface(n) } else { Object::Texture(n, Sampler::default()) })
     }
 
     /// The bytes of a parameter by value, without the addresses in it.

@@ -1,5 +1,6 @@
 //! Writes a made-up launch as a launch file, with the contents of memory beside it.
 
+use sim::texture::{Format, Object};
 use sim::{Arg, Launch};
 use std::fmt::Write;
 use std::path::Path;
@@ -52,8 +53,22 @@ fn text<'l>(l: &'l Launch, name: &str, files: &mut Vec<(String, &'l [u8])>) -> S
                     "tensormap = {{ buffer = {place}, type = \"{ty}\", dims = {dims:?}, box = {boxes:?}{strides}, swizzle = {swizzle} }}"
                 )
             }
-            Arg::Object(_) => Ok(()),
+            // The samplers that are made up are the usual ones.
+            Arg::Object(Object::Texture(n, _)) => writeln!(t, "texture = {{ array = {:?} }}", l.arrays[*n].name),
+            Arg::Object(Object::Surface(n)) => writeln!(t, "surface = {{ array = {:?} }}", l.arrays[*n].name),
+            Arg::Object(Object::Sampler(_)) => writeln!(t, "sampler = {{}}"),
         };
+    }
+    for a in &l.arrays {
+        let format = Format::ALL.iter().find(|f| f.0 == a.format).map_or("f32", |f| f.1);
+        let size: Vec<u32> = a.size.iter().copied().filter(|&n| n > 0).collect();
+        let layers = a.layers.map_or(String::new(), |n| format!("layers = {n}\n"));
+        files.push((format!("{name}.{}.bin", a.name), &a.data));
+        let _ = write!(
+            t,
+            "\n[[array]]\nname = \"{0}\"\nsize = {size:?}\n{layers}cube = {1}\nchannels = {2}\nformat = \"{format}\"\ndata = {{ file = \"{name}.{0}.bin\" }}\n",
+            a.name, a.cube, a.channels
+        );
     }
     for m in &l.memory {
         files.push((format!("{name}.{}.bin", m.name), &m.data));
@@ -74,6 +89,7 @@ mod tests {
     use super::*;
     use sim::launch::{Memory, Pointer};
     use sim::tensormap::{Swizzle, TensorMap, Type};
+    use sim::texture::{Array, Sampler};
 
     #[test]
     fn what_is_written_is_read_again() {
@@ -96,10 +112,22 @@ mod tests {
             args: vec![
                 Arg::Value(vec![1; 16]),
                 Arg::Buffer { data: vec![2; 8], out: Some("1.out".into()) },
-                Arg::TensorMap { map, buffer: 4 },
+                Arg::TensorMap { map, buffer: 5 },
+                Arg::Object(Object::Texture(0, Sampler::default())),
             ],
+            arrays: vec![Array {
+                name: "x".into(),
+                size: [4, 2, 0],
+                layers: Some(2),
+                levels: 1,
+                samples: 1,
+                channels: 4,
+                format: Format::U8,
+                data: vec![3; 64],
+                ..Array::default()
+            }],
             memory: vec![memory("a"), memory("b")],
-            pointers: vec![Pointer { place: 0, at: 8, to: 3 }, Pointer { place: 3, at: 16, to: 1 }],
+            pointers: vec![Pointer { place: 0, at: 8, to: 4 }, Pointer { place: 4, at: 16, to: 1 }],
             ..Launch::default()
         };
         let mut files = Vec::new();
