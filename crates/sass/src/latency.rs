@@ -335,7 +335,7 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             Double | HalfMma => 10,
             Gmma => 1,
             Hmma | Imma => mma_waw(first, later, chip),
-            Cs2r if coupled && later != Cs2r => 3,
+            Cs2r if coupled && later != Cs2r => chip.cs2r_waw,
             _ if !coupled => chip.waw_decoupled,
             // A guarded HFMA2.MMA follows HMUL2 after one cycle (ptxas 13.5, sm_90).
             Half if !matches!(later, Half | HalfMma) => chip.waw_half,

@@ -322,6 +322,12 @@ fn what_chips_leave_between_writes_differs() {
                  [B------:R-:W-:-:S05] EXIT";
     assert_eq!(found(moved, 90), [Kind::OverwriteOfWrite]);
     assert_eq!(found(moved, 120), []);
+    let zeros = "[B------:R-:W-:-:S02] CS2R R2, SRZ
+                 [B------:R-:W-:-:S05] @!P0 IMAD.MOV.U32 R3, RZ, RZ, RZ
+                 [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(found(zeros, 90), []);
+    assert_eq!(found(zeros, 100), [Kind::OverwriteOfWrite]);
+    assert_eq!(found(&zeros.replace("S02", "S01"), 90), [Kind::OverwriteOfWrite]);
     let constants = "[B------:R-:W-:-:S01] ULDC.64 UR4, c[0x0][0x228]
                      [B------:R-:W-:-:S05] ULDC UR4, c[0x0][0x230]
                      [B------:R-:W-:-:S05] EXIT";

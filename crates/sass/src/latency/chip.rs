@@ -88,6 +88,9 @@ pub(super) struct Chip {
     pub waw_half: u8,
     /// From a result of the ALU to CS2R (`P2R R6; CS2R R6`: 1 by 13.5 on sm_110 and later).
     pub waw_cs2r: u8,
+    /// Its own result overwritten by another instruction of fixed latency (`CS2R R2, SRZ; @!P0 IMAD.MOV.U32 R3, RZ, RZ, RZ`, and SEL: 2 by
+    /// 13.5 on sm_90).
+    pub cs2r_waw: u8,
     /// From R2UR to another write of the uniform register by its datapath (`R2UR UR6; UIADD3.64 UR6`: 11 by 13.5 on sm_120).
     pub waw_r2ur: u8,
     /// From one comparison or minimum of 64 bits to the next, at most (4 by 13.5 on sm_120; elsewhere there are none).
@@ -158,6 +161,7 @@ const SM75: Chip = Chip {
     waw_decoupled: 6,
     waw_half: 2,
     waw_cs2r: 2,
+    cs2r_waw: 3,
     waw_r2ur: 13,
     wide_pick: u8::MAX,
     waw_double: true,
@@ -199,6 +203,7 @@ const SM80: Chip = Chip {
     waw_decoupled: 5,
     waw_half: 2,
     waw_cs2r: 2,
+    cs2r_waw: 3,
     waw_r2ur: 13,
     wide_pick: u8::MAX,
     waw_double: false,
@@ -240,6 +245,7 @@ const SM90: Chip = Chip {
     waw_decoupled: 6,
     waw_half: 2,
     waw_cs2r: 2,
+    cs2r_waw: 2,
     waw_r2ur: 13,
     wide_pick: u8::MAX,
     waw_double: false,
@@ -280,6 +286,7 @@ const SM100: Chip = Chip {
     waw_decoupled: 6,
     waw_half: 1,
     waw_cs2r: 2,
+    cs2r_waw: 3,
     waw_r2ur: 13,
     wide_pick: u8::MAX,
     waw_double: false,
@@ -322,6 +329,7 @@ const SM120: Chip = Chip {
     waw_decoupled: 6,
     waw_half: 1,
     waw_cs2r: 1,
+    cs2r_waw: 3,
     waw_r2ur: 11,
     wide_pick: 4,
     waw_double: true,
