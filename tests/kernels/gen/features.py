@@ -200,6 +200,8 @@ for op, types in [("add", "u32 u64 f32 f64"), ("min", "u32 s32 u64 s64"), ("max"
                f"atom.shared.{op}.{t} {old}, [%s0], {v}; bar.sync 0;\n{back}\n{reload}", shared=WIDER)
 kernel("atom_cas_b32", OLD, LOAD4 + "\nst.global.u32 [%o], %x0; and.b32 %t0, %me, 1; add.u32 %t0, %t0, %x0;\natom.global.cas.b32 %r2, [%o], %t0, %x1; ld.global.u32 %r0, [%o];")
 kernel("atom_cas_b64", OLD, LOAD4 + "\nmov.b64 %e0, {%x0, %x1}; st.global.u64 [%o], %e0; and.b32 %t0, %me, 1; cvt.u64.u32 %e1, %t0; add.u64 %e1, %e1, %e0; mov.b64 %e2, {%x2, %x3};\natom.global.cas.b64 %e3, [%o], %e1, %e2; mov.b64 {%r2, %r3}, %e3; ld.global.v2.u32 {%r0, %r1}, [%o];")
+# Through a generic address, of which nobody knows that it is of global memory: a sum of doubles by compare-and-swap, as Numba makes it.
+kernel("atom_cas_generic_b64", OLD, LOAD4 + "\nmov.b64 %e0, {%x0, %x1}; st.global.u64 [%o], %e0; mov.b64 %e1, {%x2, %x3};\nL: add.u64 %e2, %e1, %e0;\natom.cas.b64 %e3, [%o], %e1, %e2;\nsetp.ne.u64 %p0, %e3, %e1; mov.u64 %e1, %e3; @%p0 bra L;\nmov.b64 {%r2, %r3}, %e3; ld.global.v2.u32 {%r0, %r1}, [%o];")
 kernel("atom_f16x2", OLD, LOAD4 + "\n" + floats("f16", "a", "x", 2) + "\nst.global.u32 [%o], %a0; atom.global.add.noftz.f16x2 %r2, [%o], %a1; ld.global.u32 %r0, [%o];")
 kernel("atom_bf16x2", HOPPER, LOAD4 + "\n" + floats("bf16", "a", "x", 2) + "\nst.global.u32 [%o], %a0; atom.global.add.noftz.bf16x2 %r2, [%o], %a1; ld.global.u32 %r0, [%o];")
 kernel("red_many", OLD, "mov.u32 %s0, tile;\nsetp.lt.u32 %p0, %me, 4; shl.b32 %t0, %me, 2; add.u32 %s1, %s0, %t0; mov.u32 %t1, 0; @%p0 st.shared.u32 [%s1], %t1; bar.sync 0;\n" + LOAD4 +
