@@ -46,6 +46,9 @@ pub struct Config {
     pub check_races: bool,
     /// SASS: stop where a result is read before its latency has passed.
     pub check_hazards: bool,
+    /// Instructions that a warp issues before the next warp of its CTA does; at least 1. What comes of a program without races does not
+    /// depend on it.
+    pub turn: u32,
     /// Threads of this machine that run clusters; 0 for as many as it has processors.
     pub threads: usize,
     /// Where the run tells how far it is.
@@ -77,6 +80,7 @@ impl Default for Config {
             check_uninitialized: true,
             check_races: true,
             check_hazards: true,
+            turn: 4096,
             threads: 0,
             progress: None,
         }
