@@ -140,7 +140,7 @@ fn launch_all(file: &Path, tools: &Tools, options: &Options, thread: usize, tota
     for (i, f) in entries.take(options.each) {
         let (verdict, launch) = judge::entry(&module, FuncId(i as u32), &mut compiled, options.seed);
         tell(&f.name, &verdict);
-        let wanted = !matches!(verdict, Verdict::Same { .. } | Verdict::Near { .. } | Verdict::Skipped { .. });
+        let wanted = !matches!(verdict, Verdict::Same { .. } | Verdict::Near { .. });
         if let (Some(folder), Some(launch), true) = (&options.save, launch, wanted || options.filter.is_some()) {
             let stem = name.replace('/', "_");
             if let Err(e) = save::save(folder, &format!("{stem}.{i}"), file, &launch) {
