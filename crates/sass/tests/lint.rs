@@ -333,6 +333,10 @@ fn what_chips_leave_between_writes_differs() {
                      [B------:R-:W-:-:S05] EXIT";
     assert_eq!(found(constants, 90), []);
     assert_eq!(found(&constants.replace("ULDC UR4, c[0x0][0x230]", "UMOV UR4, UR6"), 90), []);
+    let moves = "[B------:R-:W-:-:S01] UMOV UR16, URZ
+                 [B------:R-:W-:-:S05] UMOV UR16, UR5
+                 [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(found(moves, 90), []);
     let branch = "[B------:R-:W-:-:S09] USHF.R.S32.HI UR5, URZ, 0x1f, UR4
                   [B------:R-:W-:-:S05] BRXU UR4 -0x20
                   [B------:R-:W-:-:S05] EXIT";
