@@ -11,6 +11,8 @@ use testkit::Random;
 
 /// Bytes of a buffer: room for what small sizes and strides reach.
 const BUFFER: usize = 2 << 20;
+/// The same where that was too little.
+const LARGE: usize = 16 << 20;
 /// Shared memory of a CTA; how much of it a launch asks for at most.
 const SHARED: u64 = 227 << 10;
 /// Bytes in which an array of addresses is filled with them.
@@ -29,6 +31,8 @@ pub struct Guess {
     pub parts: u64,
     /// CTAs.
     pub grid: u32,
+    /// More room in memory.
+    pub large: bool,
 }
 
 /// Integer parameters.
@@ -53,7 +57,7 @@ pub enum Content {
 /// The guesses, in the order in which they are tried.
 pub fn guesses(flow: &Flow, blocks: usize) -> Vec<Guess> {
     use Content::{Small, Told, Zero};
-    let first = Guess { block: 0, ints: Ints::All(64), content: Told, parts: 1, grid: 2 };
+    let first = Guess { block: 0, ints: Ints::All(64), content: Told, parts: 1, grid: 2, large: false };
     let ints = [Ints::All(64), Ints::All(128), Ints::All(16), Ints::UpTo(256), Ints::All(1), Ints::All(512)];
     let parts: &[u64] = if flow.maps.is_empty() { &[1] } else { &[1, 2, 3, 4, 6, 8] };
     let mut out = Vec::new();
@@ -151,6 +155,11 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
+    /// Bytes of a buffer.
+    fn room(&self) -> usize {
+        if self.guess.large { LARGE } else { BUFFER }
+    }
+
     fn int(&mut self) -> u64 {
         match self.guess.ints {
             Ints::All(n) => n,
@@ -256,7 +265,7 @@ impl Maker<'_> {
             }
             let room = match self.launch.args.get(place) {
                 Some(Arg::Value(bytes)) => bytes.len() as u64,
-                _ => BUFFER as u64,
+                _ => self.room() as u64,
             };
             if s.at + 8 > room || !s.at.is_multiple_of(8) {
                 continue;
@@ -279,7 +288,7 @@ impl Maker<'_> {
     /// A buffer full of numbers.
     fn content(&mut self, kind: Kind, width: u32) -> Vec<u8> {
         let kind = match (self.guess.content, kind) {
-            (Content::Zero, _) => return vec![0; BUFFER],
+            (Content::Zero, _) => return vec![0; self.room()],
             (Content::Small, _) => Kind::Index,
             // A load of one number tells nothing of others, but it has its size.
             (Content::Told, Kind::Unknown) => match (self.flow.usual, width) {
@@ -288,8 +297,8 @@ impl Maker<'_> {
             },
             (Content::Told, k) => k,
         };
-        let mut out = Vec::with_capacity(BUFFER);
-        while out.len() < BUFFER {
+        let mut out = Vec::with_capacity(self.room());
+        while out.len() < self.room() {
             let bits = self.random.bits();
             // From -2 to 2.
             let x = (bits >> 12) as f64 / (1u64 << 50) as f64 - 2.0;
@@ -308,7 +317,7 @@ impl Maker<'_> {
                 _ => out.extend(&(bits & 7).to_le_bytes()[..width.clamp(1, 8) as usize]),
             }
         }
-        out.truncate(BUFFER);
+        out.truncate(self.room());
         out
     }
 
@@ -372,7 +381,7 @@ mod tests {
     const TEXT: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 s[];\n\
         .visible .entry k(.param .u64 .ptr .global .align 1 a, .param .u32 n, .param .f32 x, .param .align 8 .b8 t[24])\n\
         .reqntid 96\n.reqnctapercluster 2\n{\n.reg .b64 %rd<9>;\n.reg .f32 %f<9>;\n.reg .b32 %r<9>;\nld.param.u64 %rd1, [a];\nld.param.u64 %rd2, [t+8];\n\
-        ld.global.f32 %f1, [%rd1];\nadd.f32 %f1, %f1, %f1;\nst.global.f32 [%rd2], %f1;\nret;\n}\n";
+        ld.global.f32 %f1, [%rd1];\nadd.f32 %f1, %f1, %f1;\nst.global.f32 [%rd2], %f1;\nmov.b32 %r1, s;\nret;\n}\n";
 
     #[test]
     fn a_launch_fits_the_declaration() {
