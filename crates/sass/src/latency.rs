@@ -357,6 +357,7 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             (Uniform, l) if !l.is_fixed(sm) => 6,
             (R2Ur, R2Ur) => 2,
             (R2Ur, Uniform) => chip.waw_r2ur,
+            (R2Ur, UniformMove) => chip.r2ur_umov,
             (R2Ur, _) => 13,
             (UniformMove | UniformConst, l) if !l.is_fixed(sm) => 5,
             (Elect, _) => 3,

@@ -337,6 +337,11 @@ fn what_chips_leave_between_writes_differs() {
                  [B------:R-:W-:-:S05] UMOV UR16, UR5
                  [B------:R-:W-:-:S05] EXIT";
     assert_eq!(found(moves, 90), []);
+    let ready = "[B------:R-:W-:-:S11] R2UR UR8, R6
+                 [B------:R-:W-:-:S05] UMOV UR8, UR4
+                 [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(found(ready, 90), []);
+    assert_eq!(found(&ready.replace("S11", "S10"), 90), [Kind::OverwriteOfWrite]);
     let branch = "[B------:R-:W-:-:S09] USHF.R.S32.HI UR5, URZ, 0x1f, UR4
                   [B------:R-:W-:-:S05] BRXU UR4 -0x20
                   [B------:R-:W-:-:S05] EXIT";

@@ -93,6 +93,8 @@ pub(super) struct Chip {
     pub cs2r_waw: u8,
     /// From R2UR to another write of the uniform register by its datapath (`R2UR UR6; UIADD3.64 UR6`: 11 by 13.5 on sm_120).
     pub waw_r2ur: u8,
+    /// From R2UR to UMOV of the same register (`R2UR UR8, R6; UMOV UR8, UR4`: 11 by 13.5 on sm_90).
+    pub r2ur_umov: u8,
     /// From one comparison or minimum of 64 bits to the next, at most (4 by 13.5 on sm_120; elsewhere there are none).
     pub wide_pick: u8,
     /// A DADD or DMUL counts as decoupled when it overwrites.
@@ -163,6 +165,7 @@ const SM75: Chip = Chip {
     waw_cs2r: 2,
     cs2r_waw: 3,
     waw_r2ur: 13,
+    r2ur_umov: 13,
     wide_pick: u8::MAX,
     waw_double: true,
     barrier_drains: true,
@@ -205,6 +208,7 @@ const SM80: Chip = Chip {
     waw_cs2r: 2,
     cs2r_waw: 3,
     waw_r2ur: 13,
+    r2ur_umov: 13,
     wide_pick: u8::MAX,
     waw_double: false,
     barrier_drains: false,
@@ -247,6 +251,7 @@ const SM90: Chip = Chip {
     waw_cs2r: 2,
     cs2r_waw: 2,
     waw_r2ur: 13,
+    r2ur_umov: 11,
     wide_pick: u8::MAX,
     waw_double: false,
     barrier_drains: false,
@@ -288,6 +293,7 @@ const SM100: Chip = Chip {
     waw_cs2r: 2,
     cs2r_waw: 3,
     waw_r2ur: 13,
+    r2ur_umov: 13,
     wide_pick: u8::MAX,
     waw_double: false,
     barrier_drains: false,
@@ -331,6 +337,7 @@ const SM120: Chip = Chip {
     waw_cs2r: 1,
     cs2r_waw: 3,
     waw_r2ur: 11,
+    r2ur_umov: 13,
     wide_pick: 4,
     waw_double: true,
     barrier_drains: false,
