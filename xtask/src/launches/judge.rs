@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Warp instructions of a run of the interpreter, and how many times as many machine code may take.
 const STEPS: u64 = 1_500_000;
+/// The same of the first launch that is tried.
+const FIRST: u64 = 6_000_000;
 const LONGER: u64 = 16;
 /// How long launches of an entry are sought.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -177,8 +179,9 @@ struct Found {
 fn find(m: &Module, id: FuncId, flow: &Flow, seed: u64) -> Result<Found, Verdict> {
     let begin = Instant::now();
     let (mut idle, mut doubtful, mut fault) = (None, None, None);
-    // Whoever waits for a copy of another size waits for ever.
-    let steps = if flow.maps.is_empty() { STEPS } else { STEPS / 5 };
+    // The first guess may be right, and its kernel a long one. Whoever waits for a copy of another size waits for ever.
+    let mut steps = FIRST;
+    let further = if flow.maps.is_empty() { STEPS } else { STEPS / 5 };
     let mut guesses: VecDeque<Guess> = guesses(flow, blocks(&m.funcs[id.index()], flow.dims[0]).len()).into();
     let mut large = 0;
     while let Some(guess) = guesses.pop_front() {
@@ -190,6 +193,7 @@ fn find(m: &Module, id: FuncId, flow: &Flow, seed: u64) -> Result<Found, Verdict
             Err(e) => return Err(Verdict::skipped("cannot be made up", e)),
         };
         let strict = sim::run_ptx(m, &launch, &config(steps, false));
+        let again = if std::mem::replace(&mut steps, further) == FIRST { FIRST } else { further };
         let blamed = strict.as_ref().err().filter(|f| matches!(f.kind, FaultKind::Uninitialized | FaultKind::Race));
         // Compilers let registers be read that nobody wrote; memory rather tells that the guess is a bad one.
         let harmless = blamed.is_none_or(|f| f.kind == FaultKind::Uninitialized && f.message.contains("operand"));
@@ -197,7 +201,7 @@ fn find(m: &Module, id: FuncId, flow: &Flow, seed: u64) -> Result<Found, Verdict
         if lax && !harmless && doubtful.is_some() {
             continue;
         }
-        let left = if lax { sim::run_ptx(m, &launch, &config(steps, true)) } else { strict };
+        let left = if lax { sim::run_ptx(m, &launch, &config(again, true)) } else { strict };
         match left {
             Ok(left) => {
                 let found = Found { idle: !changed(&launch, &left), launch, left, lax, guess };
