@@ -228,6 +228,20 @@ fn feature(file: &Path, tools: &Tools, thread: usize) -> Result<String, String> 
     })
 }
 
+/// The cubin that a compiler makes of a file, through the file `out`.
+///
+/// # Errors
+/// The first line of what it says where it refuses.
+pub fn compile(tool: &Path, ptx: &Path, arch: &str, options: &[&str], out: &Path) -> Result<Vec<u8>, String> {
+    let mut command = Command::new(tool);
+    command.arg(format!("-arch={arch}")).args(options).arg(ptx).arg("-o").arg(out);
+    let done = command.output().map_err(|e| e.to_string())?;
+    if !done.status.success() {
+        return Err(String::from_utf8_lossy(&done.stderr).lines().next().unwrap_or("failed").to_string());
+    }
+    std::fs::read(out).map_err(|e| e.to_string())
+}
+
 fn launch(file: &Path, tools: &Tools, bounds: Bounds, thread: usize) -> Result<String, String> {
     let text = std::fs::read_to_string(file).map_err(|e| e.to_string())?;
     let folder = file.parent().ok_or("no folder")?;
@@ -249,15 +263,7 @@ fn launch(file: &Path, tools: &Tools, bounds: Bounds, thread: usize) -> Result<S
     if let Some(text) = &open {
         std::fs::write(&contract, text).map_err(|e| e.to_string())?;
     }
-    let compile = |tool: &Path, ptx: &Path, options: &[&str]| -> Result<Vec<u8>, String> {
-        let mut command = Command::new(tool);
-        command.arg(format!("-arch={arch}")).args(options).arg(ptx).arg("-o").arg(&out);
-        let done = command.output().map_err(|e| e.to_string())?;
-        if !done.status.success() {
-            return Err(String::from_utf8_lossy(&done.stderr).lines().next().unwrap_or("failed").to_string());
-        }
-        std::fs::read(&out).map_err(|e| e.to_string())
-    };
+    let compile = |tool: &Path, ptx: &Path, options: &[&str]| compile(tool, ptx, arch, options, &out);
     let check = |who: &str, cubin: &[u8], bound| -> Result<(), String> {
         let got = sim::run_sass(cubin, &launch, &config).map_err(|f| format!("{who}: {f}"))?;
         compare(&reference.buffers, &got.buffers, bound).map_err(|m| format!("{who}: {m}"))

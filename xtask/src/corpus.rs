@@ -132,7 +132,10 @@ fn ratio(ours: f64, vendor: f64) -> f64 {
 }
 
 /// The PTX files below a folder.
-fn collect(dir: &Path, out: &mut Vec<PathBuf>) -> std::io::Result<()> {
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn collect(dir: &Path, out: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
         let path = entry.path();

@@ -10,6 +10,7 @@ mod draft;
 mod gpu;
 mod instructions;
 mod isa;
+mod launches;
 mod linking;
 mod listings;
 mod oracle;
@@ -57,6 +58,9 @@ usage: cargo xtask <command>
   gpu [--out FOLDER]          a folder that judges our code on a machine with a GPU (docs/gpu.md)
   probe-latency [--arch sm_75,..] [--quick] [--from FOLDER] [--write] [FILE.ptx ..] what the vendor leaves between dependent instructions, beside our latency tables
   corpus DIR                  every PTX file below a folder beside the vendor's ptxas: accepted, time, memory, code; the worst ten
+  launches DIR [--seed N] [--filter WORD] [--arch sm_XX] [--level LEVEL] [--each N] [--jobs N] [--save FOLDER]
+                              a made-up launch of every kernel of every PTX file below a folder by three witnesses; --each takes N
+                              kernels of a file at most, --save keeps the launches on which they disagree
   timing [--worst N] [FOLDER ..]
                               what our code takes beside the vendor's by the timing model: every launch of tests/kernels, the worst ten
   profile                     renew profile/release.profdata, by which release builds are optimized: what compiling tests/kernels runs through
@@ -84,6 +88,7 @@ fn main() -> ExitCode {
         Some("conformance") => conformance::run(&args[1..]),
         Some("gpu") => gpu::run(&args[1..]),
         Some("probe-latency") => probe::run(&args[1..]),
+        Some("launches") => launches::run(&args[1..]),
         Some("timing") => timing::run(&args[1..]),
         Some("profile") => profile::run(),
         // Not for people: see there.

@@ -335,7 +335,7 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             Double | HalfMma => 10,
             Gmma => 1,
             Hmma | Imma => mma_waw(first, later, chip),
-            Cs2r if coupled && later != Cs2r => 3,
+            Cs2r if coupled && later != Cs2r => chip.cs2r_waw,
             _ if !coupled => chip.waw_decoupled,
             // A guarded HFMA2.MMA follows HMUL2 after one cycle (ptxas 13.5, sm_90).
             Half if !matches!(later, Half | HalfMma) => chip.waw_half,
@@ -357,11 +357,14 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             (Uniform, l) if !l.is_fixed(sm) => 6,
             (R2Ur, R2Ur) => 2,
             (R2Ur, Uniform) => chip.waw_r2ur,
+            (R2Ur, UniformMove) => chip.r2ur_umov,
             (R2Ur, _) => 13,
             (UniformMove | UniformConst, l) if !l.is_fixed(sm) => 5,
             (Elect, _) => 3,
             // `ULDC.64 UR4, c[0x0][0x228]; ULDC UR4, c[0x0][0x230]`, or `UMOV UR4, UR6` (13.5, sm_90 at -O1 and -O3).
             (UniformConst, UniformConst | UniformMove) => 1,
+            // `UMOV UR16, URZ; UMOV UR16, UR5`, `UMOV UR16, UR6; @UP1 USHF.R.U32.HI UR16, URZ, UR4, UR9` (13.5, sm_90).
+            (UniformMove, UniformMove | Uniform) => 1,
             _ => 2,
         },
         File::Bar => 1,

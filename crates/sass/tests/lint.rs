@@ -322,11 +322,27 @@ fn what_chips_leave_between_writes_differs() {
                  [B------:R-:W-:-:S05] EXIT";
     assert_eq!(found(moved, 90), [Kind::OverwriteOfWrite]);
     assert_eq!(found(moved, 120), []);
+    let zeros = "[B------:R-:W-:-:S02] CS2R R2, SRZ
+                 [B------:R-:W-:-:S05] @!P0 IMAD.MOV.U32 R3, RZ, RZ, RZ
+                 [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(found(zeros, 90), []);
+    assert_eq!(found(zeros, 100), [Kind::OverwriteOfWrite]);
+    assert_eq!(found(&zeros.replace("S02", "S01"), 90), [Kind::OverwriteOfWrite]);
     let constants = "[B------:R-:W-:-:S01] ULDC.64 UR4, c[0x0][0x228]
                      [B------:R-:W-:-:S05] ULDC UR4, c[0x0][0x230]
                      [B------:R-:W-:-:S05] EXIT";
     assert_eq!(found(constants, 90), []);
     assert_eq!(found(&constants.replace("ULDC UR4, c[0x0][0x230]", "UMOV UR4, UR6"), 90), []);
+    let moves = "[B------:R-:W-:-:S01] UMOV UR16, URZ
+                 [B------:R-:W-:-:S05] UMOV UR16, UR5
+                 [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(found(moves, 90), []);
+    assert_eq!(found(&moves.replace("UMOV UR16, UR5", "@UP1 USHF.R.U32.HI UR16, URZ, UR4, UR9"), 90), []);
+    let ready = "[B------:R-:W-:-:S11] R2UR UR8, R6
+                 [B------:R-:W-:-:S05] UMOV UR8, UR4
+                 [B------:R-:W-:-:S05] EXIT";
+    assert_eq!(found(ready, 90), []);
+    assert_eq!(found(&ready.replace("S11", "S10"), 90), [Kind::OverwriteOfWrite]);
     let branch = "[B------:R-:W-:-:S09] USHF.R.S32.HI UR5, URZ, 0x1f, UR4
                   [B------:R-:W-:-:S05] BRXU UR4 -0x20
                   [B------:R-:W-:-:S05] EXIT";

@@ -18,7 +18,10 @@
 //! (`f32 = 0x7fc00000`, or the same as a string). Paths are kept as written: whoever calls [`Launch::parse`] gives the
 //! function that reads them, so nothing here touches a file. `tests/kernels/README.md` lists all keys.
 
+mod memory;
 mod objects;
+
+pub use memory::{Memory, Pointer};
 
 use crate::num::soft::{BF16, F16, Round, from_f64};
 use crate::tensormap::TensorMap;
@@ -50,6 +53,10 @@ pub struct Launch {
     pub arrays: Vec<Array>,
     /// Texture, surface and sampler references of the module, by name.
     pub binds: Vec<(String, Object)>,
+    /// Memory that is no argument.
+    pub memory: Vec<Memory>,
+    /// Addresses that are written before the launch.
+    pub pointers: Vec<Pointer>,
 }
 
 /// An argument.
@@ -70,7 +77,7 @@ pub enum Arg {
     TensorMap {
         /// The map; its address is an offset in the buffer.
         map: TensorMap,
-        /// Number of the argument that is the buffer.
+        /// Number of the argument that is the buffer, or of the memory, as in a [`Pointer`].
         buffer: usize,
     },
 }
@@ -116,14 +123,15 @@ impl Launch {
         Ok(())
     }
 
-    /// Where the final contents go that a run gives: names of the launch file, buffers in the order of the arguments and
-    /// then arrays.
+    /// Where the final contents go that a run gives: names of the launch file, buffers in the order of the arguments,
+    /// then memory, then arrays.
     pub fn outputs(&self) -> Vec<Option<&str>> {
         let buffers = self.args.iter().filter_map(|a| match a {
             Arg::Buffer { out, .. } => Some(out.as_deref()),
             _ => None,
         });
-        buffers.chain(self.arrays.iter().map(|a| a.out.as_deref())).collect()
+        let memory = self.memory.iter().map(|m| m.out.as_deref());
+        buffers.chain(memory).chain(self.arrays.iter().map(|a| a.out.as_deref())).collect()
     }
 
     /// Threads of one CTA.
@@ -145,7 +153,7 @@ type Entry<'a, 'i> = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValu
 
 struct Reader<'r> {
     errors: Vec<Diagnostic>,
-    /// Names of arrays that objects want, with where the object is: an argument or a reference.
+    /// Names of arrays that objects want, and of memory that tensor maps do, with where these are: an argument or a reference.
     wanted: Vec<(String, Range<usize>, Result<usize, usize>)>,
     read: &'r mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
 }
@@ -157,6 +165,7 @@ impl Reader<'_> {
 
     fn launch(&mut self, table: &DeTable<'_>, end: usize) -> Launch {
         let mut launch = Launch::default();
+        let mut pointers = Vec::new();
         let mut seen = [false; 3];
         for (key, value) in table.iter() {
             match key.get_ref().as_ref() {
@@ -204,6 +213,14 @@ impl Reader<'_> {
                     Some(list) => list.iter().for_each(|item| launch.arrays.extend(self.array(item))),
                     None => self.error(value.span(), "arrays are written as [[array]]"),
                 },
+                "memory" => match value.get_ref().as_array() {
+                    Some(list) => list.iter().for_each(|item| launch.memory.extend(self.memory(item))),
+                    None => self.error(value.span(), "memory is written as [[memory]]"),
+                },
+                "pointer" => match value.get_ref().as_array() {
+                    Some(list) => list.iter().for_each(|item| pointers.extend(self.pointer(item))),
+                    None => self.error(value.span(), "pointers are written as [[pointer]]"),
+                },
                 "bind" => match value.get_ref().as_array() {
                     Some(list) => {
                         for item in list.iter() {
@@ -220,12 +237,22 @@ impl Reader<'_> {
                 other => {
                     let d = Diagnostic::error(format!("unknown key '{other}' in a launch file"))
                         .at(span(key.span()))
-                        .help("known are kernel, grid, block, cluster, shared, [[arg]], [[array]] and [[bind]]");
+                        .help("known are kernel, grid, block, cluster, shared, [[arg]], [[array]], [[memory]], [[pointer]] and [[bind]]");
                     self.errors.push(d);
                 }
             }
         }
+        let arguments = launch.args.len();
         for (name, at, place) in std::mem::take(&mut self.wanted) {
+            if let Ok(i) = place
+                && let Some(Arg::TensorMap { buffer, .. }) = launch.args.get_mut(i)
+            {
+                match launch.memory.iter().position(|m| m.name == name) {
+                    Some(n) => *buffer = arguments + n,
+                    None => self.error(at, format!("there is no memory '{name}'")),
+                }
+                continue;
+            }
             let Some(n) = launch.arrays.iter().position(|a| a.name == name) else {
                 self.error(at, format!("there is no array '{name}'"));
                 continue;
@@ -241,12 +268,15 @@ impl Reader<'_> {
                 *a = n;
             }
         }
+        if self.errors.is_empty() {
+            self.pointers(pointers, &mut launch);
+        }
         let maps = launch.args.iter().filter_map(|a| match a {
             Arg::TensorMap { buffer, .. } => Some(*buffer),
             _ => None,
         });
         for n in maps {
-            if !matches!(launch.args.get(n), Some(Arg::Buffer { .. })) && self.errors.is_empty() {
+            if launch.memory_at(n).is_none() && self.errors.is_empty() {
                 self.error(end..end, format!("argument {n} is no buffer, and a tensor map names it"));
             }
         }

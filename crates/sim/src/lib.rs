@@ -46,6 +46,9 @@ pub struct Config {
     pub check_races: bool,
     /// SASS: stop where a result is read before its latency has passed.
     pub check_hazards: bool,
+    /// Instructions that a warp issues before the next warp of its CTA does; at least 1. What comes of a program without races does not
+    /// depend on it.
+    pub turn: u32,
     /// Threads of this machine that run clusters; 0 for as many as it has processors.
     pub threads: usize,
     /// Where the run tells how far it is.
@@ -77,6 +80,7 @@ impl Default for Config {
             check_uninitialized: true,
             check_races: true,
             check_hazards: true,
+            turn: 4096,
             threads: 0,
             progress: None,
         }
@@ -97,7 +101,7 @@ pub struct Stats {
 /// What a launch left.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Final content of every buffer argument, in the order of the arguments, and then of every array: see
+    /// Final content of every buffer argument, in the order of the arguments, then of other memory and of every array: see
     /// [`Launch::outputs`].
     pub buffers: Vec<Vec<u8>>,
     /// What `printf` wrote, in the order of the clusters.

@@ -152,7 +152,7 @@ pub struct Shadow {
     /// By place: the barriers in shared memory.
     meetings: FxHashMap<(usize, usize), Meeting>,
     /// Tensor maps that the kernel has changed.
-    pub maps: crate::tensormap::Changes,
+    maps: crate::tensormap::Changes,
     now: u32,
     used: bool,
     /// By rank: the CTAs of which all threads have exited.
@@ -308,6 +308,30 @@ impl Shadow {
                 && w.lanes.as_ref().is_none_or(|l| r.time() > l[b.lane as usize][a.lane as usize]);
         }
         r.time() > self.seen[b.warp as usize][a.warp as usize]
+    }
+
+    /// A warp changes the tensor map at an address; `released` where the instruction releases it, too.
+    pub fn map_changed(&mut self, at: u64, by: Who, released: bool) {
+        self.maps.changed(at, by, released);
+    }
+
+    /// A warp releases the tensor maps that it has changed.
+    pub fn map_release(&mut self, warp: u32) {
+        self.maps.release(warp);
+    }
+
+    /// A warp acquires the tensor map at an address.
+    pub fn map_acquire(&mut self, at: u64, warp: u32) {
+        self.used = true;
+        self.maps.acquire(at, warp, self.now);
+    }
+
+    /// A copy of a warp uses the tensor map at an address.
+    ///
+    /// # Errors
+    /// It was changed, and a fence is missing.
+    pub fn map_used(&self, at: u64, warp: u32) -> Result<(), MemFault> {
+        self.maps.used(at, warp, |other, time| self.seen[warp as usize][other as usize] >= time)
     }
 
     /// The moment up to which everything has happened so far; what follows is later.

@@ -1,4 +1,4 @@
-//! What a launch puts into memory before it begins: buffers, arrays, tensor maps, and the values of the parameters. The same
+//! What a launch puts into memory before it begins: buffers, other memory, arrays, tensor maps, and the values of the parameters. The same
 //! for both engines.
 
 use crate::launch::{Arg, Launch};
@@ -34,6 +34,11 @@ impl World {
                 w.outputs.push(buffers[i]);
             }
         }
+        for m in &launch.memory {
+            let base = global.alloc(m.data.clone(), 256, format!("memory {}", m.name));
+            buffers.push(base);
+            w.outputs.push(base);
+        }
         w.textures = Textures::place(&launch.arrays, handles, global);
         w.outputs.extend(w.textures.arrays.iter().map(|a| a.base));
         for (i, arg) in launch.args.iter().enumerate() {
@@ -56,6 +61,13 @@ impl World {
                 }
             };
             w.values.push(value);
+        }
+        for p in &launch.pointers {
+            launch.check_pointer(p)?;
+            match launch.args.get(p.place) {
+                Some(Arg::Value(_)) => w.values[p.place][p.at..p.at + 8].copy_from_slice(&buffers[p.to].to_le_bytes()),
+                _ => global.store(buffers[p.place] + p.at as u64, 8, buffers[p.to]).map_err(|f| f.message)?,
+            }
         }
         for (name, o) in &launch.binds {
             let handle = w.textures.handle(o)?;

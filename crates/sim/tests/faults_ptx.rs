@@ -147,7 +147,11 @@ fn launches_that_do_not_fit() {
             "{launch:?}"
         );
     }
-    for body in [".local .b8 big[4000000];", ".shared .b8 big[4000000];", ".shared .b8 big[4294967295];"] {
+    for body in [
+        ".local .b8 big[4000000];",
+        ".shared .b8 big[4000000];\n.reg .b32 %r;\nmov.b32 %r, big;",
+        ".shared .b8 big[4294967295];",
+    ] {
         let text = format!(
             ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u32 n)\n{{\n{body}\nret;\n}}\n"
         );
@@ -172,4 +176,13 @@ fn spinning_ends() {
         );
         assert_eq!(run("", &body, &short).unwrap()[0], 9);
     }
+}
+
+/// Two warps write one word of global memory: which one does last depends on how long their turns are, and on nothing else.
+#[test]
+fn turns_are_as_long_as_asked() {
+    let body = "setp.ge.u32 %p1, %r1, 32;\nmov.u32 %r2, 20;\nselp.u32 %r2, 1, %r2, %p1;\nL:\nsub.u32 %r2, %r2, 1;\nsetp.ne.u32 %p2, %r2, 0;\n\
+                @%p2 bra L;\nshr.u32 %r3, %r1, 5;\nadd.u32 %r3, %r3, 1;\nst.global.u32 [%rd1], %r3;";
+    let last = |turn: u32| run("", body, &Config { turn, ..Config::default() }).expect("no fault")[0];
+    assert_eq!([last(4096), last(1), last(0)], [2, 1, 1]);
 }

@@ -143,6 +143,7 @@ impl Case {
             args: vec![Arg::Buffer { data: vec![1; 1024], out: None }],
             arrays: if self.decls.iter().any(|d| d.contains("ref ")) { vec![image()] } else { Vec::new() },
             binds: self.binds(),
+            ..Launch::default()
         }
     }
 }

@@ -88,8 +88,13 @@ pub(super) struct Chip {
     pub waw_half: u8,
     /// From a result of the ALU to CS2R (`P2R R6; CS2R R6`: 1 by 13.5 on sm_110 and later).
     pub waw_cs2r: u8,
+    /// Its own result overwritten by another instruction of fixed latency (`CS2R R2, SRZ; @!P0 IMAD.MOV.U32 R3, RZ, RZ, RZ`, and SEL: 2 by
+    /// 13.5 on sm_90).
+    pub cs2r_waw: u8,
     /// From R2UR to another write of the uniform register by its datapath (`R2UR UR6; UIADD3.64 UR6`: 11 by 13.5 on sm_120).
     pub waw_r2ur: u8,
+    /// From R2UR to UMOV of the same register (`R2UR UR8, R6; UMOV UR8, UR4`: 11 by 13.5 on sm_90).
+    pub r2ur_umov: u8,
     /// From one comparison or minimum of 64 bits to the next, at most (4 by 13.5 on sm_120; elsewhere there are none).
     pub wide_pick: u8,
     /// A DADD or DMUL counts as decoupled when it overwrites.
@@ -158,7 +163,9 @@ const SM75: Chip = Chip {
     waw_decoupled: 6,
     waw_half: 2,
     waw_cs2r: 2,
+    cs2r_waw: 3,
     waw_r2ur: 13,
+    r2ur_umov: 13,
     wide_pick: u8::MAX,
     waw_double: true,
     barrier_drains: true,
@@ -199,7 +206,9 @@ const SM80: Chip = Chip {
     waw_decoupled: 5,
     waw_half: 2,
     waw_cs2r: 2,
+    cs2r_waw: 3,
     waw_r2ur: 13,
+    r2ur_umov: 13,
     wide_pick: u8::MAX,
     waw_double: false,
     barrier_drains: false,
@@ -240,7 +249,9 @@ const SM90: Chip = Chip {
     waw_decoupled: 6,
     waw_half: 2,
     waw_cs2r: 2,
+    cs2r_waw: 2,
     waw_r2ur: 13,
+    r2ur_umov: 11,
     wide_pick: u8::MAX,
     waw_double: false,
     barrier_drains: false,
@@ -280,7 +291,9 @@ const SM100: Chip = Chip {
     waw_decoupled: 6,
     waw_half: 1,
     waw_cs2r: 2,
+    cs2r_waw: 3,
     waw_r2ur: 13,
+    r2ur_umov: 13,
     wide_pick: u8::MAX,
     waw_double: false,
     barrier_drains: false,
@@ -322,7 +335,9 @@ const SM120: Chip = Chip {
     waw_decoupled: 6,
     waw_half: 1,
     waw_cs2r: 1,
+    cs2r_waw: 3,
     waw_r2ur: 11,
+    r2ur_umov: 13,
     wide_pick: 4,
     waw_double: true,
     barrier_drains: false,

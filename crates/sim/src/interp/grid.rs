@@ -16,8 +16,6 @@ use crate::{Config, Outcome};
 use ptx::module::{Directive, FuncKind, Module};
 use ptx::types::{Dim, SpecialReg as S};
 
-/// Instructions that a warp issues before the next warp of its CTA.
-const SLICE: u32 = 4096;
 /// Instructions that a cluster issues before the next one starts.
 const QUANTUM: u64 = 4_000_000;
 /// Largest variable, in bytes.
@@ -297,7 +295,7 @@ impl Grid<'_> {
                 rank,
                 warps,
             };
-            if let Err(stop) = cta.warps[w].run(&mut env, SLICE) {
+            if let Err(stop) = cta.warps[w].run(&mut env, self.config.turn.max(1)) {
                 return Err(self.fault(stop, cta.index, w));
             }
             if cta.barriers.changed {

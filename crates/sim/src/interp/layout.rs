@@ -1,7 +1,7 @@
 //! Where variables lie: addresses of globals and constants, offsets in shared memory, frames and parameters.
 
 use crate::memory::{CONST, Global, SHARED_RESERVED};
-use ptx::module::{FuncId, FuncKind, InitValue, Module, VarId, Variable};
+use ptx::module::{AddressBase, FuncId, FuncKind, InitValue, Item, Module, Operand, VarId, Variable};
 use ptx::types::Space;
 
 /// Address of function `n` as a value: this plus `n`.
@@ -46,6 +46,52 @@ fn up(n: u32, align: u32) -> u32 {
     n.next_multiple_of(align.max(1))
 }
 
+/// Which variables the code names that a launch of `entry` may run: it, and what it calls or might through an address. Shared
+/// memory has room for these alone, as compilers give it.
+fn named(m: &Module, entry: FuncId) -> Vec<bool> {
+    fn look(o: &Operand, vars: &mut [bool], funcs: &mut Vec<FuncId>) {
+        match o {
+            Operand::Var { var, .. } => vars[var.index()] = true,
+            Operand::Mem(a) => {
+                if let AddressBase::Var(v) = a.base() {
+                    vars[v.index()] = true;
+                }
+            }
+            Operand::Func(f) if !funcs.contains(f) => funcs.push(*f),
+            Operand::Pair(p) => {
+                look(&p.0, vars, funcs);
+                look(&p.1, vars, funcs);
+            }
+            Operand::Vector(list) | Operand::List(list) | Operand::TexMem(list) => {
+                list.iter().for_each(|o| look(o, vars, funcs));
+            }
+            _ => {}
+        }
+    }
+    let mut vars = vec![false; m.vars.len()];
+    let mut funcs = vec![entry];
+    for value in m.vars.iter().flat_map(|v| v.init.iter().flatten()) {
+        match value {
+            InitValue::Func(f) => funcs.push(*f),
+            InitValue::Var { var, .. } => vars[var.index()] = true,
+            InitValue::Bits(_) => {}
+        }
+    }
+    for item in &m.items {
+        if let Item::Alias { target, .. } = item {
+            funcs.push(*target);
+        }
+    }
+    let mut at = 0;
+    while let Some(&f) = funcs.get(at) {
+        at += 1;
+        for o in m.funcs[f.index()].body.iter().flat_map(|b| b.operands()) {
+            look(o, &mut vars, &mut funcs);
+        }
+    }
+    vars
+}
+
 /// Lays out the variables of a module for a launch of `entry`, with globals in `global`.
 pub fn layout(m: &Module, entry: FuncId, global: &mut Global) -> Layout {
     let mut l = Layout { places: vec![Place::None; m.vars.len()], frames: vec![0; m.funcs.len()], ..Layout::default() };
@@ -76,6 +122,7 @@ pub fn layout(m: &Module, entry: FuncId, global: &mut Global) -> Layout {
         }
         formal
     };
+    let named = named(m, entry);
     let mut dynamic = Vec::new();
     let mut initial: Vec<(VarId, u64)> = Vec::new();
     for (i, v) in m.vars.iter().enumerate() {
@@ -99,6 +146,7 @@ pub fn layout(m: &Module, entry: FuncId, global: &mut Global) -> Layout {
                 dynamic.push(i);
                 Place::None
             }
+            (Space::Shared | Space::SharedCluster, _) if !named[i] => Place::None,
             (Space::Shared | Space::SharedCluster, _) => {
                 let at = up(l.shared, v.align);
                 l.shared = at.saturating_add(size).min(u32::MAX / 2);
@@ -163,4 +211,21 @@ fn initial_bytes(l: &Layout, var: &Variable) -> Vec<u8> {
     }
     bytes.truncate(var.size() as usize);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_memory_holds_what_the_kernel_names() {
+        let text = ".version 8.0\n.target sm_90\n.address_size 64\n.shared .b8 a[160000];\n.shared .b8 b[150000];\n.shared .b32 c;\n\
+            .func f() {\n.reg .b32 %r;\nld.shared.b32 %r, [c];\nret;\n}\n\
+            .visible .entry k() {\n.reg .b32 %r;\nmov.b32 %r, a;\ncall f;\nret;\n}\n\
+            .visible .entry l() {\n.reg .b32 %r;\nst.shared.v2.b32 [b], {%r, %r};\nret;\n}\n";
+        let (m, errors) = ptx::parse(text);
+        assert!(errors.is_empty(), "{errors:?}");
+        let size = |f: u32| layout(&m, FuncId(f), &mut Global::new()).shared - SHARED_RESERVED;
+        assert_eq!([size(1), size(2)], [160_004, 150_000]);
+    }
 }

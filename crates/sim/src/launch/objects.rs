@@ -209,7 +209,14 @@ impl Reader<'_> {
         for (key, value) in table.iter() {
             let name = key.get_ref().as_ref();
             match name {
-                "buffer" => buffer = Some(self.number(value, name, 0, 4095)? as usize),
+                // Which memory has the name is known when all is read.
+                "buffer" => match value.get_ref().as_str() {
+                    Some(memory) => {
+                        self.wanted.push((memory.to_string(), value.span(), Ok(0)));
+                        buffer = Some(0);
+                    }
+                    None => buffer = Some(self.number(value, name, 0, 4095)? as usize),
+                },
                 "offset" => m.address = self.number(value, name, 0, MAX_BYTES as i128)? as u64,
                 "type" => {
                     let words: Vec<_> = Type::ALL.iter().map(|t| (t.1, t.0)).collect();
@@ -255,7 +262,10 @@ impl Reader<'_> {
             }
         }
         let Some(buffer) = buffer.filter(|_| m.rank > 0) else {
-            self.error(v.span(), "a tensor map has a buffer (the number of an argument) and dims");
+            self.error(
+                v.span(),
+                "a tensor map has a buffer (the number of an argument or the name of a memory) and dims",
+            );
             return None;
         };
         match strides {

@@ -18,7 +18,6 @@ use crate::{Config, Outcome};
 use rustc_hash::FxHashSet;
 use std::sync::{Mutex, MutexGuard};
 
-const SLICE: u32 = 4096;
 const QUANTUM: u64 = 4_000_000;
 
 /// Runs a kernel of a cubin for sm_75 to sm_121. CTAs run in the order of their number, as in [`crate::run_ptx`].
@@ -311,7 +310,7 @@ impl Grid<'_> {
             objects,
             id,
         };
-        let result = cta.warps[w].run(&mut env, SLICE);
+        let result = cta.warps[w].run(&mut env, self.config.turn.max(1));
         for Arrival { id, lanes, count, bring: brought, pc } in arrivals {
             let misuse = |message: String| {
                 let stop = Stop {

@@ -64,6 +64,8 @@ enum Until {
     Fixed,
     /// When this scoreboard has been waited for since.
     Scoreboard(u8, u32),
+    /// When one of two scoreboards has been: its operands' or its results'.
+    Either([(u8, u32); 2]),
     /// When a later instruction of the queue is known to be done.
     Queue,
 }
@@ -196,11 +198,16 @@ impl Hazards {
         }
     }
 
+    fn awaited(&self, w: &Write, sb: u8, epoch: u32) -> bool {
+        self.epoch[sb as usize] == epoch && w.seq > self.done[sb as usize]
+    }
+
     fn pending(&self, w: &Write) -> bool {
         match w.until {
             Until::Fixed => false,
             Until::Queue => w.seq > self.result_done[w.queue as usize],
-            Until::Scoreboard(sb, e) => self.epoch[sb as usize] == e && w.seq > self.done[sb as usize],
+            Until::Scoreboard(sb, e) => self.awaited(w, sb, e),
+            Until::Either(two) => two.iter().all(|&(sb, e)| self.awaited(w, sb, e)),
         }
     }
 
@@ -370,12 +377,14 @@ impl Hazards {
             self.reading[u.reg as usize / 64] |= 1 << (u.reg % 64);
         }
         for d in ins.defs.iter() {
+            let now = |sb: u8| (sb, self.epoch[sb as usize]);
+            // ATOM on a generic address tells by its predicate whether it has done its work, as soon as it has its operands.
+            let early = ins.tells_early && ins.read_sb < 6 && (PREDICATES..UNIFORM_PREDICATES).contains(&d.reg);
             let until = match (ins.variable, ins.write_sb) {
+                (_, sb @ 0..6) if early => Until::Either([now(ins.read_sb), now(sb)]),
                 // Where it is of a fixed latency by the tables, a scoreboard that it sets is waited for all the same.
                 (_, sb @ 0..6) => Until::Scoreboard(sb, self.epoch[sb as usize]),
-                _ if ins.tells_early && ins.read_sb < 6 && (PREDICATES..UNIFORM_PREDICATES).contains(&d.reg) => {
-                    Until::Scoreboard(ins.read_sb, self.epoch[ins.read_sb as usize])
-                }
+                _ if early => Until::Scoreboard(ins.read_sb, self.epoch[ins.read_sb as usize]),
                 (false, _) => Until::Fixed,
                 _ => Until::Queue,
             };
@@ -390,7 +399,9 @@ impl Hazards {
 fn too_early(w: &Write, reg: u16, again: bool) -> Hazard {
     let verb = if again { "overwritten" } else { "read" };
     let message = match w.until {
-        Until::Scoreboard(sb, _) => format!("{} is {verb} without waiting for scoreboard {sb}", name(reg)),
+        Until::Scoreboard(sb, _) | Until::Either([_, (sb, _)]) => {
+            format!("{} is {verb} without waiting for scoreboard {sb}", name(reg))
+        }
         _ => format!("{} is {verb}, but the instruction that writes it sets no scoreboard", name(reg)),
     };
     Hazard { message, earlier: w.pc }

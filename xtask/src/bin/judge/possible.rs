@@ -11,6 +11,9 @@ pub fn possible(launch: &Launch) -> Result<(), &'static str> {
     if launch.arrays.iter().any(|a| a.samples > 1) {
         return Err("the driver makes no arrays with several samples a texel");
     }
+    if !launch.memory.is_empty() || !launch.pointers.is_empty() {
+        return Err("the judge writes no addresses into memory");
+    }
     let objects = launch.args.iter().filter_map(|a| match a {
         Arg::Object(o) => Some(o),
         _ => None,

@@ -520,10 +520,10 @@ impl Warp {
             Exec::MapFence(at) => {
                 let id = self.id(env);
                 match at {
-                    None => env.shadow.maps.release(id),
+                    None => env.shadow.map_release(id),
                     Some(at) => {
                         let at = self.address(env, depth, pc, at, m)?;
-                        lanes(m).for_each(|i| env.shadow.maps.acquire(resolve(Space::Generic, at[i]).1, id));
+                        lanes(m).for_each(|i| env.shadow.map_acquire(resolve(Space::Generic, at[i]).1, id));
                     }
                 }
             }

@@ -19,7 +19,7 @@ impl Warp {
         check_aligned(a, tensormap::ALIGN, "tensor map").map_err(fault)?;
         if space == Space::Global {
             let id = self.id(env);
-            env.shadow.maps.used(a, id).map_err(fault)?;
+            env.shadow.map_used(a, id).map_err(fault)?;
         }
         let mut object = [0; tensormap::SIZE];
         for i in (0..tensormap::SIZE).step_by(8) {
@@ -184,7 +184,7 @@ impl Warp {
             let how = At { depth, lane, pc, align: 4, strong: false };
             if space == Space::Global {
                 let who = self.who(env, lane, pc);
-                env.shadow.maps.changed(a, who, false);
+                env.shadow.map_changed(a, who, false);
             }
             for i in (0..tensormap::SIZE).step_by(4) {
                 let (zero, one) = (get(&zeros, i, 4), get(&ones, i, 4));
@@ -215,7 +215,7 @@ impl Warp {
         check_aligned(ta, 128, "global").and(check_aligned(fa, 128, "shared")).map_err(fault)?;
         // It is a release.
         let who = self.who(env, first, pc);
-        env.shadow.maps.changed(ta, who, true);
+        env.shadow.map_changed(ta, who, true);
         for i in (0..tensormap::SIZE as u64).step_by(8) {
             let v = self.load_lane(env, (fs, fa + i), 8, how).map_err(fault)?;
             self.store_lane(env, (ts, ta + i), 8, how, v).map_err(fault)?;

@@ -32,6 +32,8 @@ pub(super) fn mark_polls(code: &mut [Ins]) {
 
 /// Instructions between the load of a loop that ends in a compare-and-swap, and that swap.
 const LOOP: usize = 24;
+/// The same where the first load stands before the loop, as long before as it pays; it is of the same place and into the same register.
+const BEFORE: usize = 512;
 
 /// An atomic operation that the machine lacks is a loop: a load, the operation, a compare-and-swap with
 /// what was loaded.
@@ -44,9 +46,11 @@ pub(super) fn mark_loops(p: &mut Program) {
         // Only these have a third source.
         let swaps = insts[at].as_ref().is_some_and(|i| i.slot(S::Rc).is_some());
         let (addr, old) = (x.addr, x.b[0]);
-        for ins in code[at.saturating_sub(LOOP)..at].iter_mut().filter(|_| swaps) {
+        let first = at.saturating_sub(BEFORE);
+        for (k, ins) in code[first..at].iter_mut().enumerate().filter(|_| swaps) {
             if let Exec::Load(l) = &mut ins.exec {
-                l.strong |= l.addr == addr || Src::R(l.d) == old;
+                let (place, value) = (l.addr == addr, Src::R(l.d) == old);
+                l.strong |= place && value || (place || value) && first + k + LOOP >= at;
             }
         }
     }
