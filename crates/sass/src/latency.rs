@@ -363,8 +363,7 @@ pub fn waw(first: &Inst, def: u8, second: &Inst, again: u8, sm: u16) -> Latency 
             (Elect, _) => 3,
             // `ULDC.64 UR4, c[0x0][0x228]; ULDC UR4, c[0x0][0x230]`, or `UMOV UR4, UR6` (13.5, sm_90 at -O1 and -O3).
             (UniformConst, UniformConst | UniformMove) => 1,
-            // `UMOV UR16, URZ; UMOV UR16, UR5`, `UMOV UR16, UR6; @UP1 USHF.R.U32.HI UR16, URZ, UR4, UR9` (13.5, sm_90).
-            (UniformMove, UniformMove | Uniform) => 1,
+            (UniformMove, UniformMove | Uniform) => chip.umov_waw,
             _ => 2,
         },
         File::Bar => 1,

@@ -337,6 +337,7 @@ fn what_chips_leave_between_writes_differs() {
                  [B------:R-:W-:-:S05] UMOV UR16, UR5
                  [B------:R-:W-:-:S05] EXIT";
     assert_eq!(found(moves, 90), []);
+    assert_eq!(found(moves, 120), [Kind::OverwriteOfWrite]);
     assert_eq!(found(&moves.replace("UMOV UR16, UR5", "@UP1 USHF.R.U32.HI UR16, URZ, UR4, UR9"), 90), []);
     let ready = "[B------:R-:W-:-:S11] R2UR UR8, R6
                  [B------:R-:W-:-:S05] UMOV UR8, UR4

@@ -95,6 +95,9 @@ pub(super) struct Chip {
     pub waw_r2ur: u8,
     /// From R2UR to UMOV of the same register (`R2UR UR8, R6; UMOV UR8, UR4`: 11 by 13.5 on sm_90).
     pub r2ur_umov: u8,
+    /// From UMOV to another write of the register by the uniform datapath (`UMOV UR16, URZ; UMOV UR16, UR5`,
+    /// `UMOV UR16, UR6; @UP1 USHF.R.U32.HI UR16, URZ, UR4, UR9`: 1 by 13.5 on sm_90).
+    pub umov_waw: u8,
     /// From one comparison or minimum of 64 bits to the next, at most (4 by 13.5 on sm_120; elsewhere there are none).
     pub wide_pick: u8,
     /// A DADD or DMUL counts as decoupled when it overwrites.
@@ -166,6 +169,7 @@ const SM75: Chip = Chip {
     cs2r_waw: 3,
     waw_r2ur: 13,
     r2ur_umov: 13,
+    umov_waw: 2,
     wide_pick: u8::MAX,
     waw_double: true,
     barrier_drains: true,
@@ -209,6 +213,7 @@ const SM80: Chip = Chip {
     cs2r_waw: 3,
     waw_r2ur: 13,
     r2ur_umov: 13,
+    umov_waw: 2,
     wide_pick: u8::MAX,
     waw_double: false,
     barrier_drains: false,
@@ -252,6 +257,7 @@ const SM90: Chip = Chip {
     cs2r_waw: 2,
     waw_r2ur: 13,
     r2ur_umov: 11,
+    umov_waw: 1,
     wide_pick: u8::MAX,
     waw_double: false,
     barrier_drains: false,
@@ -294,6 +300,7 @@ const SM100: Chip = Chip {
     cs2r_waw: 3,
     waw_r2ur: 13,
     r2ur_umov: 13,
+    umov_waw: 2,
     wide_pick: u8::MAX,
     waw_double: false,
     barrier_drains: false,
@@ -338,6 +345,7 @@ const SM120: Chip = Chip {
     cs2r_waw: 3,
     waw_r2ur: 11,
     r2ur_umov: 13,
+    umov_waw: 2,
     wide_pick: 4,
     waw_double: true,
     barrier_drains: false,
