@@ -240,3 +240,15 @@ fn the_number_of_a_warp_is_uniform_where_threads_follow_each_other() {
         assert_eq!((count(&t, "SHFL"), count(&t, "R2UR")), (1, 0), "{to}: {t:#?}");
     }
 }
+
+#[test]
+fn rows_of_products_with_carries_are_products_of_words() {
+    let t = code(
+        "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a]; ld.global.v2.u32 {%r5, %r6}, [%a+16]; ld.global.u32 %r7, [%a+24];\n\
+         mad.lo.cc.u32 %r1, %r5, %r7, %r1; madc.hi.cc.u32 %r2, %r5, %r7, %r2;\n\
+         madc.lo.cc.u32 %r3, %r6, %r7, %r3; madc.hi.cc.u32 %r4, %r6, %r7, %r4;\n\
+         madc.lo.cc.u32 %r5, %r7, %r7, 0; madc.hi.u32 %r6, %r7, %r7, 0;\n\
+         st.global.v4.u32 [%a], {%r1, %r2, %r3, %r4}; st.global.v2.u32 [%a+16], {%r5, %r6};",
+    );
+    assert_eq!((count(&t, "IMAD.WIDE.U32"), count(&t, "IMAD"), count(&t, "IADD3")), (3, 3, 0), "{t:#?}");
+}

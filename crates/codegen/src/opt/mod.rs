@@ -4,6 +4,7 @@
 
 pub mod alike;
 pub mod blocks;
+mod chains;
 pub mod contract;
 pub mod dce;
 pub mod eval;
@@ -49,7 +50,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 31] = [
+const PASSES: [Pass; 32] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -94,6 +95,7 @@ const PASSES: [Pass; 31] = [
     }),
     ("wider", MORE_EFFORT, wider::run),
     ("products", SOME_EFFORT, products::run),
+    ("chains", SOME_EFFORT, chains::run),
     ("dce", SOME_EFFORT, dce::run),
     ("join", MOST_EFFORT, join::run),
     ("funnel", SOME_EFFORT, funnel::run),
