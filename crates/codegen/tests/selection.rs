@@ -252,3 +252,11 @@ fn rows_of_products_with_carries_are_products_of_words() {
     );
     assert_eq!((count(&t, "IMAD.WIDE.U32"), count(&t, "IMAD"), count(&t, "IADD3")), (3, 3, 0), "{t:#?}");
 }
+
+#[test]
+fn a_signed_word_is_extended_where_it_is_added() {
+    let t = code(
+        ".reg .b64 %x<3>; ld.global.u32 %r1, [%a]; ld.global.u64 %x1, [%a+8]; cvt.s64.s32 %x0, %r1; add.s64 %x2, %x1, %x0; st.global.u64 [%a], %x2;",
+    );
+    assert_eq!((count(&t, "SHF"), count(&t, "IADD3"), count(&t, "LEA.HI.X.SX32")), (0, 1, 1), "{t:#?}");
+}
