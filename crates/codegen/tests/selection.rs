@@ -260,3 +260,17 @@ fn a_signed_word_is_extended_where_it_is_added() {
     );
     assert_eq!((count(&t, "SHF"), count(&t, "IADD3"), count(&t, "LEA.HI.X.SX32")), (0, 1, 1), "{t:#?}");
 }
+
+#[test]
+fn what_logic_makes_of_short_numbers_is_not_masked() {
+    let t = code(
+        "ld.global.u16 %h1, [%a]; ld.global.u16 %h2, [%a+2]; xor.b16 %h3, %h1, %h2; shr.u16 %h4, %h3, 1; or.b16 %h5, %h1, %h2; sub.u16 %h6, %h5, %h4;\n\
+         st.global.u16 [%a], %h6;",
+    );
+    assert_eq!((count(&t, "LOP3"), count(&t, "PRMT"), count(&t, "SHF")), (2, 0, 1), "{t:#?}");
+    // What a difference leaves above is masked before it is shifted down.
+    let t = code(
+        "ld.global.u16 %h1, [%a]; ld.global.u16 %h2, [%a+2]; sub.u16 %h3, %h1, %h2; shr.u16 %h4, %h3, 1; st.global.u16 [%a], %h4;",
+    );
+    assert_eq!(count(&t, "LOP3") + count(&t, "PRMT"), 1, "{t:#?}");
+}
