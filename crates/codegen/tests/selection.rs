@@ -274,3 +274,16 @@ fn what_logic_makes_of_short_numbers_is_not_masked() {
     );
     assert_eq!(count(&t, "LOP3") + count(&t, "PRMT"), 1, "{t:#?}");
 }
+
+#[test]
+fn a_carry_that_becomes_a_number_is_asked_for_as_it_is() {
+    for (flag, asked) in [
+        ("add.cc.u32 %r3, %r1, %r2; addc.u32 %r4, 0, 0;", "ne"),
+        ("sub.cc.u32 %r3, %r1, %r2; subc.u32 %r4, 0, 0;", "eq"),
+    ] {
+        let t = code(&format!(
+            "ld.global.v2.u32 {{%r1, %r2}}, [%a]; {flag} setp.{asked}.u32 %p1, %r4, 0; selp.b32 %r3, %r3, %r1, %p1; st.global.u32 [%a], %r3;"
+        ));
+        assert_eq!((count(&t, "IADD3"), count(&t, "ISETP"), count(&t, "SEL")), (1, 0, 1), "{t:#?}");
+    }
+}
