@@ -240,3 +240,50 @@ fn the_number_of_a_warp_is_uniform_where_threads_follow_each_other() {
         assert_eq!((count(&t, "SHFL"), count(&t, "R2UR")), (1, 0), "{to}: {t:#?}");
     }
 }
+
+#[test]
+fn rows_of_products_with_carries_are_products_of_words() {
+    let t = code(
+        "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a]; ld.global.v2.u32 {%r5, %r6}, [%a+16]; ld.global.u32 %r7, [%a+24];\n\
+         mad.lo.cc.u32 %r1, %r5, %r7, %r1; madc.hi.cc.u32 %r2, %r5, %r7, %r2;\n\
+         madc.lo.cc.u32 %r3, %r6, %r7, %r3; madc.hi.cc.u32 %r4, %r6, %r7, %r4;\n\
+         madc.lo.cc.u32 %r5, %r7, %r7, 0; madc.hi.u32 %r6, %r7, %r7, 0;\n\
+         st.global.v4.u32 [%a], {%r1, %r2, %r3, %r4}; st.global.v2.u32 [%a+16], {%r5, %r6};",
+    );
+    assert_eq!((count(&t, "IMAD.WIDE.U32"), count(&t, "IMAD"), count(&t, "IADD3")), (3, 3, 0), "{t:#?}");
+}
+
+#[test]
+fn a_signed_word_is_extended_where_it_is_added() {
+    let t = code(
+        ".reg .b64 %x<3>; ld.global.u32 %r1, [%a]; ld.global.u64 %x1, [%a+8]; cvt.s64.s32 %x0, %r1; add.s64 %x2, %x1, %x0; st.global.u64 [%a], %x2;",
+    );
+    assert_eq!((count(&t, "SHF"), count(&t, "IADD3"), count(&t, "LEA.HI.X.SX32")), (0, 1, 1), "{t:#?}");
+}
+
+#[test]
+fn what_logic_makes_of_short_numbers_is_not_masked() {
+    let t = code(
+        "ld.global.u16 %h1, [%a]; ld.global.u16 %h2, [%a+2]; xor.b16 %h3, %h1, %h2; shr.u16 %h4, %h3, 1; or.b16 %h5, %h1, %h2; sub.u16 %h6, %h5, %h4;\n\
+         st.global.u16 [%a], %h6;",
+    );
+    assert_eq!((count(&t, "LOP3"), count(&t, "PRMT"), count(&t, "SHF")), (2, 0, 1), "{t:#?}");
+    // What a difference leaves above is masked before it is shifted down.
+    let t = code(
+        "ld.global.u16 %h1, [%a]; ld.global.u16 %h2, [%a+2]; sub.u16 %h3, %h1, %h2; shr.u16 %h4, %h3, 1; st.global.u16 [%a], %h4;",
+    );
+    assert_eq!(count(&t, "LOP3") + count(&t, "PRMT"), 1, "{t:#?}");
+}
+
+#[test]
+fn a_carry_that_becomes_a_number_is_asked_for_as_it_is() {
+    for (flag, asked) in [
+        ("add.cc.u32 %r3, %r1, %r2; addc.u32 %r4, 0, 0;", "ne"),
+        ("sub.cc.u32 %r3, %r1, %r2; subc.u32 %r4, 0, 0;", "eq"),
+    ] {
+        let t = code(&format!(
+            "ld.global.v2.u32 {{%r1, %r2}}, [%a]; {flag} setp.{asked}.u32 %p1, %r4, 0; selp.b32 %r3, %r3, %r1, %p1; st.global.u32 [%a], %r3;"
+        ));
+        assert_eq!((count(&t, "IADD3"), count(&t, "ISETP"), count(&t, "SEL")), (1, 0, 1), "{t:#?}");
+    }
+}

@@ -451,6 +451,12 @@ impl<'a> Sel<'a> {
         Regs { lo, hi: Some(hi) }
     }
 
+    /// The upper word of a + b, where `a` is a signed word and `carry` what the lower words carried: LEA extends it.
+    pub(super) fn carry_onto_signed(&mut self, a: Operand, b: Operand, carry: Operand) -> Operand {
+        let a = self.gpr(a);
+        self.shape2(LEA_HIX_SX32, Fold::Int, a, b).with(S::Shift, Operand::imm(1)).with(S::Pp, carry).finish()
+    }
+
     /// The smaller or larger; `relu`: not below zero.
     pub(super) fn vimnmx(&mut self, signed: bool, max: bool, relu: bool, a: Operand, b: Operand) -> Operand {
         let (a, b) = if soft(&a) { (b, a) } else { (a, b) };

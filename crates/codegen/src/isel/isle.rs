@@ -391,6 +391,11 @@ impl generated::Context for Sel<'_> {
     fn lea64(&mut self, al: Opn, ah: Opn, bl: Opn, bh: Opn, shift: u8) -> Regs {
         Sel::lea64(self, al, Some(ah), bl, bh, shift)
     }
+    fn add64_sx(&mut self, a: Opn, bl: Opn, bh: Opn) -> Regs {
+        let (lo, carry) = self.iadd_carry(a, bl);
+        let hi = self.carry_onto_signed(a, bh, carry);
+        self.r2(lo, hi)
+    }
     fn lea64_sx(&mut self, a: Opn, bl: Opn, bh: Opn, shift: u8) -> Regs {
         Sel::lea64(self, a, None, bl, bh, shift)
     }

@@ -11,6 +11,9 @@ use sass::reg::{File, Reg};
 /// How many operations are looked through for constant words.
 const KNOWN_DEPTH: u32 = 4;
 
+/// How many operations are looked through for the upper half of a value of 16 bits.
+const HALF_DEPTH: u32 = 6;
+
 /// Where a word of a value comes from.
 enum Part {
     /// It is the low word of this value.
@@ -272,16 +275,27 @@ impl Sel<'_> {
         Operand::reg(self.m.vector(&list))
     }
 
-    /// True where the register of a value of 16 bits has nothing in its upper half: what was loaded as a number without sign, or masked.
+    /// True where the register of a value of 16 bits has nothing in its upper half: what was loaded as a number without sign, masked or
+    /// shifted down, and what logic and choices make of such.
     pub(super) fn upper_half_is_zero(&self, v: Value) -> bool {
-        self.f.def_inst(v).is_some_and(|d| match d.op {
+        self.nothing_above(v, HALF_DEPTH)
+    }
+
+    fn nothing_above(&self, v: Value, depth: u32) -> bool {
+        let Some(d) = self.f.def_inst(v) else { return false };
+        let zero = |n: usize| depth > 0 && self.nothing_above(d.args[n], depth - 1);
+        match d.op {
+            I::Const => true,
             I::Load => d.mem.bytes <= 2 && !d.attr.signed && d.results.len() == 1,
             I::Trunc if self.f.ty(d.args[0]) == Ty::B32 => {
                 extended(self.f, d.args[0]).is_some_and(|(bits, signed)| bits <= 16 && !signed)
             }
-            I::And => self.constant(d.args[1]).is_some(),
+            I::And => zero(0) || zero(1),
+            I::Or | I::Xor | I::Select => zero(0) && zero(1),
+            I::Lop3 => d.attr.sub & 1 == 0 && zero(0) && zero(1) && zero(2),
+            I::Shr | I::IMin | I::IMax => !d.attr.signed,
             _ => false,
-        })
+        }
     }
 
     /// True if the register of a 16-bit value holds it extended with its sign.

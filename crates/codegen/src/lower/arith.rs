@@ -351,6 +351,13 @@ impl Lower<'_, '_> {
 
     /// a + b or a - b with carry in (PTX's flag, where given) and, if asked, the flag written.
     fn with_carry(&mut self, sub: bool, a: Value, b: Value, flag: Option<Value>, set: bool) -> Value {
+        // The flag as a number: what is asked about it later can be asked of the flag.
+        if let (Some(f), false, Some(0), Some(0), Ty::B32) =
+            (flag, set, self.f.constant(a), self.f.constant(b), self.f.ty(a))
+        {
+            let one = self.konst(Ty::B32, if sub { u64::from(u32::MAX) } else { 1 });
+            return self.same(Op::Select, &[one, a, f]);
+        }
         // PTX keeps a borrow, the operation wants "no borrow".
         let carry = match (flag, sub) {
             (Some(f), true) => self.same(Op::Not, &[f]),

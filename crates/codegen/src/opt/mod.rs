@@ -4,6 +4,7 @@
 
 pub mod alike;
 pub mod blocks;
+mod chains;
 pub mod contract;
 pub mod dce;
 pub mod eval;
@@ -96,6 +97,7 @@ const PASSES: [Pass; 32] = [
     }),
     ("wider", MORE_EFFORT, wider::run),
     ("products", SOME_EFFORT, products::run),
+    ("chains", SOME_EFFORT, chains::run),
     ("dce", SOME_EFFORT, dce::run),
     ("join", MOST_EFFORT, join::run),
     ("funnel", SOME_EFFORT, funnel::run),
