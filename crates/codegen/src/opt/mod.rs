@@ -51,7 +51,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 32] = [
+const PASSES: [Pass; 33] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
