@@ -11,7 +11,7 @@
 use crate::ifconvert::{barrier_at, opened, predecessors};
 use crate::mir::operands::{Place, names_physical, sass_defs, sass_uses};
 use crate::mir::{BlockId, Edge, Func, Inst, Op, Term, Vreg};
-use crate::regalloc::undefined::made;
+use crate::regalloc::undefined::{self, made};
 use crate::sched::order::movable;
 use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
@@ -158,7 +158,12 @@ fn fits(i: &Inst) -> bool {
     let looked_up = matches!(s.form().mnemonic, "LDC" | "ULDC")
         && s.get(S::Ra).and_then(Operand::as_reg).is_some_and(|r| !r.is_const());
     let free = s.guard == Operand::reg(Reg::PT) || s.guard == Operand::reg(Reg::UPT);
-    free && (access(s) || (movable(s) || shared(s)) && !looked_up || slow(s) || asks(s) || s.form == F::R2UR)
+    free && (access(s)
+        || undefined::is(s)
+        || (movable(s) || shared(s)) && !looked_up
+        || slow(s)
+        || asks(s)
+        || s.form == F::R2UR)
 }
 
 /// Arithmetic that takes longer than other: it is no dearer for the threads that do not want it.

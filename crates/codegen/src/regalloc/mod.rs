@@ -370,6 +370,7 @@ pub fn crowded(f: &Func) -> bool {
 /// # Errors
 /// Where `scan` gets stuck; and as [`run`].
 pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) -> Result<Stats, Diagnostic> {
+    undefined::settle(f);
     let cfg = prepare::run(f);
     let mut spans = scan::spans::find(f, &cfg);
     let many = |s: &&scan::spans::Spans| s.most[File::Pred as usize] > Banks::of(f).count(File::Pred);

@@ -1,27 +1,40 @@
 //! Values that the program has not made: what a register holds that nothing has been written to will do.
 //!
 //! Ways that leave a row of loads early meet behind it with values of those that were not loaded. Until registers are assigned zeros stand for them, made by an instruction
-//! that nothing else makes ([`zero`]); those that only the edges behind their block read become values that begin where the block ends ([`Op::Hold`]), and no
+//! that no program asks for ([`zero`]); those that only the edges behind their block read become values that begin where the block ends ([`Op::Hold`]), and no
 //! edge moves them. Runs on SSA form; what is left stays zero.
 
 use crate::mir::{Func, Inst, Op, Vreg};
-use sass::form::SlotName as S;
+use sass::enums;
+use sass::form::{ModName as M, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand};
 use sass::reg::{File, Reg};
 
-/// The instruction that stands for such a value: no bit of nothing.
+/// The instruction that stands for such a value: the register that reads as zero, which no program can ask for.
 pub fn zero(to: Reg) -> Sass {
-    let none = Operand::reg(Reg::RZ);
-    let inst = Sass::new(F::LOP3_RRR).with(S::Rd, to).with(S::Ra, none).with(S::Rb, none);
-    inst.with(S::Rc, none).with(S::Lut, Operand::imm(0))
+    let sr = Operand::imm(enums::sr::SRZ as i64);
+    Sass::new(F::CS2R).with(S::Rd, to).with(S::Sr, sr).with_mod(M::W, enums::cs2rw::B32)
+}
+
+/// True for such an instruction, whose register has been given to nobody.
+pub fn is(s: &Sass) -> bool {
+    s.form == F::CS2R && s.get(S::Rd).and_then(Operand::as_reg).is_some_and(|to| to.is_virtual() && *s == zero(to))
 }
 
 /// What such an instruction makes.
 pub fn made(inst: &Inst) -> Option<Vreg> {
     let Op::Sass(s) = &inst.op else { return None };
-    let to = s.get(S::Rd).and_then(Operand::as_reg).filter(|r| r.is_virtual())?;
-    (s.form == F::LOP3_RRR && *s == zero(to)).then(|| Vreg(to.index()))
+    s.get(S::Rd).and_then(Operand::as_reg).filter(|_| is(s)).map(|to| Vreg(to.index()))
+}
+
+/// Makes them plain zeros.
+pub fn settle(f: &mut Func) {
+    for inst in f.blocks.iter_mut().flat_map(|b| &mut b.insts) {
+        if let Some(v) = made(inst) {
+            inst.op = Op::Sass(Sass::new(F::MOV_R).with(S::Rd, Reg::virt(File::Gpr, v.0)).with(S::Rb, Reg::RZ));
+        }
+    }
 }
 
 /// Takes the instructions out of which nobody but an edge behind their block reads what they make.
@@ -40,16 +53,12 @@ pub fn run(f: &mut Func) {
         let begins: Vec<Vreg> = block.insts.iter().filter_map(free).collect();
         let insts = &mut f.blocks[b].insts;
         insts.retain(|i| free(i).is_none());
-        for inst in insts.iter_mut() {
-            if let Some(v) = made(inst) {
-                inst.op = Op::Sass(Sass::new(F::MOV_R).with(S::Rd, Reg::virt(File::Gpr, v.0)).with(S::Rb, Reg::RZ));
-            }
-        }
         if begins.is_empty() {
             continue;
         }
         insts.push(Inst::new(Op::Hold { ends: Vec::new(), begins }, u32::MAX));
     }
+    settle(f);
 }
 
 /// By value: how often it is read.
@@ -92,7 +101,7 @@ mod tests {
         text::print(&f)
     }
 
-    const NONE: &str = "LOP3_RRR Rd=%r5 Ra=RZ Rb=RZ Lut=0x0";
+    const NONE: &str = "CS2R Rd=%r5 Sr=0xff";
 
     /// One of two ways has loaded, and nothing is moved or cleared on the other.
     #[test]
@@ -103,7 +112,7 @@ mod tests {
              blk2(): depth=0\n    {NONE}\n    S2R Rd=%r4 Sr=0x22\n    br blk3(%r4, %r5)\n\
              blk3(%r6, %r7): depth=0\n    STS Ra=%r0 Rb=%r6\n    @%p1 STS Ra=%r0 Rb=%r7 Imm=0x40\n    exit\n"
         ));
-        assert!(!t.contains("MOV") && !t.contains("LOP3") && !t.contains("CS2R"), "{t}");
+        assert!(!t.contains("MOV") && !t.contains("CS2R"), "{t}");
     }
 
     /// What something else reads, too, is made.
@@ -112,6 +121,6 @@ mod tests {
         let t = assigned(&format!(
             "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    {NONE}\n    STS Ra=%r0 Rb=%r5\n    br blk1(%r5)\nblk1(%r6): depth=0\n    STS Ra=%r0 Rb=%r6\n    exit\n"
         ));
-        assert!(t.contains("MOV_R Rd=R") && !t.contains("LOP3"), "{t}");
+        assert!(t.contains("MOV_R Rd=R") && !t.contains("CS2R"), "{t}");
     }
 }

@@ -189,7 +189,7 @@ fn repeatable(s: &Sass) -> bool {
     let cheap = match s.form {
         F::MOV_I => true,
         F::MOV_R => s.get(S::Rb).and_then(Operand::as_reg) == Some(Reg::RZ),
-        F::LOP3_RRR => s.get(S::Rd).and_then(Operand::as_reg).is_some_and(|d| *s == undefined::zero(d)),
+        F::CS2R => undefined::is(s),
         F::LDC => {
             let bank0 = matches!(s.get(S::Const).map(|o| o.value), Some(Value::Const { bank: 0, .. }));
             bank0 && zero(S::Ra) && s.modifier(M::Mode) == 0
