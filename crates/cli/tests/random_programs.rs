@@ -98,7 +98,11 @@ fn failure(seed: u64, launch: &Launch, max_registers: Option<u32>, wide: bool, c
         Err(f) => return Some(format!("seed {seed}: interpreter: {f}")),
     };
     let ours = |effort: u8| match codegen::compile(&m, &codegen::Options { effort, ..options.clone() }) {
-        Ok(o) => Ok(Some(o.cubin)),
+        // What is checked must be what is made: checking once hid what it found behind another attempt.
+        Ok(o) => match codegen::compile(&m, &codegen::Options { effort, verify: false, ..options.clone() }) {
+            Ok(plain) if plain.cubin == o.cubin => Ok(Some(o.cubin)),
+            _ => Err(Some(format!("seed {seed}: compiler at effort {effort}: other code without checks"))),
+        },
         Err(d) => Err(Some(format!("seed {seed}: compiler at effort {effort}: {d:?}"))),
     };
     let (whole, least) = match (ours(codegen::opt::MOST_EFFORT), ours(codegen::opt::LEAST_EFFORT)) {

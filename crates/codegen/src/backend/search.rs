@@ -8,7 +8,7 @@ use crate::sched::prepass::DEEPER;
 use crate::sched::warpgroup::losses::Loss;
 use crate::sched::{select, warpgroup, zeros};
 use crate::{guards, ifconvert};
-use diag::Diagnostic;
+use diag::{Diagnostic, Severity};
 use sass::forms as F;
 use sass::reg::File;
 
@@ -139,6 +139,7 @@ impl Search {
                         break;
                     }
                 }
+                Err(why) if why.severity == Severity::Fatal => return Err(why.into()),
                 Err(_) if best.is_some() || again.is_some() && products => {}
                 Err(_) if tight != Tightness::Free => return Err(Failure::Tight),
                 Err(_) if self.quickly => return Err(Failure::Hurried),

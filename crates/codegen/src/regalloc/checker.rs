@@ -9,7 +9,7 @@ use super::spill::Symbols;
 use crate::cfg::Cfg;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Op, Term, Vreg};
-use diag::Diagnostic;
+use diag::{Diagnostic, Severity};
 use sass::form::SlotName as S;
 use sass::inst::{Inst as Sass, Operand, Value};
 use sass::reg::{File, Reg};
@@ -87,7 +87,11 @@ pub fn run(before: &Func, after: &Func, cfg: &Cfg, symbols: &Symbols, notes: &[V
         }
     }
     match c.error {
-        Some(e) => Err(Diagnostic::error(format!("register allocation of '{}' is wrong: {e}", before.name))),
+        // No other attempt is to hide it.
+        Some(e) => {
+            let message = format!("internal error: register allocation of '{}' is wrong: {e}", before.name);
+            Err(Diagnostic::new(Severity::Fatal, message))
+        }
         None => Ok(()),
     }
 }

@@ -645,7 +645,9 @@ impl Scan<'_> {
                 known.vector().is_some_and(|(w, k)| w != vec && self.kept[w] as usize + k == known.loc as usize);
             // What lives to the end of the block may have come around a loop, and has to be where it was.
             let here = known.end < self.end || known.end == self.end && known.start >= self.start;
-            if here && !awaited {
+            // Nor may what an edge of another block gives away move: that is asked when all blocks are done.
+            let given = known.meet != NONE && known.start < self.start;
+            if here && !awaited && !given {
                 self.banks[file].release(known.loc as usize);
                 self.values[v.index()].loc = to as u8;
             } else {

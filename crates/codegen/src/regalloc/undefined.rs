@@ -101,7 +101,7 @@ mod tests {
         text::print(&f)
     }
 
-    const NONE: &str = "CS2R Rd=%r5 Sr=0xff";
+    const NONE: &str = "CS2R.W=0 Rd=%r5 Sr=0xff";
 
     /// One of two ways has loaded, and nothing is moved or cleared on the other.
     #[test]
