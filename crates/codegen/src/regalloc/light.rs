@@ -169,6 +169,16 @@ fn sites(f: &Func) -> Vec<Site> {
 /// Puts the registers of a routine where its callers have them. What it takes beyond these lies below.
 pub fn place(f: &mut Func, place: Place) {
     let Keeps::But(old, n) = f.keeps else { return };
+    // Who gets fewer registers than its arguments, results and return address take is called by nobody: callers say how many these are.
+    let mut words = f.live_in.len() as u8;
+    for b in &f.blocks {
+        if let Term::Ret(list) = &b.term {
+            words = words.max(list.len() as u8);
+        }
+    }
+    if words > place.size {
+        return;
+    }
     f.keeps = place.of(n);
     f.borrows = n - n.min(place.size);
     f.live_in.iter_mut().for_each(|a| a.1 = moved_within(a.1, old, n, place));
@@ -274,6 +284,17 @@ mod tests {
         tell(&mut f, &[Keeps::Usual, r.keeps]);
         assert_eq!(choose(&mut f), Some(Place { first: 22, size: 12 }));
         assert_eq!(allocated(r).1, Stats::default());
+    }
+
+    /// A routine that nobody calls stays as it is where others leave it no room.
+    #[test]
+    fn who_is_not_called_is_not_placed() {
+        let mut r = routine(64);
+        r.live_in.insert(1, (Vreg(1), Reg::r(5)));
+        place(&mut r, Place { first: 26, size: 2 });
+        assert_eq!((r.keeps, r.borrows), (Keeps::But(4, 12), 0));
+        place(&mut r, Place { first: 26, size: 4 });
+        assert_eq!((r.keeps, r.borrows), (Keeps::But(26, 4), 8));
     }
 
     /// One value too many at one call is less than what the routine would save.

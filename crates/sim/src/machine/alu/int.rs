@@ -149,16 +149,22 @@ pub fn op(stem: &str, inst: &Seen<'_>) -> Option<Op> {
                 }),
             )
         }
-        "LEA" | "LEAX" | "LEA_HI" | "LEA_HIX" | "LEA_HI_SX32" | "LEA_HIX_SX32" | "LEA_XRPRRII" | "LEA_XRPRRIIP" => {
+        "LEA" | "LEAX" | "LEA_HI" | "LEA_HIX" | "LEA_HI_SX32" | "LEA_HIX_SX32" | "LEA_XRPRRII" | "LEA_XRPRRIIP"
+        | "LEA_XRPRIIP" => {
             // The high half as an immediate is a form of its own.
             let given = stem.starts_with("LEA_X");
             let shift = imm(inst, if given { S::ImmAt75 } else { S::Shift }) & 31;
             let stem = match stem {
                 "LEA_XRPRRII" => "LEA_HI",
                 "LEA_XRPRRIIP" => "LEA_HIX",
+                "LEA_XRPRIIP" => "LEA_HIX_SX32",
                 s => s,
             };
-            let (rb, rc) = if given { (rc, One(S::ImmAt32)) } else { (rb, rc) };
+            let (rb, rc) = match given {
+                true if stem == "LEA_HIX_SX32" => (One(S::ImmAt32), rc),
+                true => (rc, One(S::ImmAt32)),
+                false => (rb, rc),
+            };
             let mb = if given { mc } else { mb };
             let hi = stem.contains("HI");
             let sx = stem.ends_with("SX32");
