@@ -33,6 +33,9 @@ const USAGE: &str = "usage: cargo xtask launches DIR [--seed N] [--filter WORD] 
 
 fn options(args: &[String]) -> Result<Options, String> {
     let [folder, rest @ ..] = args else { return Err(USAGE.into()) };
+    if !Path::new(folder).is_dir() {
+        return Err(format!("no folder {folder}; {USAGE}"));
+    }
     let mut o = Options {
         folder: folder.into(),
         seed: 1,
