@@ -38,6 +38,17 @@ impl Sel<'_> {
         }
     }
 
+    /// A product or sum that was made before the loop at hand, of two numbers that all threads have alike: what would swallow it could read only one
+    /// of them from a uniform register. Or one of numbers that nothing else reads: they would both live through the loop in its place.
+    fn stays_outside(&self, id: InstId) -> bool {
+        let inst = self.f.inst(id);
+        let before = || self.place.get(id.0 as usize).is_some_and(|&b| self.depth[b as usize] < self.depth[self.block]);
+        let all = |is: &dyn Fn(usize) -> bool| inst.args.iter().all(|a| self.constant(*a).is_none() && is(a.index()));
+        inst.op == Op::IMul
+            && before()
+            && (all(&|a| self.conv.uniform[a]) || all(&|a| self.uses[a] == 1))
+    }
+
     /// An operand as a result: a register that this instruction defines, or a copy.
     fn as_result(&mut self, o: Operand) -> Vreg {
         match self.vreg_of(o) {
@@ -74,7 +85,10 @@ impl generated::Context for Sel<'_> {
         if v == NO_VALUE { Ty::P } else { self.f.ty(v) }
     }
     fn single(&mut self, v: Value) -> Option<InstId> {
-        if self.uses[v.index()] != 1 || self.regs[v.index()].is_some() { None } else { self.def(v) }
+        if self.uses[v.index()] != 1 || self.regs[v.index()].is_some() {
+            return None;
+        }
+        self.def(v).filter(|&i| !self.stays_outside(i))
     }
     fn def(&mut self, v: Value) -> Option<InstId> {
         match self.f.def(v) {

@@ -57,6 +57,10 @@ pub struct Sel<'a> {
     loc: u32,
     /// The block being selected.
     block: usize,
+    /// How many loops there are around each block.
+    depth: Vec<u32>,
+    /// The block of each instruction; empty where there are no loops.
+    place: Vec<u32>,
     /// How many vectors there were before the current IR instruction.
     vectors: usize,
     /// Blocks already selected.
@@ -130,6 +134,8 @@ pub fn select(
         out: Vec::new(),
         loc: u32::MAX,
         block: 0,
+        depth: Vec::new(),
+        place: Vec::new(),
         vectors: 0,
         done: vec![false; f.blocks.len()],
         bank0,
@@ -236,6 +242,15 @@ fn count_uses(f: &ir::Func) -> Vec<u32> {
     uses
 }
 
+/// The block of each instruction.
+fn places(f: &ir::Func) -> Vec<u32> {
+    let mut out = vec![0; f.insts.len()];
+    for (b, block) in f.blocks.iter().enumerate() {
+        block.insts.iter().for_each(|i| out[i.0 as usize] = b as u32);
+    }
+    out
+}
+
 impl Sel<'_> {
     fn run(&mut self) {
         let cfg = self.f.cfg();
@@ -251,6 +266,10 @@ impl Sel<'_> {
                 divergent: self.conv.divergent[b],
             });
         }
+        if loops.depth.iter().any(|&d| d > 0) {
+            self.place = places(self.f);
+        }
+        self.depth = loops.depth;
         self.keep_barriers();
         for (i, &p) in self.f.blocks[0].params.iter().enumerate() {
             let v = self.regs_of(p);
