@@ -69,7 +69,7 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
         let loc = if block.loc != u32::MAX { block.loc } else { insts.last().map_or(u32::MAX, |x| x.loc) };
         let mut succs = Vec::new();
         let mut table = Vec::new();
-        // Where a second branch goes: the block ends with the first, so that every block has one end.
+        // Where a second branch goes, or that it is an exit: the block ends with the first, so that every block has one end.
         let mut second = None;
         let mut push = |s: Sass| insts.push(Inst::new(Op::Sass(s), loc));
         let exit = || Sass::new(F::EXIT);
@@ -98,15 +98,17 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
                         }
                     }
                 } else if te || ee {
-                    let (cond, other, both) = if te { (*cond, e, ee) } else { (not, t, false) };
-                    push(conditional(exit(), cond));
-                    if both {
+                    let (leaves, stays, other) = if te { (*cond, not, e) } else { (not, *cond, t) };
+                    if te && ee {
                         push(exit());
-                    } else {
+                    } else if next == Some(other) {
+                        push(conditional(exit(), leaves));
                         succs.push(other);
-                        if next != Some(other) {
-                            push(bra(other));
-                        }
+                    } else {
+                        // Who goes on, back to a loop's beginning most often, meets one instruction.
+                        push(conditional(bra(other), stays));
+                        second = Some((exit(), vec![]));
+                        succs.extend([other, n as u32 + extra]);
                     }
                 } else {
                     if next == Some(t) {
@@ -114,7 +116,7 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
                         succs.extend([t, e]);
                     } else {
                         push(conditional(bra(t), *cond));
-                        second = (next != Some(e)).then_some(e);
+                        second = (next != Some(e)).then(|| (bra(e), vec![e]));
                         let after = if second.is_some() { n as u32 + extra } else { e };
                         succs.extend([t, after]);
                     }
@@ -135,14 +137,9 @@ pub fn run(mut f: Func) -> Vec<LinearBlock> {
             Term::Unreachable => push(bra(b)),
         }
         out.push(LinearBlock { id: b, insts, succs, table });
-        if let Some(to) = second {
-            let op = Op::Sass(Sass::new(F::BRA).with(S::Target, target(to)));
-            out.push(LinearBlock {
-                id: n as u32 + extra,
-                insts: vec![Inst::new(op, loc)],
-                succs: vec![to],
-                table: vec![],
-            });
+        if let Some((end, succs)) = second {
+            let insts = vec![Inst::new(Op::Sass(end), loc)];
+            out.push(LinearBlock { id: n as u32 + extra, insts, succs, table: vec![] });
             extra += 1;
         }
     }
