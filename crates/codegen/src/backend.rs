@@ -169,7 +169,6 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             home::run(f);
         }
     };
-    let single = input.functions.len() == 1;
     let mut functions = Vec::with_capacity(input.functions.len());
     for mut f in input.functions {
         if options.cancel.as_ref().is_some_and(|c| c.load(std::sync::atomic::Ordering::Relaxed)) {
@@ -208,7 +207,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         after("sink", &f, true)?;
         // Where this makes values spill, registers that wait may be the better choice.
         let mut plain = None;
-        if wants(SOME_EFFORT) && single && holds::wanted(&f) {
+        if wants(SOME_EFFORT) && f.entry && alone && holds::wanted(&f) {
             plain = Some(f.clone());
             holds::run(&mut f);
         }
@@ -257,9 +256,17 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         {
             schedule(&mut f);
             after("prepass", &f, true)?;
+            let before = light;
+            let mut choose = |f: &mut Func| {
+                if alone {
+                    light = regalloc::light::choose(f);
+                }
+            };
             let other = search.run(f, &mut choose, &mut after);
             if other.as_ref().is_ok_and(|o| trial.as_ref().map_or(true, |t| o.cost() < t.cost())) {
                 trial = other;
+            } else {
+                light = before;
             }
         }
         let Trial { mut f, stats, lost } = trial?;
@@ -312,7 +319,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         }
     }
     if let (Some(f), Some(n)) = (moving, input.registers) {
-        let others = if code.functions.len() > 1 { code.gprs_used } else { 0 };
+        let others = if alone { 0 } else { code.gprs_used };
         code.misfit = registers::misfit(&f, n, others);
     }
     code.dumps = dumps;

@@ -13,7 +13,7 @@ use crate::lower::Program;
 use crate::mbarriers;
 use crate::object;
 use crate::parallel;
-use crate::pipeline::{self, Kind, Options, Watch};
+use crate::pipeline::{self, Kind, Moving, Options, Watch};
 use crate::room::room_for_spills;
 use crate::sched::warpgroup::losses;
 use crate::uses::Uses;
@@ -259,7 +259,8 @@ pub(crate) fn function(
         let limit = plan.limit.min(255) - 2;
         let made = backend::attempts(|room| {
             let mut watch = Watch::new(options);
-            let selected = pipeline::select(m, entry, layout, options, limit, plan.moving, &mut watch)?;
+            let moving = Moving { kept: plan.moving, calls: plan.calls };
+            let selected = pipeline::select(m, entry, layout, options, limit, moving, &mut watch)?;
             let (program, mut functions) = (selected.program, selected.funcs);
             check_shared(m, entry, &program, options)?;
             if asked && program.shared.dynamic {
@@ -277,6 +278,9 @@ pub(crate) fn function(
             Ok((_, Code { misfit: Some(m), .. }, _)) if plan.moving => {
                 why = Some(format!("R{} is needed where there are {} registers", m.register, m.have));
             }
+            // Routines that are called take registers, which products may be short of.
+            Ok((program, code, _))
+                if plan.calls && !code.losses.is_empty() && code.functions.len() > program.ids.len() => {}
             Ok((program, code, printed)) => {
                 done = Some((program, code, printed, plan.moving));
                 break;
@@ -289,7 +293,7 @@ pub(crate) fn function(
     let Some((mut program, code, printed, moving)) = done else {
         return Err(vec![Diagnostic::error(format!("internal error: no plan for '{}'", f.name))]);
     };
-    if !moving && plans.len() > 1 {
+    if !moving && plans.iter().any(|p| p.moving) {
         let text =
             "Potential Performance Loss: 'setmaxnreg' ignored; values do not fit into the registers that are left in";
         let why = why.map_or(String::new(), |w| format!(" ({w})"));
@@ -362,9 +366,12 @@ struct Plan {
     limit: u32,
     /// `setmaxnreg` is kept.
     moving: bool,
+    /// Routines are called beside it, and beside products of warpgroups.
+    calls: bool,
 }
 
-/// The ways to compile a function, best first. A kernel whose threads change the number of their registers may use the largest
+/// The ways to compile a function, best first. Where threads change the number of their registers, or a warpgroup has products under way, routines for
+/// seldom cases are called if registers suffice. A kernel whose threads change the number of their registers may use the largest
 /// number where it has it; if its values lie so that this does not work, those that it has at first; else `setmaxnreg` is left out,
 /// as where nobody knows how many there are at first.
 fn plans(m: &Module, entry: FuncId, bounds: &Bounds, notes: &mut Vec<Diagnostic>) -> Vec<Plan> {
@@ -380,23 +387,24 @@ fn plans(m: &Module, entry: FuncId, bounds: &Bounds, notes: &mut Vec<Diagnostic>
         })
         .collect();
     let all = bounds.max_registers;
-    let still = Plan { limit: all, moving: false };
+    let products = f.body.as_ref().is_some_and(|b| b.module_has(|op| op == Op::Wgmma));
+    let ways = |limit: u32, moving: bool| {
+        let apart = moving || products;
+        [true, false].into_iter().take(1 + usize::from(apart)).map(move |calls| Plan { limit, moving, calls })
+    };
+    let still = ways(all, false);
     if numbers.is_empty() {
-        return vec![still];
+        return still.collect();
     }
     if !bounds.known || f.kind != FuncKind::Entry {
         let text =
             "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.";
         notes.push(Diagnostic::new(Severity::Info, text));
-        return vec![still];
+        return still.collect();
     }
     let most = numbers.iter().copied().fold(all, u32::max);
-    let mut out = vec![Plan { limit: most, moving: true }];
-    if most > all {
-        out.push(Plan { limit: all, moving: true });
-    }
-    out.push(still);
-    out
+    let before = (most > all).then(|| ways(all, true));
+    ways(most, true).chain(before.into_iter().flatten()).chain(still).collect()
 }
 
 fn check_shared(m: &Module, entry: FuncId, program: &Program, options: &Options) -> Result<(), Vec<Diagnostic>> {

@@ -175,7 +175,16 @@ pub struct Selected {
     pub program: Program,
 }
 
-/// Lowers, optimizes and selects one kernel; `moving` keeps what changes the number of registers on the way.
+/// How the threads of a kernel have registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Moving {
+    /// What changes their number on the way is kept.
+    pub kept: bool,
+    /// Routines for seldom cases are called even where it is, and where products of warpgroups are under way.
+    pub calls: bool,
+}
+
+/// Lowers, optimizes and selects one kernel.
 ///
 /// # Errors
 /// What is not supported, with its place; with `verify`, a broken rule of a representation.
@@ -185,7 +194,7 @@ pub fn select(
     layout: &Layout,
     options: &Options,
     max_gprs: u32,
-    moving: bool,
+    moving: Moving,
     watch: &mut Watch,
 ) -> Result<Selected, Vec<Diagnostic>> {
     let mut program = lower::lower(m, entry, layout)?;
@@ -214,17 +223,19 @@ pub fn select(
         list.iter_mut().for_each(|f| inliner::copies(f, &own));
         list.iter().for_each(|f| watch.ir("inline", f));
     }
-    let lightly = calls_lightly(&list, options, layout, max_gprs);
+    let lightly = calls_lightly(options, layout, max_gprs);
     // What looks after the stack takes registers that the ABI leaves to functions.
     let looked_after = options.check_stack || options.protect_stack;
     let products = list.iter().any(|f| f.insts.iter().any(|i| i.op == ir::Op::Wgmma));
-    let own = lightly && !looked_after && !products && own::mark(&mut list, &program.table);
-    let mut seldom = lightly.then(|| expand::builtins::Seldom::behind(list.len() as u32));
+    let moved = list.iter().any(|f| f.blocks.iter().flat_map(|b| &b.insts).any(|&i| f.inst(i).op == ir::Op::SetMaxReg));
+    let own = lightly && !looked_after && !products && !moved && own::mark(&mut list, &program.table);
+    let seldom = || expand::builtins::Seldom::behind(list.len() as u32, moving.calls);
+    let mut seldom = (lightly && (moving.calls || !moved)).then(seldom);
     let mut converged = Vec::new();
     for (n, f) in list.iter_mut().enumerate() {
         options.go_on().map_err(|e| vec![e])?;
         watch.ir("lower", f);
-        registers::expand(f, moving);
+        registers::expand(f, moving.kept);
         // With the least effort what there is before expansion is seen to behind it.
         if options.effort != opt::LEAST_EFFORT {
             opt::params::run(f);
@@ -292,15 +303,9 @@ pub fn select(
 /// Registers that there must be for a kernel to call routines for seldom cases: twelve or sixteen are the routine's.
 const ROOM: u32 = 28;
 
-/// May a kernel call what arithmetic does in seldom cases, and its own functions, so that few registers change? Its threads do not change how many
-/// registers they have.
-fn calls_lightly(list: &[ir::Func], options: &Options, layout: &Layout, max_gprs: u32) -> bool {
-    let apart = |op: ir::Op| op == ir::Op::SetMaxReg;
-    options.effort > 0
-        && !options.debug
-        && !layout.relocatable
-        && max_gprs >= ROOM
-        && !list.iter().any(|f| f.blocks.iter().flat_map(|b| &b.insts).any(|&i| apart(f.inst(i).op)))
+/// May a kernel call what arithmetic does in seldom cases, and its own functions, so that few registers change?
+fn calls_lightly(options: &Options, layout: &Layout, max_gprs: u32) -> bool {
+    options.effort > 0 && !options.debug && !layout.relocatable && max_gprs >= ROOM
 }
 
 /// Does it write registers that a warp shares?

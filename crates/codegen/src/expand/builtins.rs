@@ -200,6 +200,8 @@ pub struct Seldom {
     first: u32,
     /// Of each kind ([`kind`]), whether the function at hand calls them.
     wanted: [bool; 3],
+    /// They are called where products of warpgroups are under way, too.
+    beside: bool,
     /// Blocks of the function at hand that are come to where integers of 64 bits do not fit into 32.
     large: Vec<bool>,
 }
@@ -217,9 +219,9 @@ fn kind(routine: Routine) -> usize {
 const PLACES: [u32; 3] = [3, 2, 2];
 
 impl Seldom {
-    /// None yet; the first will be the function of this number.
-    pub fn behind(first: u32) -> Seldom {
-        Seldom { list: Vec::new(), first, wanted: [false; 3], large: Vec::new() }
+    /// None yet; the first will be the function of this number. With `beside` they are called where products of warpgroups are under way, too.
+    pub fn behind(first: u32, beside: bool) -> Seldom {
+        Seldom { list: Vec::new(), first, wanted: [false; 3], beside, large: Vec::new() }
     }
 
     /// Finds out what is worth calling in a function: what stands in a loop, where seldom cases are in the way, or in many places.
@@ -227,14 +229,14 @@ impl Seldom {
         let cfg = f.cfg();
         let loops = cfg.loops(&cfg.dominators());
         let mut places = [0u32; 3];
-        // What would have to wait for products of warpgroups is not called.
+        // What might have to wait for products of warpgroups is not called.
         let mut early = [false; 3];
-        let flight = super::flight::blocks(f, &cfg);
+        let flight = if self.beside { None } else { super::flight::blocks(f, &cfg) };
         for (b, block) in f.blocks.iter().enumerate() {
-            let mut flying = flight.as_ref().map_or(super::flight::NONE, |list| list[b]);
+            let mut flying = flight.as_ref().map(|list| list[b]);
             for &i in &block.insts {
                 let inst = f.inst(i);
-                flying = super::flight::behind(flying, inst);
+                flying = flying.map(|now| super::flight::behind(now, inst));
                 let exact = inst.attr.sub & 3 == 0;
                 let at = match (inst.op, inst.attr.fmt) {
                     (Op::FDiv | Op::FRcp | Op::FSqrt, Fmt::F32) if exact => 0,
@@ -243,7 +245,7 @@ impl Seldom {
                     _ => continue,
                 };
                 places[at] += if loops.depth[b] > 0 { PLACES[at] } else { 1 };
-                early[at] |= flying != super::flight::NONE;
+                early[at] |= flying.is_some_and(|now| now != super::flight::NONE);
             }
         }
         self.wanted = std::array::from_fn(|k| places[k] >= PLACES[k] && !early[k]);

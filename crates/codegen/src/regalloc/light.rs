@@ -54,8 +54,8 @@ pub fn choose(f: &mut Func) -> Option<Place> {
     // R1 is one more.
     let room = |size: u8| f.max_gprs.saturating_sub(u32::from(size)) & !1;
     let first = |size: u8| (most + 1).next_multiple_of(2).min(room(size)).max(4) as u8;
-    // Threads that change how many registers they have may have none there.
-    let least = if f.at_entry > 0 { count } else { least };
+    // Threads that change how many registers they have may have none there, and what products of warpgroups read and write is not to be saved.
+    let least = if f.at_entry > 0 || super::assign::has_products(f) { count } else { least };
     let size =
         (least..=count).step_by(2).min_by_key(|&size| words(&sites, size, u32::from(first(size)))).unwrap_or(count);
     let place = Place { first: first(size), size };

@@ -19,7 +19,7 @@ use self::losses::{Awaited, Cause, Loss};
 use super::{reads, writes};
 use crate::isel::warpgroup::{arrive, end_of_group, wait};
 use crate::mir::operands::sass_defs;
-use crate::mir::{Block, CallTarget, Func, Inst, Op, Term};
+use crate::mir::{Block, Call, CallTarget, Func, Inst, Op, Term};
 use sass::form::{FormId, SlotName as S};
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Value};
@@ -105,6 +105,11 @@ impl Flight {
         self.any = self.sums.iter().chain(&self.left).any(|&a| a != DONE);
     }
 
+    /// Something in flight reads or writes this register.
+    fn flies(&self, register: usize) -> bool {
+        self.sums[register] != DONE || self.left[register] != DONE
+    }
+
     fn open(&self) -> bool {
         self.sums.iter().chain(&self.left).any(|&a| a == 0)
     }
@@ -136,6 +141,7 @@ impl Flight {
         }
         let s = match &inst.op {
             Op::Sass(s) => s,
+            Op::Call(c) if c.keeps.light() => return changed(c).any(|r| self.flies(r)).then_some(Cause::Registers),
             Op::Call(c) if !c.ends => {
                 return Some(Cause::Call { linked: linked && matches!(c.target, CallTarget::Symbol(_)) });
             }
@@ -175,9 +181,13 @@ impl Flight {
 
     /// After the instruction; a product behind which the program waits is `awaited`.
     fn step(&mut self, op: &Op, awaited: bool) {
-        let Op::Sass(s) = op else {
-            self.fresh = [true; 256];
-            return;
+        let s = match op {
+            Op::Sass(s) => s,
+            Op::Call(c) if c.keeps.light() => return changed(c).for_each(|r| self.fresh[r] = true),
+            _ => {
+                self.fresh = [true; 256];
+                return;
+            }
         };
         if s.form == F::WARPGROUP {
             self.fresh = [false; 256];
@@ -247,10 +257,16 @@ fn calm(insts: &[Inst]) -> Option<Written> {
         match &inst.op {
             Op::Sass(s) if stays(s) => return None,
             Op::Sass(s) => self::written(s, &mut written),
+            Op::Call(c) if c.keeps.light() => changed(c).for_each(|r| written[r] = true),
             _ => written.fill(true),
         }
     }
     Some(written)
+}
+
+/// The registers that a routine changes.
+fn changed(c: &Call) -> impl Iterator<Item = usize> {
+    (0..253).filter(|&r| !c.keeps.keeps(r)).map(|r| r as usize)
 }
 
 /// Notes the general registers that an instruction writes.
