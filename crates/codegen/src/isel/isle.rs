@@ -44,9 +44,7 @@ impl Sel<'_> {
         let inst = self.f.inst(id);
         let before = || self.place.get(id.0 as usize).is_some_and(|&b| self.depth[b as usize] < self.depth[self.block]);
         let all = |is: &dyn Fn(usize) -> bool| inst.args.iter().all(|a| self.constant(*a).is_none() && is(a.index()));
-        inst.op == Op::IMul
-            && before()
-            && (all(&|a| self.conv.uniform[a]) || all(&|a| self.uses[a] == 1))
+        inst.op == Op::IMul && before() && (all(&|a| self.conv.uniform[a]) || all(&|a| self.uses[a] == 1))
     }
 
     /// An operand as a result: a register that this instruction defines, or a copy.

@@ -461,7 +461,8 @@ impl Assign<'_> {
         let few = bank.few.filter(|&n| gpr && n < bank.limit).map(|_| (bank.block, false, false, false));
         // Where threads are given more registers anyway, what lives across calls takes some of these rather than what routines change.
         let more = (spared.is_some() && !self.bounds.is_empty()).then_some((bank.limit, true, true, false));
-        let passes = passes[..2].iter().copied().chain(more).chain([passes[2]]).chain(few).chain(passes[3..].iter().copied());
+        let passes =
+            passes[..2].iter().copied().chain(more).chain([passes[2]]).chain(few).chain(passes[3..].iter().copied());
         let last = gpr.then_some((bank.limit, false, false, false));
         let passes = passes.chain(last).map(|p| (p, true)).chain(last.map(|p| (p, false)));
         for ((bound, strict, keep, rested), idle) in passes {

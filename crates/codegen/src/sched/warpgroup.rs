@@ -428,9 +428,13 @@ mod tests {
 
     /// A product of 32 sums, and something that writes a register before the program waits.
     fn losses(to: &str, from: &str, written: &str) -> usize {
+        losses_of(to, from, &format!("MOV_R Rd={written} Rb=RZ"))
+    }
+
+    fn losses_of(to: &str, from: &str, beside: &str) -> usize {
         let text = format!(
             "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    WARPGROUP.M79=1\n    \
-             HGMMA_RUR_OPEN.M53=7.M75=1 Rd={to} URa=UR8 Rc={from} Pp=!UPT\n    HGMMA_RUR Pp=!UPT\n    MOV_R Rd={written} Rb=RZ\n    \
+             HGMMA_RUR_OPEN.M53=7.M75=1 Rd={to} URa=UR8 Rc={from} Pp=!UPT\n    HGMMA_RUR Pp=!UPT\n    {beside}\n    \
              WARPGROUP_I\n    exit\n}}\n"
         );
         let mut f = text::parse(&text).unwrap().remove(0);
@@ -447,5 +451,13 @@ mod tests {
         assert_eq!(losses("R24", "R64", "R25"), 1);
         assert_eq!(losses("R24", "R64", "R9"), 0);
         assert_eq!(losses("R24", "R24", "R9"), 0);
+    }
+
+    /// A routine that changes no register of a product is called while that is under way.
+    #[test]
+    fn calls_of_routines_wait_for_what_they_change() {
+        let call = |first: u32| losses_of("R24", "R24", &format!("call light={first}+12 f1 () -> ()"));
+        assert_eq!((call(4), call(56), call(16), call(40)), (0, 0, 1, 1));
+        assert_eq!(losses_of("R24", "R24", "call f1 () -> ()"), 1);
     }
 }

@@ -57,11 +57,15 @@ impl Assign<'_> {
         self.spared = Some((set, keeps));
     }
 
-    /// The registers that calls of routines for seldom cases change, up to the last of them, where part of this vector lives across such a call.
+    /// The registers that calls of routines for seldom cases change, up to the last of them, where part of this vector lives across such a call, or a
+    /// product of a warpgroup may read it meanwhile.
     pub(super) fn exposed(&self, vec: u32) -> SmallVec<[bool; 32]> {
         match &self.spared {
-            Some((set, keeps)) if self.f.vecs[vec as usize].iter().any(|v| set.contains(v.index())) => {
-                (0..u32::from(keeps.return_pair()) + 2).map(|r| !keeps.keeps(r)).collect()
+            Some((set, keeps)) => {
+                let lasts = |v: &Vreg| set.contains(v.index()) || self.held.get(v.index()) == Some(&true);
+                let end =
+                    if self.f.vecs[vec as usize].iter().any(lasts) { u32::from(keeps.return_pair()) + 2 } else { 0 };
+                (0..end).map(|r| !keeps.keeps(r)).collect()
             }
             _ => SmallVec::new(),
         }
