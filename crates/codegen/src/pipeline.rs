@@ -266,6 +266,10 @@ pub fn select(
             expand::handles::run(f);
         }
         watch.ir("handles", f);
+        if options.effort != opt::LEAST_EFFORT && opt::elected::run(f) {
+            opt::blocks::run(f);
+            watch.ir("elected", f);
+        }
         let convergence = converge::run(f);
         watch.ir("converge", f);
         if let Some(b) = &watch.broken {

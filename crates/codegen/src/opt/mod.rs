@@ -7,6 +7,7 @@ pub mod blocks;
 mod chains;
 pub mod contract;
 pub mod dce;
+pub mod elected;
 pub mod eval;
 pub mod funnel;
 pub mod gvn;
