@@ -115,6 +115,8 @@ struct Pass<'a> {
     wanted: Vec<bool>,
     /// Copies that were put in: block, copy, value.
     copies: Vec<(usize, Vreg, Vreg)>,
+    /// Of several operands of which an instruction takes one it is chosen which.
+    chooses: bool,
     /// Values that have a copy in a loop: one is as much as a register is worth.
     copied: Vec<bool>,
     /// Values that are moved to uniform registers from general ones ([`leaves`]).
@@ -160,7 +162,7 @@ impl<'a> Pass<'a> {
             return None;
         }
         let (wanted, copies, copied) = (Vec::new(), Vec::new(), vec![false; n]);
-        Some(Pass { f, cfg, sm, kept, old, weight, wanted, copies, copied, leaf: Vec::new() })
+        Some(Pass { f, cfg, sm, kept, old, weight, wanted, copies, copied, chooses: true, leaf: Vec::new() })
     }
 
     /// Takes out what is computed of anything else, until the rest is uniform.
@@ -348,35 +350,45 @@ impl<'a> Pass<'a> {
         Some((to, Reg::virt(File::Ugpr, from.index())))
     }
 
-    /// Takes out what a reader does not take, and what is then computed of it.
+    /// Takes out what a reader does not take, and what is then computed of it. Where a reader takes one of several, that waits until it is known which of
+    /// them go by themselves.
     fn close(&mut self) {
         let mut changed = true;
         while changed {
-            changed = false;
-            for &b in self.cfg.rpo.iter().rev() {
-                let block = &self.f.blocks[b as usize];
-                let mut bad: SmallVec<[Vreg; 8]> = SmallVec::new();
-                self.f.term_uses(&block.term, |v| bad.push(v));
-                let loops = block.term.successors().iter().any(|t| self.goes_back(b, t.0));
-                if loops && matches!(block.term, Term::CondBr { .. }) && !block.divergent {
-                    bad.clear();
-                }
-                for e in block.term.edges() {
-                    let params = &self.f.blocks[e.block.0 as usize].params;
-                    for (&p, &a) in params.iter().zip(&e.args) {
-                        match (self.kept[p.index()], self.kept[a.index()]) {
-                            (true, false) => bad.push(p),
-                            (false, true) => bad.push(a),
-                            _ => {}
-                        }
+            self.chooses = false;
+            while self.closed() {}
+            self.chooses = true;
+            changed = self.closed();
+        }
+    }
+
+    /// Goes through all blocks once; true if something was taken out.
+    fn closed(&mut self) -> bool {
+        let mut changed = false;
+        for &b in self.cfg.rpo.iter().rev() {
+            let block = &self.f.blocks[b as usize];
+            let mut bad: SmallVec<[Vreg; 8]> = SmallVec::new();
+            self.f.term_uses(&block.term, |v| bad.push(v));
+            let loops = block.term.successors().iter().any(|t| self.goes_back(b, t.0));
+            if loops && matches!(block.term, Term::CondBr { .. }) && !block.divergent {
+                bad.clear();
+            }
+            for e in block.term.edges() {
+                let params = &self.f.blocks[e.block.0 as usize].params;
+                for (&p, &a) in params.iter().zip(&e.args) {
+                    match (self.kept[p.index()], self.kept[a.index()]) {
+                        (true, false) => bad.push(p),
+                        (false, true) => bad.push(a),
+                        _ => {}
                     }
                 }
-                changed |= self.drop_all(&bad);
-                for i in (0..self.f.blocks[b as usize].insts.len()).rev() {
-                    changed |= self.check(b as usize, i);
-                }
+            }
+            changed |= self.drop_all(&bad);
+            for i in (0..self.f.blocks[b as usize].insts.len()).rev() {
+                changed |= self.check(b as usize, i);
             }
         }
+        changed
     }
 
     /// True if an edge from `b` to `t` goes back, at once or through a block that only passes values on.
@@ -456,6 +468,9 @@ impl<'a> Pass<'a> {
                 operands.push(of);
             }
         });
+        if operands.len() > 1 && !self.chooses {
+            return false;
+        }
         operands.sort_by_key(|of| of.iter().map(|v| (self.weight[v.index()], v.0)).max());
         for of in operands.iter().filter(|of| of.iter().all(|v| !self.wanted[v.index()])) {
             of.iter().for_each(|v| self.kept[v.index()] = false);
