@@ -40,7 +40,28 @@ pub fn run(f: &mut Func) -> bool {
     let found = converge::run(&mut f.clone());
     let sites: Vec<Site> = sites.into_iter().filter(|s| whole(f, s, &found)).collect();
     sites.iter().for_each(|s| apply(f, s));
+    if !sites.is_empty() {
+        super::dce::run(f);
+        forget(f, &found);
+    }
     !sites.is_empty()
+}
+
+/// Takes out elections that nobody asks for any more, where the warp need not meet for them.
+fn forget(f: &mut Func, found: &Convergence) {
+    let mut read = vec![false; f.values.len()];
+    for block in &f.blocks {
+        block.insts.iter().flat_map(|&i| &f.inst(i).args).for_each(|a| read[a.index()] = true);
+        block.term.visit(|a| read[a.index()] = true);
+    }
+    for b in 0..f.blocks.len() {
+        if found.divergent.get(b) != Some(&false) {
+            continue;
+        }
+        let mut insts = std::mem::take(&mut f.blocks[b].insts);
+        insts.retain(|&i| f.inst(i).op != Op::Elect || f.inst(i).results.iter().any(|r| read[r.index()]));
+        f.blocks[b].insts = insts;
+    }
 }
 
 /// The branch at the end of block `b`, if what is on its side may be asked by the warp.
@@ -189,6 +210,8 @@ mod tests {
     fn the_warp_asks_for_the_elected_thread() {
         let asked = |cond: &str| after(cond, &copy("v0, v5")).as_deref().map(branches);
         assert_eq!(asked("v6:p = not v2\nv9:p = not v6"), Some(0));
+        let found = after("v6:p = not v2\nv9:p = not v6", &copy("v0, v5")).unwrap();
+        assert!(!found.contains("elect"), "{found}");
         // Who is not elected are many.
         assert_eq!(asked("v9:p = not v2"), None);
         assert_eq!(asked("v6:p = icmp v1, v5\nv9:p = or v2, v6"), None);
