@@ -136,11 +136,11 @@ fn split_switches(f: &mut Func) {
         let mut between: FxHashMap<Block, Block> = FxHashMap::default();
         let shared = |t: &Block| cfg.preds[t.index()].iter().any(|&p| p != b as u32);
         for t in targets.clone().into_iter().filter(shared) {
-            if !between.contains_key(&t) {
+            between.entry(t).or_insert_with(|| {
                 let n = f.new_block();
                 f.blocks[n.index()].term = Term::Br(Edge { block: t, args: vec![] });
-                between.insert(t, n);
-            }
+                n
+            });
         }
         f.blocks[b].term.retarget(|t| between.get(&t).copied().unwrap_or(t));
     }
