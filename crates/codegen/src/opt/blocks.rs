@@ -49,6 +49,18 @@ fn skip_empty(f: &mut Func) {
                 }
             }
         }
+        // Indexed branches hand nothing over.
+        let goes_on = |t: Block| match &f.blocks[t.index()] {
+            BlockData { term: Term::Br(next), insts, params, .. }
+                if insts.is_empty() && params.is_empty() && next.args.is_empty() =>
+            {
+                next.block
+            }
+            _ => t,
+        };
+        if let Term::Switch { targets, .. } = &mut term {
+            targets.iter_mut().for_each(|t| *t = goes_on(*t));
+        }
         f.blocks[b].term = term;
     }
 }

@@ -28,6 +28,7 @@ pub mod rotate;
 pub mod simplify;
 mod stale;
 pub mod sums;
+mod threading;
 pub mod twins;
 pub mod unroll;
 mod upper;
@@ -52,7 +53,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 33] = [
+const PASSES: [Pass; 35] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -77,6 +78,7 @@ const PASSES: [Pass; 33] = [
     }),
     ("stale", SOME_EFFORT, stale::run),
     ("masked", SOME_EFFORT, masked::run),
+    ("threading", MORE_EFFORT, threads),
     ("blocks", SOME_EFFORT, blocks::run),
     ("params", SOME_EFFORT, params::run),
     ("twins", MORE_EFFORT, |f| {
@@ -89,6 +91,7 @@ const PASSES: [Pass; 33] = [
     ("preheaders", MOST_EFFORT, blocks::preheaders),
     ("licm", MOST_EFFORT, licm::run),
     ("unroll", MOST_EFFORT, unroll::run),
+    ("threading", MORE_EFFORT, threads),
     ("pairs", MORE_EFFORT, pairs::run),
     ("gvn", MORE_EFFORT, gvn::run),
     ("alike", MORE_EFFORT, |f| {
@@ -108,6 +111,17 @@ const PASSES: [Pass; 33] = [
 ];
 
 const CONTRACT: &str = "contract";
+
+/// Leads ways past questions that are answered, and tidies up behind that.
+fn threads(f: &mut Func) {
+    if threading::run(f) {
+        params::run(f);
+        blocks::run(f);
+        params::run(f);
+        gvn::run(f);
+        dce::run(f);
+    }
+}
 
 /// Runs the passes that `effort` (0 to [`MOST_EFFORT`]) allows, in their order. `fmad`: multiplications and additions without
 /// explicit rounding may be fused. `watch` is called after each pass with its name, and ends the work by `false`.
