@@ -15,7 +15,6 @@ const OPEN: Keeps = Keeps::But(4, 0);
 pub fn mark(funcs: &mut [Func], table: &[u32], most: u32) -> bool {
     let may = funcs.len() > 1
         && table.is_empty()
-        && !has(&funcs[0], |op| op == Op::CallIndirect)
         && funcs[1..].iter().all(|f| leaf(f) && room(f, most));
     if may {
         set(funcs, OPEN);
@@ -85,6 +84,17 @@ mod tests {
         assert_eq!((funcs[1].signature.convention.keeps, funcs[0].calls[0].convention.keeps), (OPEN, OPEN));
         unmark(&mut funcs);
         assert_eq!(funcs[0].calls[0].convention, Convention::default());
+    }
+
+    /// The kernel may call somebody through a pointer, if that is none of them.
+    #[test]
+    fn a_pointer_to_others_does_no_harm() {
+        let kernel = TWO.replace("exit", "v2:b64 = const\ncall.indirect v2 {imm=1}\nexit");
+        let mut funcs = text::parse(&kernel).unwrap();
+        funcs[0].calls = vec![CallSite { callee: Some(1), ..CallSite::default() }, CallSite::default()];
+        assert!(mark(&mut funcs, &[], 253));
+        assert_eq!((funcs[0].calls[0].convention.keeps, funcs[0].calls[1].convention.keeps), (OPEN, Keeps::Usual));
+        assert!(!mark(&mut funcs, &[1], 253));
     }
 
     #[test]
