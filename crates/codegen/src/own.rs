@@ -13,9 +13,7 @@ const OPEN: Keeps = Keeps::But(4, 0);
 /// Finds out whether all functions behind the first, the kernel, may be called so; then it says so in each, and at every call.
 /// `table`: what is called through pointers; `most`: registers that there may be.
 pub fn mark(funcs: &mut [Func], table: &[u32], most: u32) -> bool {
-    let may = funcs.len() > 1
-        && table.is_empty()
-        && funcs[1..].iter().all(|f| leaf(f) && room(f, most));
+    let may = funcs.len() > 1 && table.is_empty() && funcs[1..].iter().all(|f| leaf(f) && room(f, most));
     if may {
         set(funcs, OPEN);
     }
