@@ -1,7 +1,7 @@
 //! Which calls of device functions are replaced by the functions themselves.
 //!
-//! A function that calls nothing and needs no stack takes the place of its calls if it is small, or if it is called once and not
-//! through pointers. Functions that lose their calls this way may follow. The vendor's compiler leaves all this to the front end.
+//! A function that calls nothing and needs no stack takes the place of its calls if it is small, or if it is called once, not
+//! through pointers, and not in a loop where it is long. Functions that lose their calls this way may follow. The vendor's compiler leaves all this to the front end.
 
 use crate::inline::inline;
 use crate::ir::{Block, Func, MemSpace, Op};
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 /// Operations of a function that is worth no call wherever it is called: about what passing arguments, calling and returning cost,
 /// and what the code around it gains when both are optimized together.
 const SMALL: usize = 40;
-/// Operations of one that is called once.
+/// Operations of one that is called once, in a loop: registers of what lives across the loop and those of the function get into each other's way.
 const ONCE: usize = 400;
 /// Operations that a function may grow to by this.
 const MOST: usize = 20_000;
@@ -22,14 +22,22 @@ const ROUNDS: usize = 8;
 pub fn run(funcs: &mut Vec<Func>, table: &mut [u32]) -> Vec<usize> {
     for _ in 0..ROUNDS {
         let mut calls = vec![0u32; funcs.len()];
+        let mut looped = vec![false; funcs.len()];
         for f in funcs.iter() {
-            for (_, _, callee) in sites(f) {
+            let list = sites(f);
+            let depth = if list.is_empty() { Vec::new() } else { depths(f) };
+            for (block, _, callee) in list {
                 calls[callee] += 1;
+                looped[callee] |= depth[block as usize] > 0;
             }
         }
         let wanted: Vec<bool> = (0..funcs.len())
             .map(|n| {
-                let limit = if calls[n] == 1 && !table.contains(&(n as u32)) { ONCE } else { SMALL };
+                let limit = match calls[n] == 1 && !table.contains(&(n as u32)) {
+                    true if looped[n] => ONCE,
+                    true => MOST,
+                    false => SMALL,
+                };
                 n > 0 && calls[n] > 0 && simple(&funcs[n]) && size(&funcs[n]) <= limit
             })
             .collect();
@@ -108,6 +116,12 @@ fn sites(f: &Func) -> Vec<(u32, usize, usize)> {
     out
 }
 
+/// In how many loops each block lies.
+fn depths(f: &Func) -> Vec<u32> {
+    let cfg = f.cfg();
+    cfg.loops(&cfg.dominators()).depth
+}
+
 fn size(f: &Func) -> usize {
     let costs = |op: Op| !matches!(op, Op::Const | Op::Pack | Op::Trunc | Op::Hi);
     f.blocks.iter().flat_map(|b| &b.insts).filter(|&&i| costs(f.inst(i).op)).count()
@@ -176,6 +190,23 @@ mod tests {
         assert_eq!((kept, funcs.len()), (vec![0], 1));
         verify::verify(&funcs[0]).unwrap();
         assert!(sites(&funcs[0]).is_empty());
+    }
+
+    /// A long function that is called once stands there, but not in a loop.
+    #[test]
+    fn what_is_called_once_outside_of_loops_may_be_long() {
+        let long: String = (1..=500).map(|n| format!("v{n}:b32 = not v{}\n", n - 1)).collect();
+        let once = format!(
+            "func k entry returns() {{\nblk0():\nv0:b32 = sreg\nv1:b32 = call v0 {{imm=0}}\nexit\n}}\n\
+             func h returns(b32) {{\nblk0(v0:b32):\n{long}ret v500\n}}"
+        );
+        assert_eq!(run(&mut functions(&once, &[&[1]]), &mut []), vec![0]);
+        let looped = once.replace("v1:b32 = call", "v2:p = const\nbr blk1()\nblk1():\nv1:b32 = call").replacen(
+            "exit",
+            "brif v2, blk1(), blk2()\nblk2():\nexit",
+            1,
+        );
+        assert_eq!(run(&mut functions(&looped, &[&[1]]), &mut []), vec![0, 1]);
     }
 
     #[test]

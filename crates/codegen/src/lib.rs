@@ -6,6 +6,7 @@
 
 pub mod abi;
 pub mod backend;
+mod beyond;
 pub mod bitset;
 pub mod bounds;
 pub mod cfg;

@@ -11,12 +11,9 @@ use crate::ir::{Func, Op};
 const OPEN: Keeps = Keeps::But(4, 0);
 
 /// Finds out whether all functions behind the first, the kernel, may be called so; then it says so in each, and at every call.
-/// `table`: what is called through pointers.
-pub fn mark(funcs: &mut [Func], table: &[u32]) -> bool {
-    let may = funcs.len() > 1
-        && table.is_empty()
-        && !has(&funcs[0], |op| op == Op::CallIndirect)
-        && funcs[1..].iter().all(leaf);
+/// `table`: what is called through pointers; `most`: registers that there may be.
+pub fn mark(funcs: &mut [Func], table: &[u32], most: u32) -> bool {
+    let may = funcs.len() > 1 && table.is_empty() && funcs[1..].iter().all(|f| leaf(f) && room(f, most));
     if may {
         set(funcs, OPEN);
     }
@@ -37,6 +34,15 @@ fn leaf(f: &Func) -> bool {
         && !f.grows
         && f.local_align <= 8
         && !has(f, apart)
+}
+
+/// Registers that callers have beside those of a function's arguments and return address, at least.
+const BESIDE: u32 = 12;
+
+/// There are registers enough for its arguments and its return address.
+fn room(f: &Func, most: u32) -> bool {
+    let last = f.signature.args.iter().max().map_or(0, |&r| u32::from(r));
+    last + 4 + BESIDE <= most
 }
 
 fn has(f: &Func, wanted: impl Fn(Op) -> bool) -> bool {
@@ -72,23 +78,39 @@ mod tests {
     #[test]
     fn functions_that_call_nothing_are_called_so() {
         let mut funcs = functions("v1:b32 = not v0");
-        assert!(mark(&mut funcs, &[]));
+        assert!(mark(&mut funcs, &[], 253));
         assert_eq!((funcs[1].signature.convention.keeps, funcs[0].calls[0].convention.keeps), (OPEN, OPEN));
         unmark(&mut funcs);
         assert_eq!(funcs[0].calls[0].convention, Convention::default());
     }
 
+    /// The kernel may call somebody through a pointer, if that is none of them.
+    #[test]
+    fn a_pointer_to_others_does_no_harm() {
+        let kernel = TWO.replace("exit", "v2:b64 = const\ncall.indirect v2 {imm=1}\nexit");
+        let mut funcs = text::parse(&kernel).unwrap();
+        funcs[0].calls = vec![CallSite { callee: Some(1), ..CallSite::default() }, CallSite::default()];
+        assert!(mark(&mut funcs, &[], 253));
+        assert_eq!((funcs[0].calls[0].convention.keeps, funcs[0].calls[1].convention.keeps), (OPEN, Keeps::Usual));
+        assert!(!mark(&mut funcs, &[1], 253));
+    }
+
     #[test]
     fn others_keep_to_the_abi() {
         // It calls something, it is called through pointers, and its arguments lie on the stack.
-        assert!(!mark(&mut functions("v1:b32 = call v0 {imm=0}"), &[]));
-        assert!(!mark(&mut functions("v1:b32 = not v0"), &[1]));
+        assert!(!mark(&mut functions("v1:b32 = call v0 {imm=0}"), &[], 253));
+        assert!(!mark(&mut functions("v1:b32 = not v0"), &[1], 253));
         let mut funcs = functions("v1:b32 = not v0");
         funcs[1].signature.stack = 4;
-        assert!(!mark(&mut funcs, &[]));
+        assert!(!mark(&mut funcs, &[], 253));
+        // With few registers there is no room for arguments that lie far behind.
+        let mut funcs = functions("v1:b32 = not v0");
+        funcs[1].signature.args = vec![30];
+        assert!(!mark(&mut funcs, &[], 40) && mark(&mut funcs, &[], 46));
+        unmark(&mut funcs);
         let mut funcs = functions("v1:b32 = not v0");
         (funcs[1].local_size, funcs[1].local_align) = (32, 16);
-        assert!(!mark(&mut funcs, &[]));
+        assert!(!mark(&mut funcs, &[], 253));
         assert_eq!(funcs[0].calls[0].convention, Convention::default());
     }
 }

@@ -4,7 +4,7 @@ use crate::chips;
 use crate::layout::Layout;
 use crate::lower::{self, Program};
 use crate::parallel::Permits;
-use crate::{converge, expand, inliner, ir, isel, mir, opt, own, registers};
+use crate::{beyond, converge, expand, inliner, ir, isel, mir, opt, own, registers};
 use diag::{Diagnostic, Severity};
 use ptx::module::{FuncId, FuncKind, Linkage, Module};
 use sass::reg::File;
@@ -228,7 +228,10 @@ pub fn select(
     let looked_after = options.check_stack || options.protect_stack;
     let products = list.iter().any(|f| f.insts.iter().any(|i| i.op == ir::Op::Wgmma));
     let moved = list.iter().any(|f| f.blocks.iter().flat_map(|b| &b.insts).any(|&i| f.inst(i).op == ir::Op::SetMaxReg));
-    let own = lightly && !looked_after && !products && !moved && own::mark(&mut list, &program.table);
+    let own = lightly && !looked_after && !products && !moved && own::mark(&mut list, &program.table, max_gprs);
+    if !own {
+        beyond::to_stack(&mut list);
+    }
     let seldom = || expand::builtins::Seldom::behind(list.len() as u32, moving.calls);
     let mut seldom = (lightly && (moving.calls || !moved)).then(seldom);
     let mut converged = Vec::new();
@@ -287,6 +290,7 @@ pub fn select(
         // What is called so leaves uniform registers as they are.
         if funcs.iter().any(writes_uniform) {
             own::unmark(&mut list);
+            beyond::to_stack(&mut list);
             funcs.clear();
         }
     }

@@ -20,6 +20,13 @@ fn functions_that_call_nothing_have_registers_of_their_own() {
     assert_eq!(calls("own_functions", Options::default()), (5, 0));
 }
 
+/// Arguments for which the ABI has no registers lie behind the others.
+#[test]
+fn arguments_that_the_abi_has_no_room_for_have_registers() {
+    assert_eq!(calls("own_many", Options::default()), (4, 0));
+    assert_eq!(calls("own_many", Options { check_stack: true, ..Options::default() }), (0, 4));
+}
+
 /// They take R0, R3 and P0 before they save anything.
 #[test]
 fn functions_that_look_after_the_stack_keep_to_the_abi() {

@@ -124,6 +124,32 @@ pub fn keeping(seed: u64) -> Program {
     made(seed, true)
 }
 
+/// A program of one module whose kernel alone knows its functions: they are called by name, each calls only those behind it, and most are too
+/// long to take the place of their calls. They have up to ten parameters, more than the window of the ABI has room for.
+pub fn own(seed: u64) -> String {
+    let mut r = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x0123_4567_89ab_cdef);
+    let functions: Vec<Function> = (0..1 + r.index(5))
+        .map(|n| {
+            let many = [3, 11][r.index(2)];
+            let kind = |r: &mut Random| match Kind::random(r, false) {
+                Kind::Pointer if r.index(3) > 0 => Kind::Bytes(16, 16),
+                kind => kind,
+            };
+            let mut params: Vec<Kind> = (0..r.index(many)).map(|_| kind(&mut r)).collect();
+            let depth = r.index(params.len() + 1);
+            params.insert(depth, Kind::Scalar("b32", 4));
+            let result = (r.index(6) > 0).then(|| Kind::random(&mut r, true));
+            Function { name: format!("f{n}"), module: 0, params, depth, result, weak: false, keeps: String::new() }
+        })
+        .collect();
+    let mut out = ".version 8.7\n.target sm_75\n.address_size 64\n".to_string();
+    for (n, f) in functions.iter().enumerate().rev() {
+        out.push_str(header(f, "").trim_start_matches(".visible "));
+        out.push_str(&format!("\n{}", body(&mut r, &functions, Some(n), true)));
+    }
+    out + ".visible .entry k(.param .u64 in, .param .u64 out)\n" + &body(&mut r, &functions, None, true)
+}
+
 /// Directives of a function with these parameters and results.
 fn keeps(r: &mut Random, params: &[Kind], result: Option<Kind>) -> String {
     const REGISTERS: [u32; 14] = [0, 1, 2, 3, 4, 5, 8, 9, 12, 16, 20, 31, 60, 100];
@@ -159,9 +185,10 @@ fn made(seed: u64, keeping: bool) -> Program {
         .collect();
     let mut bodies: Vec<String> = Vec::new();
     for f in 0..functions.len() {
-        bodies.push(body(&mut r, &functions, Some(f)));
+        bodies.push(body(&mut r, &functions, Some(f), false));
     }
-    let kernel = format!(".visible .entry k(.param .u64 in, .param .u64 out)\n{}", body(&mut r, &functions, None));
+    let kernel =
+        format!(".visible .entry k(.param .u64 in, .param .u64 out)\n{}", body(&mut r, &functions, None, false));
     // Pointers to functions lie in a table of the first module.
     let table = |functions: &[Function]| {
         let list: Vec<&str> = functions.iter().map(|f| f.name.as_str()).collect();
@@ -289,7 +316,7 @@ impl Text<'_> {
     }
 
     /// A call; `depth` is the register with what its callee may still call.
-    fn call(&mut self, f: usize, functions: &[Function], depth: &str) {
+    fn call(&mut self, f: usize, functions: &[Function], depth: &str, own: bool) {
         let callee = &functions[f];
         self.next += 1;
         let n = self.next;
@@ -312,7 +339,7 @@ impl Text<'_> {
         }
         let args: Vec<String> = (0..callee.params.len()).map(|i| format!("a{i}")).collect();
         let back = if callee.result.is_some() { "(back), " } else { "" };
-        if self.r.index(3) == 0 {
+        if !own && self.r.index(3) == 0 {
             let result = callee.result.map_or(String::new(), |k| format!("({}) ", k.declare("_")));
             let params: Vec<String> = callee.params.iter().map(|k| k.declare("_")).collect();
             self.line(&format!("proto{n}: .callprototype {result}_ ({}){};", params.join(", "), callee.keeps));
@@ -343,11 +370,40 @@ impl Text<'_> {
     }
 }
 
-fn body(r: &mut Random, functions: &[Function], of: Option<usize>) -> String {
+/// Steps that make a function too long to take the place of its calls, in a loop that threads leave apart.
+fn churn(t: &mut Text) {
+    let steps = [3, 25, 45][t.r.index(3)];
+    let turns = 1 + t.r.index(3);
+    t.line(&format!("and.b32 %n, %sum, {turns};"));
+    t.out.push_str("CHURN:\n");
+    for _ in 0..steps {
+        let k = t.r.bits() as u32;
+        match t.r.index(4) {
+            0 => t.line(&format!("xor.b32 %t0, %sum, {k};\n shf.l.wrap.b32 %sum, %sum, %t0, {};", k % 31)),
+            1 => t.line(&format!("setp.lt.u32 %p2, %sum, {k};\n @%p2 add.u32 %sum, %sum, {};", k >> 7)),
+            2 => t.line("mul.wide.u32 %d1, %sum, %sum;\n mov.b64 {%t0, %t1}, %d1;\n sub.u32 %sum, %t0, %t1;"),
+            _ => t.mix("%n"),
+        }
+    }
+    t.line("sub.u32 %n, %n, 1;\n setp.ge.s32 %p2, %n, 0;\n @%p2 bra CHURN;");
+}
+
+/// Which functions a body calls that calls only those behind it.
+fn behind(r: &mut Random, functions: usize, of: Option<usize>) -> Vec<usize> {
+    let first = of.map_or(0, |f| f + 1);
+    let calls = match of {
+        None => 2 + r.index(5),
+        _ if first == functions => 0,
+        _ => 1 + r.index(2),
+    };
+    (0..calls).map(|_| first + r.index(functions - first)).collect()
+}
+
+fn body(r: &mut Random, functions: &[Function], of: Option<usize>, own: bool) -> String {
     let mut t = Text { r, out: String::new(), next: 0 };
     let kept = [0, 3, 8, 20, 45][t.r.index(5)];
-    t.line(&format!(".reg .b32 %t<4>, %sum, %depth, %less, %me, %k<{}>;", kept + 1));
-    t.line(".reg .b64 %d<4>, %f, %in, %out; .reg .b16 %h<2>; .reg .pred %p<3>;");
+    t.line(&format!(".reg .b32 %t<4>, %sum, %depth, %less, %me, %n, %turn, %k<{}>;", kept + 1));
+    t.line(".reg .b64 %d<4>, %f, %in, %out; .reg .b16 %h<2>; .reg .pred %p<4>;");
     t.line(".local .align 8 .b8 room[16];");
     t.line("mov.u32 %me, %tid.x;");
     match of {
@@ -376,18 +432,34 @@ fn body(r: &mut Random, functions: &[Function], of: Option<usize>) -> String {
         t.line(&format!("xor.b32 %k{k}, %sum, {n};"));
     }
     t.line("setp.eq.u32 %p0, %depth, 0;\n @%p0 bra DONE;\n sub.u32 %less, %depth, 1;");
-    for c in 0..1 + t.r.index(2) {
-        let f = t.r.index(functions.len());
+    if own && of.is_some() {
+        churn(&mut t);
+    }
+    // The order of what is drawn is that of before there were functions of a kernel's own.
+    let mut list = if own { behind(t.r, functions.len(), of) } else { vec![0; 1 + t.r.index(2)] };
+    for (c, f) in list.iter_mut().enumerate() {
+        if !own {
+            *f = t.r.index(functions.len());
+        }
+        let f = *f;
+        let again = own && t.r.index(3) == 0;
+        if again {
+            t.line("mov.u32 %turn, 0;");
+            t.out.push_str(&format!("AGAIN{c}:\n"));
+        }
         let apart = t.r.index(3) == 0;
         if apart {
             let bit = 1 << t.r.index(4);
             t.line(&format!("and.b32 %t0, %sum, {bit};"));
             t.line(&format!("setp.eq.u32 %p1, %t0, 0;\n @%p1 bra AFTER{c};"));
         }
-        t.call(f, functions, "%less");
+        t.call(f, functions, "%less", own);
         if apart {
             t.line("add.u32 %sum, %sum, 9;");
             t.out.push_str(&format!("AFTER{c}:\n"));
+        }
+        if again {
+            t.line(&format!("add.u32 %turn, %turn, 1;\n setp.lt.u32 %p3, %turn, 2;\n @%p3 bra AGAIN{c};"));
         }
     }
     t.out.push_str("DONE:\n");

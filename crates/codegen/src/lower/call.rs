@@ -178,7 +178,10 @@ impl Lower<'_, '_> {
         let convention = self.convention(&pf.directives);
         let shape = self.shape(&pf.params);
         let returns = self.shape(&pf.returns);
-        let placed = convention.place(&shape, &returns, &pf.name).map_err(|e| Diagnostic::error(e).at(pf.span))?;
+        let mut placed = convention.place(&shape, &returns, &pf.name).map_err(|e| Diagnostic::error(e).at(pf.span))?;
+        if self.cx.beyond {
+            beyond(&mut placed, &shape);
+        }
         let rets = result_registers(&returns, &placed);
         let mut args = Vec::new();
         if placed.buffer {
@@ -424,7 +427,10 @@ impl Lower<'_, '_> {
             }
         }
         let results = self.shape(&returns);
-        let placed = convention.place(&shape, &results, &name).map_err(|e| Diagnostic::error(e).at(x.span))?;
+        let mut placed = convention.place(&shape, &results, &name).map_err(|e| Diagnostic::error(e).at(x.span))?;
+        if self.cx.beyond && callee.is_some_and(|f| self.m.funcs[f.index()].body.is_some()) {
+            beyond(&mut placed, &shape);
+        }
         let (ret_regs, stack) = (result_registers(&results, &placed), placed.stack);
         let mut regs = Vec::new();
         let mut values = Vec::new();
@@ -559,6 +565,23 @@ struct Callee<'a> {
     params: &'a [VarId],
     returns: &'a [VarId],
     convention: Convention,
+}
+
+/// What has its place on the stack gets it in registers, where all of it can.
+fn beyond(placed: &mut Placed, shape: &[Shape]) {
+    if shape.iter().any(|s| s.open) {
+        return;
+    }
+    for place in &mut placed.params {
+        if let Place::Stack(at) = *place
+            && let Some(r) = crate::beyond::register(at, placed.stack)
+        {
+            *place = Place::Reg(r);
+        }
+    }
+    if placed.params.iter().all(|p| matches!(p, Place::Reg(_))) {
+        placed.stack = 0;
+    }
 }
 
 /// The register of each word of results that travel in registers.

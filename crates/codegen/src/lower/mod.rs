@@ -67,6 +67,9 @@ pub fn lower(m: &Module, entry: FuncId, layout: &Layout) -> Result<Program, Vec<
     let mut shared = Shared::new(m, &reach.shared);
     let (params, param_bytes) = kernel_params(m, entry, layout.sm);
     let handles = handles(m, entry, &reach);
+    // Nobody calls through pointers, and no stack moves below what a call has put there.
+    let grows = |f: &FuncId| m.funcs[f.index()].body.as_ref().is_some_and(|b| b.module_has(stack::is_ours));
+    let beyond = !layout.relocatable && reach.table.is_empty() && !reach.funcs.iter().any(grows);
     let mut funcs = Vec::new();
     let mut errors = Vec::new();
     for &id in &reach.funcs {
@@ -79,6 +82,7 @@ pub fn lower(m: &Module, entry: FuncId, layout: &Layout) -> Result<Program, Vec<
             param_bytes,
             handles: &handles,
             independent: crate::layout::independent_textures(m),
+            beyond,
         };
         let body = m.funcs[id.index()].body.as_ref().map(Body::unpacked);
         match Lower::function(&cx, id, body.as_deref()) {
@@ -136,6 +140,8 @@ struct Context<'m> {
     handles: &'m [VarId],
     /// Samplers are apart from textures.
     independent: bool,
+    /// Arguments for which the window of the ABI has no room travel in registers behind it ([`crate::beyond`]).
+    beyond: bool,
 }
 
 /// Lowering of one function.

@@ -16,6 +16,7 @@ pub mod home;
 pub mod least;
 pub mod order;
 pub mod pack;
+mod peaks;
 pub mod postpass;
 pub mod prepass;
 pub mod profile;

@@ -14,6 +14,7 @@ use super::again;
 use super::cluster::Cluster;
 use super::order::{Orderer, Steps};
 use super::pack;
+use super::peaks;
 use super::postpass::{Graph, MemoryOrder, memory, planned};
 use super::profile::Profile;
 use super::remat;
@@ -223,6 +224,10 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
             (live, steps) = order(f, &cfg);
             by_block = regalloc::pressures(f, &cfg, &live).1;
         }
+    }
+    if peaks::run(f, &cfg, &live, &by_block) {
+        (live, steps) = order(f, &cfg);
+        by_block = regalloc::pressures(f, &cfg, &live).1;
     }
     let mut values = Values::of(f);
     let task = again::Task { cfg: &cfg, live: &live, steps: &steps, sm };

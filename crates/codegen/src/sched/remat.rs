@@ -19,7 +19,7 @@ use sass::reg::{File, Reg};
 use smallvec::SmallVec;
 
 /// Registers and predicates that are left to what blocks do themselves.
-const SPARE: [u32; 2] = [5, 2];
+pub(super) const SPARE: [u32; 2] = [5, 2];
 /// A loop is taken to run so many times as its surroundings (as a power of two), up to four loops deep.
 const DEEPER: u32 = 3;
 

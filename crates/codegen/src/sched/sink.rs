@@ -21,6 +21,9 @@ use smallvec::SmallVec;
 /// Most blocks that compute a value again; one that is read in more stays in its register.
 const MOST: usize = 4;
 const NONE: u32 = u32::MAX;
+/// The constant banks with parameters, and with addresses of variables.
+const PARAMETERS: u8 = 0;
+const ADDRESSES: u8 = 4;
 /// What computes such a value: its block, the instruction, where that comes from, and what it makes.
 type Cheap = (u32, Sass, u32, SmallVec<[Vreg; 2]>);
 /// Where no more registers are taken than these, one less is worth nothing.
@@ -191,8 +194,9 @@ fn repeatable(s: &Sass) -> bool {
         F::MOV_R => s.get(S::Rb).and_then(Operand::as_reg) == Some(Reg::RZ),
         F::CS2R => undefined::is(s),
         F::LDC => {
-            let bank0 = matches!(s.get(S::Const).map(|o| o.value), Some(Value::Const { bank: 0, .. }));
-            bank0 && zero(S::Ra) && s.modifier(M::Mode) == 0
+            let bank = s.get(S::Const).map(|o| o.value);
+            let plain = matches!(bank, Some(Value::Const { bank: PARAMETERS | ADDRESSES, .. }));
+            plain && zero(S::Ra) && s.modifier(M::Mode) == 0
         }
         _ => false,
     };
@@ -309,6 +313,21 @@ mod tests {
         let loads =
             |b: usize| f.blocks[b].insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if s.form == F::LDC)).count();
         assert_eq!([loads(0), loads(1), loads(2)], [0, 1, 0]);
+    }
+
+    /// Addresses of variables stand in bank 4, as pairs; what banks of other kinds hold is left alone.
+    #[test]
+    fn addresses_of_variables_move_as_parameters_do() {
+        let pairs = |bank: u32| {
+            let load = format!("LDC.Size=5 Rd={{%r5,%r6}} Const=c[{bank:#x}][0x10] Ra=RZ");
+            let f = after(&format!(
+                "{}blk1(): depth=0\n    STG.Size=4 Ra=RZ Rb=%r5 URc=UR4\n    STG.Size=4 Ra=RZ Rb=%r6 URc=UR4\n    exit\nblk2(): depth=0\n    exit\n",
+                FIRST.replace("LDC Rd=%r0 Const=c[0x0][0x210] Ra=RZ", &load)
+            ));
+            [0, 1]
+                .map(|b| f.blocks[b].insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if s.form == F::LDC)).count())
+        };
+        assert_eq!([pairs(0), pairs(4), pairs(3)], [[0, 1], [0, 1], [1, 0]]);
     }
 
     #[test]

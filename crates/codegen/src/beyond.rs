@@ -1,0 +1,162 @@
+//! Arguments beyond the window of the ABI, between functions that only one kernel knows.
+//!
+//! The ABI passes on the stack what R4..R15 have no room for. Nobody need do so where all callers are known: lowering lets these words
+//! travel in registers behind the window, so that calls can be inlined as any other ones, and functions that are called in a way of
+//! their own (`own.rs`) take them where they are. For all others they move to the stack here.
+
+use crate::ir::{Attr, Def, Func, Inst, InstId, Mem, MemSpace, Op, Ty, Value};
+use smallvec::smallvec;
+
+/// The first register behind the window.
+const FIRST: u8 = 16;
+
+/// So many words travel so at most: as many values are alive at once around the call, and in the function at its beginning.
+const MOST: u32 = 32;
+
+/// The register of the word at this byte offset of the stack arguments, of which there are so many bytes.
+pub fn register(at: u32, bytes: u32) -> Option<u8> {
+    (bytes <= 4 * MOST).then_some(FIRST + (at / 4) as u8)
+}
+
+/// Does a function have arguments there?
+pub fn has(f: &Func) -> bool {
+    f.signature.args.iter().any(|&r| r >= FIRST)
+}
+
+/// Moves these arguments of all functions to the stack, in the functions and at their calls. Functions whose stack grows have none.
+pub fn to_stack(funcs: &mut [Func]) {
+    let wide: Vec<bool> = funcs.iter().map(has).collect();
+    if !wide.contains(&true) {
+        return;
+    }
+    for (n, f) in funcs.iter_mut().enumerate() {
+        if wide[n] {
+            receive(f);
+        }
+        pass(f, &wide);
+    }
+}
+
+/// The function loads them.
+fn receive(f: &mut Func) {
+    let params = std::mem::take(&mut f.blocks[0].params);
+    let regs = std::mem::take(&mut f.signature.args);
+    let mut loads = vec![zero(f)];
+    for (p, r) in params.into_iter().zip(regs) {
+        if r < FIRST {
+            f.values[p.index()].def = Def::Param(crate::ir::Block(0), f.blocks[0].params.len() as u32);
+            f.blocks[0].params.push(p);
+            f.signature.args.push(r);
+            continue;
+        }
+        let base = f.inst(loads[0]).results[0];
+        let id = add(f, Op::Load, word(), &[base], &[]);
+        f.insts[id.0 as usize].imm = offset(r);
+        f.insts[id.0 as usize].results = smallvec![p];
+        f.values[p.index()].def = Def::Inst(id, 0);
+        f.signature.stack = f.signature.stack.max(offset(r) as u32 + 4);
+        loads.push(id);
+    }
+    f.blocks[0].insts.splice(0..0, loads);
+}
+
+/// Calls store them.
+fn pass(f: &mut Func, wide: &[bool]) {
+    for b in 0..f.blocks.len() {
+        let mut at = 0;
+        while let Some(&id) = f.blocks[b].insts.get(at) {
+            let stores = stores(f, id, wide);
+            at += stores.len() + 1;
+            let here = at - 1 - stores.len();
+            f.blocks[b].insts.splice(here..here, stores);
+        }
+    }
+}
+
+/// The instructions that stand before a call then.
+fn stores(f: &mut Func, id: InstId, wide: &[bool]) -> Vec<InstId> {
+    let site = f.inst(id).imm as usize;
+    let near = f.inst(id).op == Op::Call && f.calls[site].far.is_none();
+    let callee = f.calls.get(site).filter(|_| near).and_then(|c| c.callee);
+    if callee.and_then(|n| wide.get(n as usize)) != Some(&true) {
+        return Vec::new();
+    }
+    let args = std::mem::take(&mut f.insts[id.0 as usize].args);
+    let regs = std::mem::take(&mut f.calls[site].args);
+    let mut out = vec![zero(f)];
+    let base = f.inst(out[0]).results[0];
+    for (v, r) in args.into_iter().zip(regs) {
+        if r < FIRST {
+            f.insts[id.0 as usize].args.push(v);
+            f.calls[site].args.push(r);
+            continue;
+        }
+        let store = add(f, Op::Store, word(), &[base, v], &[]);
+        f.insts[store.0 as usize].imm = offset(r);
+        out.push(store);
+        f.calls[site].stack = f.calls[site].stack.max(offset(r) as u32 + 4);
+    }
+    let loc = f.inst(id).loc;
+    out.iter().for_each(|i| f.insts[i.0 as usize].loc = loc);
+    out
+}
+
+fn offset(r: u8) -> i64 {
+    4 * i64::from(r - FIRST)
+}
+
+/// The base of what lies on the stack.
+fn zero(f: &mut Func) -> InstId {
+    add(f, Op::Const, Mem::default(), &[], &[Ty::B32])
+}
+
+/// A word of what a caller passes on the stack.
+fn word() -> Mem {
+    Mem { space: MemSpace::Stack, bytes: 4, ..Mem::default() }
+}
+
+fn add(f: &mut Func, op: Op, mem: Mem, args: &[Value], results: &[Ty]) -> InstId {
+    let args = args.iter().copied().collect();
+    f.new_inst(Inst { op, attr: Attr::default(), mem, imm: 0, args, results: smallvec![], loc: u32::MAX }, results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{CallSite, text, verify};
+
+    /// A call of two words, the second of them in R17.
+    fn functions() -> Vec<Func> {
+        let text = "func k entry returns() {\nblk0():\nv0:b32 = sreg\nv1:b32 = not v0\nv2:b32 = call v0, v1 {imm=0}\nexit\n}\n\
+            func g returns(b32) {\nblk0(v0:b32, v1:b32):\nv2:b32 = iadd v0, v1\nret v2\n}";
+        let mut funcs = text::parse(text).unwrap();
+        funcs[0].calls = vec![CallSite { callee: Some(1), args: vec![4, 17], rets: vec![4], ..CallSite::default() }];
+        funcs[1].signature = CallSite { args: vec![4, 17], rets: vec![4], ..CallSite::default() };
+        funcs
+    }
+
+    #[test]
+    fn words_behind_the_window_move_to_the_stack() {
+        let mut funcs = functions();
+        assert_eq!([has(&funcs[0]), has(&funcs[1])], [false, true]);
+        to_stack(&mut funcs);
+        funcs.iter().for_each(|f| verify::verify(f).unwrap());
+        assert_eq!((&funcs[0].calls[0].args, funcs[0].calls[0].stack), (&vec![4], 8));
+        assert_eq!((&funcs[1].signature.args, funcs[1].signature.stack), (&vec![4], 8));
+        let (caller, callee) = (text::print(&funcs[0]), text::print(&funcs[1]));
+        assert!(caller.contains("store") && caller.contains("= call v0\n"), "{caller}");
+        assert!(callee.contains("load") && callee.contains("blk0(v0:b32):"), "{callee}");
+        // There is nothing left to move.
+        let before = funcs.clone();
+        to_stack(&mut funcs);
+        assert_eq!(text::print(&funcs[1]), text::print(&before[1]));
+    }
+
+    #[test]
+    fn few_words_have_registers() {
+        assert_eq!(
+            [register(0, 8), register(4, 8), register(124, 128), register(0, 132)],
+            [Some(16), Some(17), Some(47), None]
+        );
+    }
+}
