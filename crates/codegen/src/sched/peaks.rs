@@ -15,11 +15,11 @@ use sass::reg::File;
 /// Where no more registers are taken than these, one less is worth nothing.
 const FEW: u32 = 24;
 /// Registers that are tried to be spared: one of so many.
-const PARTS: [u32; 4] = [4, 6, 8, 16];
+const PARTS: [u32; 2] = [4, 10];
 /// A part of the instructions is worth so many times that part of the registers.
 const WORTH: u64 = 3;
 /// Rounds: what is made again may be made of what could be, too.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 2;
 
 /// Runs the pass; true if anything changed. `pressure`: how many values of each file are alive at most in each block.
 pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> bool {
@@ -38,14 +38,13 @@ pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> b
 /// A function, where its values are alive, and how many at most in each block.
 type Made = (Func, Liveness, Vec<[u32; 4]>);
 
-/// The function with fewer registers, in the way that pays best.
+/// The function with fewer registers, if that pays.
 fn spare(f: &Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> Option<Made> {
     let most = highest(pressure);
     if most <= FEW {
         return None;
     }
     let before = cost(f);
-    let mut best: Option<(i64, Made)> = None;
     for part in PARTS {
         let limit = most - most / part + remat::SPARE[0];
         let mut g = f.clone();
@@ -62,11 +61,12 @@ fn spare(f: &Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> Option<
         let spared = 1_000_000 * (i64::from(most) - i64::from(now)) / i64::from(most);
         let more = (i128::from(cost(&g)) - i128::from(before)) * 1_000_000 / i128::from(before.max(1));
         let win = spared - (WORTH as i128 * more.max(0)).min(1 << 40) as i64;
-        if now < most && win > 0 && best.as_ref().is_none_or(|b| win > b.0) {
-            best = Some((win, (g, live, pressure)));
+        if now < most && win > 0 {
+            // What spares the most pays best, as a rule.
+            return Some((g, live, pressure));
         }
     }
-    best.map(|b| b.1)
+    None
 }
 
 /// The most general registers that any block needs.
