@@ -20,7 +20,7 @@ mod repair;
 
 use crate::cfg::{Cfg, DomTree, NONE};
 use crate::converge;
-use crate::ir::{Block, Def, Edge, Effect, Func, Inst, InstId, Op, Term, Value};
+use crate::ir::{Block, BlockData, Def, Edge, Effect, Func, Inst, InstId, Op, Term, Value};
 use facts::{Facts, Way};
 use repair::Copies;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -58,16 +58,25 @@ type Answers = SmallVec<[Answer; 4]>;
 
 /// Runs the pass; true if anything changed.
 pub fn run(f: &mut Func) -> bool {
-    let asks = |b: &crate::ir::BlockData| matches!(b.term, Term::CondBr { .. });
+    let asks = |b: &BlockData| matches!(b.term, Term::CondBr { .. });
     if f.blocks.iter().filter(|b| asks(b)).count() < 2 {
         return false;
     }
-    let cfg = f.cfg();
-    let (answers, known) = answers(f, &cfg);
-    let picked = pick(f, &cfg, answers);
+    let mut cfg = f.cfg();
+    let (mut answers, known) = self::answers(f, &cfg);
     for &(b, holds) in &known {
         settle(f, b, holds);
     }
+    if !known.is_empty() {
+        // Ways that are gone lead nowhere on, and those that stay have other numbers.
+        cfg = f.cfg();
+        for b in (0..f.blocks.len()).filter(|&b| !cfg.reachable(b as u32)) {
+            f.blocks[b] = BlockData::empty();
+        }
+        cfg = f.cfg();
+        answers = self::answers(f, &cfg).0;
+    }
+    let picked = pick(f, &cfg, answers);
     if !picked.is_empty() {
         thread(f, &picked);
     }
@@ -530,5 +539,23 @@ mod tests {
         let body = " brif v5, blk1(), blk4()\nblk1():\n v10:p = not v5\n brif v10, blk2(), blk3()\nblk2():\n store v3, v0 {space=global bytes=4}\n br blk4()\n\
                     blk3():\n store v3, v1 {space=global bytes=4}\n br blk4()\nblk4():\n exit\n";
         assert_eq!(branches(body), 1);
+    }
+
+    /// Where a branch always goes one way, its other one does not lead on what comes by it, and the one that is left keeps its way.
+    #[test]
+    fn ways_that_are_gone_lead_nowhere() {
+        let long = |n: usize| format!(" store v3, v0 {{space=global bytes=4 imm={n}}}\n").repeat(12);
+        let body = format!(
+            " v10:p = const {{imm=1}}\n v11:p = const\n brif v5, blk5(v0), blk1()\nblk1():\n{} brif v5, blk3(v10, v1), blk2()\nblk2():\n{} br blk3(v6, v2)\n\
+             blk3(v12:p, v13:b32):\n brif v12, blk5(v13), blk4()\nblk4():\n{} br blk5(v4)\nblk5(v14:b32):\n store v3, v14 {{space=global bytes=4}}\n exit\n",
+            long(0),
+            long(4),
+            long(8)
+        );
+        let (done, f) = threaded(&body);
+        let t = text::print(&f);
+        assert!(done && branches(&body) == 2, "{t}");
+        // All three rows of stores are there.
+        assert_eq!(t.matches("store").count(), 37, "{t}");
     }
 }
