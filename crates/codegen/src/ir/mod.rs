@@ -17,6 +17,7 @@ pub mod verify;
 pub use build::Builder;
 pub use ops::{AtomOp, Attr, BarKind, Cmp, Effect, Fmt, LineHint, Mem, MemSpace, Op, Rnd, Scope, Sem, Sreg};
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// A value: index into [`Func::values`].
@@ -299,6 +300,17 @@ impl Func {
         }
         self.insts.push(inst);
         id
+    }
+
+    /// Puts a copy of an instruction at the end of a block: it reads what `map` has for the values of the original, and its results are added there.
+    pub fn copy_inst(&mut self, id: InstId, block: Block, map: &mut FxHashMap<Value, Value>) {
+        let old = self.inst(id).clone();
+        let types: SmallVec<[Ty; 2]> = old.results.iter().map(|&r| self.ty(r)).collect();
+        let args = old.args.iter().map(|a| map.get(a).copied().unwrap_or(*a)).collect();
+        let results = old.results.clone();
+        let new = self.new_inst(Inst { args, ..old }, &types);
+        map.extend(results.into_iter().zip(self.inst(new).results.iter().copied()));
+        self.blocks[block.index()].insts.push(new);
     }
 
     /// The graph of its blocks.

@@ -16,9 +16,8 @@ use super::eval::eval;
 use super::identity;
 use super::unroll::{WHOLE, step};
 use crate::cfg::{Cfg, NONE};
-use crate::ir::{BlockData, Def, Edge, Effect, Func, Inst, InstId, Op, Term, Ty, Value, mask};
+use crate::ir::{BlockData, Edge, Effect, Func, InstId, Op, Term, Ty, Value, mask};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 /// Instructions, constants not counted, that are copied at most.
 const HEAD: usize = 12;
@@ -188,17 +187,7 @@ fn rotate(f: &mut Func, cfg: &Cfg, l: &Loop, inside: &mut [Value], behind: &mut 
         map.insert(p, f.add_param(copy, f.ty(p)));
     }
     for id in insts {
-        let new = InstId(f.insts.len() as u32);
-        let old = f.inst(id).clone();
-        let mut results = SmallVec::new();
-        for (n, &r) in old.results.iter().enumerate() {
-            let v = f.new_value(f.ty(r), Def::Inst(new, n as u8));
-            map.insert(r, v);
-            results.push(v);
-        }
-        let args = old.args.iter().map(|a| map.get(a).copied().unwrap_or(*a)).collect();
-        f.insts.push(Inst { args, results, ..old });
-        f.blocks[copy.index()].insts.push(new);
+        f.copy_inst(id, copy, &mut map);
     }
     for &v in &l.read {
         inside[v.index()] = f.add_param(enter, f.ty(v));

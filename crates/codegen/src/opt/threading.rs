@@ -20,7 +20,7 @@ mod repair;
 
 use crate::cfg::{Cfg, DomTree, NONE};
 use crate::converge;
-use crate::ir::{Block, BlockData, Def, Edge, Effect, Func, Inst, InstId, Op, Term, Value};
+use crate::ir::{Block, BlockData, Edge, Effect, Func, InstId, Op, Term, Value};
 use facts::{Facts, Way};
 use repair::Copies;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -404,17 +404,7 @@ fn fill(f: &mut Func, block: u32, copy: Block, holds: bool) -> FxHashMap<Value, 
         map.insert(p, f.add_param(copy, f.ty(p)));
     }
     for id in old.insts {
-        let new = InstId(f.insts.len() as u32);
-        let inst = f.inst(id).clone();
-        let mut results = SmallVec::new();
-        for (n, &r) in inst.results.iter().enumerate() {
-            let v = f.new_value(f.ty(r), Def::Inst(new, n as u8));
-            map.insert(r, v);
-            results.push(v);
-        }
-        let args = inst.args.iter().map(|a| map.get(a).copied().unwrap_or(*a)).collect();
-        f.insts.push(Inst { args, results, ..inst });
-        f.blocks[copy.index()].insts.push(new);
+        f.copy_inst(id, copy, &mut map);
     }
     let way = match old.term {
         Term::CondBr { then, els, .. } => {

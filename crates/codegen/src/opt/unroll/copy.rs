@@ -1,9 +1,8 @@
 //! Copies of a loop's blocks, one iteration after another.
 
 use super::Loop;
-use crate::ir::{Block, BlockData, Builder, Def, Func, Inst, InstId, Op, Value};
+use crate::ir::{Block, BlockData, Builder, Func, Op, Value};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 /// Makes the copies, and knows what became of the loop's values in the last one.
 pub struct Copier {
@@ -66,7 +65,7 @@ impl Copier {
                         let sum = to.op(Op::IAdd, &[base, more], ty);
                         self.map.insert(result, sum);
                     }
-                    _ => self.inst(f, b, id),
+                    _ => f.copy_inst(id, b, &mut self.map),
                 }
             }
             let mut term = f.blocks[m as usize].term.clone();
@@ -78,19 +77,5 @@ impl Copier {
             self.first = Some(self.map.clone());
         }
         blocks
-    }
-
-    fn inst(&mut self, f: &mut Func, block: Block, id: InstId) {
-        let new = InstId(f.insts.len() as u32);
-        let old = f.inst(id).clone();
-        let mut results = SmallVec::new();
-        for (n, &r) in old.results.iter().enumerate() {
-            let v = f.new_value(f.ty(r), Def::Inst(new, n as u8));
-            self.map.insert(r, v);
-            results.push(v);
-        }
-        let args = old.args.iter().map(|&a| self.value(a)).collect();
-        f.insts.push(Inst { args, results, ..old });
-        f.blocks[block.index()].insts.push(new);
     }
 }
