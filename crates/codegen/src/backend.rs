@@ -233,9 +233,9 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         {
             regalloc::light::place(&mut f, first);
         }
-        let mut choose = |f: &mut Func| {
+        let choose = |f: &mut Func, to: &mut Option<regalloc::light::Place>| {
             if f.entry && alone {
-                light = regalloc::light::choose(f);
+                *to = regalloc::light::choose(f);
             }
         };
         let once = if f.linkable { None } else { descriptor };
@@ -250,23 +250,16 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             stack: bank0.stack,
             once,
         };
-        let mut trial = search.run(f, &mut choose, &mut after);
+        let mut trial = search.run(f, &mut |f| choose(f, &mut light), &mut after);
         if let Some(mut f) = plain
             && trial.as_ref().is_ok_and(|t| t.stats.spilled > 0 || !t.lost.is_empty()) | trial.is_err()
         {
             schedule(&mut f);
             after("prepass", &f, true)?;
-            let before = light;
-            let mut choose = |f: &mut Func| {
-                if alone {
-                    light = regalloc::light::choose(f);
-                }
-            };
-            let other = search.run(f, &mut choose, &mut after);
+            let mut place = None;
+            let other = search.run(f, &mut |f| choose(f, &mut place), &mut after);
             if other.as_ref().is_ok_and(|o| trial.as_ref().map_or(true, |t| o.cost() < t.cost())) {
-                trial = other;
-            } else {
-                light = before;
+                (trial, light) = (other, place);
             }
         }
         let Trial { mut f, stats, lost } = trial?;

@@ -227,7 +227,7 @@ pub fn select(
     // What looks after the stack takes registers that the ABI leaves to functions.
     let looked_after = options.check_stack || options.protect_stack;
     let products = list.iter().any(|f| f.insts.iter().any(|i| i.op == ir::Op::Wgmma));
-    let moved = list.iter().any(|f| f.blocks.iter().flat_map(|b| &b.insts).any(|&i| f.inst(i).op == ir::Op::SetMaxReg));
+    let moved = list.iter().any(|f| !registers::counts(f).is_empty());
     let own = lightly && !looked_after && !products && !moved && own::mark(&mut list, &program.table, max_gprs);
     if !own {
         beyond::to_stack(&mut list);

@@ -38,7 +38,7 @@ impl Sel<'_> {
         }
     }
 
-    /// A product or sum that was made before the loop at hand, of two numbers that all threads have alike: what would swallow it could read only one
+    /// A product that was made before the loop at hand, of two numbers that all threads have alike: what would swallow it could read only one
     /// of them from a uniform register. Or one of numbers that nothing else reads: they would both live through the loop in its place.
     fn stays_outside(&self, id: InstId) -> bool {
         let inst = self.f.inst(id);

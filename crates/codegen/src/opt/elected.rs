@@ -31,15 +31,15 @@ pub fn run(f: &mut Func) -> bool {
     if !f.entry || !has(f, Op::Elect) || !has(f, Op::Bulk) {
         return false;
     }
-    let cfg = f.cfg();
-    let sites: Vec<Site> = cfg.rpo.iter().filter_map(|&b| site(f, &cfg, b)).collect();
+    let (cfg, read) = (f.cfg(), read(f));
+    let sites: Vec<Site> = cfg.rpo.iter().filter_map(|&b| site(f, &cfg, &read, b)).collect();
     if sites.is_empty() {
         return false;
     }
     // Where the warp is whole is known when blocks have been put where threads meet: in another function.
     let found = converge::run(&mut f.clone());
     let sites: Vec<Site> = sites.into_iter().filter(|s| whole(f, s, &found)).collect();
-    sites.iter().for_each(|s| apply(f, s));
+    sites.iter().for_each(|s| apply(f, &read, s));
     if !sites.is_empty() {
         super::dce::run(f);
         forget(f, &found);
@@ -49,11 +49,7 @@ pub fn run(f: &mut Func) -> bool {
 
 /// Takes out elections that nobody asks for any more, where the warp need not meet for them.
 fn forget(f: &mut Func, found: &Convergence) {
-    let mut read = vec![false; f.values.len()];
-    for block in &f.blocks {
-        block.insts.iter().flat_map(|&i| &f.inst(i).args).for_each(|a| read[a.index()] = true);
-        block.term.visit(|a| read[a.index()] = true);
-    }
+    let read = read(f);
     for b in 0..f.blocks.len() {
         if found.divergent.get(b) != Some(&false) {
             continue;
@@ -65,7 +61,7 @@ fn forget(f: &mut Func, found: &Convergence) {
 }
 
 /// The branch at the end of block `b`, if what is on its side may be asked by the warp.
-fn site(f: &Func, cfg: &Cfg, b: u32) -> Option<Site> {
+fn site(f: &Func, cfg: &Cfg, read: &[bool], b: u32) -> Option<Site> {
     let Term::CondBr { cond, then, els, .. } = &f.blocks[b as usize].term else { return None };
     let (sense, side) = if meets(f, cfg, b, then, els) {
         (true, then.block)
@@ -76,7 +72,7 @@ fn site(f: &Func, cfg: &Cfg, b: u32) -> Option<Site> {
     };
     let rest = elected(f, *cond, sense)?;
     let asks = f.blocks[side.index()].insts.iter().any(|&i| bulk(f, i));
-    let fits = f.blocks[side.index()].insts.iter().all(|&i| pure(f, i) || bulk(f, i) || own(f, i));
+    let fits = f.blocks[side.index()].insts.iter().all(|&i| pure(f, i) || bulk(f, i) || own(f, read, i));
     (asks && fits).then_some(Site { block: b, side, cond: (*cond, sense), rest })
 }
 
@@ -119,18 +115,19 @@ fn pure(f: &Func, id: InstId) -> bool {
 }
 
 /// True of what the elected thread goes on doing alone: at barriers in shared memory, without anything that is read behind it.
-fn own(f: &Func, id: InstId) -> bool {
+fn own(f: &Func, read: &[bool], id: InstId) -> bool {
     let inst = f.inst(id);
-    inst.op == Op::MBarrier && inst.results.iter().all(|r| !read(f, *r))
+    inst.op == Op::MBarrier && !inst.results.iter().any(|r| read[r.index()])
 }
 
-fn read(f: &Func, v: Value) -> bool {
-    let mut found = false;
+/// By value: something reads it.
+fn read(f: &Func) -> Vec<bool> {
+    let mut read = vec![false; f.values.len()];
     for block in &f.blocks {
-        found |= block.insts.iter().any(|&i| f.inst(i).args.contains(&v));
-        block.term.visit(|a| found |= a == v);
+        block.insts.iter().flat_map(|&i| &f.inst(i).args).for_each(|a| read[a.index()] = true);
+        block.term.visit(|a| read[a.index()] = true);
     }
-    found
+    read
 }
 
 /// True if the whole warp comes to the branch, and asks for the same.
@@ -146,7 +143,7 @@ fn whole(f: &Func, s: &Site, found: &Convergence) -> bool {
 }
 
 /// Lets the warp go to the side, and only the elected thread do there what is its own.
-fn apply(f: &mut Func, s: &Site) {
+fn apply(f: &mut Func, read: &[bool], s: &Site) {
     let Term::CondBr { then, els, uniform, .. } = f.blocks[s.block as usize].term.clone() else { return };
     let past = if s.cond.1 { els } else { then };
     let to = |block: Block| Edge { block, args: Vec::new() };
@@ -157,10 +154,10 @@ fn apply(f: &mut Func, s: &Site) {
     };
     // Each row of what is the thread's own gets a block, and what follows it another.
     let mut at = s.side;
-    while let Some(from) = f.blocks[at.index()].insts.iter().position(|&i| own(f, i)) {
+    while let Some(from) = f.blocks[at.index()].insts.iter().position(|&i| own(f, read, i)) {
         let (alone, rest) = (f.new_block(), f.new_block());
         let mut tail = f.blocks[at.index()].insts.split_off(from);
-        let n = tail.iter().position(|&i| !own(f, i)).unwrap_or(tail.len());
+        let n = tail.iter().position(|&i| !own(f, read, i)).unwrap_or(tail.len());
         let behind = tail.split_off(n);
         let loc = f.blocks[at.index()].loc;
         let term = std::mem::replace(&mut f.blocks[at.index()].term, Term::Unreachable);
