@@ -12,6 +12,7 @@ use crate::link;
 use crate::lower::Program;
 use crate::mbarriers;
 use crate::object;
+use crate::opt;
 use crate::parallel;
 use crate::pipeline::{self, Kind, Moving, Options, Watch};
 use crate::room::room_for_spills;
@@ -253,7 +254,7 @@ pub(crate) fn function(
     };
     let mut notes = Vec::new();
     let asked = f.body.as_ref().is_some_and(|b| b.pragmas().any(|p| p.0 == SHARED_SPILLS));
-    let plans = plans(m, entry, &bounds, &mut notes);
+    let plans = plans(m, entry, &bounds, options.effort, &mut notes);
     let (mut done, mut why) = (None, None);
     for (n, plan) in plans.iter().enumerate() {
         let limit = plan.limit.min(255) - 2;
@@ -371,10 +372,10 @@ struct Plan {
 }
 
 /// The ways to compile a function, best first. Where threads change the number of their registers, or a warpgroup has products under way, routines for
-/// seldom cases are called if registers suffice. A kernel whose threads change the number of their registers may use the largest
+/// seldom cases are called if registers suffice; with little effort that is not tried. A kernel whose threads change the number of their registers may use the largest
 /// number where it has it; if its values lie so that this does not work, those that it has at first; else `setmaxnreg` is left out,
 /// as where nobody knows how many there are at first.
-fn plans(m: &Module, entry: FuncId, bounds: &Bounds, notes: &mut Vec<Diagnostic>) -> Vec<Plan> {
+fn plans(m: &Module, entry: FuncId, bounds: &Bounds, effort: u8, notes: &mut Vec<Diagnostic>) -> Vec<Plan> {
     let f = &m.funcs[entry.index()];
     let body = f.body.as_ref().filter(|b| b.module_has(|op| op == Op::Setmaxnreg)).map(Body::unpacked);
     let numbers: Vec<u32> = body
@@ -389,8 +390,12 @@ fn plans(m: &Module, entry: FuncId, bounds: &Bounds, notes: &mut Vec<Diagnostic>
     let all = bounds.max_registers;
     let products = f.body.as_ref().is_some_and(|b| b.module_has(|op| op == Op::Wgmma));
     let ways = |limit: u32, moving: bool| {
-        let apart = moving || products;
-        [true, false].into_iter().take(1 + usize::from(apart)).map(move |calls| Plan { limit, moving, calls })
+        let tried: &[bool] = match moving || products {
+            true if effort >= opt::SOME_EFFORT => &[true, false],
+            true => &[false],
+            false => &[true],
+        };
+        tried.iter().map(move |&calls| Plan { limit, moving, calls })
     };
     let still = ways(all, false);
     if numbers.is_empty() {

@@ -269,7 +269,7 @@ pub fn select(
             expand::handles::run(f);
         }
         watch.ir("handles", f);
-        if options.effort != opt::LEAST_EFFORT && opt::elected::run(f) {
+        if options.effort >= opt::SOME_EFFORT && opt::elected::run(f) {
             opt::blocks::run(f);
             watch.ir("elected", f);
         }
