@@ -4,27 +4,13 @@
 //! pairing, and all leave the memory that the PTX interpreter leaves for the same functions in one module. So does our executable
 //! of that one module, at every level of optimization.
 
-use sim::{Arg, Config, Launch};
+mod launched;
+
+use launched::launch;
+use sim::{Config, Launch};
 use std::path::Path;
 use std::process::Command;
 use testkit::{Random, Scratch, calls};
-
-const THREADS: usize = 48;
-
-fn launch() -> Launch {
-    let mut r = Random(7);
-    let data = (0..THREADS * calls::IN_WORDS).flat_map(|_| (r.bits() as u32).to_le_bytes()).collect();
-    Launch {
-        kernel: "k".into(),
-        grid: [1, 1, 1],
-        block: [THREADS as u32, 1, 1],
-        args: vec![
-            Arg::Buffer { data, out: None },
-            Arg::Buffer { data: vec![0; THREADS * calls::OUT_WORDS * 4], out: None },
-        ],
-        ..Launch::default()
-    }
-}
 
 /// Our relocatable file of a module for a chip.
 fn ours(text: &str, chip: &str) -> Result<Vec<u8>, String> {
@@ -101,7 +87,7 @@ fn failure(tools: &Path, chip: &str, seed: u64, program: &calls::Program, launch
 /// Programs of these seeds, or of those that `SASSAFRAS_SEEDS` names (`7` or `201..300`), for a chip, on all cores.
 fn agree(chip: &str, seeds: std::ops::RangeInclusive<u64>) {
     let Some(tools) = testkit::oracle::latest() else { return };
-    let launch = launch();
+    let launch = launch(7);
     testkit::seeds(seeds, |seed| failure(&tools, chip, seed, &calls::program(seed), &launch));
 }
 
@@ -114,7 +100,7 @@ fn modules_of_two_compilers_agree() {
 #[test]
 fn functions_that_say_what_they_keep_agree() {
     let Some(tools) = testkit::oracle::latest() else { return };
-    let launch = launch();
+    let launch = launch(7);
     for (chip, seeds) in [("sm_90", 1..=24), ("sm_80", 25..=30)] {
         testkit::seeds(seeds, |seed| failure(&tools, chip, seed, &calls::keeping(seed), &launch));
     }
@@ -250,7 +236,7 @@ fn expected(whole: &str, launch: &Launch) -> Vec<u8> {
 /// Executables of whole modules, with calls and without those that are inlined.
 #[test]
 fn every_level_computes_the_same() {
-    let launch = launch();
+    let launch = launch(7);
     for seed in 1..=6 {
         let whole = calls::program(seed).whole;
         let want = expected(&whole, &launch);
@@ -313,7 +299,7 @@ fn nvcc_links_what_ours_compiles() {
         files.push(bytes);
     }
     let linked = link(&oracle.join("bin/nvlink"), "sm_90", &dir, [&files[0], &files[1]]).expect("it links");
-    let launch = launch();
+    let launch = launch(7);
     let got = sim::run_sass(&linked, &launch, &Config::default()).expect("it runs");
     assert!(got.buffers[1] == expected(&program.whole, &launch));
 }

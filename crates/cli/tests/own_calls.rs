@@ -1,25 +1,11 @@
 //! Functions that one kernel alone knows, which need not keep to the ABI: random programs (`testkit::calls::own`) under the PTX interpreter, the
 //! vendor's code and ours in the simulator, at every level of optimization and with few registers. All leave the same memory.
 
-use sim::{Arg, Config, Launch};
-use testkit::{Random, calls};
+mod launched;
 
-const THREADS: usize = 48;
-
-fn launch() -> Launch {
-    let mut r = Random(11);
-    let data = (0..THREADS * calls::IN_WORDS).flat_map(|_| (r.bits() as u32).to_le_bytes()).collect();
-    Launch {
-        kernel: "k".into(),
-        grid: [1, 1, 1],
-        block: [THREADS as u32, 1, 1],
-        args: vec![
-            Arg::Buffer { data, out: None },
-            Arg::Buffer { data: vec![0; THREADS * calls::OUT_WORDS * 4], out: None },
-        ],
-        ..Launch::default()
-    }
-}
+use launched::launch;
+use sim::Config;
+use testkit::calls;
 
 /// Every code of a program: who made it, and the code. Ours passes all checks.
 fn codes(m: &ptx::module::Module, text: &str, chip: &str) -> Result<Vec<(String, Vec<u8>)>, String> {
@@ -54,7 +40,7 @@ fn failure(seed: u64, chip: &str) -> Option<String> {
     if !d.is_empty() {
         return wrong(format!("{d:?}"));
     }
-    let launch = launch();
+    let launch = launch(11);
     let want = match sim::run_ptx(&m, &launch, &Config::default()) {
         Ok(o) => o.buffers[1].clone(),
         Err(f) => return wrong(format!("interpreter: {f}")),
