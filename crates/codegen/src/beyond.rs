@@ -4,6 +4,7 @@
 //! travel in registers behind the window, so that calls can be inlined as any other ones, and functions that are called in a way of
 //! their own (`own.rs`) take them where they are. For all others they move to the stack here.
 
+use crate::abi::Convention;
 use crate::ir::{Attr, Def, Func, Inst, InstId, Mem, MemSpace, Op, Ty, Value};
 use smallvec::smallvec;
 
@@ -18,9 +19,9 @@ pub fn register(at: u32, bytes: u32) -> Option<u8> {
     (bytes <= 4 * MOST).then_some(FIRST + (at / 4) as u8)
 }
 
-/// Does a function have arguments there?
+/// Does a function have arguments there? Those that say which registers they keep have a window of their own, which may reach that far.
 pub fn has(f: &Func) -> bool {
-    f.signature.args.iter().any(|&r| r >= FIRST)
+    f.signature.convention == Convention::default() && f.signature.args.iter().any(|&r| r >= FIRST)
 }
 
 /// Moves these arguments of all functions to the stack, in the functions and at their calls. Functions whose stack grows have none.
@@ -123,6 +124,7 @@ fn add(f: &mut Func, op: Op, mem: Mem, args: &[Value], results: &[Ty]) -> InstId
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::Keeps;
     use crate::ir::{CallSite, text, verify};
 
     /// A call of two words, the second of them in R17.
@@ -150,6 +152,17 @@ mod tests {
         let before = funcs.clone();
         to_stack(&mut funcs);
         assert_eq!(text::print(&funcs[1]), text::print(&before[1]));
+    }
+
+    /// What a function takes in a window of its own stays there.
+    #[test]
+    fn other_windows_are_left_alone() {
+        let mut funcs = functions();
+        funcs[1].signature.convention.keeps = Keeps::First(8);
+        let before = funcs.clone();
+        to_stack(&mut funcs);
+        assert_eq!([0, 1].map(|n| text::print(&funcs[n])), [0, 1].map(|n| text::print(&before[n])));
+        assert_eq!((&funcs[0].calls[0].args, funcs[0].calls[0].stack), (&vec![4, 17], 0));
     }
 
     #[test]

@@ -180,7 +180,7 @@ impl Lower<'_, '_> {
         let returns = self.shape(&pf.returns);
         let mut placed = convention.place(&shape, &returns, &pf.name).map_err(|e| Diagnostic::error(e).at(pf.span))?;
         if self.cx.beyond {
-            beyond(&mut placed, &shape);
+            beyond(convention, &mut placed, &shape);
         }
         let rets = result_registers(&returns, &placed);
         let mut args = Vec::new();
@@ -429,7 +429,7 @@ impl Lower<'_, '_> {
         let results = self.shape(&returns);
         let mut placed = convention.place(&shape, &results, &name).map_err(|e| Diagnostic::error(e).at(x.span))?;
         if self.cx.beyond && callee.is_some_and(|f| self.m.funcs[f.index()].body.is_some()) {
-            beyond(&mut placed, &shape);
+            beyond(convention, &mut placed, &shape);
         }
         let (ret_regs, stack) = (result_registers(&results, &placed), placed.stack);
         let mut regs = Vec::new();
@@ -567,9 +567,9 @@ struct Callee<'a> {
     convention: Convention,
 }
 
-/// What has its place on the stack gets it in registers, where all of it can.
-fn beyond(placed: &mut Placed, shape: &[Shape]) {
-    if shape.iter().any(|s| s.open) {
+/// What has its place on the stack gets it in registers, where all of it can and the window is the usual one.
+fn beyond(convention: Convention, placed: &mut Placed, shape: &[Shape]) {
+    if convention != Convention::default() || shape.iter().any(|s| s.open) {
         return;
     }
     for place in &mut placed.params {
