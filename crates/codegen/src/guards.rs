@@ -3,8 +3,8 @@
 //!
 //! Runs on SSA form. A block that branches to one or two short blocks which meet again at once takes them in: what has no effect is
 //! computed in any case, accesses stand under their side of the condition, and the meeting place becomes part of the block where
-//! nothing else leads to it. What the other side gives where it does not load is most often zero: such a load is marked
-//! ([`Inst::zero`]), and [`clear`] puts that into its registers once they are known. Other choices become selections, a few at
+//! nothing else leads to it. What the other side gives where it does not load is most often a constant: such a load is told so
+//! ([`Inst::other`]), and [`clear`] puts that into its registers once they are known. Other choices become selections, a few at
 //! most; where the value of a selection is read by nothing else, [`crate::sched::select`] has it computed under the condition after all. What
 //! [`crate::ifconvert`] does after register assignment stays to it: sides with what is dear, or writes predicates that are read behind them.
 
@@ -35,7 +35,6 @@ pub fn run(f: &mut Func) {
     }
     let mut pass = Pass {
         preds: predecessors(f),
-        zero: zeros(f),
         undefined: undefined(f),
         constant: constants(f),
         to: (0..f.vregs.len() as u32).map(Vreg).collect(),
@@ -57,20 +56,6 @@ pub fn run(f: &mut Func) {
     }
 }
 
-/// By value: it is the constant zero.
-fn zeros(f: &Func) -> Vec<bool> {
-    let mut out = vec![false; f.vregs.len()];
-    for inst in f.blocks.iter().flat_map(|b| &b.insts) {
-        let Op::Sass(s) = &inst.op else { continue };
-        let zero = s.form == F::MOV_R && s.get(S::Rb).and_then(Operand::as_reg) == Some(Reg::RZ)
-            || s.form == F::MOV_I && s.get(S::Rb).is_some_and(|o| o.value == Value::imm(0));
-        if zero && s.guard == Operand::reg(Reg::PT) {
-            f.defs(&inst.op, |v| out[v.index()] = true);
-        }
-    }
-    out
-}
-
 /// By value: the program has not made it.
 fn undefined(f: &Func) -> Vec<bool> {
     let mut out = vec![false; f.vregs.len()];
@@ -79,16 +64,17 @@ fn undefined(f: &Func) -> Vec<bool> {
 }
 
 /// By value: the constant that it is.
-fn constants(f: &Func) -> Vec<Option<Operand>> {
+fn constants(f: &Func) -> Vec<Option<u32>> {
     let mut out = vec![None; f.vregs.len()];
     for inst in f.blocks.iter().flat_map(|b| &b.insts) {
-        if let Op::Sass(s) = &inst.op
-            && s.form == F::MOV_I
-            && s.guard == Operand::reg(Reg::PT)
-            && let Some(&k) = s.get(S::Rb)
-            && matches!(k.value, Value::Imm(_))
-        {
-            f.defs(&inst.op, |v| out[v.index()] = Some(k));
+        let Op::Sass(s) = &inst.op else { continue };
+        let k = match s.get(S::Rb).map(|o| o.value) {
+            Some(Value::Reg(Reg::RZ)) if s.form == F::MOV_R => Some(0),
+            Some(Value::Imm(k)) if s.form == F::MOV_I => Some(k.get() as u32),
+            _ => None,
+        };
+        if k.is_some() && s.guard == Operand::reg(Reg::PT) {
+            f.defs(&inst.op, |v| out[v.index()] = k);
         }
     }
     out
@@ -98,8 +84,8 @@ fn constants(f: &Func) -> Vec<Option<Operand>> {
 enum Given {
     /// This value, whatever the condition.
     Same(Vreg),
-    /// What a guarded load gives, and zero where it does not happen: side, value.
-    Loaded(usize, Vreg),
+    /// What a guarded load gives, and a constant where it does not happen: side, value, constant.
+    Loaded(usize, Vreg, u32),
     /// The first where the condition is true.
     Selected(Vreg, Vreg),
 }
@@ -114,11 +100,10 @@ struct Found {
 
 struct Pass {
     preds: Vec<u32>,
-    zero: Vec<bool>,
     /// By value: the program has not made it.
     undefined: Vec<bool>,
     /// By value: the constant that it is.
-    constant: Vec<Option<Operand>>,
+    constant: Vec<Option<u32>>,
     /// What each value became.
     to: Vec<Vreg>,
     /// By block: instructions that come behind its own, in parts, the last part first. Blocks with tails have instructions of their own, and more than [`MOVED`].
@@ -252,27 +237,37 @@ impl Pass {
         if !ok {
             return None;
         }
-        let loads = |n: usize, v: Vreg| {
-            let mut found = false;
-            accesses(n).for_each(|i| f.defs(&i.op, |d| found |= d == v));
-            found
+        // The load on a side that makes a value, if all that it makes is the same constant where it does not happen.
+        let mut others: SmallVec<[(usize, usize, u32); 4]> = SmallVec::new();
+        let mut loads = |n: usize, v: Vreg, other: Vreg| {
+            let k = self.constant[self.last(other).index()]?;
+            let at = accesses(n).position(|i| {
+                let mut found = false;
+                f.defs(&i.op, |d| found |= d == v);
+                found
+            })?;
+            if let Some(o) = others.iter().find(|o| (o.0, o.1) == (n, at)) {
+                return (o.2 == k).then_some(Given::Loaded(n, v, k));
+            }
+            others.push((n, at, k));
+            Some(Given::Loaded(n, v, k))
         };
         let mut selections = 0;
         let mut given = Vec::new();
         for (&x, &y) in edges[0].args.iter().zip(&edges[1].args) {
             let (x, y) = (origin(insts(0), x), origin(insts(1), y));
-            let zero = |v: Vreg| self.zero[self.last(v).index()];
             let nothing = |v: Vreg| self.undefined[self.last(v).index()];
             given.push(match (x, y) {
                 _ if x == y || nothing(y) => Given::Same(x),
                 _ if nothing(x) => Given::Same(y),
-                _ if loads(0, x) && zero(y) => Given::Loaded(0, x),
-                _ if loads(1, y) && zero(x) => Given::Loaded(1, y),
-                _ if f.vregs[x.index()] == File::Gpr && f.vregs[y.index()] == File::Gpr => {
-                    selections += 1;
-                    Given::Selected(x, y)
-                }
-                _ => return None,
+                _ => match loads(0, x, y).or_else(|| loads(1, y, x)) {
+                    Some(loaded) => loaded,
+                    None if f.vregs[x.index()] == File::Gpr && f.vregs[y.index()] == File::Gpr => {
+                        selections += 1;
+                        Given::Selected(x, y)
+                    }
+                    None => return None,
+                },
             });
         }
         (selections <= SELECTIONS).then_some(Found { sides, join, cond: *cond, given })
@@ -310,15 +305,19 @@ impl Pass {
                     pairs.iter().for_each(|(d, s)| self.to[d.index() as usize] = Vreg(s.index()));
                     continue;
                 }
-                let wanted =
-                    |v: Vreg| found.given.iter().any(|g| matches!(g, Given::Loaded(k, x) if *k == n && *x == v));
-                let mut zero = false;
-                f.defs(&i.op, |v| zero |= wanted(v));
+                let wanted = |v: Vreg| {
+                    found.given.iter().find_map(|g| match *g {
+                        Given::Loaded(side, x, k) if side == n && x == v => Some(k),
+                        _ => None,
+                    })
+                };
+                let mut other = None;
+                f.defs(&i.op, |v| other = other.or(wanted(v)));
                 let guard = if n == 0 { found.cond } else { found.cond.inverted() };
                 if let Op::Sass(s) = &mut i.op {
                     if access(s) {
                         s.guard = guard;
-                        i.zero = zero;
+                        i.other = other;
                     } else if asks(s) && s.form().uniform_guard {
                         s.guard = *warp.get_or_insert_with(|| self.any(f, a, guard, i.loc));
                     } else if asks(s) || s.form == F::R2UR {
@@ -331,14 +330,18 @@ impl Pass {
         let mut args = Vec::with_capacity(found.given.len());
         for g in found.given {
             args.push(match g {
-                Given::Same(v) | Given::Loaded(_, v) => v,
+                Given::Same(v) | Given::Loaded(_, v, _) => v,
                 Given::Selected(x, y) => {
                     let v = self.value(f, File::Gpr);
                     let constant = |v: Vreg| self.constant[self.last(v).index()];
-                    let (form, taken, other, cond) = match (constant(x), constant(y)) {
-                        (_, Some(k)) => (F::SEL_RI, x, k, found.cond),
-                        (Some(k), None) => (F::SEL_RI, y, k, found.cond.inverted()),
-                        (None, None) => (F::SEL_RR, x, Operand::from(f.reg(y)), found.cond),
+                    let fixed = |k| match k {
+                        0 => (F::SEL_RR, Operand::reg(Reg::RZ)),
+                        _ => (F::SEL_RI, Operand::imm(i64::from(k))),
+                    };
+                    let ((form, other), taken, cond) = match (constant(x), constant(y)) {
+                        (_, Some(k)) => (fixed(k), x, found.cond),
+                        (Some(k), None) => (fixed(k), y, found.cond.inverted()),
+                        (None, None) => ((F::SEL_RR, Operand::from(f.reg(y))), x, found.cond),
                     };
                     let select = Sass::new(form).with(S::Rd, f.reg(v)).with(S::Ra, f.reg(taken));
                     let select = select.with(S::Rb, other).with(S::Pp, cond);
@@ -356,7 +359,6 @@ impl Pass {
     fn value(&mut self, f: &mut Func, file: File) -> Vreg {
         let v = f.new_vreg(file);
         self.to.push(v);
-        self.zero.push(false);
         self.undefined.push(false);
         self.constant.push(None);
         v
@@ -502,25 +504,25 @@ impl Pass {
     }
 }
 
-/// Puts zero into the registers of loads that are so marked, before them. Runs after register assignment. Where a load reads what it
-/// writes, only threads that do not load are given zero.
+/// Puts what loads give where they do not happen into their registers, before them. Runs after register assignment. Where a load reads what it
+/// writes, only threads that do not load are given that.
 pub fn clear(f: &mut Func) {
-    for block in f.blocks.iter_mut().filter(|b| b.insts.iter().any(|i| i.zero)) {
+    for block in f.blocks.iter_mut().filter(|b| b.insts.iter().any(|i| i.other.is_some())) {
         let old = std::mem::take(&mut block.insts);
         block.insts.reserve(old.len() + 8);
         for mut inst in old {
-            if std::mem::take(&mut inst.zero)
+            if let Some(k) = inst.other.take()
                 && let Op::Sass(s) = &inst.op
             {
-                zeroed(s, |m| block.insts.push(Inst::new(Op::Sass(m), inst.loc)));
+                preset(s, k, |m| block.insts.push(Inst::new(Op::Sass(m), inst.loc)));
             }
             block.insts.push(inst);
         }
     }
 }
 
-/// The moves of zero to what a load writes.
-fn zeroed(s: &Sass, add: impl FnMut(Sass)) {
+/// The moves of a constant to what a load writes.
+fn preset(s: &Sass, k: u32, add: impl FnMut(Sass)) {
     let (mut written, mut read) = ([false; 256], [false; 256]);
     let mark = |list: &mut [bool; 256], p: Place| {
         if p.reg.file() == File::Gpr && !p.reg.is_const() {
@@ -534,7 +536,14 @@ fn zeroed(s: &Sass, add: impl FnMut(Sass)) {
     let guard = if apart { s.guard.inverted() } else { Operand::reg(Reg::PT) };
     (0..256)
         .filter(|&r| written[r])
-        .map(|r| Sass::new(F::MOV_R).with(S::Rd, Reg::r(r as u8)).with(S::Rb, Reg::RZ).guarded(guard))
+        .map(|r| {
+            let to = Reg::r(r as u8);
+            let set = match k {
+                0 => Sass::new(F::MOV_R).with(S::Rd, to).with(S::Rb, Reg::RZ),
+                _ => Sass::new(F::MOV_I).with(S::Rd, to).with(S::Rb, Operand::imm(i64::from(k))),
+            };
+            set.guarded(guard)
+        })
         .for_each(add);
 }
 
@@ -582,7 +591,7 @@ mod tests {
         let f = after(&loads("MOV_R Rd="));
         let t = text::print(&f);
         assert!(matches!(f.blocks[0].term, Term::Exit), "{t}");
-        assert!(t.contains("@%p2 LDG Rd=%r4 UR=UR4 Ra={%r0,%r1} zero") && t.contains("@%p3 LDG"), "{t}");
+        assert!(t.contains("@%p2 LDG Rd=%r4 UR=UR4 Ra={%r0,%r1} else 0x0") && t.contains("@%p3 LDG"), "{t}");
         assert!(!t.contains("BSSY") && !t.contains("BSYNC") && t.contains("Ra=%r4 Rb=%r7"), "{t}");
         // The text comes back.
         assert_eq!(text::print(&text::parse(&t).unwrap()[0]), t);
@@ -619,17 +628,19 @@ mod tests {
     }
 
     #[test]
-    fn another_value_than_zero_is_selected() {
+    fn another_value_than_a_constant_is_selected() {
         let t = text::print(&after(&loads("MOV_I Rb=7 Rd=")));
-        assert!(!t.contains("zero") && t.contains("SEL_RI") && t.contains("Rb=0x7 Pp=%p2"), "{t}");
+        assert!(t.contains("@%p2 LDG Rd=%r4 UR=UR4 Ra={%r0,%r1} else 0x7") && !t.contains("SEL"), "{t}");
         assert!(!t.contains("MOV_I"), "{t}");
+        let t = text::print(&after(&loads("IADD3_RRR Ra=%r0 Rb=%r1 Rc=RZ Rd=")));
+        assert!(!t.contains("else") && t.contains("SEL_RR Rd=%r10 Ra=%r4 Rb=%r5 Pp=%p2"), "{t}");
     }
 
     #[test]
     fn copies_are_looked_through() {
         let body = loads("MOV_R Rd=").replace("    br blk3(%r4)\n", "    copy %r11=%r4\n    br blk3(%r11)\n");
         let t = text::print(&after(&body));
-        assert!(t.matches(" zero").count() == 2 && !t.contains("copy") && !t.contains("SEL"), "{t}");
+        assert!(t.matches(" else 0x0").count() == 2 && !t.contains("copy") && !t.contains("SEL"), "{t}");
     }
 
     #[test]
@@ -675,13 +686,15 @@ mod tests {
     fn a_load_over_its_address_gives_zero_to_the_others_alone() {
         let clear = |load: &str| {
             let mut f =
-                text::parse(&format!("{HEAD}blk0(): depth=0\n    {load} zero\n    exit\n}}\n")).unwrap().remove(0);
+                text::parse(&format!("{HEAD}blk0(): depth=0\n    {load}\n    exit\n}}\n")).unwrap().remove(0);
             super::clear(&mut f);
             text::print(&f)
         };
-        let t = clear("@P0 LDG Rd=R4 UR=UR4 Ra=R2");
-        assert!(t.contains("    MOV_R Rd=R4\n    @P0 LDG") && !t.contains("zero"), "{t}");
-        let t = clear("@!P0 LDG.Size=5 Rd=R2 UR=UR4 Ra=R2");
+        let t = clear("@P0 LDG Rd=R4 UR=UR4 Ra=R2 else 0x0");
+        assert!(t.contains("    MOV_R Rd=R4\n    @P0 LDG") && !t.contains("else"), "{t}");
+        let t = clear("@!P0 LDG.Size=5 Rd=R2 UR=UR4 Ra=R2 else 0x0");
         assert!(t.contains("    @P0 MOV_R Rd=R2\n    @P0 MOV_R Rd=R3\n    @!P0 LDG"), "{t}");
+        let t = clear("@P0 LDG Rd=R4 UR=UR4 Ra=R2 else 0xff800000");
+        assert!(t.contains("    MOV_I Rd=R4 Rb=0xff800000\n    @P0 LDG"), "{t}");
     }
 }

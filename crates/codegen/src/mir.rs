@@ -121,14 +121,14 @@ pub struct Inst {
     pub op: Op,
     /// Byte offset of the PTX statement in the source text; `u32::MAX` where there is none.
     pub loc: u32,
-    /// Before register assignment, of an instruction under a guard: where the guard is false, it gives zero.
-    pub zero: bool,
+    /// Before register assignment, of an instruction under a guard: what each register that it writes holds where the guard is false.
+    pub other: Option<u32>,
 }
 
 impl Inst {
     /// An instruction that comes from `loc`.
     pub fn new(op: Op, loc: u32) -> Inst {
-        Inst { op, loc, zero: false }
+        Inst { op, loc, other: None }
     }
 
     /// Takes it from its place, where an operation without effect stays: lists that are made anew are moved once so.

@@ -195,7 +195,7 @@ impl New<'_, '_> {
 
 impl<'a> Sel<'a> {
     fn begin(&mut self, form: FormId) -> New<'_, 'a> {
-        const PLACE: mir::Inst = mir::Inst { op: mir::Op::Sass(Inst::blank()), loc: u32::MAX, zero: false };
+        const PLACE: mir::Inst = mir::Inst { op: mir::Op::Sass(Inst::blank()), loc: u32::MAX, other: None };
         self.out.push(PLACE);
         if let Some(mir::Inst { op: mir::Op::Sass(inst), loc, .. }) = self.out.last_mut() {
             inst.begin(form);

@@ -48,7 +48,8 @@ pub fn print(f: &Func) -> String {
         let _ = write!(o, "blk{b}({}): depth={}", params.join(", "), block.depth);
         o.push_str(if block.divergent { " divergent\n" } else { "\n" });
         for inst in &block.insts {
-            let _ = writeln!(o, "    {}{}", print_op(f, &inst.op), if inst.zero { " zero" } else { "" });
+            let _ = write!(o, "    {}", print_op(f, &inst.op));
+            let _ = inst.other.map_or(writeln!(o), |n| writeln!(o, " else {n:#x}"));
         }
         let _ = writeln!(o, "    {}", print_term(f, &block.term));
     }
@@ -276,9 +277,12 @@ impl Parser<'_> {
         if let Some(t) = term {
             self.f.blocks[last].term = t;
         } else {
-            let (line, zero) = line.strip_suffix(" zero").map_or((line, false), |l| (l, true));
+            let (line, other) = match line.rsplit_once(" else ") {
+                Some((line, n)) => (line, Some(number(n)? as u32)),
+                None => (line, None),
+            };
             let op = self.op(line)?;
-            self.f.blocks[last].insts.push(Inst { op, loc: u32::MAX, zero });
+            self.f.blocks[last].insts.push(Inst { op, loc: u32::MAX, other });
         }
         Ok(false)
     }

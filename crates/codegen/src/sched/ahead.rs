@@ -581,8 +581,8 @@ impl<'a> Change<'a> {
 
     /// Puts a load of another iteration where it belongs; gives what it loads.
     fn load(&mut self, f: &mut Func, n: usize, what: For) -> SmallVec<[Vreg; 4]> {
-        let Inst { op: Op::Sass(s), loc, zero } = &self.old[n] else { return SmallVec::new() };
-        let (s, loc, zero) = (s.clone(), *loc, *zero);
+        let Inst { op: Op::Sass(s), loc, other } = &self.old[n] else { return SmallVec::new() };
+        let (s, loc, other) = (s.clone(), *loc, *other);
         let (mut s, made) = self.instead(f, s, what);
         if what == For::Next {
             let again = self.l.again;
@@ -600,7 +600,7 @@ impl<'a> Change<'a> {
                 }
             };
         }
-        self.put(Inst { op: Op::Sass(s), loc, zero }, what);
+        self.put(Inst { op: Op::Sass(s), loc, other }, what);
         made
     }
 }
