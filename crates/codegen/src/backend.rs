@@ -8,7 +8,7 @@ use crate::opt::{self, LEAST_EFFORT, SOME_EFFORT};
 use crate::regalloc::{self, Tightness, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
-use crate::sched::{ahead, control, copies, dead, fewer, forward, halves, holds, home, postpass, prepass, share, sink};
+use crate::sched::{ahead, conditions, control, copies, dead, fewer, forward, halves, holds, home, postpass, prepass, share, sink};
 use crate::uniform;
 use crate::{guards, spins};
 
@@ -200,6 +200,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         }
         after("uniform", &f, true)?;
         if wants(SOME_EFFORT) || crowded {
+            conditions::run(&mut f);
             sink::run(&mut f);
             share::run(&mut f);
             spins::run(&mut f);

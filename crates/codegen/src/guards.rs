@@ -633,7 +633,7 @@ mod tests {
         assert!(t.contains("@%p2 LDG Rd=%r4 UR=UR4 Ra={%r0,%r1} else 0x7") && !t.contains("SEL"), "{t}");
         assert!(!t.contains("MOV_I"), "{t}");
         let t = text::print(&after(&loads("IADD3_RRR Ra=%r0 Rb=%r1 Rc=RZ Rd=")));
-        assert!(!t.contains("else") && t.contains("SEL_RR Rd=%r10 Ra=%r4 Rb=%r5 Pp=%p2"), "{t}");
+        assert!(!t.contains("else") && t.contains("SEL_RR Rd=%r12 Ra=%r4 Rb=%r5 Pp=%p2"), "{t}");
     }
 
     #[test]

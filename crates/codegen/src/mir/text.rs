@@ -48,8 +48,8 @@ pub fn print(f: &Func) -> String {
         let _ = write!(o, "blk{b}({}): depth={}", params.join(", "), block.depth);
         o.push_str(if block.divergent { " divergent\n" } else { "\n" });
         for inst in &block.insts {
-            let _ = write!(o, "    {}", print_op(f, &inst.op));
-            let _ = inst.other.map_or(writeln!(o), |n| writeln!(o, " else {n:#x}"));
+            let other = inst.other.map_or(String::new(), |n| format!(" else {n:#x}"));
+            let _ = writeln!(o, "    {}{other}", print_op(f, &inst.op));
         }
         let _ = writeln!(o, "    {}", print_term(f, &block.term));
     }

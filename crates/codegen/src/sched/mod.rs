@@ -6,6 +6,7 @@ mod balance;
 pub mod branches;
 pub mod cluster;
 pub mod control;
+pub mod conditions;
 pub mod copies;
 pub mod dead;
 pub mod fewer;
