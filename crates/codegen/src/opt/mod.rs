@@ -9,6 +9,7 @@ pub mod contract;
 pub mod dce;
 pub mod elected;
 pub mod eval;
+mod floors;
 pub mod funnel;
 pub mod gvn;
 pub mod idle;

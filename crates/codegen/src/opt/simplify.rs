@@ -118,6 +118,7 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
                 _ => None,
             }
         }
+        Op::FCmp => super::floors::compared(f, inst).map(|b| Simpler::Const(b.into())),
         Op::Trunc => {
             let d = def(0)?;
             match d.op {

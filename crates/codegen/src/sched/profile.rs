@@ -219,6 +219,11 @@ impl Profile {
         may.then_some(change)
     }
 
+    /// How many are alive before what is left.
+    pub fn alive(&self) -> u32 {
+        self.alive.max(0) as u32
+    }
+
     /// Lets an instruction go ahead of all from `front` on, by what [`Profile::may_lead`] has said: the rest is taken to be without it.
     pub fn lead(&mut self, front: usize, at: usize, change: &Change) {
         if at > front {
@@ -226,6 +231,27 @@ impl Profile {
             change.places.iter().for_each(|&p| self.heights.step(p, -1));
             self.heights.step(at, change.places.len() as i32 - change.ahead);
         }
+    }
+
+    /// Takes back the last [`Profile::lead`].
+    pub fn stay(&mut self, front: usize, at: usize, change: &Change) {
+        if at > front {
+            self.heights.step(front, -change.ahead);
+            change.places.iter().for_each(|&p| self.heights.step(p, 1));
+            self.heights.step(at, change.ahead - change.places.len() as i32);
+        }
+    }
+
+    /// As [`Profile::lead`], whatever is alive then.
+    pub fn goes(&mut self, front: usize, at: usize) -> Change {
+        let change = self.change(front, at);
+        self.lead(front, at, &change);
+        change
+    }
+
+    /// True if the instruction makes values.
+    pub fn makes(&self, at: usize) -> bool {
+        self.effects[at].made > 0
     }
 
     /// Takes an instruction out: it is done.

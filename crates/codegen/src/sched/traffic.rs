@@ -156,6 +156,36 @@ impl Traffic {
         most
     }
 
+    /// By value: which instruction reads it last, and how many do.
+    fn last(&self) -> Vec<(u32, u32)> {
+        let mut last = vec![(NONE, 0); self.values.len()];
+        for i in 0..self.len() {
+            self.reads(i).iter().for_each(|&v| last[v as usize] = (i as u32, last[v as usize].1 + 1));
+        }
+        last
+    }
+
+    /// By instruction: the only one that reads the one predicate that it makes, if nobody reads that behind the part; else `u32::MAX`. And the only one that reads
+    /// all general registers that it makes, if it makes no predicate.
+    pub fn only(&self) -> (Vec<u32>, Vec<u32>) {
+        let last = self.last();
+        let reader = |v: u32| match last[v as usize] {
+            (i, 1) if !self.values[v as usize].behind => i,
+            _ => NONE,
+        };
+        let heeded = |i: usize| {
+            let made = self.writes(i).iter().find(|v| self.values[**v as usize].kind == 1);
+            made.filter(|_| self.effects[i][1].made == 1).map_or(NONE, |&v| reader(v))
+        };
+        let fed = |i: usize| match self.writes(i) {
+            [first, rest @ ..] if self.effects[i][1].made == 0 && rest.iter().all(|&v| reader(v) == reader(*first)) => {
+                reader(*first)
+            }
+            _ => NONE,
+        };
+        ((0..self.len()).map(heeded).collect(), (0..self.len()).map(fed).collect())
+    }
+
     /// By value: which instructions read it, in order; where each list begins, and all lists.
     pub fn readers(&self) -> (Vec<u32>, Vec<u32>) {
         let mut first = vec![0u32; self.values.len() + 1];

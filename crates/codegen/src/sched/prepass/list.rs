@@ -6,9 +6,11 @@
 use super::{FAR, NONE, Room, Values, graph, issue};
 use crate::mir::{Func, Inst, Op};
 use crate::sched::postpass::Graph;
-use crate::sched::profile::Profile;
+use crate::sched::profile::{Change, Profile};
+use crate::sched::traffic::Traffic;
 use sass::latency;
 use sass::reg::File;
+use smallvec::{SmallVec, smallvec};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -24,9 +26,74 @@ fn fits([general, predicates]: &mut [Profile; 2], front: usize, at: usize, limit
     true
 }
 
+/// Who reads the predicate that an instruction makes, and of that one the same, if all of them may follow at once. `ready` says of an instruction whether it waits for
+/// one other alone.
+fn chain(heeded: &[u32], at: usize, ready: impl Fn(usize) -> bool) -> Option<SmallVec<[u32; FOLLOW]>> {
+    let mut chain: SmallVec<[u32; FOLLOW]> = SmallVec::new();
+    let mut last = at;
+    while heeded[last] != NONE {
+        last = heeded[last] as usize;
+        if chain.len() == FOLLOW || !ready(last) {
+            return None;
+        }
+        chain.push(last as u32);
+    }
+    (!chain.is_empty()).then_some(chain)
+}
+
+/// Lets an instruction go ahead of all from `front` on if those that follow at once may, too; predicates that are read by these are not in the way of the rest then.
+fn leads_with(
+    [general, predicates]: &mut [Profile; 2],
+    front: usize,
+    at: usize,
+    chain: &[u32],
+    limit: impl Fn(usize) -> [u32; 2],
+) -> bool {
+    let Some(&last) = chain.last() else { return false };
+    if predicates.makes(at) && predicates.alive() >= limit(at)[1] {
+        return false;
+    }
+    let mut done: SmallVec<[(usize, usize, Change); 2 * FOLLOW + 2]> = SmallVec::new();
+    let mut fits = true;
+    for i in std::iter::once(at).chain(chain.iter().map(|&i| i as usize)) {
+        let limits = limit(i);
+        // What is in the way of the rest must go away again with the last.
+        let asked = i == last as usize && predicates.makes(i);
+        let p = if asked { predicates.may_lead(front, i, limits[1]) } else { Some(predicates.goes(front, i)) };
+        let g = general.may_lead(front, i, limits[0]);
+        for (k, profile, change) in [(0, &mut *general, g), (1, &mut *predicates, p)] {
+            let Some(change) = change else {
+                fits = false;
+                continue;
+            };
+            if k == 0 || asked {
+                profile.lead(front, i, &change);
+            }
+            done.push((k, i, change));
+        }
+        if !fits {
+            break;
+        }
+    }
+    if !fits {
+        for (k, i, change) in done.into_iter().rev() {
+            let profile = if k == 0 { &mut *general } else { &mut *predicates };
+            profile.stay(front, i, &change);
+        }
+    }
+    fits
+}
+
+/// So many instructions may follow one at once, each reading the predicate of the one before.
+const FOLLOW: usize = 3;
+
 /// Instructions that are to be scheduled.
 pub struct Task {
     graph: Graph,
+    /// By instruction, as [`Traffic::only`].
+    heeded: Vec<u32>,
+    /// Loads from far away that alone read all that an instruction makes.
+    fed: Vec<u32>,
     /// Cycles from each instruction to the end.
     pub height: Vec<u32>,
     /// Loads from far away, and what their addresses are computed of.
@@ -37,8 +104,9 @@ pub struct Task {
 
 impl Task {
     /// Of a part of a block.
-    pub fn new(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Task {
+    pub fn new(f: &Func, part: &[Inst], traffic: &Traffic, values: &mut Values, sm: u16) -> Task {
         let n = part.len();
+        let (heeded, mut fed) = traffic.only();
         let graph = graph(f, part, values, sm);
         let carried = carried(f, part, values, sm);
         let mut height = vec![1u32; n];
@@ -54,7 +122,9 @@ impl Task {
                 _ => graph.after(i).iter().any(|&(to, cycles)| cycles < FAR && leads[to as usize]),
             };
         }
-        Task { graph, height, leads, carried }
+        let far = |i: u32| leads[i as usize] && matches!(&part[i as usize].op, Op::Sass(s) if latency::needs_write_sb(s, sm));
+        fed.iter_mut().filter(|i| **i != NONE && !far(**i)).for_each(|i| *i = NONE);
+        Task { graph, heeded, fed, height, leads, carried }
     }
 }
 
@@ -87,7 +157,7 @@ pub struct Scheduled {
 pub fn schedule(
     f: &Func,
     part: &[Inst],
-    Task { graph, leads, carried, .. }: &Task,
+    Task { graph, heeded, fed, leads, carried, .. }: &Task,
     urgency: &[u32],
     room: Room,
     values: &mut Values,
@@ -99,6 +169,8 @@ pub fn schedule(
     let mut peak = values.live[0];
     let mut ready_at = vec![0u32; n];
     let mut issued = vec![false; n];
+    // What has been let go ahead with what it reads a predicate of.
+    let mut follows = vec![false; n];
     let mut end = 0;
     let mut later: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new(); // by time
     let mut ready: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new(); // by urgency
@@ -124,18 +196,34 @@ pub fn schedule(
                 if issued[i as usize] {
                     continue;
                 }
-                let limit = if leads[i as usize] { room.loads } else { room.gprs };
-                if fits(&mut profiles, oldest, i as usize, [limit, values.limit[2]]) {
+                let limits = |i: usize| [if leads[i] { room.loads } else { room.gprs }, values.limit[2]];
+                let ready = |i: usize| before[i] == 1 && !issued[i];
+                let at = i as usize;
+                let load = fed[at];
+                let alone = load == NONE || !ready(load as usize);
+                if follows[at] || alone && fits(&mut profiles, oldest, at, limits(at)) {
+                    next = Some(i);
+                } else if let Some(list) = if alone { chain(heeded, at, ready) } else { Some(smallvec![load]) }
+                    && leads_with(&mut profiles, oldest, at, &list, limits)
+                {
+                    list.iter().for_each(|&k| follows[k as usize] = true);
                     next = Some(i);
                 } else {
                     waiting.push((h, Reverse(i)));
                     tries -= 1;
                 }
             }
-            if next.is_none() && ready.is_empty() && waiting.is_empty() {
-                let Some(&Reverse((t, _))) = later.peek() else { break };
-                now = t;
-                continue;
+            // The oldest would be waited for: what is ready before it is tried first.
+            if next.is_none() {
+                let idle = ready.is_empty() && waiting.is_empty();
+                match later.peek() {
+                    Some(&Reverse((t, _))) if idle || t < ready_at[oldest] => {
+                        now = t;
+                        continue;
+                    }
+                    None if idle => break,
+                    _ => {}
+                }
             }
         }
         let i = next.unwrap_or(oldest as u32);
@@ -157,7 +245,7 @@ pub fn schedule(
         }
         peak = peak.max(values.live[0]);
         now += 1;
-        if i as usize == oldest {
+        if i as usize == oldest || follows[i as usize] {
             while oldest < n && issued[oldest] {
                 oldest += 1;
             }
