@@ -8,7 +8,9 @@ use crate::opt::{self, LEAST_EFFORT, SOME_EFFORT};
 use crate::regalloc::{self, Tightness, frame};
 use crate::registers;
 use crate::sched::branches::{self, uses_descriptor};
-use crate::sched::{ahead, conditions, control, copies, dead, fewer, forward, halves, holds, home, postpass, prepass, share, sink};
+use crate::sched::{
+    ahead, conditions, control, copies, dead, fewer, forward, halves, holds, home, postpass, prepass, share, sink,
+};
 use crate::uniform;
 use crate::{guards, spins};
 

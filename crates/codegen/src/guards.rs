@@ -685,8 +685,7 @@ mod tests {
     #[test]
     fn a_load_over_its_address_gives_zero_to_the_others_alone() {
         let clear = |load: &str| {
-            let mut f =
-                text::parse(&format!("{HEAD}blk0(): depth=0\n    {load}\n    exit\n}}\n")).unwrap().remove(0);
+            let mut f = text::parse(&format!("{HEAD}blk0(): depth=0\n    {load}\n    exit\n}}\n")).unwrap().remove(0);
             super::clear(&mut f);
             text::print(&f)
         };

@@ -88,7 +88,8 @@ fn a_load_stands_in_the_iteration_before_its_own() {
 
 #[test]
 fn a_guard_holds_with_the_question() {
-    let body = "    ISETP_RR.Cmp=1 Pu=%p13 Ra=%r4 Rb=%r0\n    @%p13 LDG Rd=%r20 UR=UR4 Ra={%r5,%r6} else 0x0\n".to_string();
+    let body =
+        "    ISETP_RR.Cmp=1 Pu=%p13 Ra=%r4 Rb=%r0\n    @%p13 LDG Rd=%r20 UR=UR4 Ra={%r5,%r6} else 0x0\n".to_string();
     let (f, changed) = after(kernel(&(body + &chain()), ""));
     let t = text::print(&f);
     assert!(changed, "{t}");

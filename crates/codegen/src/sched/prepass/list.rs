@@ -122,7 +122,8 @@ impl Task {
                 _ => graph.after(i).iter().any(|&(to, cycles)| cycles < FAR && leads[to as usize]),
             };
         }
-        let far = |i: u32| leads[i as usize] && matches!(&part[i as usize].op, Op::Sass(s) if latency::needs_write_sb(s, sm));
+        let far =
+            |i: u32| leads[i as usize] && matches!(&part[i as usize].op, Op::Sass(s) if latency::needs_write_sb(s, sm));
         fed.iter_mut().filter(|i| **i != NONE && !far(**i)).for_each(|i| *i = NONE);
         Task { graph, heeded, fed, height, leads, carried }
     }
