@@ -6,7 +6,7 @@ use crate::mir::{Func, Op};
 use crate::regalloc::{self, Stats, Tightness, assign, frame};
 use crate::sched::prepass::DEEPER;
 use crate::sched::warpgroup::losses::Loss;
-use crate::sched::{select, warpgroup, zeros};
+use crate::sched::{held, select, warpgroup, zeros};
 use crate::{guards, ifconvert};
 use diag::{Diagnostic, Severity};
 use sass::forms as F;
@@ -126,6 +126,7 @@ impl Search {
                         ifconvert::run(&mut f);
                         select::run(&mut f);
                         zeros::run(&mut f);
+                        held::run(&mut f);
                     }
                     after("ifconvert", &f, false)?;
                     let lost = warpgroup::run(&mut f);

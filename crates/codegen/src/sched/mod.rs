@@ -12,6 +12,7 @@ pub mod dead;
 pub mod fewer;
 pub mod forward;
 pub mod halves;
+pub mod held;
 pub mod holds;
 pub mod home;
 pub mod least;

@@ -1,0 +1,159 @@
+//! Moves of constants to uniform registers that hold them already.
+//!
+//! What describes the operands of a warpgroup's product lies in four registers side by side, two of which are nearly always the same constant. In a loop each product
+//! has them put in place, where they have been since before the loop. Runs on a function after register allocation: forward over its blocks, what each uniform
+//! register holds on all ways to a place. Where the threads of a warp may be apart nothing is known, as the sides of a branch share these registers and take turns.
+//! Linear, times the depth of loops.
+
+use crate::mir::operands::{Place, sass_defs};
+use crate::mir::{Func, Inst, Op};
+use sass::form::SlotName as S;
+use sass::forms as F;
+use sass::inst::{Inst as Sass, Operand, Value};
+use sass::reg::{File, Reg};
+
+/// What uniform registers hold.
+#[derive(Clone, PartialEq)]
+struct Held {
+    /// A bit for each register that holds a constant.
+    known: u64,
+    constant: [u32; 64],
+}
+
+impl Held {
+    const NOTHING: Held = Held { known: 0, constant: [0; 64] };
+
+    fn has(&self, r: usize, k: u32) -> bool {
+        self.known >> r & 1 == 1 && self.constant[r] == k
+    }
+
+    fn set(&mut self, r: usize, k: Option<u32>) {
+        self.known &= !(1 << r);
+        if let Some(k) = k {
+            self.known |= 1 << r;
+            self.constant[r] = k;
+        }
+    }
+
+    /// What holds on both ways.
+    fn meet(&mut self, other: &Held) {
+        for r in 0..64 {
+            if !other.has(r, self.constant[r]) {
+                self.known &= !(1 << r);
+            }
+        }
+    }
+
+    /// Behind an instruction.
+    fn step(&mut self, inst: &Inst) {
+        match &inst.op {
+            Op::Sass(s) => match moved(s) {
+                Some((r, k)) => self.set(r, Some(k)),
+                None => sass_defs(s, |p| {
+                    registers(p).for_each(|r| self.set(r, None));
+                }),
+            },
+            _ => *self = Held::NOTHING,
+        }
+    }
+}
+
+/// The uniform registers of a place.
+fn registers(p: Place) -> std::ops::Range<usize> {
+    let first = p.reg.index() as usize;
+    let uniform = p.reg.file() == File::Ugpr && !p.reg.is_const();
+    if uniform { first..(first + p.width as usize).min(64) } else { 0..0 }
+}
+
+/// A register and the constant that is moved to it.
+fn moved(s: &Sass) -> Option<(usize, u32)> {
+    let k = match s.form {
+        F::UMOV_I => match s.get(S::Mask)?.value {
+            Value::Imm(k) => k.get() as u32,
+            _ => return None,
+        },
+        F::UMOV_U if s.get(S::Rb).and_then(Operand::as_reg) == Some(Reg::URZ) => 0,
+        _ => return None,
+    };
+    let to = s.get(S::Rd).and_then(Operand::as_reg).filter(|r| r.file() == File::Ugpr && !r.is_const())?;
+    (s.guard == Operand::reg(Reg::UPT) || s.guard == Operand::reg(Reg::PT)).then_some((to.index() as usize, k))
+}
+
+/// Runs the pass.
+pub fn run(f: &mut Func) {
+    let moves = |b: &crate::mir::Block| b.insts.iter().any(|i| matches!(&i.op, Op::Sass(s) if moved(s).is_some()));
+    if !f.blocks.iter().any(moves) {
+        return;
+    }
+    let cfg = f.cfg();
+    // What holds behind each block; nothing is said of those that were not come to yet.
+    let mut behind: Vec<Option<Held>> = vec![None; f.blocks.len()];
+    let before = |b: u32, behind: &[Option<Held>]| {
+        let mut ways = cfg.preds[b as usize].iter().filter_map(|&p| behind[p as usize].as_ref());
+        let first = ways.next().filter(|_| b != 0 && !f.blocks[b as usize].divergent);
+        let mut held = first.cloned().unwrap_or(Held::NOTHING);
+        ways.for_each(|w| held.meet(w));
+        held
+    };
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &b in &cfg.rpo {
+            let block = &f.blocks[b as usize];
+            let mut held = before(b, &behind);
+            block.insts.iter().for_each(|i| held.step(i));
+            if block.divergent {
+                held = Held::NOTHING;
+            }
+            if behind[b as usize].as_ref() != Some(&held) {
+                behind[b as usize] = Some(held);
+                changed = true;
+            }
+        }
+    }
+    let starts: Vec<(u32, Held)> = cfg.rpo.iter().map(|&b| (b, before(b, &behind))).collect();
+    for (b, mut held) in starts {
+        if f.blocks[b as usize].divergent {
+            continue;
+        }
+        f.blocks[b as usize].insts.retain(|i| {
+            let there = matches!(&i.op, Op::Sass(s) if moved(s).is_some_and(|(r, k)| held.has(r, k)));
+            held.step(i);
+            !there
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mir::text;
+
+    /// How many moves are left of those before a loop, in it, and behind it; `rest` stands in the loop behind the moves.
+    fn left(flags: &str, rest: &str) -> [usize; 3] {
+        let moves = "    UMOV_I Rd=UR5 Mask=0x40\n    UMOV_U Rd=UR6 Rb=URZ\n";
+        let t = format!(
+            "func k entry max=32 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n{moves}    br blk1()\nblk1(): depth=1{flags}\n{moves}{rest}    \
+             brif P0, blk1(), blk2()\nblk2(): depth=0\n{moves}    exit\n}}\n"
+        );
+        let mut f = text::parse(&t).unwrap().remove(0);
+        run(&mut f);
+        [0, 1, 2].map(|b| f.blocks[b].insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if moved(s).is_some())).count())
+    }
+
+    #[test]
+    fn what_is_there_is_not_moved_again() {
+        assert_eq!(left("", ""), [2, 0, 0]);
+    }
+
+    #[test]
+    fn what_changes_in_the_loop_is() {
+        assert_eq!(left("", "    UIADD3_UUU Rd=UR5 Ra=UR6 Rb=UR6 Rc=URZ\n"), [2, 1, 1]);
+        assert_eq!(left("", "    UMOV_I Rd=UR6 Mask=0x7\n"), [2, 2, 1]);
+    }
+
+    #[test]
+    fn nothing_is_known_where_threads_may_be_apart() {
+        assert_eq!(left(" divergent", ""), [2, 2, 2]);
+    }
+}
