@@ -2,12 +2,13 @@
 //! it should only be used if it is known that all threads in the warp evaluate the condition identically, otherwise behavior is undefined".
 //!
 //! A branch is promised to be alike for all threads where whoever takes one of its sides comes to such an operation before the sides meet,
-//! and whoever takes another side does not. Nothing is said of threads that leave the kernel on one side: programs end threads early before a barrier.
+//! and whoever takes another side does not. Nothing is said of threads that leave the kernel on one side: programs end threads early before a barrier. What a
+//! warpgroup does as a whole does say so: none of its threads can have left before.
 //! The vendor's compiler goes by that, too: behind `bar.sync`, and not behind `barrier.sync`, it takes the warp to be together.
 
 use super::graphs::Graphs;
 use super::only_exits;
-use crate::cfg::{Cfg, NONE};
+use crate::cfg::{Cfg, DomTree, NONE};
 use crate::ir::{Func, Inst, Op, Term};
 
 /// Blocks without a choice that are looked through on the way to where the sides meet.
@@ -17,21 +18,19 @@ const HOPS: usize = 4;
 fn aligned(inst: &Inst) -> bool {
     match inst.op {
         Op::Bar => inst.imm != 0,
-        Op::Mma | Op::Wgmma | Op::WgmmaOrder | Op::LdMatrix | Op::StMatrix | Op::MovMatrix => true,
+        Op::Mma | Op::LdMatrix | Op::StMatrix | Op::MovMatrix => true,
         _ => false,
     }
 }
 
-/// Marks them.
-pub(super) fn run(f: &mut Func, graphs: &Graphs) {
-    let marked: Vec<bool> = f.blocks.iter().map(|b| b.insts.iter().any(|&i| aligned(f.inst(i)))).collect();
-    if !marked.contains(&true) {
-        return;
-    }
-    let (cfg, post, dom) = (&graphs.living, graphs.post(f), graphs.dom());
-    let n = cfg.len() as u32;
-    // By block: the first such block that whoever is here comes to in any case, itself counted.
-    let mut next = vec![NONE; f.blocks.len()];
+/// True for what all threads of a warpgroup execute together.
+fn whole(inst: &Inst) -> bool {
+    matches!(inst.op, Op::Wgmma | Op::WgmmaOrder | Op::SetMaxReg)
+}
+
+/// By block: the first marked block that whoever is here comes to in any case, itself counted.
+fn nexts(post: &DomTree, marked: &[bool], n: u32) -> Vec<u32> {
+    let mut next = vec![NONE; marked.len()];
     let mut work: Vec<u32> = Vec::new();
     for b in 0..n {
         if post.idom[b as usize] == NONE || post.idom[b as usize] >= n {
@@ -47,18 +46,36 @@ pub(super) fn run(f: &mut Func, graphs: &Graphs) {
         };
         work.extend(&post.children[b as usize]);
     }
+    next
+}
+
+/// Marks them.
+pub(super) fn run(f: &mut Func, graphs: &Graphs) {
+    let marks = |of: &dyn Fn(&Inst) -> bool| -> Vec<bool> {
+        f.blocks.iter().map(|b| b.insts.iter().any(|&i| of(f.inst(i)))).collect()
+    };
+    let marked = [marks(&|i| aligned(i) || whole(i)), marks(&whole)];
+    if !marked[0].contains(&true) {
+        return;
+    }
+    let (cfg, post, dom) = (&graphs.living, graphs.post(f), graphs.dom());
+    let n = cfg.len() as u32;
+    let next = [0, 1].map(|k| nexts(post, &marked[k], n));
     for d in 0..n {
         let join = post.idom[d as usize];
         let succs = &cfg.succs[d as usize];
-        if succs.len() < 2 || join >= n || only_exits(f, join) {
+        if succs.len() < 2 {
             continue;
         }
+        // Threads may leave on the way.
+        let leaves = join >= n || only_exits(f, join);
+        let (marked, next) = (&marked[usize::from(leaves)], &next[usize::from(leaves)]);
         let promised = succs.iter().any(|&s| {
             let at = next[s as usize];
             // Before the sides meet.
-            at != NONE && at != join && post.dominates(join, at) && {
+            at != NONE && at != join && (join >= n || post.dominates(join, at)) && {
                 let alone = cfg.preds[s as usize].len() == 1 && dom.dominates(s, at);
-                alone || succs.iter().all(|&o| o == s || leads(cfg, &marked, o, join))
+                alone || join < n && succs.iter().all(|&o| o == s || leads(cfg, marked, o, join))
             }
         });
         if promised && let Term::CondBr { uniform, .. } | Term::Switch { uniform, .. } = &mut f.blocks[d as usize].term
@@ -124,6 +141,11 @@ mod tests {
     #[test]
     fn threads_that_end_before_a_barrier_promise_nothing() {
         assert!(!promised("brif v2, blk1(), blk2()\nblk1():\nbar v1 {imm=1}\nbr blk2()\nblk2():\nexit"));
+        let sides = |inst: &str| {
+            format!("brif v2, blk1(), blk3()\nblk1():\n{inst}\nbr blk2()\nblk2():\nexit\nblk3():\n{STORE}br blk2()")
+        };
+        assert!(!promised(&sides("bar v1 {imm=1}")));
+        assert!(promised(&sides("setmaxreg {imm=24}")), "a warpgroup is whole");
         let early = format!("brif v2, blk1(), blk2()\nblk1():\n{STORE}exit\nblk2():\nbar v1 {{imm=1}}\n{STORE}exit");
         assert!(!promised(&early));
     }
