@@ -75,7 +75,7 @@ pub fn run(f: &mut Func, sm: u16, most: u32) -> bool {
 fn attempt(f: &mut Func, cfg: &Cfg, sm: u16, most: u32, gives_up: bool) -> Option<bool> {
     let Some(mut pass) = Pass::new(f, cfg, sm) else { return Some(false) };
     pass.spread();
-    pass.wanted = wanted(pass.f, cfg, &pass.kept);
+    (pass.wanted, pass.moves) = wanted(pass.f, cfg, &pass.kept);
     let mut crowded = false;
     for _ in 0..TRIES {
         pass.close();
@@ -117,8 +117,10 @@ struct Pass<'a> {
     copies: Vec<(usize, Vreg, Vreg)>,
     /// Of several operands of which an instruction takes one it is chosen which.
     chooses: bool,
-    /// Values that have a copy in a loop: one is as much as a register is worth.
-    copied: Vec<bool>,
+    /// By value: copies of it in loops, as often as these are taken to run. One is as much as a register is worth.
+    copied: Vec<u32>,
+    /// By value: moves to uniform registers in loops that are computed of it, as often as these are taken to run.
+    moves: Vec<u32>,
     /// Values that are moved to uniform registers from general ones ([`leaves`]).
     leaf: Vec<bool>,
 }
@@ -161,8 +163,9 @@ impl<'a> Pass<'a> {
         if kept == old {
             return None;
         }
-        let (wanted, copies, copied) = (Vec::new(), Vec::new(), vec![false; n]);
-        Some(Pass { f, cfg, sm, kept, old, weight, wanted, copies, copied, chooses: true, leaf: Vec::new() })
+        let (wanted, copies, copied) = (Vec::new(), Vec::new(), vec![0; n]);
+        let moves = Vec::new();
+        Some(Pass { f, cfg, sm, kept, old, weight, wanted, copies, copied, moves, chooses: true, leaf: Vec::new() })
     }
 
     /// Takes out what is computed of anything else, until the rest is uniform.
@@ -501,7 +504,10 @@ impl<'a> Pass<'a> {
     /// Lets instruction `i` of block `b` read copies of `v`, which is wanted, and of what is uniform in one vector with it; false where that is not enough.
     fn copy(&mut self, b: usize, i: usize, v: Vreg) -> bool {
         let inside = self.f.blocks[b].depth > 0;
-        if !self.wanted[v.index()] || inside && self.copied[v.index()] || !F::MOV_U.get().on(self.sm) {
+        let costs = wanted::runs(self.f.blocks[b].depth);
+        let copied = self.copied[v.index()];
+        let enough = inside && copied > 0 && copied + costs > self.moves[v.index()];
+        if !self.wanted[v.index()] || enough || !F::MOV_U.get().on(self.sm) {
             return false;
         }
         let Op::Sass(s) = &self.f.blocks[b].insts[i].op else { return false };
@@ -536,11 +542,17 @@ impl<'a> Pass<'a> {
         }
         // As if they were there: values that stay in general registers.
         let n = self.f.vregs.len();
-        for list in [&mut self.kept, &mut self.old, &mut self.wanted, &mut self.copied] {
+        for list in [&mut self.kept, &mut self.old, &mut self.wanted] {
             list.resize(n, false);
         }
+        for list in [&mut self.copied, &mut self.moves] {
+            list.resize(n, 0);
+        }
         if self.fitted(&new).is_none() {
-            for list in [&mut self.kept, &mut self.old, &mut self.wanted, &mut self.copied] {
+            for list in [&mut self.kept, &mut self.old, &mut self.wanted] {
+                list.truncate(vregs);
+            }
+            for list in [&mut self.copied, &mut self.moves] {
                 list.truncate(vregs);
             }
             self.f.vregs.truncate(vregs);
@@ -548,7 +560,9 @@ impl<'a> Pass<'a> {
             return false;
         }
         self.weight.resize(n, 1);
-        made.iter().for_each(|m| self.copied[m.1.index()] |= inside);
+        if inside {
+            made.iter().for_each(|m| self.copied[m.1.index()] += costs);
+        }
         let insts = &mut self.f.blocks[b].insts;
         insts[i].op = Op::Sass(new);
         let moves = made.iter().map(|&(copied, x)| {
@@ -894,6 +908,14 @@ mod tests {
         let f = counting(&format!("{once}{}", once.replace("%r3", "%r6").replace('8', "24")));
         assert_eq!(names(&f, 1), ["IADD3_RIR", "STG", "IADD3_RIR", "STG", "IADD3_RIR", "ISETP_RI"]);
         assert_eq!(f.vregs[2], File::Gpr);
+        // They are worth two that go to uniform registers.
+        let moved = "    R2UR Rd=%ur20 Ra=%r2\n    STS_U Ra=RZ URc=%ur20 Rb=RZ\n";
+        let f = counting(&format!(
+            "{moved}{}{once}{}",
+            moved.replace("20", "21"),
+            once.replace("%r3", "%r6").replace('8', "24")
+        ));
+        assert_eq!((f.vregs[2], names(&f, 1).iter().filter(|n| **n == "MOV_U").count()), (File::Ugpr, 2));
     }
 
     #[test]

@@ -138,7 +138,8 @@ mod tests {
         );
         let mut f = text::parse(&t).unwrap().remove(0);
         run(&mut f);
-        [0, 1, 2].map(|b| f.blocks[b].insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if moved(s).is_some())).count())
+        [0, 1, 2]
+            .map(|b| f.blocks[b].insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if moved(s).is_some())).count())
     }
 
     #[test]

@@ -90,6 +90,7 @@ fn finish(f: &mut Func, cfg: &Cfg, sm: u16, most: u32, made: Vec<bool>, leaf: Ve
         copies: Vec::new(),
         chooses: true,
         copied: Vec::new(),
+        moves: Vec::new(),
         leaf: leaves,
     };
     for inst in pass.f.blocks.iter().flat_map(|b| &b.insts) {

@@ -5,6 +5,7 @@ use crate::cfg::Cfg;
 use crate::groups::Groups;
 use crate::mir::liveness::Liveness;
 use crate::mir::{Func, Op, Vreg};
+use crate::sched::prepass::DEEPER;
 use sass::forms as F;
 use sass::reg::File;
 
@@ -14,20 +15,36 @@ const CROWD: usize = 8;
 /// Where there are no loops and fewer values than this live through any block, registers are worth no copies.
 const MANY: usize = 5;
 
-/// Those values, as far as they may be uniform: `kept`.
-pub(super) fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
+/// Moves in loops that are followed to all that they are computed of.
+const FOLLOWED: usize = 256;
+
+/// How often a block so deep in loops is taken to run.
+pub(super) fn runs(depth: u32) -> u32 {
+    1 << (DEEPER * depth.min(4))
+}
+
+/// Those values, as far as they may be uniform: `kept`. And of each, moves to uniform registers in loops that are computed of it, as often as these are taken to run.
+pub(super) fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> (Vec<bool>, Vec<u32>) {
     let mut out = vec![false; f.vregs.len()];
+    let mut moves = vec![0u32; f.vregs.len()];
     let mut work: Vec<Vreg> = Vec::new();
+    let mut inside: Vec<(Vreg, u32)> = Vec::new();
     for &b in cfg.rpo.iter().filter(|&&b| !f.blocks[b as usize].divergent) {
-        for inst in &f.blocks[b as usize].insts {
+        let block = &f.blocks[b as usize];
+        for inst in &block.insts {
             if matches!(&inst.op, Op::Sass(s) if s.form == F::R2UR) {
-                f.uses(&inst.op, |v| work.push(v));
+                f.uses(&inst.op, |v| {
+                    work.push(v);
+                    if block.depth > 0 && inside.len() < FOLLOWED {
+                        inside.push((v, runs(block.depth)));
+                    }
+                });
             }
         }
     }
     spared(f, cfg, kept, &mut work);
     if work.is_empty() {
-        return out;
+        return (out, moves);
     }
     // What each value is computed of.
     let mut sources: Vec<(u32, u32)> = Vec::new();
@@ -51,7 +68,17 @@ pub(super) fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> Vec<bool> {
             work.extend(sources.of(v.0).iter().map(|&s| Vreg(s)));
         }
     }
-    out
+    let mut seen = vec![u32::MAX; f.vregs.len()];
+    for (n, (v, times)) in (0..).zip(inside) {
+        work.push(v);
+        while let Some(v) = work.pop() {
+            if kept[v.index()] && std::mem::replace(&mut seen[v.index()], n) != n {
+                moves[v.index()] = moves[v.index()].saturating_add(times);
+                work.extend(sources.of(v.0).iter().map(|&s| Vreg(s)));
+            }
+        }
+    }
+    (out, moves)
 }
 
 /// Adds the values that may be uniform and live into the blocks through which most values live.
