@@ -4,6 +4,7 @@
 
 pub mod alike;
 pub mod blocks;
+pub mod carried;
 mod chains;
 pub mod contract;
 pub mod dce;
@@ -54,7 +55,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 35] = [
+const PASSES: [Pass; 36] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -82,6 +83,12 @@ const PASSES: [Pass; 35] = [
     ("threading", MORE_EFFORT, threads),
     ("blocks", SOME_EFFORT, blocks::run),
     ("params", SOME_EFFORT, params::run),
+    ("carried", MORE_EFFORT, |f| {
+        if carried::run(f) {
+            params::run(f);
+            dce::run(f);
+        }
+    }),
     ("twins", MORE_EFFORT, |f| {
         if twins::run(f) {
             params::run(f);
