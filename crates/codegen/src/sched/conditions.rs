@@ -67,7 +67,7 @@ fn combined(s: &Sass) -> Option<([Operand; 2], u8)> {
 }
 
 /// True if the instruction compares two words or floats, and does nothing else.
-fn compares(s: &Sass) -> bool {
+pub(super) fn compares(s: &Sass) -> bool {
     matches!(s.form().mnemonic, "ISETP" | "FSETP")
         && s.guard == Operand::reg(Reg::PT)
         && s.modifier(M::Bool) == bop::AND

@@ -2,6 +2,7 @@
 
 pub mod again;
 pub mod ahead;
+mod asked;
 mod balance;
 pub mod branches;
 pub mod cluster;

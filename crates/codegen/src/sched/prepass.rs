@@ -11,6 +11,7 @@ mod list;
 
 use self::list::{Task, schedule};
 use super::again;
+use super::asked;
 use super::cluster::Cluster;
 use super::order::{Orderer, Steps};
 use super::pack;
@@ -227,6 +228,10 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
         }
     }
     if peaks::run(f, &cfg, &live, &by_block) {
+        (live, steps) = order(f, &cfg);
+        by_block = regalloc::pressures(f, &cfg, &live).1;
+    }
+    if asked::run(f, &live, &by_block, limits) {
         (live, steps) = order(f, &cfg);
         by_block = regalloc::pressures(f, &cfg, &live).1;
     }
