@@ -57,14 +57,15 @@ impl Sel<'_> {
         let inst = self.f.inst(id);
         let (attr, args, results) = (inst.attr, inst.args.to_vec(), inst.results.to_vec());
         if attr.sub == barrier::INIT {
-            let address = self.lo(args[0]);
+            let at = self.narrow_address(MemSpace::Shared, args[0], 0);
+            let place = |m: Sass| m.with(S::Imm, Operand::imm(at.offset));
             // Counts are stored as what is missing to 2^20, at two places.
             const WHOLE: u32 = 1 << 20;
             if let Some(count) = self.constant(args[1]) {
                 let left = WHOLE.wrapping_sub(count as u32);
                 let word = self.uniform_words(&[immediate(left << 1), immediate(left << 11)]);
-                let address = self.uniform_word(address);
-                self.push(Sass::new(F::SYNCS_EXCH).with(S::Ra, self.m.reg(address)).with(S::Rb, word));
+                let address = self.uniform_word(at.base);
+                self.push(place(Sass::new(F::SYNCS_EXCH)).with(S::Ra, self.m.reg(address)).with(S::Rb, word));
                 return Some(());
             }
             let count = self.lo(args[1]);
@@ -73,9 +74,9 @@ impl Sel<'_> {
                 |s: &mut Self, n: i64| s.shf(false, false, enums::shftype::U32, false, left, Operand::imm(n), ZERO);
             let (lo, hi) = (shl(self, 1), shl(self, 11));
             let word = self.uniform_words(&[lo, hi]);
-            let address = self.uniform_word(address);
+            let address = self.uniform_word(at.base);
             let address = self.m.reg(address);
-            self.push(Sass::new(F::SYNCS_EXCH).with(S::Ra, address).with(S::Rb, word));
+            self.push(place(Sass::new(F::SYNCS_EXCH)).with(S::Ra, address).with(S::Rb, word));
             return Some(());
         }
         let at = self.narrow_address(MemSpace::Shared, args[0], 0);

@@ -1,11 +1,11 @@
-//! One register for a constant, or what lies in a uniform register, that several instructions of a block read.
+//! One register for a constant, or what lies in a register of the other kind, that several instructions of a block read.
 //!
 //! Selection moves a constant into a register for each instruction that cannot have it as an operand. Where the readers stand close to each
 //! other one move will do. Runs on SSA form, behind [`super::sink`].
 
 use super::sink::rename;
 use crate::mir::operands::sass_uses;
-use crate::mir::{Func, Op, Vreg};
+use crate::mir::{Func, Inst, Op, Vreg};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
@@ -23,6 +23,7 @@ type Kept = (i64, Vreg, usize);
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
+    counts(f);
     // Most functions have no constant twice in one block.
     let mut seen: Vec<i64> = Vec::new();
     let twice: Vec<usize> = (0..f.blocks.len())
@@ -68,9 +69,62 @@ pub fn run(f: &mut Func) {
     }
 }
 
-/// The bits and the register, if this moves a constant, or what is in a uniform register, into one of its own.
+/// What barriers in shared memory are initialised with, two constants beside each other, is made once for those that stand near each other.
+fn counts(f: &mut Func) {
+    let exchange = |i: &Inst| matches!(&i.op, Op::Sass(s) if s.form == F::SYNCS_EXCH);
+    let several = |b: &usize| f.blocks[*b].insts.iter().filter(|i| exchange(i)).nth(1).is_some();
+    let blocks: Vec<usize> = (0..f.blocks.len()).filter(several).collect();
+    if blocks.is_empty() {
+        return;
+    }
+    let mut reads = vec![0u32; f.vregs.len()];
+    f.blocks.iter().flat_map(|b| &b.insts).for_each(|i| f.uses(&i.op, |v| reads[v.index()] += 1));
+    for b in blocks {
+        let mut insts = std::mem::take(&mut f.blocks[b].insts);
+        let mut made: Vec<(Vreg, i64)> = Vec::new();
+        let mut last: Option<([i64; 2], Operand, usize)> = None;
+        let mut gone: Vec<Vreg> = Vec::new();
+        for (n, inst) in insts.iter_mut().enumerate() {
+            let Op::Sass(s) = &mut inst.op else { continue };
+            if s.form == F::UMOV_I && s.guard.as_reg().is_some_and(Reg::is_const) {
+                let to = s.get(S::Rd).and_then(Operand::as_reg).filter(|r| r.is_virtual());
+                if let (Some(to), Some(Value::Imm(k))) = (to, s.get(S::Mask).map(|o| o.value)) {
+                    made.push((Vreg(to.index()), k.get()));
+                }
+            }
+            let Some(&pair) = s.get(S::Rb).filter(|_| s.form == F::SYNCS_EXCH) else { continue };
+            let Some(r) = pair.as_reg().filter(|r| r.is_virtual()) else { continue };
+            let words = f.scalars(r, 2);
+            let of = |v: Vreg| made.iter().find(|m| m.0 == v && reads[v.index()] == 1).map(|m| m.1);
+            let [Some(x), Some(y)] = [of(words[0]), of(words[1])] else { continue };
+            match last {
+                Some((k, shared, at)) if k == [x, y] && n - at <= NEAR => {
+                    s.set(S::Rb, shared);
+                    gone.extend(words);
+                    last = Some((k, shared, n));
+                }
+                _ => last = Some(([x, y], pair, n)),
+            }
+        }
+        if !gone.is_empty() {
+            insts.retain(|i| {
+                let mut stays = true;
+                f.defs(&i.op, |v| stays &= !gone.contains(&v));
+                stays
+            });
+        }
+        f.blocks[b].insts = insts;
+    }
+}
+
+/// The bits and the register, if this moves a constant, or what is in a register of the other kind, into one of its own.
 fn constant(op: &Op) -> Option<(i64, Vreg)> {
     let Op::Sass(s) = op else { return None };
+    let virt = |name| s.get(name).and_then(Operand::as_reg).filter(|r| r.is_virtual());
+    if s.form == F::R2UR && s.guard == Operand::reg(Reg::PT) {
+        let (from, to) = (virt(S::Ra)?, virt(S::Rd)?);
+        return Some((2 << 40 | from.index() as i64, Vreg(to.index())));
+    }
     let plain = |s: &Sass| matches!(s.form, F::MOV_I | F::MOV_U) && s.guard == Operand::reg(Reg::PT);
     let d = s.get(S::Rd).and_then(Operand::as_reg).filter(|d| plain(s) && d.is_virtual() && d.file() == File::Gpr)?;
     match s.get(S::Rb)?.value {
@@ -147,6 +201,34 @@ mod tests {
     fn readers_far_from_each_other_do_not() {
         let between: String = (50..110).map(|n| format!("    IADD3_RIR Rd=%r{n} Ra=%r0 Rb={n} Rc=RZ\n")).collect();
         assert_eq!(moves(&format!("{}{between}{}", reader(0, 5), reader(1, 5))), 2);
+    }
+
+    #[test]
+    fn barriers_are_initialised_with_one_pair() {
+        let one = |n: usize, k: u32| {
+            format!(
+                "    UMOV_I Rd=%ur{n} Mask={k:#x}\n    UMOV_I Rd=%ur{} Mask=0x7\n    SYNCS_EXCH Ra=%ur1 Rb={{%ur{n},%ur{}}}\n",
+                n + 1,
+                n + 1
+            )
+        };
+        let t = format!(
+            "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    S2UR Rd=%ur1 Sr=0x25\n{}{}{}    exit\n}}\n",
+            one(2, 5),
+            one(4, 5),
+            one(6, 9)
+        );
+        let mut f = text::parse(&t).unwrap().remove(0);
+        run(&mut f);
+        verify::ssa(&f).unwrap();
+        let t = text::print(&f);
+        assert!(t.matches("UMOV").count() == 4 && t.matches("Rb={%ur2,%ur3}").count() == 2, "{t}");
+    }
+
+    #[test]
+    fn what_is_moved_to_a_uniform_register_is_moved_once() {
+        let body = |n: usize| format!("    R2UR Rd=%ur{n} Ra=%r0\n    STS_U Ra=RZ URc=%ur{n} Rb=RZ\n");
+        assert_eq!(moves(&format!("{}{}", body(4), body(5))), 1);
     }
 
     #[test]
