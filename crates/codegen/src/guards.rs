@@ -70,7 +70,8 @@ fn constants(f: &Func) -> Vec<Option<u32>> {
         let Op::Sass(s) = &inst.op else { continue };
         let k = match s.get(S::Rb).map(|o| o.value) {
             Some(Value::Reg(Reg::RZ)) if s.form == F::MOV_R => Some(0),
-            Some(Value::Imm(k)) if s.form == F::MOV_I => Some(k.get() as u32),
+            // What a linker knows is a number beyond words.
+            Some(Value::Imm(k)) if s.form == F::MOV_I => word(k.get()),
             _ => None,
         };
         if k.is_some() && s.guard == Operand::reg(Reg::PT) {
@@ -78,6 +79,11 @@ fn constants(f: &Func) -> Vec<Option<u32>> {
         }
     }
     out
+}
+
+/// The word that a number is, with a sign or without.
+fn word(k: i64) -> Option<u32> {
+    (i64::from(k as u32) == k || i64::from(k as i32) == k).then_some(k as u32)
 }
 
 /// How the sides give one parameter of the meeting place.

@@ -17,17 +17,17 @@ use sass::reg::{File, Reg};
 struct Held {
     /// A bit for each register that holds a constant.
     known: u64,
-    constant: [u32; 64],
+    constant: [i64; 64],
 }
 
 impl Held {
     const NOTHING: Held = Held { known: 0, constant: [0; 64] };
 
-    fn has(&self, r: usize, k: u32) -> bool {
+    fn has(&self, r: usize, k: i64) -> bool {
         self.known >> r & 1 == 1 && self.constant[r] == k
     }
 
-    fn set(&mut self, r: usize, k: Option<u32>) {
+    fn set(&mut self, r: usize, k: Option<i64>) {
         self.known &= !(1 << r);
         if let Some(k) = k {
             self.known |= 1 << r;
@@ -65,11 +65,11 @@ fn registers(p: Place) -> std::ops::Range<usize> {
     if uniform { first..(first + p.width as usize).min(64) } else { 0..0 }
 }
 
-/// A register and the constant that is moved to it.
-fn moved(s: &Sass) -> Option<(usize, u32)> {
+/// A register and the constant that is moved to it; what a linker knows is a number beyond words.
+fn moved(s: &Sass) -> Option<(usize, i64)> {
     let k = match s.form {
         F::UMOV_I => match s.get(S::Mask)?.value {
-            Value::Imm(k) => k.get() as u32,
+            Value::Imm(k) => k.get(),
             _ => return None,
         },
         F::UMOV_U if s.get(S::Rb).and_then(Operand::as_reg) == Some(Reg::URZ) => 0,

@@ -18,14 +18,22 @@ const NEAR: usize = 48;
 const NOBODY: u32 = u32::MAX;
 const OTHERS: u32 = u32::MAX - 1;
 
-/// A constant in a register: its bits, the register, where it was made or read last.
-type Kept = (i64, Vreg, usize);
+/// What is moved: a constant (of what a linker knows, a number beyond words), or what lies in a register of the other kind.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum From {
+    Constant(i64),
+    Uniform(u32),
+    General(u32),
+}
+
+/// What is in a register: from where, the register, where it was made or read last.
+type Kept = (From, Vreg, usize);
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
     counts(f);
     // Most functions have no constant twice in one block.
-    let mut seen: Vec<i64> = Vec::new();
+    let mut seen: Vec<From> = Vec::new();
     let twice: Vec<usize> = (0..f.blocks.len())
         .filter(|&b| {
             seen.clear();
@@ -117,20 +125,20 @@ fn counts(f: &mut Func) {
     }
 }
 
-/// The bits and the register, if this moves a constant, or what is in a register of the other kind, into one of its own.
-fn constant(op: &Op) -> Option<(i64, Vreg)> {
+/// What is moved and the register, if this moves a constant, or what is in a register of the other kind, into one of its own.
+fn constant(op: &Op) -> Option<(From, Vreg)> {
     let Op::Sass(s) = op else { return None };
     let virt = |name| s.get(name).and_then(Operand::as_reg).filter(|r| r.is_virtual());
     if s.form == F::R2UR && s.guard == Operand::reg(Reg::PT) {
         let (from, to) = (virt(S::Ra)?, virt(S::Rd)?);
-        return Some((2 << 40 | from.index() as i64, Vreg(to.index())));
+        return Some((From::General(from.index()), Vreg(to.index())));
     }
     let plain = |s: &Sass| matches!(s.form, F::MOV_I | F::MOV_U) && s.guard == Operand::reg(Reg::PT);
     let d = s.get(S::Rd).and_then(Operand::as_reg).filter(|d| plain(s) && d.is_virtual() && d.file() == File::Gpr)?;
     match s.get(S::Rb)?.value {
-        Value::Imm(bits) => Some((bits.get(), Vreg(d.index()))),
+        Value::Imm(bits) => Some((From::Constant(bits.get()), Vreg(d.index()))),
         // The number of a value that never changes.
-        Value::Reg(r) if r.is_virtual() => Some((1 << 40 | r.index() as i64, Vreg(d.index()))),
+        Value::Reg(r) if r.is_virtual() => Some((From::Uniform(r.index()), Vreg(d.index()))),
         _ => None,
     }
 }
