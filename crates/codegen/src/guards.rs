@@ -640,6 +640,9 @@ mod tests {
         assert!(!t.contains("MOV_I"), "{t}");
         let t = text::print(&after(&loads("IADD3_RRR Ra=%r0 Rb=%r1 Rc=RZ Rd=")));
         assert!(!t.contains("else") && t.contains("SEL_RR Rd=%r12 Ra=%r4 Rb=%r5 Pp=%p2"), "{t}");
+        // An address that a linker will know.
+        let t = text::print(&after(&loads("MOV_I Rb=0x20000000001 Rd=")));
+        assert!(!t.contains("else") && t.contains("SEL_RR Rd=%r12 Ra=%r4 Rb=%r5 Pp=%p2"), "{t}");
     }
 
     #[test]
