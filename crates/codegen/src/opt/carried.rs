@@ -132,12 +132,8 @@ impl Pass {
             let block = &f.blocks[b as usize];
             for &i in &block.insts {
                 let inst = f.inst(i);
-                for &a in
-                    inst.args.iter().filter(|a| self.mates[a.index()].is_some()).copied().collect::<Vec<_>>().iter()
-                {
-                    if !self.reads(inst) {
-                        changed |= self.drop(a);
-                    }
+                if !self.reads(inst) {
+                    inst.args.iter().for_each(|&a| changed |= self.drop(a));
                 }
             }
             let mut apart = Vec::new();
@@ -192,8 +188,8 @@ fn apply(f: &mut Func, cfg: &Cfg, pass: &Pass, pairs: &[(Value, Value)]) {
         words[lo.index()] = Some(w);
         words[hi.index()] = Some(w);
     }
-    // What each way brings, in the order of the new parameters of its block.
-    for &b in &cfg.rpo {
+    // What each way brings, in the order of the new parameters of its block; from where nobody comes, too.
+    for b in 0..f.blocks.len() as u32 {
         let mut term = std::mem::replace(&mut f.blocks[b as usize].term, crate::ir::Term::Unreachable);
         for e in term.edges_mut() {
             for k in 0..e.args.len() {
