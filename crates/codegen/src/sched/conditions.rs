@@ -37,7 +37,7 @@ pub fn run(f: &mut Func) {
 }
 
 /// How often each value is read.
-fn reads(f: &Func) -> Vec<u32> {
+pub(super) fn reads(f: &Func) -> Vec<u32> {
     let mut reads = vec![0u32; f.vregs.len()];
     for b in &f.blocks {
         b.insts.iter().for_each(|i| f.uses(&i.op, |v| reads[v.index()] += 1));
@@ -48,8 +48,8 @@ fn reads(f: &Func) -> Vec<u32> {
 }
 
 /// A predicate that no instruction writes, read as it is.
-fn fixed(o: Option<&Operand>, inverted: bool) -> bool {
-    o.is_none_or(|o| o.as_reg() == Some(Reg::PT) && o.inv == inverted)
+fn fixed(o: Option<&Operand>) -> bool {
+    o.is_none_or(|o| o.as_reg() == Some(Reg::PT) && !o.inv)
 }
 
 /// The two predicates that an instruction combines, and how comparisons say so, if it does nothing else.
@@ -62,7 +62,7 @@ fn combined(s: &Sass) -> Option<([Operand; 2], u8)> {
     };
     let pair = [*s.get(S::Pp)?, *s.get(S::Pq)?];
     let own = |o: &Operand| o.as_reg().is_some_and(|r| r.is_virtual() && r.file() == File::Pred);
-    let plain = s.guard == Operand::reg(Reg::PT) && fixed(s.get(S::Pv), false) && fixed(s.get(S::Pr), false);
+    let plain = s.guard == Operand::reg(Reg::PT) && fixed(s.get(S::Pv)) && fixed(s.get(S::Pr));
     (plain && pair.iter().all(own) && pair[0].as_reg() != pair[1].as_reg()).then_some((pair, how))
 }
 
@@ -71,8 +71,8 @@ pub(super) fn compares(s: &Sass) -> bool {
     matches!(s.form().mnemonic, "ISETP" | "FSETP")
         && s.guard == Operand::reg(Reg::PT)
         && s.modifier(M::Bool) == bop::AND
-        && fixed(s.get(S::Pp), false)
-        && fixed(s.get(S::Pv), false)
+        && fixed(s.get(S::Pp))
+        && fixed(s.get(S::Pv))
 }
 
 /// The comparison with the opposite outcome.

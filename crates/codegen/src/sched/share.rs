@@ -85,8 +85,7 @@ fn counts(f: &mut Func) {
     if blocks.is_empty() {
         return;
     }
-    let mut reads = vec![0u32; f.vregs.len()];
-    f.blocks.iter().flat_map(|b| &b.insts).for_each(|i| f.uses(&i.op, |v| reads[v.index()] += 1));
+    let reads = super::conditions::reads(f);
     for b in blocks {
         let mut insts = std::mem::take(&mut f.blocks[b].insts);
         let mut made: Vec<(Vreg, i64)> = Vec::new();
