@@ -90,6 +90,8 @@ pub struct Assign<'a> {
     /// By block: what products under way at its end read.
     flights: Vec<Option<Box<flight::Flight>>>,
     held: Vec<bool>,
+    /// By value: which instruction of the block at hand waits for the products that read it, `u32::MAX` where none does; of what is `held`.
+    until: Vec<u32>,
     /// By value: only [`Op::Hold`] reads it; empty where there is none.
     idle: Vec<bool>,
     /// By value: it is whatever its register holds. Empty where there is none.
@@ -259,6 +261,7 @@ pub fn run(
         promised: Vec::new(),
         wide: Vec::new(),
         flights: vec![None; blocks],
+        until: vec![u32::MAX; held.len()],
         held,
         idle: kept::idle(f),
         undefined: undefined::values(f),
@@ -516,6 +519,7 @@ impl Assign<'_> {
         // With place for moves, and for branches at the end.
         self.out.reserve(insts.len() + insts.len() / 8 + 2);
         self.lifetimes(bi, &insts);
+        self.waits(&insts);
         self.promised.clear();
         if !self.wide.is_empty() {
             self.look_for_wide(bi, &insts);

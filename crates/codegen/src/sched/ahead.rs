@@ -404,7 +404,7 @@ fn needs(f: &Func, cfg: &Cfg) -> Vec<u32> {
 /// General registers that one block needs.
 fn needs_in(f: &mut Func, cfg: &Cfg, b: usize) -> u32 {
     let kept = f.blocks[b].insts.clone();
-    let (live, _) = order_blocks(f, cfg, &[b as u32]);
+    let (live, _) = order_blocks(f, cfg, &[b as u32], false);
     let need = regalloc::pressures(f, cfg, &live).1[b][File::Gpr as usize];
     f.blocks[b].insts = kept;
     need

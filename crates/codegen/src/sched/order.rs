@@ -45,6 +45,10 @@ impl Orderer {
         }
     }
 
+    fn last(&self, v: Vreg, b: u32) -> (u32, u8, u32) {
+        if self.seen[v.index()] == b { self.last[v.index()] } else { (0, 0, 0) }
+    }
+
     fn bound(&self, v: Vreg, b: u32) -> u32 {
         if self.seen[v.index()] == b { self.bound[v.index()] } else { NONE }
     }
@@ -56,8 +60,16 @@ impl Orderer {
     }
 
     /// Orders the instructions of block `b` anew; `insts` are its instructions. Gives the steps found.
-    /// `crowded`: there are too many predicates.
-    pub fn run(&mut self, f: &Func, b: usize, live: &Liveness, insts: &mut Vec<Inst>, crowded: bool) -> Steps {
+    /// `crowded`: there are too many predicates; `late`: too many values.
+    pub fn run(
+        &mut self,
+        f: &Func,
+        b: usize,
+        live: &Liveness,
+        insts: &mut Vec<Inst>,
+        crowded: bool,
+        late: bool,
+    ) -> Steps {
         let n = insts.len() as u32;
         let block = b as u32;
         if n < 3 {
@@ -120,7 +132,7 @@ impl Orderer {
                 }
             }
             if let Op::Sass(s) = op
-                && movable(s)
+                && (movable(s) || late && packs(s))
                 && defs.iter().all(|d| self.seen[d.index()] == block)
             {
                 let first = defs.iter().map(|d| self.first[d.index()]).min().unwrap_or((i, 0, i));
@@ -155,6 +167,13 @@ impl Orderer {
                         // Before its reader: the same place, told apart by age.
                         key = (first.0, first.1, i);
                         moved |= first.0 != i;
+                    } else if late {
+                        // Then where the first of what it reads ends.
+                        let end = uses.iter().map(|v| self.last(*v, block)).min().unwrap_or(key);
+                        if end > key && end < first && uses.iter().all(|v| self.bound(*v, block) >= end.0) {
+                            key = (end.0, end.1, i);
+                            moved = true;
+                        }
                     }
                 }
             }
@@ -172,14 +191,24 @@ impl Orderer {
 
 /// Writes virtual registers only, and nothing else happens.
 pub fn movable(s: &Sass) -> bool {
-    let form = s.form();
-    let e = form.effects;
     let class = matches!(
-        form.class,
+        s.form().class,
         Class::Alu | Class::Fma | Class::FmaInt | Class::FmaWide | Class::Half | Class::Const | Class::Double
     );
+    class && quiet(s)
+}
+
+/// Packs numbers into one register, and nothing else happens.
+fn packs(s: &Sass) -> bool {
+    s.form().class == Class::Pack && quiet(s)
+}
+
+/// Nothing happens but that virtual registers are written.
+fn quiet(s: &Sass) -> bool {
+    let form = s.form();
+    let e = form.effects;
     let reads = e.load && form.class != Class::Const;
-    if !class || e.flow || e.sync || e.cross_lane || reads || e.store {
+    if e.flow || e.sync || e.cross_lane || reads || e.store {
         return false;
     }
     let registers = s.registers();
@@ -197,7 +226,7 @@ mod tests {
         let live = Liveness::new(&f, &f.cfg());
         let last = f.blocks.len() - 2;
         let mut insts = std::mem::take(&mut f.blocks[last].insts);
-        let steps = Orderer::new(f.vregs.len()).run(&f, last, &live, &mut insts, false);
+        let steps = Orderer::new(f.vregs.len()).run(&f, last, &live, &mut insts, false, false);
         f.blocks[last].insts = insts;
         (f, steps)
     }
@@ -230,7 +259,7 @@ mod tests {
         let mut f = text::parse(body).unwrap().remove(0);
         let live = Liveness::new(&f, &f.cfg());
         let mut insts = std::mem::take(&mut f.blocks[1].insts);
-        let steps = Orderer::new(f.vregs.len()).run(&f, 1, &live, &mut insts, false);
+        let steps = Orderer::new(f.vregs.len()).run(&f, 1, &live, &mut insts, false, false);
         f.blocks[1].insts = insts;
         assert_eq!(names(&f, 1), ["STG", "IADD3", "ISETP"]);
         assert_eq!(steps, [(Vreg(1), Vreg(2))]);

@@ -195,11 +195,11 @@ impl Values {
 /// Puts the instructions of every block of `f` into an order that keeps few values alive. Gives what is alive between blocks,
 /// and the steps of each block.
 pub fn order(f: &mut Func, cfg: &Cfg) -> (Liveness, Vec<Steps>) {
-    order_blocks(f, cfg, &cfg.rpo)
+    order_blocks(f, cfg, &cfg.rpo, false)
 }
 
-/// As [`order`], of these blocks alone.
-pub(super) fn order_blocks(f: &mut Func, cfg: &Cfg, blocks: &[u32]) -> (Liveness, Vec<Steps>) {
+/// As [`order`], of these blocks alone; `late`: too many values are alive in them.
+pub(super) fn order_blocks(f: &mut Func, cfg: &Cfg, blocks: &[u32], late: bool) -> (Liveness, Vec<Steps>) {
     let mut cluster = Cluster::new(f.vregs.len());
     let mut crowded = vec![false; f.blocks.len()];
     blocks.iter().for_each(|&b| crowded[b as usize] = cluster.run(f, b as usize));
@@ -208,7 +208,7 @@ pub(super) fn order_blocks(f: &mut Func, cfg: &Cfg, blocks: &[u32]) -> (Liveness
     let mut steps: Vec<Steps> = vec![Steps::new(); f.blocks.len()];
     for &b in blocks {
         let mut insts = std::mem::take(&mut f.blocks[b as usize].insts);
-        steps[b as usize] = orderer.run(f, b as usize, &live, &mut insts, crowded[b as usize]);
+        steps[b as usize] = orderer.run(f, b as usize, &live, &mut insts, crowded[b as usize], late);
         f.blocks[b as usize].insts = insts;
     }
     (live, steps)
@@ -221,6 +221,14 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     let mut by_block = regalloc::pressures(f, &cfg, &live).1;
     let banks = Banks { gprs: f.max_gprs, uniform: 61, light: None };
     let limits = [banks.count(File::Gpr), banks.count(File::Pred)];
+    let owned = registers::owned(f, &cfg);
+    let there = |b: u32| owned.get(b as usize).map_or(u32::MAX, |&n| n as u32).min(limits[0]);
+    let full: Vec<u32> = cfg.rpo.iter().copied().filter(|&b| by_block[b as usize][0] > there(b)).collect();
+    if !full.is_empty() {
+        order_blocks(f, &cfg, &full, true);
+        (live, steps) = order(f, &cfg);
+        by_block = regalloc::pressures(f, &cfg, &live).1;
+    }
     for pass in [pack::run, remat::run] {
         if pass(f, &cfg, &live, &by_block, limits) {
             (live, steps) = order(f, &cfg);
@@ -243,7 +251,6 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     for &b in cfg.rpo.iter().filter(|&&b| by_block[b as usize][0] > fewest) {
         task.lessen(f, b, &mut values, Some(fewest));
     }
-    let owned = registers::owned(f, &cfg);
     let mut totals = vec![0u64; rooms.len()];
     let mut plans = Vec::with_capacity(cfg.rpo.len());
     for &b in &cfg.rpo {

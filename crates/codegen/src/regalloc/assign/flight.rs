@@ -8,7 +8,7 @@ use crate::cfg::Cfg;
 use crate::isel::warpgroup::end_of_group;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::Place;
-use crate::mir::{Func, Op, Vreg};
+use crate::mir::{Func, Inst, Op, Vreg};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Value};
@@ -132,6 +132,14 @@ pub(super) fn need(f: &Func, cfg: &Cfg, live: &Liveness) -> u32 {
     most as u32
 }
 
+/// How many groups of products may be under way still behind such a wait.
+fn groups_left(s: &Sass) -> i64 {
+    match s.get(S::ImmAt72).map(|o| o.value) {
+        Some(Value::Imm(n)) => n.get(),
+        _ => 0,
+    }
+}
+
 /// Where the loops begin in which products read what is `held`.
 pub(super) fn loops(f: &Func, cfg: &Cfg, held: &[bool]) -> Vec<u32> {
     if held.is_empty() {
@@ -184,6 +192,34 @@ impl Assign<'_> {
         self.flights[b] = self.banks[File::Gpr as usize].busy.take();
     }
 
+    /// Finds out which instruction of a block waits for the products that read a value.
+    pub(super) fn waits(&mut self, insts: &[Inst]) {
+        // Values that products under way read, with the number of groups that were ended since.
+        let mut flying: Vec<(Vreg, i64)> = Vec::new();
+        for (i, inst) in insts.iter().enumerate().filter(|_| !self.held.is_empty()) {
+            let Op::Sass(s) = &inst.op else { continue };
+            if s.form == F::WARPGROUP_I {
+                let left = groups_left(s);
+                flying.retain(|&(v, ended)| {
+                    let waited = ended > left;
+                    if waited {
+                        self.until[v.index()] = i as u32 + 1;
+                    }
+                    !waited
+                });
+            } else if s.form().class == Class::Gmma && s.form == F::HGMMA_RUR && *s == end_of_group() {
+                flying.iter_mut().for_each(|f| f.1 += 1);
+            } else if s.form().class == Class::Gmma {
+                self.f.uses(&inst.op, |v| {
+                    if self.held.get(v.index()) == Some(&true) {
+                        self.until[v.index()] = u32::MAX;
+                        flying.push((v, 0));
+                    }
+                });
+            }
+        }
+    }
+
     /// Sums that nobody reads are written all the same, some time later.
     pub(super) fn spare_unread(&mut self, at: u32, sums: &[Place]) {
         let mut unread: SmallVec<[u8; 8]> = SmallVec::new();
@@ -203,10 +239,7 @@ impl Assign<'_> {
         self.unawaited &= s.form != F::WARPGROUP_I;
         let busy = &mut self.banks[File::Gpr as usize].busy;
         if s.form == F::WARPGROUP_I {
-            let left = match s.get(S::ImmAt72).map(|o| o.value) {
-                Some(Value::Imm(n)) => n.get(),
-                _ => 0,
-            };
+            let left = groups_left(s);
             if let Some(now) = busy {
                 now.iter_mut().filter(|n| **n > 1 && i64::from(**n) - 1 > left).for_each(|n| *n = 0);
                 if now.iter().all(|&n| n == 0) {

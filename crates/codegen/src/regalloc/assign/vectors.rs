@@ -86,6 +86,7 @@ impl Assign<'_> {
         let list = &self.f.vecs[vec as usize];
         let bank = &self.banks[File::Gpr as usize];
         let held = list.iter().any(|v| self.held.get(v.index()) == Some(&true));
+        let end = if held { self.vector_end(vec) } else { u32::MAX };
         for &u in &self.near {
             let Some(base) = (self.loc[u.index()] as usize).checked_sub(nth) else { continue };
             let fits = |(k, v): (usize, &Vreg)| {
@@ -104,7 +105,7 @@ impl Assign<'_> {
             };
             let same = self.f.vregs[u.index()] == File::Gpr && base.is_multiple_of(alignment(list.len()));
             if same
-                && !self.wide.iter().any(|w| w.base < base + list.len() && base < w.end)
+                && !self.wide.iter().any(|w| w.base < base + list.len() && base < w.end && self.meets(w, end))
                 && list.iter().enumerate().all(fits)
             {
                 let size = list.len();

@@ -332,13 +332,14 @@ impl Assign<'_> {
     }
 
     /// Where in the block at hand the last component of a vector is read last; `u32::MAX` where it lives on, or is made elsewhere, or
-    /// is read by a product for longer than that.
+    /// is read by a product that nothing in the block waits for.
     pub(super) fn vector_end(&self, vec: u32) -> u32 {
-        if self.f.vecs[vec as usize].iter().any(|v| self.held.get(v.index()) == Some(&true)) {
-            return u32::MAX;
-        }
         let here = |v: &Vreg| self.made[v.index()].0 == self.current;
-        let ends = self.f.vecs[vec as usize].iter().map(|v| if here(v) { self.end[v.index()] } else { u32::MAX });
+        let end = |v: &Vreg| match self.held.get(v.index()) {
+            Some(true) => self.end[v.index()].max(self.until[v.index()]),
+            _ => self.end[v.index()],
+        };
+        let ends = self.f.vecs[vec as usize].iter().map(|v| if here(v) { end(v) } else { u32::MAX });
         ends.max().unwrap_or(u32::MAX)
     }
 }
