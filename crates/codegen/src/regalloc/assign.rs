@@ -92,6 +92,8 @@ pub struct Assign<'a> {
     held: Vec<bool>,
     /// By value: which instruction of the block at hand waits for the products that read it, `u32::MAX` where none does; of what is `held`.
     until: Vec<u32>,
+    /// What products read stays out of the way of sums, though it must be put together before them.
+    apart: bool,
     /// By value: only [`Op::Hold`] reads it; empty where there is none.
     idle: Vec<bool>,
     /// By value: it is whatever its register holds. Empty where there is none.
@@ -262,6 +264,7 @@ pub fn run(
         wide: Vec::new(),
         flights: vec![None; blocks],
         until: vec![u32::MAX; held.len()],
+        apart: tight != Tightness::Free || f.at_entry > 0,
         held,
         idle: kept::idle(f),
         undefined: undefined::values(f),

@@ -71,7 +71,8 @@ impl Assign<'_> {
                 let base = find_window(bank, size, true, |r| taken(r) || wider(r) || exposed(r) || early(r))
                     .or_else(|| find_window(bank, size, true, |r| taken(r) || wider(r) || exposed(r)))
                     .or_else(|| find_window(bank, size, true, |r| taken(r) || wider(r)))
-                    .or_else(|| find_window(bank, size, true, taken))?;
+                    // What a product reads is put together before it rather than in the way of sums that are waited for with it.
+                    .or_else(|| find_window(bank, size, true, taken).filter(|_| !self.apart || !held || end == u32::MAX))?;
                 self.promised.push((file, vec as u32, base, size));
                 base
             }
