@@ -522,7 +522,7 @@ impl Assign<'_> {
         // With place for moves, and for branches at the end.
         self.out.reserve(insts.len() + insts.len() / 8 + 2);
         self.lifetimes(bi, &insts);
-        self.waits(&insts);
+        flight::waits(self.f, &insts, &self.held, &mut self.until);
         self.promised.clear();
         if !self.wide.is_empty() {
             self.look_for_wide(bi, &insts);

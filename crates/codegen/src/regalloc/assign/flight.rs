@@ -140,6 +140,29 @@ fn groups_left(s: &Sass) -> i64 {
     }
 }
 
+/// Finds out which instruction of a block, from 1, waits for the products that read a value: for what is `held`, in `until`.
+pub(super) fn waits(f: &Func, insts: &[Inst], held: &[bool], until: &mut [u32]) {
+    // Values that products under way read, with the number of groups that were ended since.
+    let mut flying: Vec<(Vreg, i64)> = Vec::new();
+    for (i, inst) in insts.iter().enumerate().filter(|_| !held.is_empty()) {
+        let Op::Sass(s) = &inst.op else { continue };
+        if s.form == F::WARPGROUP_I {
+            let left = groups_left(s);
+            flying.iter().filter(|x| x.1 > left).for_each(|x| until[x.0.index()] = i as u32 + 1);
+            flying.retain(|x| x.1 <= left);
+        } else if s.form().class == Class::Gmma && *s == end_of_group() {
+            flying.iter_mut().for_each(|x| x.1 += 1);
+        } else if s.form().class == Class::Gmma {
+            f.uses(&inst.op, |v| {
+                if held.get(v.index()) == Some(&true) {
+                    until[v.index()] = u32::MAX;
+                    flying.push((v, 0));
+                }
+            });
+        }
+    }
+}
+
 /// Where the loops begin in which products read what is `held`.
 pub(super) fn loops(f: &Func, cfg: &Cfg, held: &[bool]) -> Vec<u32> {
     if held.is_empty() {
@@ -190,34 +213,6 @@ impl Assign<'_> {
     /// Remembers what is under way at the end of a block.
     pub(super) fn end_flight(&mut self, b: usize) {
         self.flights[b] = self.banks[File::Gpr as usize].busy.take();
-    }
-
-    /// Finds out which instruction of a block waits for the products that read a value.
-    pub(super) fn waits(&mut self, insts: &[Inst]) {
-        // Values that products under way read, with the number of groups that were ended since.
-        let mut flying: Vec<(Vreg, i64)> = Vec::new();
-        for (i, inst) in insts.iter().enumerate().filter(|_| !self.held.is_empty()) {
-            let Op::Sass(s) = &inst.op else { continue };
-            if s.form == F::WARPGROUP_I {
-                let left = groups_left(s);
-                flying.retain(|&(v, ended)| {
-                    let waited = ended > left;
-                    if waited {
-                        self.until[v.index()] = i as u32 + 1;
-                    }
-                    !waited
-                });
-            } else if s.form().class == Class::Gmma && s.form == F::HGMMA_RUR && *s == end_of_group() {
-                flying.iter_mut().for_each(|f| f.1 += 1);
-            } else if s.form().class == Class::Gmma {
-                self.f.uses(&inst.op, |v| {
-                    if self.held.get(v.index()) == Some(&true) {
-                        self.until[v.index()] = u32::MAX;
-                        flying.push((v, 0));
-                    }
-                });
-            }
-        }
     }
 
     /// Sums that nobody reads are written all the same, some time later.
@@ -298,6 +293,41 @@ mod tests {
         assert_eq!(needs(3, 0), 11);
         assert_eq!(needs(3, 6), 11);
         assert_eq!(needs(3, 20), 24);
+    }
+
+    /// A product that reads registers, one that reads none, and waits that leave a group under way and none.
+    #[test]
+    fn products_read_until_their_group_is_waited_for() {
+        let wait_for = |lines: &str| {
+            let mut t = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n".to_string();
+            (100..104).for_each(|k| t += &format!("    MOV_I Rd=%r{k} Rb={k}\n"));
+            (110..114).for_each(|k| t += &format!("    UMOV_I Rd=%ur{k} Mask=0\n"));
+            for line in lines.chars() {
+                t += match line {
+                    'A' => {
+                        "    HGMMA_RRUR_OPEN.M53=7 Rd={%r120,%r121,%r122,%r123} Ra={%r100,%r101,%r102,%r103} \
+                         UR={%ur110,%ur111,%ur112,%ur113} Pp=!UPT\n    HGMMA_RUR Pp=!UPT\n"
+                    }
+                    'B' => {
+                        "    HGMMA_RUR_OPEN.M53=7.M75=1 Rd={%r130,%r131,%r132,%r133} URa={%ur110,%ur111,%ur112,%ur113} \
+                         Pp=!UPT\n    HGMMA_RUR Pp=!UPT\n"
+                    }
+                    '1' => "    WARPGROUP_I ImmAt72=1\n",
+                    _ => "    WARPGROUP_I\n",
+                };
+            }
+            let f = text::parse(&(t + "    exit\n}\n")).unwrap().remove(0);
+            let held = held(&f);
+            let mut until = vec![0; held.len()];
+            waits(&f, &f.blocks[0].insts, &held, &mut until);
+            until[100]
+        };
+        // Eight instructions, two for each product.
+        assert_eq!(wait_for("A1B0"), 14);
+        assert_eq!(wait_for("AB10"), 13);
+        assert_eq!(wait_for("A0B"), 11);
+        assert_eq!(wait_for("AB"), u32::MAX);
+        assert_eq!(wait_for("A1"), u32::MAX);
     }
 
     /// A loop waits in a loop of its own, then for the product of the iteration before, and ends with the next one. What it writes before it waits for the

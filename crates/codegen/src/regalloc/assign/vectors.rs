@@ -72,7 +72,9 @@ impl Assign<'_> {
                     .or_else(|| find_window(bank, size, true, |r| taken(r) || wider(r) || exposed(r)))
                     .or_else(|| find_window(bank, size, true, |r| taken(r) || wider(r)))
                     // What a product reads is put together before it rather than in the way of sums that are waited for with it.
-                    .or_else(|| find_window(bank, size, true, taken).filter(|_| !self.apart || !held || end == u32::MAX))?;
+                    .or_else(|| {
+                        find_window(bank, size, true, taken).filter(|_| !self.apart || !held || end == u32::MAX)
+                    })?;
                 self.promised.push((file, vec as u32, base, size));
                 base
             }
