@@ -62,6 +62,27 @@ fn two_conversions_to_halves_are_one() {
     assert_eq!(count(&t, "PRMT"), 1, "{t:#?}");
 }
 
+/// An address is rounded down in its lower word alone.
+#[test]
+fn a_word_with_all_bits_of_a_mask_is_not_masked() {
+    let t = code("ld.global.b64 %a, [%a]; and.b64 %a, %a, -4; st.global.b64 [%a], %a;");
+    assert_eq!(count(&t, "LOP3"), 1, "{t:#?}");
+}
+
+/// What a front end loads once for each row is loaded once.
+#[test]
+fn the_same_is_not_loaded_again() {
+    let lines = |between: &str| {
+        format!(
+            "ld.global.b32 %r1, [%a]; {between} ld.global.b32 %r2, [%a]; mul.lo.u32 %r3, %r1, %r2; st.global.b32 [%a+8], %r3;"
+        )
+    };
+    assert_eq!(count(&code(&lines("")), "LDG"), 1);
+    for between in ["st.global.b32 [%a+4], 7;", "bar.sync 0;", "fence.acq_rel.gpu;", "red.global.add.u32 [%a+4], 1;"] {
+        assert_eq!(count(&code(&lines(between)), "LDG"), 2, "{between}");
+    }
+}
+
 #[test]
 fn bytes_are_taken_out_of_a_word_at_once() {
     let t = code(

@@ -846,7 +846,7 @@ pub(super) fn fcmp(c: Cmp) -> u8 {
     }
 }
 
-/// What AND, OR, XOR of two operands is, where one of them is RZ or both are constants.
+/// What AND, OR, XOR of two operands is, where one of them is RZ or has all bits set, as the upper word of `-4` has, or both are constants.
 fn logic_of_known(lut: u8, a: Operand, b: Operand) -> Option<Operand> {
     let bits = |o: &Operand| match o.value {
         V::Imm(n) if !o.inv && !o.neg => Some(n.get() as u32),
@@ -863,7 +863,11 @@ fn logic_of_known(lut: u8, a: Operand, b: Operand) -> Option<Operand> {
         };
         return Some(super::operand::immediate(value));
     }
+    let all = |o: &Operand| bits(o) == Some(u32::MAX);
     match lut {
+        0xc0 if all(&b) && plain(&a) => Some(a),
+        0xc0 if all(&a) && plain(&b) => Some(b),
+        0xfc if all(&a) || all(&b) => Some(super::operand::immediate(u32::MAX)),
         0xc0 if a == ZERO || b == ZERO => Some(ZERO),
         0xfc | 0x3c if b == ZERO && plain(&a) => Some(a),
         0xfc | 0x3c if a == ZERO && plain(&b) => Some(b),

@@ -20,10 +20,11 @@ struct Expr {
 /// Runs the pass.
 pub fn run(f: &mut Func) {
     let mut uses = super::uses(f);
+    let shared = shared(f, &uses);
     for b in 0..f.blocks.len() {
         for n in 0..f.blocks[b].insts.len() {
             let id = f.blocks[b].insts[n];
-            if let Some(e) = merged(f, id, &uses) {
+            if let Some(e) = merged(f, id, &uses, &shared) {
                 let inst = &mut f.insts[id.0 as usize];
                 for a in &inst.args {
                     uses[a.index()] -= 1;
@@ -43,6 +44,36 @@ pub fn run(f: &mut Func) {
     }
     halves(f, &mut uses);
     tests(f, &uses);
+}
+
+/// What logic operations alone read, all of which can take it in: then it is not needed, and no register holds it from the first to the last of them. Only operations
+/// with a constant, so that no more is alive for it.
+fn shared(f: &Func, uses: &[u32]) -> Vec<bool> {
+    let readers = || f.blocks.iter().flat_map(|b| b.insts.iter().copied());
+    let mut by_logic = vec![false; f.values.len()];
+    for id in readers().filter(|&id| logic(f, id)) {
+        f.inst(id).args.iter().for_each(|a| by_logic[a.index()] = true);
+    }
+    let of_logic = |v: Value| matches!(f.def(v), Def::Inst(def, 0) if logic(f, def));
+    let mut takers = vec![0u32; f.values.len()];
+    for id in readers().filter(|&id| logic(f, id)) {
+        let inst = f.inst(id);
+        // It must have room, and not be taken in itself.
+        let [a, b] = inst.args[..] else { continue };
+        let taken = uses[inst.results[0].index()] == 1 && by_logic[inst.results[0].index()];
+        if a == b || taken || constant_of(f, a).is_some() || constant_of(f, b).is_some() {
+            continue;
+        }
+        for (v, other) in [(a, b), (b, a)] {
+            takers[v.index()] += u32::from(!of_logic(other));
+        }
+    }
+    let with_constant = |v: Value| {
+        f.def_inst(v)
+            .is_some_and(|d| d.args.len() == 2 && d.args.iter().filter(|&&a| constant_of(f, a).is_some()).count() == 1)
+    };
+    let all = |v: Value| uses[v.index()] > 1 && takers[v.index()] == uses[v.index()] && of_logic(v) && with_constant(v);
+    (0..f.values.len() as u32).map(|v| f.ty(Value(v)) == Ty::B32 && all(Value(v))).collect()
 }
 
 /// What is asked.
@@ -198,7 +229,7 @@ fn compose(outer: u8, a: u8, b: u8, c: u8) -> u8 {
 }
 
 /// The expression with as many of its inputs taken in as possible, if any can be.
-fn merged(f: &Func, id: InstId, uses: &[u32]) -> Option<Expr> {
+fn merged(f: &Func, id: InstId, uses: &[u32], shared: &[bool]) -> Option<Expr> {
     if !logic(f, id) {
         return None;
     }
@@ -209,7 +240,7 @@ fn merged(f: &Func, id: InstId, uses: &[u32]) -> Option<Expr> {
         let found = (0..now.leaves.len()).find_map(|k| {
             let v = now.leaves[k];
             let crate::ir::Def::Inst(def, 0) = f.def(v) else { return None };
-            let alone = uses[v.index()] == 1 || f.inst(def).op == Op::Not;
+            let alone = uses[v.index()] == 1 || f.inst(def).op == Op::Not || shared[v.index()];
             if !alone || !logic(f, def) {
                 return None;
             }
@@ -325,6 +356,22 @@ mod tests {
         assert_eq!(compose(0xc0, 0xf0, 0xcc, 0), 0xc0);
         assert_eq!(compose(0xca, INPUT[0], INPUT[1], INPUT[2]), 0xca);
         assert_eq!(compose(0x3c, 0xc0, 0xaa, 0), 0xc0 ^ 0xaa);
+    }
+
+    #[test]
+    fn what_logic_alone_reads_goes_into_all_of_it() {
+        let body = |rest: &str| {
+            let all = "v3:b32 = const {imm=4}\nv4:b32 = or v0, v3\nv5:b32 = or v4, v1\nv6:b32 = or v4, v2\n";
+            after(&format!("{THREE}{all}{rest}"))
+        };
+        let t = body("v7:b32 = imul v5, v6\nret v7");
+        assert!(t.matches("lop3").count() == 2 && !t.contains("= or"), "{t}");
+        // Not where somebody else reads it, ...
+        let t = body("v7:b32 = imul v5, v6\nv8:b32 = imul v7, v4\nret v8");
+        assert!(!t.contains("lop3") && t.matches("= or").count() == 3, "{t}");
+        // ... nor into what is taken in itself.
+        let t = body("v7:b32 = xor v5, v2\nv8:b32 = imul v7, v6\nret v8");
+        assert!(t.matches("lop3").count() == 1 && t.matches("= or").count() == 2, "{t}");
     }
 
     #[test]

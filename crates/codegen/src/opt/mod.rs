@@ -26,6 +26,7 @@ pub mod params;
 pub mod pressure;
 mod products;
 pub mod regroup;
+pub mod reread;
 pub mod rotate;
 pub mod simplify;
 mod stale;
@@ -55,7 +56,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 36] = [
+const PASSES: [Pass; 38] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -68,6 +69,7 @@ const PASSES: [Pass; 36] = [
     ("upper", SOME_EFFORT, upper::run),
     ("regroup", SOME_EFFORT, regroup::run),
     ("gvn", LEAST_EFFORT, gvn::run),
+    ("reread", SOME_EFFORT, reread::run),
     ("sums", SOME_EFFORT, sums::run),
     ("dce", NO_EFFORT, dce::run),
     (CONTRACT, NO_EFFORT, contract::run),
@@ -102,6 +104,7 @@ const PASSES: [Pass; 36] = [
     ("threading", MORE_EFFORT, threads),
     ("pairs", MORE_EFFORT, pairs::run),
     ("gvn", MORE_EFFORT, gvn::run),
+    ("reread", MORE_EFFORT, reread::run),
     ("alike", MORE_EFFORT, |f| {
         if alike::run(f) {
             gvn::run(f);

@@ -12,7 +12,7 @@ mod strides;
 
 use super::{blocks, dce, gvn, params, rotate, sums};
 use crate::cfg::{Cfg, DomTree, NONE};
-use crate::ir::{Block, Builder, Def, Edge, Effect, Func, InstId, Op, Term, Ty, Value};
+use crate::ir::{Block, Builder, Def, Edge, Effect, Func, Inst, InstId, MemSpace, Op, Term, Ty, Value};
 use copy::Copier;
 use count::Counter;
 pub use count::{same_for_all, step};
@@ -31,7 +31,7 @@ const FEW: u64 = 2;
 /// Instructions of an iteration that is repeated so.
 const SMALL: usize = 12;
 
-/// The same, where it reads memory: the loads of the iterations are under way together.
+/// The same, where it reads memory that it does not write: the loads of the iterations are under way together.
 const SMALL_WITH_LOADS: usize = 40;
 
 /// Loads of an iteration from which on [`FEW`] of them are enough, and writes where there are no loads from which on one is.
@@ -253,7 +253,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let most = if queued { MANY } else { (WHOLE / size.max(1)) as u64 };
     let trips = counter.trips(f, start, most);
     let (mut halved, mut ends, mut alike) = (false, false, true);
-    let small = if loads > 0 { SMALL_WITH_LOADS } else { SMALL };
+    let small = if loads > 0 && ahead(f, members) { SMALL_WITH_LOADS } else { SMALL };
     let counted = if trips.is_none() && size <= small { counter.trips(f, start, COUNTED) } else { None };
     let divisor = counted.and_then(|n| (2..=by).rev().find(|k| n % k == 0));
     let by = divisor.unwrap_or(by);
@@ -293,6 +293,15 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
         ends,
         alike,
     })
+}
+
+/// True if an iteration has a load that may begin before the one before it is done: that no write of a loop with these blocks has to come before.
+fn ahead(f: &Func, members: &[u32]) -> bool {
+    let all = || members.iter().flat_map(|&m| &f.blocks[m as usize].insts).map(|&i| f.inst(i));
+    let written: Vec<MemSpace> = all().filter(|i| i.op.effect() == Effect::Write).map(|i| i.mem.space).collect();
+    let generic = MemSpace::Generic;
+    let waits = |i: &Inst| written.iter().any(|&w| w == i.mem.space || w == generic || i.mem.space == generic);
+    all().any(|i| i.op.effect() == Effect::Read && i.op != Op::Routine && (i.mem.nc || !waits(i)))
 }
 
 /// The comparison at the end of a loop, if only the branch reads it.

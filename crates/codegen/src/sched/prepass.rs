@@ -8,8 +8,13 @@
 //! a function may take some more than that order needs; above, no more than threads are given for what it needs. n log n.
 
 mod list;
+mod rooms;
+
+pub use self::rooms::Freedom;
+pub(super) use self::rooms::given;
 
 use self::list::{Task, schedule};
+use self::rooms::{Room, WAITING, choose, wider};
 use super::again;
 use super::asked;
 use super::cluster::Cluster;
@@ -24,7 +29,6 @@ use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{names_physical, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Vreg, reorder};
-use crate::pipeline::REGISTER_LEVEL;
 use crate::regalloc::{self, Banks};
 use crate::registers;
 use sass::inst::Inst as Sass;
@@ -32,27 +36,6 @@ use sass::latency;
 use sass::reg::File;
 use std::ops::Range;
 
-/// Values above which a function takes no more registers than threads are given anyway: with 32 registers a thread, two of them not to be given
-/// away, an SM holds as many threads as it may.
-const FREELY: u32 = 30;
-/// Registers are given to threads in multiples of this many (`arch::limits`: 256 for a warp), ...
-const UNIT: u32 = 8;
-/// ... of which so many are not for values.
-const RESERVED: u32 = 3;
-/// How many more values may be alive than must be, at most: so many, ...
-const MORE: u32 = 8;
-/// ... and one for so many.
-const PART: u32 = 4;
-/// How many values may be alive where one more is a load from far memory or leads to one, with few registers, usually and at most: threads with
-/// no more than 32 registers have these for nothing, and a load that begins late is waited for once more.
-const FEW_LOADS: u32 = 14;
-const LOADS: u32 = 22;
-const MOST_LOADS: u32 = 26;
-/// Where values live in memory anyway, one more may for so many registers, for loads from far memory that are under way beside others: eight where threads have all
-/// registers. With none each load is waited for; with sixteen, five of nine such kernels of FlagGems are as fast again within 2 %.
-const IN_FLIGHT: u32 = 32;
-/// From the usual number to the most it is so many steps.
-const BETWEEN: u32 = 2;
 /// A loop is taken to run so many times as its surroundings (as a power of two), up to four loops deep.
 pub const DEEPER: u32 = 3;
 /// A part of so many instructions or more, each of which takes more than half a cycle of waiting (in halves of cycles an instruction), is ordered by age, too.
@@ -62,72 +45,11 @@ const LONG: usize = 64;
 const WAITS: u64 = 3;
 /// A function that needs no more than so many registers keeps its order.
 const FEW: u32 = 16;
-/// Registers count as much as cycles: as many threads fit on an SM as registers allow, so that half the cycles with twice the registers are no
-/// gain. Of 2,175 modules of public code (2026-11-27) registers are 0.6 % fewer with 3, static cycles 0.25 % more, and by the timing model Triton's kernels take 1 % longer.
-const POWER: u32 = 2;
 /// Predicates that may be alive at once.
 const PREDICATES: u32 = 7;
 /// Cycles that a load takes that is far away.
 pub(super) const FAR: u16 = 100;
 
-/// How many values fit into the registers that threads are given where so many must fit.
-pub(super) fn given(values: u32) -> u32 {
-    (values + RESERVED).next_multiple_of(UNIT) - RESERVED
-}
-
-/// How many more values may be alive than must be.
-#[derive(Clone, Copy, Debug)]
-pub struct Freedom {
-    more: u32,
-    freely: u32,
-    /// The power of registers that weighs as much as the square of cycles.
-    power: u32,
-}
-
-impl Freedom {
-    /// That of a level of 0 to 10: at 5 what is usual, at 0 none, at 10 so many that an SM holds half as many threads, and cycles alone decide.
-    pub fn of(level: u8) -> Freedom {
-        let usual = u32::from(REGISTER_LEVEL);
-        let (below, above) = (u32::from(level).min(usual), u32::from(level).saturating_sub(usual));
-        let (more, freely) = (MORE * below / usual + 8 * above, FREELY + (FREELY + 2) * above / usual);
-        Freedom { more, freely, power: POWER - (POWER * above.min(usual)).div_ceil(usual) }
-    }
-
-    /// How many values may be alive, from the fewest to the most, where so many must be and there are so many registers.
-    fn rooms(self, least: u32, registers: u32) -> Vec<Room> {
-        if self.more == 0 {
-            let few = least.min(registers);
-            return vec![Room { gprs: few, loads: few, full: u32::MAX }];
-        }
-        let usual = (least + self.more).min(self.freely.max(given(least)));
-        if least > registers {
-            return vec![Room { gprs: registers, loads: registers + registers.div_ceil(IN_FLIGHT), full: registers }];
-        }
-        let room = |gprs: u32, loads: u32| Room {
-            gprs: gprs.min(registers),
-            loads: loads.max(gprs).min(registers),
-            full: u32::MAX,
-        };
-        let most = usual.max(least + self.more + least / PART);
-        let between = (1..BETWEEN).map(|k| {
-            let part = |few: u32, many: u32| few + (many - few) * k / BETWEEN;
-            room(part(usual, most), part(LOADS, MOST_LOADS))
-        });
-        let mut list = vec![room(least + 1, FEW_LOADS), room(usual, LOADS)];
-        list.extend(between.chain([room(most, MOST_LOADS)]));
-        list.dedup();
-        list
-    }
-}
-
-/// So many values may be alive, and so many where one more is a load from far memory. Where more than `full` must be, that many count: the others live in
-/// memory, and it is as if they were not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Room {
-    gprs: u32,
-    loads: u32,
-    full: u32,
-}
 const NONE: u32 = u32::MAX;
 
 /// What is known of the values.
@@ -246,41 +168,53 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     let mut values = Values::of(f);
     let task = again::Task { cfg: &cfg, live: &live, steps: &steps, sm };
     let least = again::run(f, &task, &mut values, &mut by_block, FEW);
-    let rooms = freedom.rooms(least, banks.count(File::Gpr).saturating_sub(6));
+    let mut rooms = freedom.rooms(least, banks.count(File::Gpr).saturating_sub(6));
     let fewest = rooms.first().map_or(least, |r| r.gprs);
     for &b in cfg.rpo.iter().filter(|&&b| by_block[b as usize][0] > fewest) {
         task.lessen(f, b, &mut values, Some(fewest));
     }
-    let mut totals = vec![0u64; rooms.len()];
-    let mut plans = Vec::with_capacity(cfg.rpo.len());
-    for &b in &cfg.rpo {
-        let owns = owned.get(b as usize).map_or(u32::MAX, |&n| n.saturating_sub(6) as u32);
-        let own = |r: &Room| Room { gprs: r.gprs.min(owns), loads: r.loads.min(owns), ..*r };
-        values.steps(&steps[b as usize], true);
-        let list = block(f, b as usize, &live, &mut values, sm, &rooms.iter().map(own).collect::<Vec<_>>());
-        values.steps(&steps[b as usize], false);
-        let deeper = DEEPER * f.blocks[b as usize].depth.min(4);
-        totals.iter_mut().zip(&list).for_each(|(total, p)| *total = total.saturating_add(p.cycles << deeper));
-        plans.push(list);
+    let mut tried = Tried::default();
+    let at = |f: &Func, values: &mut Values, rooms: &[Room], tried: &mut Tried| {
+        tried.totals.resize(tried.totals.len() + rooms.len(), 0);
+        for (k, &b) in cfg.rpo.iter().enumerate() {
+            let owns = owned.get(b as usize).map_or(u32::MAX, |&n| n.saturating_sub(6) as u32);
+            let own = |r: &Room| Room { gprs: r.gprs.min(owns), loads: r.loads.min(owns), ..*r };
+            values.steps(&steps[b as usize], true);
+            let list = block(f, b as usize, &live, values, sm, &rooms.iter().map(own).collect::<Vec<_>>());
+            values.steps(&steps[b as usize], false);
+            let deeper = DEEPER * f.blocks[b as usize].depth.min(4);
+            let totals = tried.totals.iter_mut().rev().zip(list.iter().rev());
+            totals.for_each(|(total, p)| *total = total.saturating_add(p.cycles << deeper));
+            match tried.plans.get_mut(k) {
+                Some(plans) => plans.extend(list),
+                None => tried.plans.push(list),
+            }
+        }
+    };
+    at(f, &mut values, &rooms, &mut tried);
+    let Some(mut room) = choose(&tried.totals, &rooms, freedom.power) else { return };
+    let work = |b: &u32| (f.blocks[*b as usize].insts.len() as u64) << (DEEPER * f.blocks[*b as usize].depth.min(4));
+    let work: u64 = cfg.rpo.iter().map(work).sum();
+    if tried.totals[rooms.len() - 1] > work * WAITING {
+        let usual = rooms.len();
+        let more = freedom.beyond(&rooms, banks.count(File::Gpr).saturating_sub(6));
+        if !more.is_empty() {
+            at(f, &mut values, &more, &mut tried);
+            rooms.extend(more);
+            room = wider(&tried.totals, &rooms, usual, room, freedom.power);
+        }
     }
-    let Some(room) = choose(&totals, &rooms, freedom.power) else { return };
-    for (&b, mut list) in cfg.rpo.iter().zip(plans) {
+    for (&b, mut list) in cfg.rpo.iter().zip(tried.plans) {
         let insts = std::mem::take(&mut f.blocks[b as usize].insts);
         f.blocks[b as usize].insts = reorder(insts, &list.swap_remove(room).order);
     }
 }
 
-/// Which of these numbers of registers is the best for what each takes: the one that costs least, or one with which an SM still holds as many threads as it may, where
-/// a quarter of the cycles goes with it.
-fn choose(cycles: &[u64], rooms: &[Room], power: u32) -> Option<usize> {
-    let least = (0..rooms.len()).min_by_key(|&r| cost(cycles[r], rooms[r].gprs, power))?;
-    let free = (least + 1..rooms.len()).filter(|&r| rooms[r].gprs <= FREELY);
-    Some(free.fold(least, |best, r| if cycles[r] < cycles[best] - cycles[best] / 4 { r } else { best }))
-}
-
-/// What so many cycles with so many registers cost, to compare: the square of the cycles times this power of the registers.
-fn cost(cycles: u64, gprs: u32, power: u32) -> u128 {
-    u128::from(cycles.min(1 << 48)).pow(2) * u128::from(gprs).pow(power)
+/// What has been tried: by number of registers the cycles of all blocks, and by block the plans.
+#[derive(Default)]
+struct Tried {
+    totals: Vec<u64>,
+    plans: Vec<Vec<Plan>>,
 }
 
 /// An order of a block, and what it takes.
@@ -480,33 +414,7 @@ fn part_of_block(
 mod tests {
     use super::*;
     use crate::mir::{text, verify};
-
-    /// More registers must save cycles in keeping with how many more they are.
-    #[test]
-    fn registers_are_worth_cycles() {
-        assert!(cost(100, 20, POWER) < cost(81, 25, POWER) && cost(100, 20, POWER) > cost(79, 25, POWER));
-        assert!(cost(100, 20, POWER) < cost(51, 40, POWER) && cost(100, 20, POWER) > cost(49, 40, POWER));
-        assert!(cost(u64::MAX, 255, POWER) >= cost(u64::MAX, 20, POWER));
-        // Those that an SM has for all its threads are worth a quarter of the cycles, however many more they are.
-        let rooms = |list: [u32; 3]| list.map(|gprs| Room { gprs, loads: gprs, full: u32::MAX });
-        assert_eq!(choose(&[100, 74, 73], &rooms([16, 24, 30]), POWER), Some(1));
-        assert_eq!(choose(&[100, 76, 76], &rooms([16, 24, 30]), POWER), Some(0));
-        assert_eq!(choose(&[100, 74, 70], &rooms([20, 31, 40]), POWER), Some(0));
-        // The higher the level, the less registers count.
-        let powers: Vec<u32> = (0..=10).map(|l| Freedom::of(l).power).collect();
-        assert!(powers[..=5] == [POWER; 6] && powers.is_sorted_by(|a, b| a >= b) && powers[10] == 0, "{powers:?}");
-    }
-
-    /// Between the usual number of registers and the most there are others to choose from.
-    #[test]
-    fn there_are_steps_from_few_registers_to_many() {
-        let of = |least, registers| -> Vec<u32> {
-            let rooms = Freedom::of(REGISTER_LEVEL).rooms(least, registers);
-            rooms.iter().map(|r| r.gprs).collect()
-        };
-        assert_eq!(of(100, 240), [101, 117, 133]);
-        assert_eq!(of(100, 110), [101, 110]);
-    }
+    use crate::pipeline::REGISTER_LEVEL;
 
     /// Chains of exchanges between lanes begin together though more predicates are alive than there may be.
     #[test]

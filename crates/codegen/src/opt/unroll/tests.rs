@@ -130,6 +130,28 @@ fn branches_on_a_side_of_another_one_keep_iterations_apart() {
     assert_eq!(stores("brif v13, blk3(), blk4()"), 1);
 }
 
+/// Loads that wait for the stores of the iteration before are not under way together, so that a long iteration stays one.
+#[test]
+fn what_stores_hold_back_is_no_reason_to_go_on() {
+    let body = |space: &str, kind: &str, products: usize| {
+        let product = |k: usize| format!("v{}:b32 = imul v{}, v1\n", 9 + k, 8 + k);
+        let products: String = (0..products).map(product).collect();
+        let last = 8 + products.lines().count();
+        let (address, counter, again) = (last + 1, last + 2, last + 3);
+        format!(
+            "blk0():\nv0:b64 = param {{bytes=8}}\nv1:b32 = const {{imm=3}}\nv2:b32 = const {{imm=0}}\nv3:b32 = param {{bytes=4 imm=8}}\nv4:b32 = const {{imm=1}}\n\
+             v5:b64 = const {{imm=4}}\nbr blk1(v0, v2)\nblk1(v6:b64, v7:b32):\nv8:b32 = load v6 {{space=global bytes=4 {kind}}}\n{products}\
+             store v6, v{last} {{space={space} bytes=4}}\nv{address}:b64 = iadd v6, v5\nv{counter}:b32 = iadd v7, v4\nv{again}:p = icmp v{counter}, v3 {{cmp=lt signed}}\n\
+             brif v{again}, blk1(v{address}, v{counter}), blk2()\nblk2():\nret v{counter}"
+        )
+    };
+    let loads = |space: &str, kind: &str, adds: usize| after(&body(space, kind, adds)).matches("load").count();
+    assert_eq!((loads("global", "", 20), loads("generic", "", 20)), (1, 1));
+    assert_eq!(loads("global", "nc", 20), 7);
+    // Of a short one counting is much.
+    assert_eq!(loads("global", "", 3), 7);
+}
+
 #[test]
 fn atomics_in_a_row_are_few() {
     let body = |n: usize, trips: usize| {
