@@ -6,7 +6,7 @@ use crate::mir::{Func, Op};
 use crate::regalloc::{self, Stats, Tightness, assign, frame};
 use crate::sched::prepass::DEEPER;
 use crate::sched::warpgroup::losses::Loss;
-use crate::sched::{held, select, warpgroup, zeros};
+use crate::sched::{heads, held, select, warpgroup, zeros};
 use crate::{guards, ifconvert};
 use diag::{Diagnostic, Severity};
 use sass::forms as F;
@@ -125,6 +125,7 @@ impl Search {
                     if self.polish {
                         ifconvert::run(&mut f);
                         select::run(&mut f);
+                        heads::run(&mut f);
                         zeros::run(&mut f);
                         held::run(&mut f);
                     }

@@ -13,6 +13,7 @@ pub mod dead;
 pub mod fewer;
 pub mod forward;
 pub mod halves;
+pub mod heads;
 pub mod held;
 pub mod holds;
 pub mod home;

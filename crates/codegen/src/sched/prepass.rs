@@ -170,8 +170,12 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     let least = again::run(f, &task, &mut values, &mut by_block, FEW);
     let mut rooms = freedom.rooms(least, banks.count(File::Gpr).saturating_sub(6));
     let fewest = rooms.first().map_or(least, |r| r.gprs);
-    for &b in cfg.rpo.iter().filter(|&&b| by_block[b as usize][0] > fewest) {
-        task.lessen(f, b, &mut values, Some(fewest));
+    for &b in &cfg.rpo {
+        // Threads that gave registers up have fewer.
+        let there = owned.get(b as usize).map_or(fewest, |&n| fewest.min(n.saturating_sub(6) as u32));
+        if by_block[b as usize][0] > there {
+            task.lessen(f, b, &mut values, Some(there));
+        }
     }
     let mut tried = Tried::default();
     let at = |f: &Func, values: &mut Values, rooms: &[Room], tried: &mut Tried| {

@@ -20,6 +20,8 @@ use smallvec::SmallVec;
 
 /// Registers and predicates that are left to what blocks do themselves.
 pub(super) const SPARE: [u32; 2] = [5, 2];
+/// Of the registers that threads set the number of themselves, those that are left: R1 and two.
+const OWN: u32 = 3;
 /// A loop is taken to run so many times as its surroundings (as a power of two), up to four loops deep.
 const DEEPER: u32 = 3;
 
@@ -36,11 +38,13 @@ struct Cheap {
 }
 
 /// Runs the pass. `pressure`: how many values of each file are alive at most in each block; `limits`: how many general registers and
-/// predicates there are. True if anything changed.
+/// predicates there are, of which threads that gave registers up (`setmaxnreg`) have fewer. True if anything changed.
 pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]], limits: [u32; 2]) -> bool {
-    let limits = [0, 1].map(|k| limits[k].saturating_sub(SPARE[k]));
-    let over = |k: usize, pressure: &[[u32; 4]]| pressure.iter().any(|p| p[index(FILES[k])] > limits[k]);
-    if f.blocks.len() < 2 || !(over(0, pressure) || over(1, pressure)) {
+    if f.blocks.len() < 2 {
+        return false;
+    }
+    let limits = limits_of(f, cfg, limits);
+    if !pressure.iter().zip(&limits).any(|(p, most)| (0..2).any(|k| p[index(FILES[k])] > most[k])) {
         return false;
     }
     let list = candidates(f, cfg, live);
@@ -75,6 +79,16 @@ pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]], limi
 }
 
 const FILES: [File; 2] = [File::Gpr, File::Pred];
+
+/// By block: how many general registers and predicates may be full there.
+fn limits_of(f: &Func, cfg: &Cfg, limits: [u32; 2]) -> Vec<[u32; 2]> {
+    let [gprs, predicates] = [0, 1].map(|k| limits[k].saturating_sub(SPARE[k]));
+    let mut all = vec![[gprs, predicates]; f.blocks.len()];
+    for (most, own) in all.iter_mut().zip(crate::registers::owned(f, cfg)) {
+        most[0] = gprs.min((own as u32).saturating_sub(OWN));
+    }
+    all
+}
 
 fn index(file: File) -> usize {
     file as usize
@@ -158,7 +172,8 @@ struct Plan<'a> {
     f: &'a Func,
     live: &'a Liveness,
     pressure: Vec<[u32; 4]>,
-    limits: [u32; 2],
+    /// By block.
+    limits: Vec<[u32; 2]>,
     /// Values that live longer than they did, and where.
     alive: FxHashSet<(Vreg, u32)>,
     /// By value: which candidate it is.
@@ -174,7 +189,7 @@ struct Plan<'a> {
 impl Plan<'_> {
     /// What a crowded block needs at each of its places, and where it reads what may be repeated. `seen` says of each value in which block it was found alive last.
     fn crowd(&self, b: u32, seen: &mut [u32]) -> Option<Places> {
-        if self.pressure[b as usize][index(File::Gpr)] <= self.limits[0] {
+        if self.pressure[b as usize][index(File::Gpr)] <= self.limits[b as usize][0] {
             return None;
         }
         let (f, block) = (self.f, &self.f.blocks[b as usize]);
@@ -277,9 +292,9 @@ impl Plan<'_> {
     /// True if somewhere too many values of its kind are alive, this one among them, and it is not read there, or before or behind its readers.
     fn crowded(&self, c: &Cheap) -> bool {
         let file = self.f.vregs[c.value.index()];
-        let limit = self.limits[(file == File::Pred) as usize];
-        let wins = |p: &Places| file == File::Gpr && p.outside(c.value).any(|n| p.most[n] > limit);
         self.through[self.number[c.value.index()] as usize].iter().any(|&b| {
+            let limit = self.limits[b as usize][(file == File::Pred) as usize];
+            let wins = |p: &Places| file == File::Gpr && p.outside(c.value).any(|n| p.most[n] > limit);
             let crowded = self.pressure[b as usize][index(file)] > limit;
             crowded && (!c.readers.contains(&b) || self.places[b as usize].as_ref().is_some_and(wins))
         })
@@ -398,6 +413,30 @@ mod tests {
 
     const COMPARE: (&str, &str) = ("ISETP_RI.Cmp=1 Pu=%p# Ra=%r0 Rb=#", "@%p# STG.Size=4 Ra=RZ Rb=%r0 URc=UR4");
     const ADD: (&str, &str) = ("IADD3_RIR Rd=%r# Ra=%r0 Rb=#", "STG.Size=4 Ra=RZ Rb=%r# URc=UR4");
+
+    /// As [`repeated`] with additions, where threads give up all registers but 24 before the loop.
+    #[test]
+    fn threads_that_gave_registers_up_compute_again() {
+        let part = |line: &str| -> String {
+            (1..=30).map(|k: u32| format!("    {}\n", line.replace('#', &k.to_string()))).collect()
+        };
+        let (made, read) = (part(ADD.0), part(ADD.1));
+        for (gives, most) in [("", 31), ("    USETMAXREG_DEALLOC ImmAt32=0x18\n", 18)] {
+            let t = format!(
+                "func k entry max=168 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n{made}{gives}    br blk1()\n\
+                 blk1(): depth=1\n    ISETP_RI.Cmp=1 Pu=%p99 Ra=%r0 Rb=0x7\n    brif %p99, blk2(), blk3()\nblk2(): depth=1\n{read}\
+                 \x20   br blk1()\nblk3(): depth=0\n    exit\n}}\n"
+            );
+            let mut f = text::parse(&t).unwrap().remove(0);
+            let cfg = f.cfg();
+            let live = Liveness::new(&f, &cfg);
+            let by_block = regalloc::pressures(&f, &cfg, &live).1;
+            run(&mut f, &cfg, &live, &by_block, [167, 7]);
+            verify::ssa(&f).unwrap();
+            let after = regalloc::pressures(&f, &cfg, &Liveness::new(&f, &cfg)).1;
+            assert_eq!(after[1][0], most, "{gives}");
+        }
+    }
 
     #[test]
     fn what_fits_stays() {
