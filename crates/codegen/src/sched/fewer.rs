@@ -4,18 +4,20 @@
 
 use super::{again, prepass, remat};
 use crate::mir::Func;
+use crate::mir::liveness::Liveness;
 use crate::regalloc::{self, Banks};
 use sass::reg::File;
 
 /// Orders every block of `f`; computes values again where too many are alive.
 pub fn run(f: &mut Func, sm: u16) {
     let cfg = f.cfg();
-    let (mut live, mut steps) = prepass::order(f, &cfg);
+    let (mut live, steps) = prepass::order(f, &cfg);
     let mut by_block = regalloc::pressures(f, &cfg, &live).1;
     let banks = Banks::of(f);
     let there = banks.count(File::Gpr);
     if remat::run(f, &cfg, &live, &by_block, [there, banks.count(File::Pred)]) {
-        (live, steps) = prepass::order(f, &cfg);
+        // What is made again stands before its readers, and blocks that are still too full are put in order anew.
+        live = Liveness::new(f, &cfg);
         by_block = regalloc::pressures(f, &cfg, &live).1;
     }
     let mut values = prepass::Values::of(f);
