@@ -31,8 +31,10 @@ pub struct Bank0 {
     pub const_window: u16,
     /// Descriptor table of textures and surfaces (64 bits).
     pub texture_table: u16,
-    /// `%envreg0`; the next ones follow.
-    pub envreg: Option<u16>,
+    /// `%envreg0`; those up to 15 follow.
+    pub envreg: u16,
+    /// `%envreg16`; the next ones follow.
+    pub envreg16: u16,
     /// `%nsmid`
     pub nsmid: u16,
     /// Bytes to take off the size of shared memory for `%total_smem_size`.
@@ -57,7 +59,13 @@ pub struct Bank0 {
     pub nclusterid: Option<u16>,
     /// `%cluster_nctarank`
     pub cluster_nctarank: Option<u16>,
+    /// The sizes and counts of clusters (but for `is_explicit_cluster`), the sizes and the reserved end of shared memory and the first sixteen `%envreg` lie
+    /// [`CGA_STEP`] times the special register `SR_CgaSize` below what is said here.
+    pub scaled: bool,
 }
+
+/// See [`Bank0::scaled`].
+pub const CGA_STEP: i32 = 0xa0;
 
 const SM_75: Bank0 = Bank0 {
     params: 0x160,
@@ -73,7 +81,8 @@ const SM_75: Bank0 = Bank0 {
     param_end: None,
     const_window: 0x50,
     texture_table: 0x70,
-    envreg: Some(0x88),
+    envreg: 0x88,
+    envreg16: 0xc8,
     nsmid: 0x10c,
     smem_taken: None,
     descriptor: None,
@@ -86,6 +95,7 @@ const SM_75: Bank0 = Bank0 {
     cluster_reciprocal: None,
     nclusterid: None,
     cluster_nctarank: None,
+    scaled: false,
 };
 
 const SM_80: Bank0 = Bank0 {
@@ -105,7 +115,8 @@ const SM_90: Bank0 = Bank0 {
     param_end: Some(0x1a0),
     const_window: 0xd0,
     texture_table: 0xf0,
-    envreg: Some(0x40),
+    envreg: 0x40,
+    envreg16: 0x80,
     descriptor: Some(0x208),
     reserved_smem_end: Some(0x68),
     proxy_alias: Some(0x18c),
@@ -119,7 +130,6 @@ const SM_90: Bank0 = Bank0 {
     ..SM_80
 };
 
-// The cluster words, the dynamic size and most envregs lie at a distance that SR_CgaSize scales: no fixed offset.
 const SM_100: Bank0 = Bank0 {
     params: 0x380,
     ntid: 0x360,
@@ -127,26 +137,28 @@ const SM_100: Bank0 = Bank0 {
     shared_window: None,
     local_window: 0x2f8,
     stack: 0x37c,
-    dynamic_smem_size: None,
+    dynamic_smem_size: Some(0x2ac),
     gridid: 0x140,
     self_address: None,
     param_address: Some(0x348),
     param_end: Some(0x350),
     const_window: 0x120,
     texture_table: 0x150,
-    envreg: None,
+    envreg: 0x250,
+    envreg16: 0xd0,
     nsmid: 0x2d0,
     smem_taken: Some(0x16c),
     descriptor: Some(0x358),
-    reserved_smem_end: None,
+    reserved_smem_end: Some(0x278),
     proxy_alias: Some(0x2d8),
     current_graph_exec: 0x2e8,
-    aggr_smem_size: None,
+    aggr_smem_size: Some(0x2bc),
     is_explicit_cluster: Some(0x36c),
-    cluster_nctaid: None,
-    cluster_reciprocal: None,
-    nclusterid: None,
-    cluster_nctarank: None,
+    cluster_nctaid: Some(0x2a0),
+    cluster_reciprocal: Some(0x2b0),
+    nclusterid: Some(0x2c0),
+    cluster_nctarank: Some(0x2cc),
+    scaled: true,
 };
 
 /// The layout of an SM (`90` for `sm_90`); none for one that code cannot be made for.

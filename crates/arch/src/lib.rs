@@ -9,7 +9,7 @@ mod limits;
 mod target;
 mod units;
 
-pub use bank0::{Bank0, bank0};
+pub use bank0::{Bank0, CGA_STEP, bank0};
 pub use files::{Files, files};
 pub use limits::{Limits, limits};
 pub use target::{GpuKind, GpuName, PTX_VERSIONS, TARGETS, Target, Variant, gpu_names, is_ptx_version};

@@ -193,6 +193,36 @@ fn the_largest_of_three_is_one_instruction_where_there_is_one() {
     assert_eq!(of("sm_120", "s32"), (1, 1));
 }
 
+/// From sm_100 on the driver's words about clusters, shared memory and the environment lie lower the larger clusters are, but for the last sixteen.
+#[test]
+fn words_of_the_driver_lie_where_clusters_leave_them() {
+    let words = [
+        "cluster_nctaid.y",
+        "nclusterid.z",
+        "cluster_nctarank",
+        "dynamic_smem_size",
+        "envreg2",
+        "envreg15",
+        "envreg16",
+    ];
+    let places = |chip: &str| -> Vec<String> {
+        let of = |word: &&str| {
+            let t = code_on(chip, &format!("mov.u32 %r1, %{word}; st.global.b32 [%a], %r1;"));
+            let scaled = count(&t, "SR_CgaSize") == 1 && count(&t, "-0xa0") == 1;
+            let load = t.iter().filter_map(|l| Some(l.split_once("c[0x0][")?.1.split_once(']')?.0.to_string()));
+            let mut at: Vec<String> = load.map(|at| at.split('+').next_back().unwrap_or("").to_string()).collect();
+            at.retain(|at| !["0x28", "0x37c", "0x208", "0x358", "0x210", "0x380"].contains(&at.as_str()));
+            assert_eq!(at.len(), 1, "{t:#?}");
+            format!("{}{}", if scaled { "*" } else { "" }, at[0])
+        };
+        words.iter().map(of).collect()
+    };
+    assert_eq!(places("sm_90"), ["0x148", "0x164", "0x188", "0x2c", "0x48", "0x7c", "0x80"]);
+    for chip in ["sm_100", "sm_103", "sm_120", "sm_121"] {
+        assert_eq!(places(chip), ["*0x2a4", "*0x2c8", "*0x2cc", "*0x2ac", "*0x258", "*0x28c", "0xd0"], "{chip}");
+    }
+}
+
 /// A cache policy that is known is computed once, where the kernel begins, so that loads under conditions are guarded instructions.
 #[test]
 fn accesses_with_a_known_policy_are_guarded() {
