@@ -5,6 +5,7 @@ pub mod ahead;
 mod asked;
 mod balance;
 pub mod branches;
+mod cheap;
 pub mod cluster;
 pub mod conditions;
 pub mod control;

@@ -12,25 +12,43 @@ use crate::mir::liveness::Liveness;
 use crate::regalloc::pressures;
 use sass::reg::File;
 
-/// Where no more registers are taken than these, one less is worth nothing.
-const FEW: u32 = 24;
 /// Registers that are tried to be spared: one of so many.
 const PARTS: [u32; 2] = [4, 10];
-/// A part of the instructions is worth so many times that part of the registers.
-const WORTH: u64 = 3;
-/// Rounds: what is made again may be made of what could be, too.
-const ROUNDS: usize = 2;
+/// Of threads with more registers an SM holds few: each that addresses wait in is worth twice as much.
+const MANY: u32 = 128;
+
+/// What is made again, and when.
+struct Way {
+    /// What is made of two words, too.
+    words: bool,
+    /// Where no more registers are taken than these, one less is worth nothing.
+    few: u32,
+    /// A part of the instructions is worth so many times that part of the registers.
+    worth: u64,
+    /// At least one of so many registers must be spared.
+    least: u32,
+    /// What is made again may be made of what could be, too.
+    rounds: usize,
+}
+
+/// Addresses take longer to make, and what reads them waits for them: that must spare more.
+const WAYS: [Way; 2] = [
+    Way { words: false, few: 24, worth: 3, least: u32::MAX, rounds: 2 },
+    Way { words: true, few: 40, worth: 6, least: 8, rounds: 5 },
+];
 
 /// Runs the pass; true if anything changed. `pressure`: how many values of each file are alive at most in each block.
 pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> bool {
     let mut changed = false;
     let mut own: Option<(Liveness, Vec<[u32; 4]>)> = None;
-    for _ in 0..ROUNDS {
-        let (live, pressure) = own.as_ref().map_or((live, pressure), |o| (&o.0, &o.1));
-        let Some((made, live, pressure)) = spare(f, cfg, live, pressure) else { break };
-        *f = made;
-        own = Some((live, pressure));
-        changed = true;
+    for way in WAYS {
+        for _ in 0..way.rounds {
+            let (live, pressure) = own.as_ref().map_or((live, pressure), |o| (&o.0, &o.1));
+            let Some((made, live, pressure)) = spare(f, cfg, live, pressure, &way) else { break };
+            *f = made;
+            own = Some((live, pressure));
+            changed = true;
+        }
     }
     changed
 }
@@ -39,16 +57,16 @@ pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> b
 type Made = (Func, Liveness, Vec<[u32; 4]>);
 
 /// The function with fewer registers, if that pays.
-fn spare(f: &Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> Option<Made> {
+fn spare(f: &Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]], way: &Way) -> Option<Made> {
     let most = highest(pressure);
-    if most <= FEW {
+    if most <= way.few {
         return None;
     }
     let before = cost(f);
     for part in PARTS {
         let limit = most - most / part + remat::SPARE[0];
         let mut g = f.clone();
-        if !remat::run(&mut g, cfg, live, pressure, [limit, u32::MAX]) {
+        if !remat::repeated(&mut g, cfg, live, pressure, [limit, u32::MAX], way.words) {
             continue;
         }
         let live = Liveness::new(&g, cfg);
@@ -60,8 +78,9 @@ fn spare(f: &Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> Option<
         // Parts of a million.
         let spared = 1_000_000 * (i64::from(most) - i64::from(now)) / i64::from(most);
         let more = (i128::from(cost(&g)) - i128::from(before)) * 1_000_000 / i128::from(before.max(1));
-        let win = spared - (WORTH as i128 * more.max(0)).min(1 << 40) as i64;
-        if now < most && win > 0 {
+        let worth = if way.words && most > MANY { way.worth.div_ceil(2) } else { way.worth };
+        let win = spared - (worth as i128 * more.max(0)).min(1 << 40) as i64;
+        if now < most && now <= most - most / way.least && win > 0 {
             // What spares the most pays best, as a rule.
             return Some((g, live, pressure));
         }

@@ -5,41 +5,40 @@
 //! register for all of them. So where more values are alive than fit, and only there, such instructions are repeated in the blocks that read them:
 //! first what is read least often, until the rest fits. Predicates are counted like registers: one more than there are waits in a
 //! general register, and each reader compares that with zero. A block that is crowded itself wins the places before the first and behind the last of its
-//! readers ([`Places`]): in a loop of one block, all that it reads waits otherwise through the whole of it. Runs on SSA form, before scheduling.
+//! readers ([`Places`]): in a loop of one block, all that it reads waits otherwise through the whole of it. The two words of an address are made again
+//! together: by one instruction, or by two of which the second alone reads the carry of the first. Runs on SSA form, before scheduling.
 
-use super::sink::{each_use, rename};
+use super::cheap::{Cheap, again, candidates};
+use super::sink::rename;
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
-use crate::mir::operands::{sass_defs, sass_uses};
-use crate::mir::{Func, Inst, Op, Vreg};
+use crate::mir::{Func, Inst, Vreg};
 use rustc_hash::{FxHashMap, FxHashSet};
-use sass::inst::{Inst as Sass, Operand};
-use sass::latency::Class;
-use sass::reg::{File, Reg};
+use sass::reg::File;
 use smallvec::SmallVec;
 
 /// Registers and predicates that are left to what blocks do themselves.
 pub(super) const SPARE: [u32; 2] = [5, 2];
 /// Of the registers that threads set the number of themselves, those that are left: R1 and two.
 const OWN: u32 = 3;
-/// A loop is taken to run so many times as its surroundings (as a power of two), up to four loops deep.
-const DEEPER: u32 = 3;
 
 const NONE: u32 = u32::MAX;
-
-/// An instruction that may be repeated.
-struct Cheap {
-    block: u32,
-    made: Sass,
-    loc: u32,
-    value: Vreg,
-    /// Blocks that read it, but for its own.
-    readers: SmallVec<[u32; 4]>,
-}
 
 /// Runs the pass. `pressure`: how many values of each file are alive at most in each block; `limits`: how many general registers and
 /// predicates there are, of which threads that gave registers up (`setmaxnreg`) have fewer. True if anything changed.
 pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]], limits: [u32; 2]) -> bool {
+    repeated(f, cfg, live, pressure, limits, true)
+}
+
+/// As [`run`]; `words`: what is made of two words may be made again too.
+pub(super) fn repeated(
+    f: &mut Func,
+    cfg: &Cfg,
+    live: &Liveness,
+    pressure: &[[u32; 4]],
+    limits: [u32; 2],
+    words: bool,
+) -> bool {
     if f.blocks.len() < 2 {
         return false;
     }
@@ -47,7 +46,8 @@ pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]], limi
     if !pressure.iter().zip(&limits).any(|(p, most)| (0..2).any(|k| p[index(FILES[k])] > most[k])) {
         return false;
     }
-    let list = candidates(f, cfg, live);
+    let mut list = candidates(f, cfg, live);
+    list.retain(|c| words || c.values.len() == 1);
     let mut plan = Plan {
         f,
         live,
@@ -94,61 +94,13 @@ fn index(file: File) -> usize {
     file as usize
 }
 
-/// All cheap instructions whose results are read in other blocks, those that are read least often first.
-fn candidates(f: &Func, cfg: &Cfg, live: &Liveness) -> Vec<Cheap> {
-    let mut list: Vec<Cheap> = Vec::new();
-    let mut of = vec![NONE; f.vregs.len()];
-    let mut travels = vec![false; f.vregs.len()];
-    cfg.rpo.iter().flat_map(|&b| &live.live_in[b as usize]).for_each(|v| travels[v.index()] = true);
-    for &b in &cfg.rpo {
-        for inst in &f.blocks[b as usize].insts {
-            if let Op::Sass(s) = &inst.op
-                && let Some(value) = cheap(f, s).filter(|v| travels[v.index()])
-            {
-                of[value.index()] = list.len() as u32;
-                list.push(Cheap { block: b, made: s.clone(), loc: inst.loc, value, readers: SmallVec::new() });
-            }
-        }
-    }
-    for &b in &cfg.rpo {
-        each_use(f, b as usize, |v| {
-            if let Some(c) = list.get_mut(of[v.index()] as usize)
-                && c.block != b
-                && c.readers.last() != Some(&b)
-            {
-                c.readers.push(b);
-            }
-        });
-    }
-    let weight =
-        |c: &Cheap| -> u64 { c.readers.iter().map(|&b| 1u64 << (DEEPER * f.blocks[b as usize].depth.min(4))).sum() };
-    list.sort_by_cached_key(|c| (weight(c), c.value));
-    list
-}
-
-/// The register or predicate that an instruction makes, if it does nothing else, always happens and reads single registers.
-fn cheap(f: &Func, s: &Sass) -> Option<Vreg> {
-    let class = matches!(s.form().class, Class::Alu | Class::Fma | Class::FmaInt);
-    if !class || s.guard != Operand::reg(Reg::PT) || !super::order::movable(s) {
-        return None;
-    }
-    let mut defs: SmallVec<[Vreg; 2]> = SmallVec::new();
-    let mut single = true;
-    sass_defs(s, |p| f.each_scalar(p.reg, p.width, |v| defs.push(v)));
-    sass_uses(s, |p| single &= p.width == 1 && (p.reg.file() != File::Pred || p.reg.is_const()));
-    match defs[..] {
-        [v] if single && FILES.contains(&f.vregs[v.index()]) => Some(v),
-        _ => None,
-    }
-}
-
 /// How many general registers a crowded block needs, part by part, and where it reads what may be repeated.
 struct Places {
     /// The most alive at once in each part of so many instructions.
     most: Vec<u32>,
     each: u32,
-    /// The first and, of what is alive at the end, the last reader; the end stands behind all instructions.
-    reads: FxHashMap<Vreg, (u32, u32)>,
+    /// By candidate: the first and, of what is alive at the end, the last reader; the end stands behind all instructions.
+    reads: FxHashMap<u32, (u32, u32)>,
 }
 
 /// Into so many parts a crowded block is divided.
@@ -161,9 +113,9 @@ impl Places {
     }
 
     /// The parts before the first and behind the last reader of a value, in which it is alive.
-    fn outside(&self, v: Vreg) -> impl Iterator<Item = usize> + use<> {
+    fn outside(&self, c: u32) -> impl Iterator<Item = usize> + use<> {
         let (n, each) = (self.most.len(), self.each);
-        let (first, last) = self.reads.get(&v).map_or((n, n), |r| ((r.0 / each) as usize, (r.1 / each) as usize + 1));
+        let (first, last) = self.reads.get(&c).map_or((n, n), |r| ((r.0 / each) as usize, (r.1 / each) as usize + 1));
         (0..first.min(n)).chain(last.min(n)..n)
     }
 }
@@ -202,9 +154,10 @@ impl Plan<'_> {
             *now += (general(v) && std::mem::replace(&mut seen[v.index()], b) != b) as u32;
         };
         let read = |v: Vreg, at: u32, places: &mut Places| {
-            if self.number[v.index()] != NONE && general(v) {
+            let c = self.number[v.index()];
+            if c != NONE && general(v) {
                 let last = || if self.live.live_out[b as usize].binary_search(&v).is_ok() { at } else { n };
-                places.reads.entry(v).or_insert_with(|| (at, last())).0 = at;
+                places.reads.entry(c).or_insert_with(|| (at, last())).0 = at;
             }
         };
         self.live.live_out[b as usize].iter().for_each(|&v| enter(v, seen, &mut now));
@@ -232,11 +185,15 @@ impl Plan<'_> {
     }
 
     fn note_places(&mut self, list: &[Cheap], cfg: &Cfg) {
-        (0..).zip(list).for_each(|(n, c)| self.number[c.value.index()] = n);
+        for (n, c) in (0..).zip(list) {
+            c.values.iter().for_each(|v| self.number[v.index()] = n);
+        }
         self.through.resize(list.len(), Vec::new());
         for &b in &cfg.rpo {
             for v in &self.live.live_in[b as usize] {
-                if let Some(blocks) = self.through.get_mut(self.number[v.index()] as usize) {
+                if let Some(blocks) = self.through.get_mut(self.number[v.index()] as usize)
+                    && blocks.last() != Some(&b)
+                {
                     blocks.push(b);
                 }
             }
@@ -257,23 +214,22 @@ impl Plan<'_> {
                 }
             }
         }
-        // One register that lives longer, for several values or for a predicate.
+        // What lives longer, for several values or for a predicate.
         let mut shares: FxHashMap<Vreg, u32> = FxHashMap::default();
         for &n in &left {
-            if let [v] = self.missing(&list[n])[..] {
-                *shares.entry(v).or_insert(0) += 1;
+            let missing = self.missing(&list[n]);
+            if missing.len() <= list[n].values.len() {
+                missing.into_iter().for_each(|v| *shares.entry(v).or_insert(0) += 1);
             }
         }
         for n in left {
             let c = &list[n];
-            let pays = match self.missing(c)[..] {
-                [] => true,
-                [v] => {
-                    let predicate = self.f.vregs[c.value.index()] == File::Pred;
-                    self.f.vregs[v.index()] == File::Gpr && (predicate || shares.get(&v).is_some_and(|&n| n > 1))
-                }
-                _ => false,
-            };
+            let missing = self.missing(c);
+            let predicate = c.file(self.f) == File::Pred;
+            let pays = missing.len() <= c.values.len()
+                && missing.iter().all(|v| {
+                    self.f.vregs[v.index()] == File::Gpr && (predicate || shares.get(v).is_some_and(|&n| n > 1))
+                });
             if pays && self.may(c) {
                 self.take(c);
                 chosen.push(n);
@@ -284,17 +240,21 @@ impl Plan<'_> {
 
     /// True if it may be repeated and helps.
     fn may(&self, c: &Cheap) -> bool {
-        let mut there = !self.settled.contains_key(&c.value);
-        sass_uses(&c.made, |p| self.f.each_scalar(p.reg, p.width, |v| there &= self.settled.get(&v) != Some(&true)));
+        let mut there = !c.values.iter().any(|v| self.settled.contains_key(v));
+        c.each_read(self.f, |v| there &= self.settled.get(&v) != Some(&true));
         there && self.crowded(c)
+    }
+
+    fn number(&self, c: &Cheap) -> u32 {
+        self.number[c.values[0].index()]
     }
 
     /// True if somewhere too many values of its kind are alive, this one among them, and it is not read there, or before or behind its readers.
     fn crowded(&self, c: &Cheap) -> bool {
-        let file = self.f.vregs[c.value.index()];
-        self.through[self.number[c.value.index()] as usize].iter().any(|&b| {
+        let (file, number) = (c.file(self.f), self.number(c));
+        self.through[number as usize].iter().any(|&b| {
             let limit = self.limits[b as usize][(file == File::Pred) as usize];
-            let wins = |p: &Places| file == File::Gpr && p.outside(c.value).any(|n| p.most[n] > limit);
+            let wins = |p: &Places| file == File::Gpr && p.outside(number).any(|n| p.most[n] > limit);
             let crowded = self.pressure[b as usize][index(file)] > limit;
             crowded && (!c.readers.contains(&b) || self.places[b as usize].as_ref().is_some_and(wins))
         })
@@ -307,26 +267,24 @@ impl Plan<'_> {
     /// What it reads that would have to live longer.
     fn missing(&self, c: &Cheap) -> SmallVec<[Vreg; 4]> {
         let mut out: SmallVec<[Vreg; 4]> = SmallVec::new();
-        sass_uses(&c.made, |p| {
-            self.f.each_scalar(p.reg, p.width, |v| {
-                if !out.contains(&v) && !c.readers.iter().all(|&b| self.is_alive(v, b)) {
-                    out.push(v);
-                }
-            });
+        c.each_read(self.f, |v| {
+            if !out.contains(&v) && !c.readers.iter().all(|&b| self.is_alive(v, b)) && !c.values.contains(&v) {
+                out.push(v);
+            }
         });
         out
     }
 
     /// Counts the value out where it is not read, and in what it reads.
     fn take(&mut self, c: &Cheap) {
-        let file = self.f.vregs[c.value.index()];
-        self.settled.insert(c.value, true);
-        sass_uses(&c.made, |p| {
-            self.f.each_scalar(p.reg, p.width, |v| {
-                self.settled.entry(v).or_insert(false);
-            });
+        let (file, number, count) = (c.file(self.f), self.number(c), c.values.len() as u32);
+        c.values.iter().for_each(|&v| {
+            self.settled.insert(v, true);
         });
-        let blocks = std::mem::take(&mut self.through[self.number[c.value.index()] as usize]);
+        c.each_read(self.f, |v| {
+            self.settled.entry(v).or_insert(false);
+        });
+        let blocks = std::mem::take(&mut self.through[number as usize]);
         for v in self.missing(c) {
             for &b in &blocks {
                 if !self.is_alive(v, b) {
@@ -343,10 +301,10 @@ impl Plan<'_> {
             match &mut self.places[b as usize] {
                 // What it is made of may be alive for longer there: as it is read by others, that is seldom far.
                 Some(p) if file == File::Gpr => {
-                    p.outside(c.value).for_each(|part| p.most[part] = p.most[part].saturating_sub(1));
+                    p.outside(number).for_each(|part| p.most[part] = p.most[part].saturating_sub(count));
                     *n = p.most.iter().copied().max().unwrap_or(*n);
                 }
-                _ if !c.readers.contains(&b) => *n = n.saturating_sub(1),
+                _ if !c.readers.contains(&b) => *n = n.saturating_sub(count),
                 _ => {}
             }
         }
@@ -356,36 +314,39 @@ impl Plan<'_> {
 /// Repeats instructions in a block that reads what they make, each before the first reader.
 fn repeat<'a>(f: &mut Func, b: usize, list: impl Iterator<Item = &'a Cheap>) {
     let mut names: FxHashMap<Vreg, Vreg> = FxHashMap::default();
-    let mut waiting: FxHashMap<Vreg, Inst> = FxHashMap::default();
-    let mut order = Vec::new();
+    // By new name: which of the candidates makes it.
+    let mut makes: FxHashMap<Vreg, usize> = FxHashMap::default();
+    let mut waiting: Vec<SmallVec<[Inst; 2]>> = Vec::new();
     for c in list {
-        let name = f.new_vreg(f.vregs[c.value.index()]);
-        let mut s = c.made.clone();
-        let mut to = None;
-        sass_defs(&s, |p| to = p.slot.filter(|_| p.reg.is_virtual()).or(to));
-        let Some(slot) = to else { continue };
-        s.operands[slot as usize].value = Operand::reg(f.reg(name)).value;
-        names.insert(c.value, name);
-        waiting.insert(name, Inst::new(Op::Sass(s), c.loc));
-        order.push(name);
+        for &v in &c.values {
+            let name = f.new_vreg(f.vregs[v.index()]);
+            names.insert(v, name);
+            makes.insert(name, waiting.len());
+        }
+        waiting.push(again(f, c, &names));
     }
     rename(f, b, &mut |_, v| names.get(&v).copied().unwrap_or(v));
     let insts = std::mem::take(&mut f.blocks[b].insts);
-    let mut out = Vec::with_capacity(insts.len() + order.len());
+    let mut out = Vec::with_capacity(insts.len() + waiting.len());
     for inst in insts {
-        f.uses(&inst.op, |v| out.extend(waiting.remove(&v)));
+        f.uses(&inst.op, |v| {
+            if let Some(&n) = makes.get(&v) {
+                out.append(&mut std::mem::take(&mut waiting[n]).into_vec());
+            }
+        });
         out.push(inst);
     }
     // What the end of the block reads.
-    out.extend(order.iter().filter_map(|v| waiting.remove(v)));
+    out.extend(waiting.into_iter().flatten());
     f.blocks[b].insts = out;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mir::{text, verify};
+    use crate::mir::{Op, text, verify};
     use crate::regalloc;
+    use sass::latency::Class;
 
     /// `n` results of one register before a loop that reads all of them, in a function of so many registers; how many are computed in the loop.
     fn repeated(n: usize, gprs: u32, make: &str, read: &str) -> usize {
@@ -472,5 +433,53 @@ mod tests {
         verify::ssa(&f).unwrap();
         let most = regalloc::pressures(&f, &cfg, &Liveness::new(&f, &cfg)).1[1][0];
         assert!((17..=19).contains(&most), "{most}");
+    }
+
+    /// Fifteen addresses of two words, made before a loop of one block that reads them: how many values are then alive in it at most, and how many
+    /// instructions make them again there.
+    fn addresses(make: &str, words: bool) -> (u32, usize) {
+        let part = |line: &str| -> String {
+            let name = |k: u32| line.replace("#c", &(200 + k).to_string()).replace("#h", &(100 + k).to_string());
+            (2..17).map(|k| format!("    {}\n", name(k).replace('#', &k.to_string()))).collect()
+        };
+        let (made, read) = (part(make), part("STG.Size=4 Ra={%r#,%r#h} Rb=%r0 URc=UR4"));
+        let t = format!(
+            "func k entry max=24 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    S2R Rd=%r1 Sr=0x22\n{made}    br blk1()\n\
+             blk1(): depth=1\n{read}    STG.Size=4 Ra={{%r0,%r1}} Rb=%r0 URc=UR4\n    ISETP_RI.Cmp=1 Pu=%p299 Ra=%r0 Rb=0x7\n    brif %p299, blk1(), blk2()\n\
+             blk2(): depth=0\n    exit\n}}\n"
+        );
+        let mut f = text::parse(&t).unwrap().remove(0);
+        let cfg = f.cfg();
+        let live = Liveness::new(&f, &cfg);
+        let by_block = regalloc::pressures(&f, &cfg, &live).1;
+        super::repeated(&mut f, &cfg, &live, &by_block, [23, 7], words);
+        verify::ssa(&f).unwrap();
+        let most = regalloc::pressures(&f, &cfg, &Liveness::new(&f, &cfg)).1[1][0];
+        let again = |i: &&Inst| matches!(&i.op, Op::Sass(s) if matches!(s.form().class, Class::Alu | Class::FmaWide) && !s.form().mnemonic.starts_with("ISETP"));
+        (most, f.blocks[1].insts.iter().filter(again).count())
+    }
+
+    #[test]
+    fn both_words_of_an_address_are_made_again() {
+        let wide = "IMAD_WIDE_RIR Rd={%r#,%r#h} Ra=%r0 Rb=# Rc={%r0,%r1}";
+        assert_eq!(addresses(wide, false), (32, 0));
+        let (most, again) = addresses(wide, true);
+        assert!((17..=20).contains(&most) && again >= 7, "{most} {again}");
+    }
+
+    /// With the carry between them, each time one of its own.
+    #[test]
+    fn words_with_a_carry_are_made_again_together() {
+        let sum = "IADD3_RIR Rd=%r# Pu=%p#c Ra=%r0 Rb=#\n    IADD3X_RIR Rd=%r#h Ra=%r1 Rb=0x1 Pp=%p#c";
+        assert_eq!(addresses(sum, false), (32, 0));
+        let (most, again) = addresses(sum, true);
+        assert!((17..=20).contains(&most) && again >= 14 && again % 2 == 0, "{most} {again}");
+    }
+
+    /// A carry that two read stays where it is, and so does what makes it.
+    #[test]
+    fn a_carry_of_two_readers_stays() {
+        let sum = "IADD3_RIR Rd=%r# Pu=%p#c Ra=%r0 Rb=#\n    IADD3X_RIR Rd=%r#h Ra=%r1 Rb=0x1 Pp=%p#c\n    IADD3X_RIR Rd=%r3#h Ra=%r1 Rb=0x2 Pp=%p#c";
+        assert_eq!(addresses(sum, true).1, 0);
     }
 }
