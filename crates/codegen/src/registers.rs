@@ -22,7 +22,9 @@ pub mod kind {
 }
 
 /// Registers that are counted and not named by code.
-const RESERVED: u32 = 2;
+pub const RESERVED: u32 = 2;
+/// Registers are given to threads in multiples of this many (`arch::limits`: 256 for a warp).
+pub const UNIT: u32 = 8;
 
 /// The numbers of registers that a function's threads set themselves.
 pub fn counts(f: &ir::Func) -> Vec<u32> {

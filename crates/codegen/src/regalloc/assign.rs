@@ -28,6 +28,7 @@ use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
+use crate::registers::{RESERVED, UNIT};
 use bank::{Bank, COPY_RESTS, LOAD_RESTS, members};
 use diag::Diagnostic;
 use sass::form::SlotName as S;
@@ -45,9 +46,6 @@ const LASTING: u32 = 16;
 /// So many there may always be: moves for fewer cost more than registers that every thread has anyway. (Of 544 kernels of FlagGems, with 16 of them, 24 and 30:
 /// instructions 1.037, 1.000 and 0.994 of the vendor's, static cycles 1.029, 0.971 and 0.960, registers 0.906, 0.973 and 0.997.)
 const ENOUGH: usize = 24;
-/// Registers are given to threads in multiples of this many, two of which are not for values.
-const UNIT: usize = 8;
-const RESERVED: usize = 2;
 /// Held for a vector that is about to be defined.
 const HELD: u32 = u32::MAX - 1;
 const NOWHERE: u8 = 255;
@@ -230,7 +228,7 @@ pub fn run(
                 };
                 // What would make threads take registers for more of them is not worth it.
                 let full = match tight {
-                    Tightness::Tight => (need + RESERVED).next_multiple_of(UNIT) - RESERVED,
+                    Tightness::Tight => (need + RESERVED as usize).next_multiple_of(UNIT as usize) - RESERVED as usize,
                     _ => usize::MAX,
                 };
                 limit.min((need + more).min(full).max(ENOUGH))

@@ -1,14 +1,13 @@
 //! How many values may be alive while instructions are put in order: what is tried, and what of it is taken.
 
 use crate::pipeline::REGISTER_LEVEL;
+use crate::registers::{self, UNIT};
 
 /// Values above which a function takes no more registers than threads are given anyway: with 32 registers a thread, two of them not to be given
 /// away, an SM holds as many threads as it may.
 const FREELY: u32 = 30;
-/// Registers are given to threads in multiples of this many (`arch::limits`: 256 for a warp), ...
-const UNIT: u32 = 8;
-/// ... of which so many are not for values.
-const RESERVED: u32 = 3;
+/// Registers of a thread that are not for values: those that it may not name, and R1.
+const RESERVED: u32 = registers::RESERVED + 1;
 /// How many more values may be alive than must be, at most: so many, ...
 const MORE: u32 = 8;
 /// ... and one for so many.
