@@ -6,6 +6,7 @@ pub mod alike;
 pub mod blocks;
 pub mod carried;
 mod chains;
+mod conditions;
 pub mod contract;
 pub mod dce;
 pub mod elected;
@@ -15,6 +16,7 @@ pub mod funnel;
 pub mod gvn;
 pub mod idle;
 pub mod join;
+mod ladder;
 pub mod licm;
 pub mod lone;
 pub mod lop3;
@@ -56,7 +58,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 38] = [
+const PASSES: [Pass; 40] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -68,6 +70,11 @@ const PASSES: [Pass; 38] = [
     ("narrow", SOME_EFFORT, narrow::run),
     ("upper", SOME_EFFORT, upper::run),
     ("regroup", SOME_EFFORT, regroup::run),
+    ("ladder", SOME_EFFORT, |f| {
+        if ladder::run(f) {
+            dce::run(f);
+        }
+    }),
     ("gvn", LEAST_EFFORT, gvn::run),
     ("reread", SOME_EFFORT, reread::run),
     ("sums", SOME_EFFORT, sums::run),
@@ -85,6 +92,11 @@ const PASSES: [Pass; 38] = [
     ("threading", MORE_EFFORT, threads),
     ("blocks", SOME_EFFORT, blocks::run),
     ("params", SOME_EFFORT, params::run),
+    ("conditions", SOME_EFFORT, |f| {
+        if conditions::run(f) {
+            blocks::run(f);
+        }
+    }),
     ("carried", MORE_EFFORT, |f| {
         if carried::run(f) {
             params::run(f);
