@@ -40,16 +40,19 @@ pub fn run(f: &mut Func) {
         to: (0..f.vregs.len() as u32).map(Vreg).collect(),
         tails: vec![Vec::new(); f.blocks.len()],
     };
-    let mut changed = false;
+    let mut changed = Vec::new();
     // Inner branches stand later.
     for a in (0..f.blocks.len()).rev() {
         while let Some(found) = pass.candidate(f, a) {
             pass.apply(f, a, found);
-            changed = true;
+            changed.push(a as u32);
         }
     }
-    if changed {
+    if !changed.is_empty() {
+        // What was taken in since is empty.
+        changed.dedup();
         (0..f.blocks.len()).for_each(|b| pass.gather(f, b));
+        crate::sched::once::find(f, &changed, &mut pass.to);
         pass.rename(f);
         // Zeros that only the sides without a load gave.
         crate::sched::dead::run(f);
@@ -120,7 +123,7 @@ struct Pass {
 pub fn access(s: &Sass) -> bool {
     let form = s.form();
     let e = form.effects;
-    let known = matches!(form.mnemonic, "LDG" | "LDS" | "LDL" | "LD" | "STG" | "STS" | "STL" | "ST");
+    let known = matches!(form.mnemonic, "LDG" | "LDS" | "LDL" | "LD" | "STG" | "STS" | "STL" | "ST" | "LDGSTS");
     let mut plain = true;
     sass_defs(s, |p| plain &= p.reg.is_const() || p.reg.is_virtual() && p.reg.file() == File::Gpr);
     known && plain && !e.flow && !e.sync && !e.cross_lane && !form.uniform_guard

@@ -12,8 +12,10 @@ use super::cheap::{Cheap, again, candidates};
 use super::sink::rename;
 use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
-use crate::mir::{Func, Inst, Vreg};
+use crate::mir::operands::{Place, sass_uses};
+use crate::mir::{Func, Inst, Op, Vreg};
 use rustc_hash::{FxHashMap, FxHashSet};
+use sass::inst::Value;
 use sass::reg::File;
 use smallvec::SmallVec;
 
@@ -103,6 +105,14 @@ struct Places {
     reads: FxHashMap<u32, (u32, u32)>,
 }
 
+/// What has become of a value.
+enum Settled {
+    /// It is repeated: it is not there but where it was read.
+    Repeated,
+    /// Repeated instructions read it in these blocks, where it must be.
+    ReadIn(SmallVec<[u32; 4]>),
+}
+
 /// Into so many parts a crowded block is divided.
 const PARTS: u32 = 64;
 
@@ -132,8 +142,8 @@ struct Plan<'a> {
     number: Vec<u32>,
     /// Blocks at whose start each candidate is alive.
     through: Vec<Vec<u32>>,
-    /// Values that are repeated, and those that repeated instructions read: the first are not there for others, the second stay.
-    settled: FxHashMap<Vreg, bool>,
+    /// Values that are repeated, and those that repeated instructions read.
+    settled: FxHashMap<Vreg, Settled>,
     /// By block, of those that are crowded.
     places: Vec<Option<Places>>,
 }
@@ -205,7 +215,7 @@ impl Plan<'_> {
         let mut chosen = Vec::new();
         let mut left: Vec<usize> = Vec::new();
         for (n, c) in list.iter().enumerate() {
-            if self.may(c) {
+            if self.may(c, list) {
                 if self.missing(c).is_empty() {
                     self.take(c);
                     chosen.push(n);
@@ -230,7 +240,7 @@ impl Plan<'_> {
                 && missing.iter().all(|v| {
                     self.f.vregs[v.index()] == File::Gpr && (predicate || shares.get(v).is_some_and(|&n| n > 1))
                 });
-            if pays && self.may(c) {
+            if pays && self.may(c, list) {
                 self.take(c);
                 chosen.push(n);
             }
@@ -238,10 +248,20 @@ impl Plan<'_> {
         chosen
     }
 
-    /// True if it may be repeated and helps.
-    fn may(&self, c: &Cheap) -> bool {
-        let mut there = !c.values.iter().any(|v| self.settled.contains_key(v));
-        c.each_read(self.f, |v| there &= self.settled.get(&v) != Some(&true));
+    /// True if it may be repeated and helps. What it reads of what is repeated, too, must be there wherever it is repeated: the next of a row of sums, each
+    /// of which is the one before and a step, is made of that one again.
+    fn may(&self, c: &Cheap, list: &[Cheap]) -> bool {
+        let mut there = c.values.iter().all(|v| match self.settled.get(v) {
+            None => true,
+            Some(Settled::Repeated) => false,
+            Some(Settled::ReadIn(blocks)) => blocks.iter().all(|b| c.readers.contains(b)),
+        });
+        c.each_read(self.f, |v| {
+            if let Some(Settled::Repeated) = self.settled.get(&v) {
+                let of = &list[self.number[v.index()] as usize];
+                there &= c.readers.iter().all(|b| of.readers.contains(b));
+            }
+        });
         there && self.crowded(c)
     }
 
@@ -279,10 +299,12 @@ impl Plan<'_> {
     fn take(&mut self, c: &Cheap) {
         let (file, number, count) = (c.file(self.f), self.number(c), c.values.len() as u32);
         c.values.iter().for_each(|&v| {
-            self.settled.insert(v, true);
+            self.settled.insert(v, Settled::Repeated);
         });
         c.each_read(self.f, |v| {
-            self.settled.entry(v).or_insert(false);
+            if let Settled::ReadIn(blocks) = self.settled.entry(v).or_insert_with(|| Settled::ReadIn(SmallVec::new())) {
+                blocks.extend(c.readers.iter().copied());
+            }
         });
         let blocks = std::mem::take(&mut self.through[number as usize]);
         for v in self.missing(c) {
@@ -311,7 +333,7 @@ impl Plan<'_> {
     }
 }
 
-/// Repeats instructions in a block that reads what they make, each before the first reader.
+/// Repeats instructions in a block that reads what they make, each before the first reader, and before that what it reads of the others.
 fn repeat<'a>(f: &mut Func, b: usize, list: impl Iterator<Item = &'a Cheap>) {
     let mut names: FxHashMap<Vreg, Vreg> = FxHashMap::default();
     // By new name: which of the candidates makes it.
@@ -325,26 +347,76 @@ fn repeat<'a>(f: &mut Func, b: usize, list: impl Iterator<Item = &'a Cheap>) {
         }
         waiting.push(again(f, c, &names));
     }
+    let mut waiting: Vec<Waiting> = waiting.into_iter().map(|insts| Waiting::new(f, insts, &names, &makes)).collect();
     rename(f, b, &mut |_, v| names.get(&v).copied().unwrap_or(v));
     let insts = std::mem::take(&mut f.blocks[b].insts);
     let mut out = Vec::with_capacity(insts.len() + waiting.len());
     for inst in insts {
         f.uses(&inst.op, |v| {
             if let Some(&n) = makes.get(&v) {
-                out.append(&mut std::mem::take(&mut waiting[n]).into_vec());
+                put(&mut waiting, n, &mut out);
             }
         });
         out.push(inst);
     }
     // What the end of the block reads.
-    out.extend(waiting.into_iter().flatten());
+    (0..waiting.len()).for_each(|n| put(&mut waiting, n, &mut out));
     f.blocks[b].insts = out;
+}
+
+/// What waits for its first reader.
+struct Waiting {
+    insts: SmallVec<[Inst; 2]>,
+    /// Others that it reads.
+    of: SmallVec<[usize; 2]>,
+}
+
+impl Waiting {
+    /// What it reads of the others has their names in this block.
+    fn new(
+        f: &mut Func,
+        mut insts: SmallVec<[Inst; 2]>,
+        names: &FxHashMap<Vreg, Vreg>,
+        makes: &FxHashMap<Vreg, usize>,
+    ) -> Waiting {
+        let mut of = SmallVec::new();
+        for inst in &mut insts {
+            let Op::Sass(s) = &mut inst.op else { continue };
+            let mut places: SmallVec<[Place; 8]> = SmallVec::new();
+            sass_uses(s, |p| places.push(p));
+            for p in places.into_iter().filter(|p| p.reg.is_virtual()) {
+                let old = f.scalars(p.reg, p.width);
+                let new: SmallVec<[Vreg; 4]> = old.iter().map(|v| names.get(v).copied().unwrap_or(*v)).collect();
+                if let (Some(n), false) = (p.slot, new[..] == old[..]) {
+                    s.operands[n as usize].value = Value::Reg(f.vector(&new));
+                    of.extend(new.iter().filter_map(|v| makes.get(v).copied()));
+                }
+            }
+        }
+        Waiting { insts, of }
+    }
+}
+
+/// Puts what waits behind `out`, and before it what it reads of the others.
+fn put(waiting: &mut [Waiting], n: usize, out: &mut Vec<Inst>) {
+    let mut open: SmallVec<[usize; 8]> = SmallVec::from_elem(n, 1);
+    let mut order: SmallVec<[usize; 8]> = SmallVec::new();
+    while let Some(n) = open.pop() {
+        if !waiting[n].insts.is_empty() {
+            order.push(n);
+            open.extend(waiting[n].of.iter().copied());
+        }
+    }
+    // What is read last was met last.
+    for n in order.into_iter().rev() {
+        out.extend(std::mem::take(&mut waiting[n].insts));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mir::{Op, text, verify};
+    use crate::mir::{text, verify};
     use crate::regalloc;
     use sass::latency::Class;
 
@@ -397,6 +469,26 @@ mod tests {
             let after = regalloc::pressures(&f, &cfg, &Liveness::new(&f, &cfg)).1;
             assert_eq!(after[1][0], most, "{gives}");
         }
+    }
+
+    /// Thirty sums, each the one before and a step, that a block of a loop reads: they are made again of each other there.
+    #[test]
+    fn a_row_of_sums_is_made_again() {
+        let row: String = (1..=30).map(|k: u32| format!("    IADD3_RIR Rd=%r{k} Ra=%r{} Rb=8\n", k - 1)).collect();
+        let read: String = (1..=30).map(|k: u32| format!("    {}\n", ADD.1.replace('#', &k.to_string()))).collect();
+        let t = format!(
+            "func k entry max=20 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n{row}    br blk1()\n\
+             blk1(): depth=1\n    ISETP_RI.Cmp=1 Pu=%p99 Ra=%r0 Rb=0x7\n    brif %p99, blk2(), blk3()\nblk2(): depth=1\n{read}\
+             \x20   br blk1()\nblk3(): depth=0\n    exit\n}}\n"
+        );
+        let mut f = text::parse(&t).unwrap().remove(0);
+        let cfg = f.cfg();
+        let live = Liveness::new(&f, &cfg);
+        let by_block = regalloc::pressures(&f, &cfg, &live).1;
+        run(&mut f, &cfg, &live, &by_block, [19, 7]);
+        verify::ssa(&f).unwrap();
+        let after = regalloc::pressures(&f, &cfg, &Liveness::new(&f, &cfg)).1;
+        assert!(after[1][0] <= 14 && after[2][0] <= 16, "{:?}", after);
     }
 
     #[test]
