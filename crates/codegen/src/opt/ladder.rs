@@ -15,6 +15,9 @@ use crate::ir::{Func, Inst, InstId, Op, Value};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
+/// Readers of a rung.
+const MOST: usize = 4;
+
 /// Sums in a block below which there is no ladder in it.
 const FEWEST: usize = 6;
 
@@ -52,34 +55,30 @@ fn rungs(f: &Func, sums: &[InstId], uses: &[u32]) -> Vec<(InstId, [Value; 2])> {
     let of = |v: Value| readers.get(&v).map_or(&[][..], |r| r.as_slice());
     // What a sum adds to a value.
     let beside = |k: u32, v: Value| args(k)[usize::from(args(k)[0] == v)];
-    // Rungs that are not needed: what they were added to, and the rung below.
-    let mut spare: FxHashMap<Value, (Value, Value)> = FxHashMap::default();
+    // Rungs that are not needed, and the rung below.
+    let mut spare: FxHashMap<Value, Value> = FxHashMap::default();
     let mut out = Vec::new();
     for k in (0..sums.len() as u32).rev() {
         let rung = f.inst(sums[k as usize]).results[0];
-        // Its sum, and the next rung.
-        let (own, next) = match *of(rung) {
-            [u] if uses[rung.index()] == 1 => ([Some(u), None], None),
-            [u, n] if uses[rung.index()] == 2 && u != n => ([Some(u), Some(n)], Some([n, u])),
-            _ => continue,
-        };
-        let found = own.iter().flatten().enumerate().find_map(|(n, &own)| {
-            let base = beside(own, rung);
-            let gone = |next: u32| {
-                let above = f.inst(sums[next as usize]).results[0];
-                spare.get(&above) == Some(&(base, rung))
+        let all = of(rung);
+        if all.is_empty() || all.len() > MOST || uses[rung.index()] as usize != all.len() {
+            continue;
+        }
+        // Its sums, without the next rung where that is not needed either.
+        let next = |&u: &u32| spare.get(&f.inst(sums[u as usize]).results[0]) == Some(&rung);
+        let own: SmallVec<[u32; 2]> = all.iter().copied().filter(|u| !next(u)).collect();
+        let below = args(k).into_iter().find_map(|below| {
+            let on = |&u: &u32| {
+                let base = beside(u, rung);
+                let at = of(below).iter().find(|&&g| g != k && g < u && beside(g, below) == base)?;
+                Some((sums[u as usize], [f.inst(sums[*at as usize]).results[0], beside(k, below)]))
             };
-            if !next.is_none_or(|others| gone(others[n])) {
-                return None;
-            }
-            args(k).into_iter().find_map(|below| {
-                let first = of(below).iter().find(|&&g| g != k && g < own && beside(g, below) == base)?;
-                Some((own, base, below, f.inst(sums[*first as usize]).results[0]))
-            })
+            let found: Option<SmallVec<[_; 2]>> = own.iter().map(on).collect();
+            found.map(|found| (below, found))
         });
-        if let Some((own, base, below, first)) = found {
-            spare.insert(rung, (base, below));
-            out.push((sums[own as usize], [first, beside(k, below)]));
+        if let (Some((below, found)), false) = (below, own.is_empty()) {
+            spare.insert(rung, below);
+            out.extend(found);
         }
     }
     out
@@ -107,6 +106,28 @@ mod tests {
     fn rows_that_nobody_else_reads_go() {
         // The first row and the four places.
         assert_eq!(sums("ret v13"), 5);
+    }
+
+    #[test]
+    fn two_places_in_each_row() {
+        let mut body = "v0:b32 = sreg\nv1:b32 = sreg {sub=1}\nv2:b32 = sreg {sub=2}\nv3:b32 = sreg {sub=3}\nv4:b32 = iadd v0, v1\n".to_string();
+        let (mut row, mut n, mut all) = (4, 5, 0);
+        for _ in 0..4 {
+            body += &format!(
+                "v{n}:b32 = iadd v{row}, v2\nv{}:b32 = iadd v{row}, v3\nv{}:b32 = iadd v{row}, v1\n",
+                n + 1,
+                n + 2
+            );
+            body += &format!("v{}:b32 = xor v{all}, v{n}\nv{}:b32 = xor v{}, v{}\n", n + 3, n + 4, n + 3, n + 1);
+            (row, all, n) = (n + 2, n + 4, n + 5);
+        }
+        let mut f = text::parse(&format!("func k returns(b32) {{\nblk0():\n{body}ret v{all}\n}}")).unwrap().remove(0);
+        dce::run(&mut f);
+        run(&mut f);
+        dce::run(&mut f);
+        verify::verify(&f).unwrap();
+        // The first row and eight places.
+        assert_eq!(text::print(&f).matches("iadd").count(), 9);
     }
 
     #[test]

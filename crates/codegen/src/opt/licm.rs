@@ -5,11 +5,14 @@
 //! alive at once as anywhere in the function, each would take a thread one more register, and only what ends others moves.
 
 use super::pressure::{self, words};
+use crate::cfg::DomTree;
 use crate::ir::{Def, Effect, Func, Inst, Op, Ty, Value};
 use rustc_hash::FxHashMap;
 
 /// So many words may be alive at once in a loop in any case: with 40 registers a thread three quarters of a multiprocessor's threads are there.
 const ROOM: i64 = 36;
+/// Of the registers that threads set the number of themselves (`setmaxnreg`), those that are left to what a loop does.
+const OWN: i64 = 2;
 /// Predicates alive through a loop up to which comparisons move. There are seven; one more waits in a general register and is compared
 /// with zero at each reader, which costs what the comparison does.
 const PREDICATES: i64 = 4;
@@ -48,7 +51,8 @@ pub fn run(f: &mut Func) {
         let mut room = Room::new(f, *header, members, &|v| outside(v, &block_of));
         let within = members.iter().map(|&m| peaks[m as usize]).max().unwrap_or(0);
         let elsewhere = (0..peaks.len()).filter(|&b| !inside.contains(b)).map(|b| peaks[b]).max().unwrap_or(0);
-        room.more = ROOM.max(elsewhere).max(within) - within;
+        let given = given(f, &dom, *header).map_or(i64::MAX, |n| n - OWN);
+        room.more = ROOM.max(elsewhere).min(given).max(within) - within;
         let free = room.more;
         for &m in members {
             let insts = std::mem::take(&mut f.blocks[m as usize].insts);
@@ -74,6 +78,22 @@ pub fn run(f: &mut Func) {
         let taken = free - room.more;
         members.iter().for_each(|&m| peaks[m as usize] += taken);
     }
+}
+
+/// How many registers threads have in a block, where they set their number on every way to it: what the last block above says.
+fn given(f: &Func, dom: &DomTree, block: u32) -> Option<i64> {
+    let sets = |b: u32| {
+        let mut insts = f.blocks[b as usize].insts.iter().rev().map(|&i| f.inst(i));
+        insts.find(|i| i.op == Op::SetMaxReg).map(|i| i.imm)
+    };
+    let mut b = block;
+    while b != 0 {
+        b = dom.idom[b as usize];
+        if let Some(n) = sets(b) {
+            return Some(n);
+        }
+    }
+    None
 }
 
 /// What may be alive through a loop.
