@@ -3,7 +3,8 @@
 //! There are seven predicates. One more waits in a general register of its own (`regalloc::spill`), and a program that asks a hundred questions
 //! first and heeds them later takes a hundred registers. So where more values are alive than fit, what a block asks for others is shifted into
 //! words, as each answer is known: `IADD3.X` doubles a word and adds a predicate. Each block that reads one takes its bit, which costs as much as it
-//! would to compare the register with zero. Runs on SSA form, before scheduling.
+//! would to compare the register with zero. So they are where a block waits for far memory more than once: with one predicate too many nothing moves before what makes
+//! another one ([`super::prepass`]), so that each guarded load would be waited for before the next. Runs on SSA form, before scheduling.
 
 use super::sink::{each_use, rename};
 use crate::cfg::Cfg;
@@ -20,6 +21,8 @@ use smallvec::SmallVec;
 const BITS: usize = 31;
 /// As many predicates at least take words instead of registers.
 const FEWEST: usize = 8;
+/// So many loads from far memory in a block are worth that predicates are taken from words for them.
+const LOADS: usize = 4;
 const NONE: u32 = u32::MAX;
 
 /// Runs the pass. `pressure`: how many values of each file are alive at most in each block; `limits`: how many general registers and
@@ -28,7 +31,8 @@ pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]], limi
     let waiting = |p: &[u32; 4]| p[File::Pred as usize].saturating_sub(limits[1]);
     let crowded = |b: u32| {
         let p = &pressure[b as usize];
-        waiting(p) as usize >= FEWEST && p[File::Gpr as usize] + waiting(p) > limits[0]
+        let full = waiting(p) as usize >= FEWEST && p[File::Gpr as usize] + waiting(p) > limits[0];
+        full || waiting(p) > 0 && far(&f.blocks[b as usize].insts)
     };
     if !cfg.rpo.iter().any(|&b| crowded(b)) {
         return false;
@@ -63,6 +67,13 @@ pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]], limi
         readers.into_iter().for_each(|b| take_out(f, b, &home, &place));
     }
     any
+}
+
+/// True if there are several loads from far memory: where there are too few predicates they would be waited for one after the other, as nothing moves
+/// before what needs one more.
+fn far(insts: &[Inst]) -> bool {
+    let far = |i: &&Inst| matches!(&i.op, Op::Sass(s) if matches!(s.form().mnemonic, "LDG" | "LD"));
+    insts.iter().filter(far).nth(LOADS - 1).is_some()
 }
 
 /// Of each predicate what the instruction reads that makes it.
@@ -216,5 +227,34 @@ mod tests {
     #[test]
     fn what_comes_of_what_is_there_is_left_alone() {
         assert_eq!(packed(40, 24, true).0, 0);
+    }
+
+    /// Ten questions that a loop heeds, where there are registers enough: they are bits where the loop loads from far memory under them.
+    #[test]
+    fn loads_want_predicates() {
+        let taken = |load: &str| {
+            let (load, rest) = load.split_once(' ').unwrap_or((load, ""));
+            let mut t =
+                "func k entry max=200 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n"
+                    .to_string();
+            for k in 1..=10 {
+                writeln!(t, "    LDS Rd=%r{k} Ra=%r0 Imm={:#x}", 4 * k).unwrap();
+                writeln!(t, "    ISETP_RI.Cmp=1 Pu=%p{} Ra=%r{k} Rb={k:#x}", 200 + k).unwrap();
+            }
+            t += "    br blk1()\nblk1(): depth=1\n";
+            for k in 1..=10 {
+                writeln!(t, "    @%p{} {load} Rd=%r{} {rest} Ra=RZ Imm={:#x}", 200 + k, 20 + k, 4 * k).unwrap();
+                writeln!(t, "    STS Ra=%r0 Rb=%r{} Imm={:#x}", 20 + k, 4 * k).unwrap();
+            }
+            t += "    ISETP_RI.Cmp=1 Pu=%p99 Ra=%r0 Rb=0x7\n    brif %p99, blk1(), blk2()\nblk2(): depth=0\n    exit\n}\n";
+            let mut f = text::parse(&t).unwrap().remove(0);
+            let cfg = f.cfg();
+            let live = Liveness::new(&f, &cfg);
+            let by_block = regalloc::pressures(&f, &cfg, &live).1;
+            run(&mut f, &cfg, &live, &by_block, [199, 7]);
+            f.blocks[1].insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if s.form == F::LOP3_RIR)).count()
+        };
+        assert_eq!(taken("LDG UR=UR4"), 10);
+        assert_eq!(taken("LDS"), 0);
     }
 }
