@@ -13,9 +13,11 @@ use sass::reg::{File, Reg};
 /// Most instructions on one side; the vendor's compiler stops between 7 and 12, depending on what they are.
 const MOST: usize = 10;
 
-/// Most instructions of a side that saves little: one on the way back to the start of a loop, where the other way out of the block
-/// passes them, or one that leaves the barrier as it is.
+/// Most instructions of a side that saves little: one that leaves the barrier as it is.
 const FEW: usize = 4;
+
+/// Most instructions on the way back to the start of a loop, where the other way out of the block passes them: as many as rotate seven values.
+const BACK: usize = 8;
 
 /// Most moves of a side that goes elsewhere than the other one.
 const MOVES: usize = 2;
@@ -40,7 +42,7 @@ fn ways(f: &mut Func, preds: &[u32]) {
     let cfg = f.cfg();
     for a in 0..f.blocks.len() {
         let Term::CondBr { cond, then, els } = &f.blocks[a].term else { continue };
-        if cond.as_reg().is_none_or(|r| r.file() != File::Pred || r.is_const()) {
+        if cond.as_reg().is_none_or(|r| !matches!(r.file(), File::Pred | File::Upred) || r.is_const()) {
             continue;
         }
         for (k, (way, guard)) in [(then.block, *cond), (els.block, cond.inverted())].into_iter().enumerate() {
@@ -48,7 +50,7 @@ fn ways(f: &mut Func, preds: &[u32]) {
             let goes_back = cfg.rpo_index[start.0 as usize] <= cfg.rpo_index[a];
             let insts = &f.blocks[way.0 as usize].insts;
             let moves = || insts.len() <= MOVES && insts.iter().all(is_move);
-            if goes_back && insts.len() > FEW || !goes_back && !moves() {
+            if goes_back && insts.len() > BACK || !goes_back && !moves() {
                 continue;
             }
             let mut insts = std::mem::take(&mut f.blocks[way.0 as usize].insts);
@@ -116,12 +118,19 @@ fn guardable(i: &Inst, cond: &Operand) -> bool {
     let Op::Sass(s) = &i.op else { return false };
     let form = s.form();
     let e = form.effects;
-    let free = s.guard == Operand::reg(Reg::PT) && !form.uniform_guard;
+    // A condition of the warp guards what is of the warp, and nothing else.
+    let warp = cond.as_reg().is_some_and(|r| r.file() == File::Upred);
+    let (none, files) = match warp {
+        true => (Reg::UPT, [File::Ugpr, File::Upred]),
+        false => (Reg::PT, [File::Gpr, File::Pred]),
+    };
+    let free = s.guard == Operand::reg(none) && form.uniform_guard == warp;
     let plain = !e.flow && !e.sync && !e.cross_lane;
     // A register file of the whole warp must not depend on one thread's condition.
-    let keeps = s.regs().iter().all(|r| {
-        !r.def || (matches!(r.reg.file(), File::Gpr | File::Pred) && (r.reg.is_const() || Some(r.reg) != cond.as_reg()))
-    });
+    let keeps = s
+        .regs()
+        .iter()
+        .all(|r| !r.def || (files.contains(&r.reg.file()) && (r.reg.is_const() || Some(r.reg) != cond.as_reg())));
     free && plain && keeps && !spills_predicates(s)
 }
 
@@ -249,6 +258,27 @@ mod tests {
             _ => None,
         };
         assert_eq!((guard(0), guard(2)), (Some(Reg::p(0)), Some(Reg::p(1))));
+    }
+
+    /// What a loop hands on to itself, on its way back: under the condition of a warp only what is of the warp.
+    #[test]
+    fn ways_back_are_guarded() {
+        let back = |cond: &str, moves: &str| {
+            let t = format!(
+                "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    br blk1()\nblk1(): depth=1\n    \
+                 STS Ra=RZ Rb=R4\n    brif {cond}, blk2(), blk3()\nblk2(): depth=1\n{moves}    br blk1()\nblk3(): depth=0\n    exit\n}}\n"
+            );
+            let mut f = text::parse(&t).unwrap().remove(0);
+            run(&mut f);
+            f.blocks[1].term.successors().iter().any(|s| s.0 == 1)
+        };
+        let moves = |n: usize| (0..n).map(|k| format!("    MOV_R Rd=R{k} Rb=R{}\n", k + 1)).collect::<String>();
+        assert!(back("P0", &moves(8)) && !back("P0", &moves(9)));
+        assert!(
+            back("UP0", "    UMOV_U Rd=UR4 Rb=UR5\n")
+                && !back("UP0", &moves(1))
+                && !back("P0", "    UMOV_U Rd=UR4 Rb=UR5\n")
+        );
     }
 
     #[test]
