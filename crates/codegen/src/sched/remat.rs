@@ -397,19 +397,19 @@ impl Waiting {
     }
 }
 
-/// Puts what waits behind `out`, and before it what it reads of the others.
+/// Puts what waits behind `out`, and before it what it reads of the others. Linear: each is looked at once.
 fn put(waiting: &mut [Waiting], n: usize, out: &mut Vec<Inst>) {
-    let mut open: SmallVec<[usize; 8]> = SmallVec::from_elem(n, 1);
-    let mut order: SmallVec<[usize; 8]> = SmallVec::new();
-    while let Some(n) = open.pop() {
-        if !waiting[n].insts.is_empty() {
-            order.push(n);
-            open.extend(waiting[n].of.iter().copied());
+    let mut open: SmallVec<[(usize, SmallVec<[usize; 2]>); 8]> = SmallVec::new();
+    open.push((n, std::mem::take(&mut waiting[n].of)));
+    while let Some((n, of)) = open.last_mut() {
+        match of.pop() {
+            Some(m) if !waiting[m].insts.is_empty() => open.push((m, std::mem::take(&mut waiting[m].of))),
+            Some(_) => {}
+            None => {
+                out.extend(std::mem::take(&mut waiting[*n].insts));
+                open.pop();
+            }
         }
-    }
-    // What is read last was met last.
-    for n in order.into_iter().rev() {
-        out.extend(std::mem::take(&mut waiting[n].insts));
     }
 }
 
@@ -469,6 +469,25 @@ mod tests {
             let after = regalloc::pressures(&f, &cfg, &Liveness::new(&f, &cfg)).1;
             assert_eq!(after[1][0], most, "{gives}");
         }
+    }
+
+    /// Sixty sums, each twice the one before: what is read twice is looked at once.
+    #[test]
+    fn what_is_read_twice_is_made_once() {
+        let row: String = (1..=60).map(|k: u32| format!("    IADD3_RRR Rd=%r{k} Ra=%r{0} Rb=%r{0}\n", k - 1)).collect();
+        let read: String =
+            (1..=60).map(|k: u32| format!("    {}\n", ADD.1.replace('#', &(61 - k).to_string()))).collect();
+        let t = format!(
+            "func k entry max=20 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n{row}    br blk1()\n\
+             blk1(): depth=1\n    ISETP_RI.Cmp=1 Pu=%p99 Ra=%r0 Rb=0x7\n    brif %p99, blk2(), blk3()\nblk2(): depth=1\n{read}\
+             \x20   br blk1()\nblk3(): depth=0\n    exit\n}}\n"
+        );
+        let mut f = text::parse(&t).unwrap().remove(0);
+        let cfg = f.cfg();
+        let live = Liveness::new(&f, &cfg);
+        let by_block = regalloc::pressures(&f, &cfg, &live).1;
+        run(&mut f, &cfg, &live, &by_block, [19, 7]);
+        verify::ssa(&f).unwrap();
     }
 
     /// Thirty sums, each the one before and a step, that a block of a loop reads: they are made again of each other there.
