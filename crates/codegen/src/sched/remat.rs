@@ -471,12 +471,11 @@ mod tests {
         }
     }
 
-    /// Sixty sums, each twice the one before: what is read twice is looked at once.
-    #[test]
-    fn what_is_read_twice_is_made_once() {
-        let row: String = (1..=60).map(|k: u32| format!("    IADD3_RRR Rd=%r{k} Ra=%r{0} Rb=%r{0}\n", k - 1)).collect();
-        let read: String =
-            (1..=60).map(|k: u32| format!("    {}\n", ADD.1.replace('#', &(61 - k).to_string()))).collect();
+    /// A row of `n` sums, each made of the one before by `make`, that a block of a loop reads in the order of `reads`, in a function of twenty registers; what is alive in
+    /// each block behind the pass.
+    fn row_of_sums(n: u32, make: &dyn Fn(u32) -> String, reads: &mut dyn Iterator<Item = u32>) -> Vec<[u32; 4]> {
+        let row: String = (1..=n).map(|k| format!("    {}\n", make(k))).collect();
+        let read: String = reads.map(|k| format!("    {}\n", ADD.1.replace('#', &k.to_string()))).collect();
         let t = format!(
             "func k entry max=20 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n{row}    br blk1()\n\
              blk1(): depth=1\n    ISETP_RI.Cmp=1 Pu=%p99 Ra=%r0 Rb=0x7\n    brif %p99, blk2(), blk3()\nblk2(): depth=1\n{read}\
@@ -488,26 +487,23 @@ mod tests {
         let by_block = regalloc::pressures(&f, &cfg, &live).1;
         run(&mut f, &cfg, &live, &by_block, [19, 7]);
         verify::ssa(&f).unwrap();
+        regalloc::pressures(&f, &cfg, &Liveness::new(&f, &cfg)).1
+    }
+
+    /// Sixty sums, each twice the one before: what is read twice is looked at once.
+    #[test]
+    fn what_is_read_twice_is_made_once() {
+        let twice = |k: u32| format!("IADD3_RRR Rd=%r{k} Ra=%r{0} Rb=%r{0}", k - 1);
+        let after = row_of_sums(60, &twice, &mut (1..=60).rev());
+        assert!(after[1][0] <= 14, "{after:?}");
     }
 
     /// Thirty sums, each the one before and a step, that a block of a loop reads: they are made again of each other there.
     #[test]
     fn a_row_of_sums_is_made_again() {
-        let row: String = (1..=30).map(|k: u32| format!("    IADD3_RIR Rd=%r{k} Ra=%r{} Rb=8\n", k - 1)).collect();
-        let read: String = (1..=30).map(|k: u32| format!("    {}\n", ADD.1.replace('#', &k.to_string()))).collect();
-        let t = format!(
-            "func k entry max=20 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n{row}    br blk1()\n\
-             blk1(): depth=1\n    ISETP_RI.Cmp=1 Pu=%p99 Ra=%r0 Rb=0x7\n    brif %p99, blk2(), blk3()\nblk2(): depth=1\n{read}\
-             \x20   br blk1()\nblk3(): depth=0\n    exit\n}}\n"
-        );
-        let mut f = text::parse(&t).unwrap().remove(0);
-        let cfg = f.cfg();
-        let live = Liveness::new(&f, &cfg);
-        let by_block = regalloc::pressures(&f, &cfg, &live).1;
-        run(&mut f, &cfg, &live, &by_block, [19, 7]);
-        verify::ssa(&f).unwrap();
-        let after = regalloc::pressures(&f, &cfg, &Liveness::new(&f, &cfg)).1;
-        assert!(after[1][0] <= 14 && after[2][0] <= 16, "{:?}", after);
+        let step = |k: u32| format!("IADD3_RIR Rd=%r{k} Ra=%r{} Rb=8", k - 1);
+        let after = row_of_sums(30, &step, &mut (1..=30));
+        assert!(after[1][0] <= 14 && after[2][0] <= 16, "{after:?}");
     }
 
     #[test]
