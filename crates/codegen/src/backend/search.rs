@@ -5,7 +5,7 @@ use crate::mir::operands::sass_defs;
 use crate::mir::{Func, Op};
 use crate::regalloc::{self, Stats, Tightness, assign, frame};
 use crate::sched::prepass::DEEPER;
-use crate::sched::warpgroup::losses::Loss;
+use crate::sched::warpgroup::losses::{Cause, Loss};
 use crate::sched::{heads, held, select, warpgroup, zeros};
 use crate::{guards, ifconvert};
 use diag::{Diagnostic, Severity};
@@ -20,6 +20,11 @@ const STACK: u64 = 4;
 const MOVES: u64 = 64;
 /// Fewer registers than these are worth nothing.
 const FEW: u64 = 24;
+
+/// Where products have to be waited for though all registers are taken, so many more are kept free around them each time, ...
+const APART: u32 = 4;
+/// ... and at most so many.
+const MOST_APART: u32 = 12;
 
 /// How registers are assigned.
 pub struct Search {
@@ -103,8 +108,8 @@ impl Search {
     pub fn run(&self, mut f: Func, choose: &mut dyn FnMut(&mut Func), after: After) -> Result<Trial, Failure> {
         let mut tight = self.tight;
         // Only what comes from here on is done again.
-        let before = (tight != Tightness::Free).then(|| f.clone());
         let products = assign::has_products(&f);
+        let before = (tight != Tightness::Free).then(|| f.clone());
         let mut best: Option<Trial> = None;
         loop {
             let again = before.as_ref().filter(|_| tight != Tightness::Free);
@@ -148,9 +153,18 @@ impl Search {
                 Err(_) if self.uniform > 0 => return Err(Failure::Uniform),
                 Err(why) => return Err(why.into()),
             }
-            let Some(before) = again else { break };
+            let next = match tight {
+                Tightness::Tight | Tightness::Loose => Some(tight.looser()),
+                // What is on the stack is in nobody's way.
+                Tightness::Free | Tightness::Apart(_) => {
+                    let lost = best.as_ref().is_some_and(|b| b.lost.iter().any(|l| l.cause == Cause::Registers));
+                    let more = if let Tightness::Apart(n) = tight { n + APART } else { APART };
+                    (lost && more <= MOST_APART).then_some(Tightness::Apart(more))
+                }
+            };
+            let (Some(next), Some(before)) = (next, &before) else { break };
             f = before.clone();
-            tight = tight.looser();
+            tight = next;
         }
         best.ok_or_else(|| Diagnostic::error("internal error: no attempt to assign registers was kept").into())
     }

@@ -97,6 +97,8 @@ pub struct Assign<'a> {
     apart: bool,
     /// By value: only [`Op::Hold`] reads it; empty where there is none.
     idle: Vec<bool>,
+    /// By value: behind its block only products under way read it ([`kept::flown`]).
+    flown: Vec<bool>,
     /// By value: it is whatever its register holds. Empty where there is none.
     undefined: Vec<bool>,
     /// Places that loops keep for what their products read until the next iteration.
@@ -169,8 +171,13 @@ pub struct Means {
 
 /// True if there are products of warpgroups: what they read and write has to be where it is until they are done, for which there may be too few registers.
 pub fn has_products(f: &Func) -> bool {
+    products(f).next().is_some()
+}
+
+/// The blocks with products of warpgroups.
+pub fn products(f: &Func) -> impl Iterator<Item = usize> {
     let product = |i: &Inst| matches!(&i.op, Op::Sass(s) if s.form().class == Class::Gmma);
-    f.blocks.iter().any(|b| b.insts.iter().any(product))
+    f.blocks.iter().enumerate().filter(move |(_, b)| b.insts.iter().any(product)).map(|(n, _)| n)
 }
 
 /// What an assignment did.
@@ -212,6 +219,7 @@ pub fn run(
         (false, _) => (across, f.keeps),
     };
     let held = flight::held(f);
+    let idle = kept::idle(f);
     let make = |file: File| {
         let usable = banks.usable(file);
         let limit = usable.iter().rposition(|&u| u).map_or(0, |r| r + 1);
@@ -270,9 +278,10 @@ pub fn run(
         wide: Vec::new(),
         flights: vec![None; blocks],
         until: vec![u32::MAX; held.len()],
+        flown: kept::flown(f, &held, &idle),
         apart: tight != Tightness::Free || f.at_entry > 0,
         held,
-        idle: kept::idle(f),
+        idle,
         undefined: undefined::values(f),
         kept: Vec::new(),
         web: (0..n as u32).collect(),

@@ -247,6 +247,8 @@ pub enum Tightness {
     Loose,
     /// All there are.
     Free,
+    /// As `Loose`, but so many stay free in blocks with products of warpgroups, for what these read until they are done.
+    Apart(u32),
 }
 
 impl Tightness {
@@ -260,7 +262,7 @@ impl Tightness {
     pub fn slack(self, want: u32) -> u32 {
         match self {
             Tightness::Tight => 1 + want / 32,
-            Tightness::Loose => 4 + want / 16,
+            Tightness::Loose | Tightness::Apart(_) => 4 + want / 16,
             Tightness::Free => 4 + want / 8,
         }
     }
@@ -304,7 +306,7 @@ fn rest(
     let mut banks = Banks::of(f);
     let fixed = f.frame.fixed;
     let mut live = Liveness::new(f, &cfg);
-    let mut need = pressure(f, &cfg, &live);
+    let (mut need, by_block) = pressures(f, &cfg, &live);
     for file in [File::Ugpr, File::Upred] {
         if need.max[file as usize] > banks.count(file) {
             let what = if file == File::Ugpr { "uniform registers" } else { "uniform predicates" };
@@ -316,9 +318,22 @@ fn rest(
             )));
         }
     }
+    let crowded = match tight {
+        Tightness::Apart(more) => {
+            let crowded = assign::products(f).any(|b| by_block[b][0] + more > banks.count(File::Gpr));
+            if !crowded {
+                return Err(Diagnostic::error(format!(
+                    "'{}' has room for {more} registers more around its products",
+                    f.name
+                )));
+            }
+            true
+        }
+        _ => false,
+    };
     let mut stats = Stats::default();
     for file in [File::Pred, File::Gpr] {
-        let across = if file == File::Pred { need.preds_across > 0 } else { need.across || need.tight };
+        let across = if file == File::Pred { need.preds_across > 0 } else { need.across || need.tight || crowded };
         if file == File::Pred && (need.max[file as usize] > banks.count(file) || across) {
             spill::run(f, &cfg, &live, file, &banks, &[], &mut symbols, &mut notes, &mut stats)?;
             cfg = f.cfg();

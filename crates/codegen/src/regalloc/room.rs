@@ -41,6 +41,9 @@ pub(super) fn run(f: &mut Func, b: Before) -> Result<Assigned, Diagnostic> {
     // Where threads change how many they have, that is not so exact.
     let least = if crate::registers::owned(f, &b.cfg).is_empty() { 0 } else { SPARE };
     let mut spare = vec![least; f.blocks.len()];
+    if let Tightness::Apart(more) = b.tight {
+        assign::products(f).for_each(|n| spare[n] = spare[n].max(more as usize));
+    }
     let mut round = 0;
     loop {
         let (mut g, mut symbols, mut notes, mut stats) = (f.clone(), b.symbols.clone(), b.notes.clone(), b.stats);
@@ -124,6 +127,29 @@ mod tests {
                 assert_eq!((s.spilled, s.spill_stores, s.spill_loads), (more as u32, 4 * more as u32, 4 * more as u32));
             }
         }
+    }
+
+    /// Around products so many registers stay free as are asked for, where they would not anyway.
+    #[test]
+    fn registers_stay_free_around_products() {
+        let run = |values: usize, tight: Tightness| {
+            let (mut loads, mut stores) = (String::new(), String::new());
+            for i in 0..values {
+                writeln!(loads, "    LDS Rd=%r{i} Ra=RZ Imm={:#x}", 4 * i).unwrap();
+                writeln!(stores, "    STS Ra=RZ Rb=%r{i} Imm={:#x}", 4 * i).unwrap();
+            }
+            let uniform: String = (0..4).map(|k| format!("    UMOV_I Rd=%ur{}\n", 90 + k)).collect();
+            let t = format!(
+                "func k entry max=64 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n{loads}    br blk1()\nblk1(): depth=0\n{uniform}    WARPGROUP\n\
+                 \x20   HGMMA_RUR_OPEN Rd={{%r100,%r101,%r102,%r103}} URa={{%ur90,%ur91,%ur92,%ur93}} Rc=RZ Pp=!UPT\n    HGMMA_RUR Pp=!UPT\n    WARPGROUP_I\n\
+                 \x20   STS.Size=6 Ra=RZ Rb={{%r100,%r101,%r102,%r103}}\n    br blk2()\nblk2(): depth=0\n{stores}    exit\n}}\n"
+            );
+            let mut f = text::parse(&t).unwrap().remove(0);
+            super::super::run(&mut f, true, tight).map(|s| s.spilled)
+        };
+        assert_eq!(run(56, Tightness::Loose).unwrap(), 0);
+        assert!(run(48, Tightness::Apart(8)).is_err());
+        assert!(run(56, Tightness::Apart(8)).unwrap() >= 4);
     }
 
     /// Values go round in a loop that has more of them than registers: some go from slot to slot, through a register that the blocks there keep free.

@@ -4,6 +4,7 @@
 //! ([`crate::sched::warpgroup`]), and with it everything behind it: as long as there are others, such registers are left alone.
 
 use super::Assign;
+use crate::bitset::BitSet;
 use crate::cfg::Cfg;
 use crate::isel::warpgroup::end_of_group;
 use crate::mir::liveness::Liveness;
@@ -208,6 +209,20 @@ impl Assign<'_> {
                 }
             }
         }
+    }
+
+    /// The blocks to which control comes from the one at hand without a wait in between, those that begin with what comes before one.
+    pub(super) fn unawaited_blocks(&self) -> BitSet {
+        let wait = |i: &Inst| matches!(&i.op, Op::Sass(s) if s.form == F::WARPGROUP_I);
+        let mut found = BitSet::new(self.f.blocks.len());
+        let mut work = vec![self.current];
+        while let Some(b) = work.pop() {
+            // The instructions of the block at hand are elsewhere; behind the product none of them waits.
+            if b == self.current || !self.f.blocks[b as usize].insts.iter().any(wait) {
+                work.extend(self.cfg.succs[b as usize].iter().copied().filter(|&s| found.insert(s as usize)));
+            }
+        }
+        found
     }
 
     /// Remembers what is under way at the end of a block.

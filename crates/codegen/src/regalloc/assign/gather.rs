@@ -9,6 +9,9 @@ use crate::mir::{Vreg, alignment};
 use sass::reg::File;
 use smallvec::SmallVec;
 
+/// Vectors of so many registers are the sums of products.
+const SUMS: usize = 8;
+
 impl Assign<'_> {
     /// Chooses places for the vectors of general registers that lie apart where block `b` begins, if a loop does there: in windows that are free, or of values
     /// that stand alone, which take the places that become free.
@@ -23,18 +26,16 @@ impl Assign<'_> {
         if !(header || meets) || choosy || self.banks[gpr].busy.is_some() {
             return;
         }
-        if !self.wide.is_empty() {
-            if self.settle(b) {
+        let settled = !self.wide.is_empty() && self.settle(b);
+        let apart = if header { self.apart(b) } else { Vec::new() };
+        if apart.is_empty() {
+            if settled {
                 self.note(b);
             }
             return;
         }
-        let apart = self.apart(b);
-        if apart.is_empty() {
-            return;
-        }
         let mut whole = self.whole(gpr);
-        let mut moved = false;
+        let mut moved = settled;
         for vec in apart {
             let list = self.f.vecs[vec as usize].clone();
             let Some(base) = self.cheapest(&list, &whole) else { continue };
@@ -90,7 +91,11 @@ impl Assign<'_> {
             if from == home || bank.occ.get(from) != Some(&v.0) || !bank.usable[home] || there == HELD {
                 continue;
             }
-            let swaps = if whole[home] { self.instead(home, &wanted) } else { SmallVec::from_slice(&[(v, home)]) };
+            let mut swaps = if whole[home] { self.instead(home, &wanted) } else { SmallVec::from_slice(&[(v, home)]) };
+            if swaps.is_empty() && !wanted.iter().any(|w| w.0.0 == there) {
+                self.make_way(home);
+                swaps.push((v, home));
+            }
             for (v, home) in swaps {
                 moved = true;
                 let from = self.loc[v.index()] as usize;
@@ -105,6 +110,25 @@ impl Assign<'_> {
             }
         }
         moved
+    }
+
+    /// The vector that register `home` is part of goes elsewhere as a whole, if there is room.
+    fn make_way(&mut self, home: usize) {
+        let gpr = File::Gpr as usize;
+        let bank = &self.banks[gpr];
+        let Some(&(vec, nth)) = self.vec_hint.get(bank.occ[home] as usize).filter(|h| h.0 != FREE) else { return };
+        let list = self.f.vecs[vec as usize].clone();
+        let (size, base) = (list.len(), home - nth as usize);
+        let apart = |to: usize| self.wide.iter().all(|w| !w.begins || w.end <= to || to + size <= w.base);
+        let end = bank.budget.min(bank.limit);
+        let mut windows = (0..end).step_by(alignment(size)).filter(|to| to + size <= end);
+        let Some(to) = windows.find(|&to| bank.window_free(to, size) && apart(to)) else { return };
+        self.banks[gpr].fill(base..base + size, FREE);
+        for (v, r) in list.iter().copied().zip(to..) {
+            self.occupy(v, r);
+            let rep = self.rep(v);
+            self.web_reg[rep] = r as u8;
+        }
     }
 
     /// What comes in place of the vector that register `home` is part of, if its places are all wanted by what lies where it may go as a whole.
@@ -152,16 +176,20 @@ impl Assign<'_> {
             let mut sum = 0;
             for (k, v) in list.iter().enumerate() {
                 let (r, o) = (base + k, bank.occ[base + k]);
-                if !bank.usable[r] || o != v.0 && (whole[r] || o == HELD) {
+                if !bank.usable[r] || o != v.0 && (whole[r] || o == HELD || self.in_way(*v, r)) {
                     return None;
                 }
                 sum += if o == v.0 { 0 } else { 1 + usize::from(o != FREE && !list.contains(&Vreg(o))) };
             }
             Some(sum)
         };
-        let end = bank.budget.min(bank.limit);
-        let windows = (0..end).step_by(alignment(list.len())).filter(|base| base + list.len() <= end);
-        windows.filter_map(|base| Some((cost(base)?, base))).min().map(|x| x.1)
+        let best = |end: usize| {
+            let windows = (0..end).step_by(alignment(list.len())).filter(|base| base + list.len() <= end);
+            windows.filter_map(|base| Some((cost(base)?, base))).min().map(|x| x.1)
+        };
+        let within = best(bank.budget.min(bank.limit));
+        // Sums that move in each iteration are worth more registers.
+        within.or_else(|| best(bank.limit).filter(|_| list.len() >= SUMS))
     }
 }
 
@@ -201,6 +229,45 @@ blk3(): depth=0
         let inside: Vec<&str> = [names(1), names(2)].concat();
         assert_eq!(inside, ["LDG", "LDG", "STS", "STS", "IADD3", "ISETP"]);
         assert!(names(0).iter().filter(|n| **n == "MOV").count() >= 2, "{:?}", names(0));
+    }
+
+    /// Few sums, loaded in another order than that in which they lie side by side, are put together before a loop in which there are many others, too.
+    #[test]
+    fn few_sums_are_put_together_beside_many() {
+        let list = |from: usize, n: usize| (from..from + n).map(|k| format!("%r{k}")).collect::<Vec<_>>().join(",");
+        let each = |n: std::ops::Range<usize>, what: &dyn Fn(usize) -> String| n.map(what).collect::<String>();
+        let stored =
+            |from: usize, n: usize| each(from..from + n, &|k| format!("    STS Ra=%r1 Rb=%r{k} Imm={:#x}\n", 4 * k));
+        let text = format!(
+            "func k entry max=96 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    LDC Rd=%r1 Const=c[0][528]\n{}{}{}    br blk1(%r1,{},{})\n\
+             blk1(%r5,{},{}): depth=1\n    WARPGROUP.M79=1\n\
+             \x20   HGMMA_RUR_OPEN.M53=7.M75=1 Rd={{{}}} URa={{%ur10,%ur11,%ur12,%ur13}} Rc={{{}}}\n\
+             \x20   HGMMA_RUR_OPEN.M53=1.M75=1 Rd={{{}}} URa={{%ur10,%ur11,%ur12,%ur13}} Rc={{{}}}\n    HGMMA_RUR Pp=!UPT\n    WARPGROUP_I\n\
+             \x20   IADD3_RIR Rd=%r8 Ra=%r5 Rb=1\n    ISETP_RI.Cmp=1 Pu=%p9 Ra=%r8 Rb=9\n    brif %p9, blk2(), blk3()\n\
+             blk2(): depth=1\n    br blk1(%r8,{},{})\nblk3(): depth=0\n{}{}    exit\n}}\n",
+            each(10..14, &|k| format!("    UMOV_I Rd=%ur{k} Mask=0\n")),
+            each(100..132, &|k| format!("    LDS Rd=%r{k} Ra=RZ Imm={:#x}\n", 4 * k)),
+            each(0..4, &|k| format!("    LDS.Size=5 Rd={{%r{},%r{}}} Ra=%r1 Imm={:#x}\n", 40 + k, 44 + k, 8 * k)),
+            list(100, 32),
+            list(40, 8),
+            list(200, 32),
+            list(50, 8),
+            list(300, 32),
+            list(200, 32),
+            list(60, 8),
+            list(50, 8),
+            list(300, 32),
+            list(60, 8),
+            stored(300, 32),
+            stored(60, 8),
+        );
+        let mut f = text::parse(&text).unwrap().remove(0);
+        regalloc::run(&mut f, true, Tightness::Free).unwrap();
+        let moves = |b: &crate::mir::Block| {
+            b.insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if s.form == sass::forms::MOV_R)).count()
+        };
+        let moved: Vec<usize> = f.blocks.iter().map(moves).collect();
+        assert!(moved[0] >= 6 && moved[1..] == [0, 0, 0], "{}", text::print(&f));
     }
 
     /// Sums of a loop's products are scaled on one of two ways, where the old ones are still read: on that way alone they move, to where the product

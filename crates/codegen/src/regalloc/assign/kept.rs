@@ -42,6 +42,31 @@ pub(super) fn idle(f: &Func) -> Vec<bool> {
     read
 }
 
+/// By value: a product reads it, nothing beyond the block that makes it does, and only what is [`idle`] stands for it there; or it is idle itself. Empty where
+/// nothing is.
+pub(super) fn flown(f: &Func, held: &[bool], idle: &[bool]) -> Vec<bool> {
+    if idle.is_empty() {
+        return Vec::new();
+    }
+    let mut made = vec![u32::MAX; f.vregs.len()];
+    for (b, block) in (0..).zip(&f.blocks) {
+        block.insts.iter().for_each(|i| f.defs(&i.op, |v| made[v.index()] = b));
+    }
+    let mut out: Vec<bool> = (0..f.vregs.len()).map(|v| held.get(v) == Some(&true)).collect();
+    for (b, block) in (0..).zip(&f.blocks) {
+        for inst in block.insts.iter().filter(|i| !matches!(i.op, Op::Hold { .. })) {
+            f.uses(&inst.op, |v| out[v.index()] &= made[v.index()] == b);
+        }
+        f.term_uses(&block.term, |v| out[v.index()] = false);
+        for e in block.term.edges() {
+            let params = &f.blocks[e.block.0 as usize].params;
+            params.iter().zip(&e.args).for_each(|(p, a)| out[a.index()] &= idle[p.index()]);
+        }
+    }
+    out.iter_mut().zip(idle).for_each(|(o, i)| *o |= i);
+    out
+}
+
 /// A place that a loop keeps.
 pub(super) struct Kept {
     /// Its blocks.
@@ -202,6 +227,41 @@ mod tests {
         let stack = |i: &&crate::mir::Inst| matches!(&i.op, Op::Sass(s) if matches!(s.form().mnemonic, "LDL" | "STL"));
         let spilled = f.blocks.iter().flat_map(|b| &b.insts).filter(stack).count();
         (warpgroup::run(&mut f).len(), spilled)
+    }
+
+    /// What a product reads that its block alone reads is under way behind that, and so is what stands for it; not what is read elsewhere, too.
+    #[test]
+    fn what_one_block_reads_is_under_way_behind_it() {
+        let list = |from: u32| (from..from + 4).map(|k| format!("%r{k}")).collect::<Vec<_>>().join(",");
+        let a = |from: u32| (from..from + 4).map(|k| format!("    LDS Rd=%r{k} Ra=RZ Imm={k}\n")).collect::<String>();
+        let product = |to: u32, a: u32, from: u32| {
+            let (to, a, from) = (list(to), list(a), list(from));
+            format!("    HGMMA_RRUR_OPEN.M75=1 Rd={{{to}}} Ra={{{a}}} UR={{%ur10,%ur11,%ur12,%ur13}} Rc={{{from}}}\n")
+        };
+        let uniform: String = (10..14).map(|k| format!("    UMOV_I Rd=%ur{k} Mask=0\n")).collect();
+        let t = format!(
+            "func k entry max=96 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n{uniform}{}    ISETP_RI.Cmp=1 Pu=%p4 Ra=%r90 Rb=9\n    br blk1({}, {})\n\
+             blk1({}, {}): depth=1\n    hold {} ->\n{}{}    WARPGROUP\n{}{}{}    STS Ra=RZ Rb=%r44\n    brif %p4, blk2(), blk3()\n\
+             blk2(): depth=1\n    br blk1({}, {})\nblk3(): depth=0\n    STS Ra=RZ Rb=%r45\n    exit\n}}\n",
+            a(90),
+            list(90),
+            list(90),
+            list(20),
+            list(30),
+            list(30),
+            a(40),
+            a(44),
+            product(50, 40, 20),
+            product(54, 44, 50),
+            product(58, 90, 54),
+            list(58),
+            list(40),
+        );
+        let f = text::parse(&t).unwrap().remove(0);
+        let idle = super::idle(&f);
+        let flown = super::flown(&f, &super::super::flight::held(&f), &idle);
+        let those = [20, 30, 33, 40, 43, 44, 45, 54, 90, 93].map(|v| flown[v]);
+        assert_eq!(those, [false, true, true, true, true, true, false, false, false, false]);
     }
 
     #[test]

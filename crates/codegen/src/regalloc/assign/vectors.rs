@@ -42,6 +42,14 @@ impl Assign<'_> {
                 let home = self.home(vec as u32, Some(self.current));
                 (self.waiting(&home, file), self.ahead(home))
             });
+            // What a product reads last needs its place no longer than until something waits for that.
+            let held = size < WIDE && self.f.vecs[vec].iter().any(|v| self.held.get(v.index()) == Some(&true));
+            let flown = || self.f.vecs[vec].iter().all(|v| self.flown.get(v.index()) == Some(&true));
+            let soon = (held && end == u32::MAX && flown()).then(|| {
+                let soon = self.unawaited_blocks();
+                let met = |w: &&Wide| self.near(w, end) || w.home.iter().any(|b| soon.contains(b));
+                self.wide.iter().filter(met).map(|w| (w.base, w.end)).collect::<SmallVec<[(usize, usize); 2]>>()
+            });
             let bank = &mut self.banks[file];
             if let Some((elsewhere, ahead)) = wide_place {
                 // The lowest place, before or behind the budget, that is free on the other ways to come, too.
@@ -56,6 +64,7 @@ impl Assign<'_> {
                 };
                 let base = find(low, &elsewhere).or_else(|| find(0, &elsewhere)).or_else(|| find(0, &[false; 256]))?;
                 self.wide.push(Wide {
+                    home: self.home(vec as u32, Some(self.current)),
                     vec: vec as u32,
                     base,
                     end: base + size,
@@ -66,9 +75,10 @@ impl Assign<'_> {
                 base
             } else {
                 let exposed = |r: usize| exposed.get(r).copied().unwrap_or(false);
-                let held = self.f.vecs[vec].iter().any(|v| self.held.get(v.index()) == Some(&true));
                 let early = |r: usize| held && self.early.get(r) == Some(&true);
+                let soon = |r: usize| soon.as_ref().is_none_or(|s| s.iter().any(|w| (w.0..w.1).contains(&r)));
                 let base = find_window(bank, size, true, |r| taken(r) || wider(r) || exposed(r) || early(r))
+                    .or_else(|| find_window(bank, size, true, |r| taken(r) || soon(r) || exposed(r) || early(r)))
                     .or_else(|| find_window(bank, size, true, |r| taken(r) || wider(r) || exposed(r)))
                     .or_else(|| find_window(bank, size, true, |r| taken(r) || wider(r)))
                     // What a product reads is put together before it rather than in the way of sums that are waited for with it.

@@ -21,7 +21,9 @@ pub(super) struct Wide {
     pub(super) begins: bool,
     /// The instructions of the block at hand that make such values; numbers from 1.
     pub(super) makers: Vec<u32>,
-    /// Blocks from which control comes to one where such values live.
+    /// The blocks where such values live.
+    pub(super) home: BitSet,
+    /// Blocks from which control comes to one of these.
     pub(super) ahead: BitSet,
 }
 
@@ -241,8 +243,8 @@ impl Assign<'_> {
             bank.limit = bank.limit.max(end);
             bank.most = bank.most.max(end);
             self.vec_base[vec as usize] = base as u8;
-            let ahead = self.ahead(home);
-            self.wide.push(Wide { vec, base, end, begins: false, makers: Vec::new(), ahead });
+            let ahead = self.ahead(home.clone());
+            self.wide.push(Wide { vec, base, end, begins: false, makers: Vec::new(), home, ahead });
         }
     }
 
