@@ -64,6 +64,8 @@ impl Default for BackendOptions {
 pub enum Failure {
     /// Registers could not be assigned with so many values in uniform registers; with fewer there they may.
     Uniform,
+    /// As `Uniform`, where what products are asked with was made early.
+    Early,
     /// Registers could not be assigned with hardly more general ones than values are alive, or products of warpgroups wait for it; with more they may be,
     /// or need not.
     Tight,
@@ -102,6 +104,8 @@ pub struct Room {
     pub tight: Tightness,
     /// Registers are assigned as at more effort: with the least one they could not be.
     pub unhurried: bool,
+    /// What products are asked with is made ready while others are waited for, in uniform registers.
+    pub early: bool,
 }
 
 /// Calls `attempt` with fewer and fewer uniform registers until they can be assigned. It makes its input each time: nearly always
@@ -111,13 +115,15 @@ pub struct Room {
 /// What `attempt` says.
 pub fn attempts<T>(mut attempt: impl FnMut(Room) -> Result<T, Failure>) -> Result<T, Vec<Diagnostic>> {
     let mut uniform = [uniform::MOST, uniform::MANY, uniform::SOME, uniform::FEW, 0].into_iter();
-    let mut room = Room { uniform: uniform.next().unwrap_or(0), tight: Tightness::Tight, unhurried: false };
+    let mut room =
+        Room { uniform: uniform.next().unwrap_or(0), tight: Tightness::Tight, unhurried: false, early: true };
     loop {
         match attempt(room) {
             Ok(made) => return Ok(made),
             Err(Failure::Said(list)) => return Err(list),
             Err(Failure::Tight) if room.tight != Tightness::Free => room.tight = room.tight.looser(),
             Err(Failure::Hurried) if !room.unhurried => room.unhurried = true,
+            Err(Failure::Early) => room.early = false,
             Err(_) => match uniform.next() {
                 Some(n) => room.uniform = n,
                 None => break,
@@ -172,6 +178,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         }
     };
     let mut functions = Vec::with_capacity(input.functions.len());
+    let mut early = false;
     for mut f in input.functions {
         if options.cancel.as_ref().is_some_and(|c| c.load(std::sync::atomic::Ordering::Relaxed)) {
             return Err(Diagnostic::new(diag::Severity::Fatal, "the compilation was cancelled").into());
@@ -205,7 +212,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             conditions::run(&mut f);
             sink::run(&mut f);
             share::run(&mut f);
-            spins::run(&mut f);
+            early |= spins::run(&mut f, room.early);
         }
         after("sink", &f, true)?;
         // Where this makes values spill, registers that wait may be the better choice.
@@ -265,7 +272,8 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
                 (trial, light) = (other, place);
             }
         }
-        let Trial { mut f, stats, lost } = trial?;
+        let why = |e| if early && matches!(e, Failure::Uniform) { Failure::Early } else { e };
+        let Trial { mut f, stats, lost } = trial.map_err(why)?;
         if f.entry {
             shared_spills = f.shared_spills;
         }
