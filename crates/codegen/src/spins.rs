@@ -14,7 +14,6 @@ use crate::registers;
 use crate::sched::order::movable;
 use sass::forms as F;
 use sass::inst::Operand;
-use sass::latency::Class;
 use sass::reg::{File, Reg};
 
 /// So many uniform registers may be alive where a product's descriptors wait for it: with more, others may find none.
@@ -64,8 +63,7 @@ fn product(f: &mut Func, cfg: &Cfg, (before, b): (usize, usize), by_block: &[[u3
     let behind = cfg.succs[b].iter().map(|&s| s as usize).find(|&s| s != b);
     let alone = |&n: &usize| cfg.preds[n][..] == [b as u32] && !f.blocks[n].divergent;
     let Some(n) = behind.filter(alone) else { return Vec::new() };
-    let gmma = |i: &Inst| matches!(&i.op, Op::Sass(s) if s.form().class == Class::Gmma);
-    let Some(end) = f.blocks[n].insts.iter().position(gmma) else { return Vec::new() };
+    let Some(end) = f.blocks[n].insts.iter().position(assign::product) else { return Vec::new() };
     // What is not there before the loop.
     let mut later = vec![false; f.vregs.len()];
     f.blocks[b].params.iter().chain(&f.blocks[n].params).for_each(|p| later[p.index()] = true);

@@ -174,10 +174,14 @@ pub fn has_products(f: &Func) -> bool {
     products(f).next().is_some()
 }
 
+/// True for what asks for a product of a warpgroup.
+pub fn product(i: &Inst) -> bool {
+    matches!(&i.op, Op::Sass(s) if s.form().class == Class::Gmma)
+}
+
 /// The blocks with products of warpgroups.
 pub fn products(f: &Func) -> impl Iterator<Item = usize> {
-    let product = |i: &Inst| matches!(&i.op, Op::Sass(s) if s.form().class == Class::Gmma);
-    f.blocks.iter().enumerate().filter(move |(_, b)| b.insts.iter().any(product)).map(|(n, _)| n)
+    f.blocks.iter().enumerate().filter(|(_, b)| b.insts.iter().any(product)).map(|(n, _)| n)
 }
 
 /// What an assignment did.
