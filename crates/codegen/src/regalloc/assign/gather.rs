@@ -53,15 +53,20 @@ impl Assign<'_> {
             let placed = list.iter().copied().zip(range.clone());
             let placed = placed.chain(others.into_iter().map(Vreg).zip(free));
             for (v, r) in placed.collect::<SmallVec<[(Vreg, usize); 8]>>() {
-                self.occupy(v, r);
-                let rep = self.rep(v);
-                self.web_reg[rep] = r as u8;
+                self.lay(v, r);
             }
             whole[range].fill(true);
         }
         if moved {
             self.note(b);
         }
+    }
+
+    /// Puts a value into a register, where those that should meet it go, too.
+    fn lay(&mut self, v: Vreg, r: usize) {
+        self.occupy(v, r);
+        let rep = self.rep(v);
+        self.web_reg[rep] = r as u8;
     }
 
     /// Says anew where everything is when block `b` begins.
@@ -103,9 +108,7 @@ impl Assign<'_> {
                 self.banks[gpr].put(from, FREE);
                 let other = (there != FREE).then_some((Vreg(there), from));
                 for (v, r) in [(v, home)].into_iter().chain(other) {
-                    self.occupy(v, r);
-                    let rep = self.rep(v);
-                    self.web_reg[rep] = r as u8;
+                    self.lay(v, r);
                 }
             }
         }
@@ -125,9 +128,7 @@ impl Assign<'_> {
         let Some(to) = windows.find(|&to| bank.window_free(to, size) && apart(to)) else { return };
         self.banks[gpr].fill(base..base + size, FREE);
         for (v, r) in list.iter().copied().zip(to..) {
-            self.occupy(v, r);
-            let rep = self.rep(v);
-            self.web_reg[rep] = r as u8;
+            self.lay(v, r);
         }
     }
 
