@@ -40,7 +40,7 @@ impl Assign<'_> {
             let wider = |r: usize| wide.iter().any(|w| (w.0..w.1).contains(&r));
             let wide_place = (size >= WIDE).then(|| {
                 let home = self.home(vec as u32, Some(self.current));
-                (self.waiting(&home, file), self.ahead(home))
+                (self.waiting(&home, file), self.ahead(home.clone()), home)
             });
             // What a product reads last needs its place no longer than until something waits for that.
             let held = size < WIDE && self.f.vecs[vec].iter().any(|v| self.held.get(v.index()) == Some(&true));
@@ -51,7 +51,7 @@ impl Assign<'_> {
                 self.wide.iter().filter(met).map(|w| (w.base, w.end)).collect::<SmallVec<[(usize, usize); 2]>>()
             });
             let bank = &mut self.banks[file];
-            if let Some((elsewhere, ahead)) = wide_place {
+            if let Some((elsewhere, ahead, home)) = wide_place {
                 // The lowest place, before or behind the budget, that is free on the other ways to come, too.
                 let end = bank.limit;
                 // Behind the registers that threads have everywhere, where they change their number: those are for the rest.
@@ -64,7 +64,7 @@ impl Assign<'_> {
                 };
                 let base = find(low, &elsewhere).or_else(|| find(0, &elsewhere)).or_else(|| find(0, &[false; 256]))?;
                 self.wide.push(Wide {
-                    home: self.home(vec as u32, Some(self.current)),
+                    home,
                     vec: vec as u32,
                     base,
                     end: base + size,
