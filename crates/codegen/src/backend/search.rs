@@ -108,8 +108,8 @@ impl Search {
     pub fn run(&self, mut f: Func, choose: &mut dyn FnMut(&mut Func), after: After) -> Result<Trial, Failure> {
         let mut tight = self.tight;
         // Only what comes from here on is done again.
-        let products = assign::has_products(&f);
         let before = (tight != Tightness::Free).then(|| f.clone());
+        let products = assign::has_products(&f);
         let mut best: Option<Trial> = None;
         loop {
             let again = before.as_ref().filter(|_| tight != Tightness::Free);

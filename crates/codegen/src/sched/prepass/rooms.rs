@@ -24,8 +24,8 @@ const IN_FLIGHT: u32 = 32;
 const BETWEEN: u32 = 2;
 /// Where an instruction takes more than so many cycles with all the registers that are usual, more of them are tried, too, up to all. They must make cycles times registers less by a
 /// fifth, after which all threads of an SM together are done sooner, too: with 58 registers instead of 26 a kernel of 1,239 instructions has its 32 loads under way at once, and 0.82 of
-/// the static cycles; with 176 instead of 80 an attention of ggml 0.37 of what it takes with waits for loads. (By at most half and no more than 60 registers were the rule before: of 683
-/// modules of public code five have more registers, all together 0.35 %, and take 0.37 to 0.87 of the time with waits.)
+/// the static cycles; with 176 instead of 80 an attention of ggml 0.37 of what it takes with waits for loads. (Before, no more than 61 were tried, and taken for a third of the cycles: of 683
+/// modules of public code five have more registers since, all together 0.35 %, and take 0.37 to 0.87 of the time with waits.)
 pub const WAITING: u64 = 3;
 const SAVED: u128 = 5;
 /// Registers count as much as cycles: as many threads fit on an SM as registers allow, so that half the cycles with twice the registers are no
