@@ -124,6 +124,8 @@ struct Pass<'a> {
     moves: Vec<u32>,
     /// Values that are moved to uniform registers from general ones ([`leaves`]).
     leaf: Vec<bool>,
+    /// By block: how many instructions it had, and which of them read or make what is kept. That only becomes less.
+    concerned: Vec<(usize, Vec<u32>)>,
 }
 
 impl<'a> Pass<'a> {
@@ -166,7 +168,9 @@ impl<'a> Pass<'a> {
         }
         let (wanted, copies, copied) = (Vec::new(), Vec::new(), vec![0; n]);
         let moves = Vec::new();
-        Some(Pass { f, cfg, sm, kept, old, weight, wanted, copies, copied, moves, chooses: true, leaf: Vec::new() })
+        let concerned = vec![(0, Vec::new()); f.blocks.len()];
+        let leaf = Vec::new();
+        Some(Pass { f, cfg, sm, kept, old, weight, wanted, copies, copied, moves, chooses: true, leaf, concerned })
     }
 
     /// Takes out what is computed of anything else, until the rest is uniform.
@@ -388,9 +392,18 @@ impl<'a> Pass<'a> {
                 }
             }
             changed |= self.drop_all(&bad);
-            for i in (0..self.f.blocks[b as usize].insts.len()).rev() {
-                changed |= self.check(b as usize, i);
+            let n = self.f.blocks[b as usize].insts.len();
+            let (known, mut list) = std::mem::take(&mut self.concerned[b as usize]);
+            if known != n {
+                list = (0..n as u32).rev().collect();
             }
+            list.retain(|&i| {
+                let dropped = self.check(b as usize, i as usize);
+                changed |= dropped == Some(true);
+                dropped.is_some()
+            });
+            // Behind copies all stand elsewhere.
+            self.concerned[b as usize] = (n, list);
         }
         changed
     }
@@ -415,16 +428,20 @@ impl<'a> Pass<'a> {
         changed
     }
 
-    /// Looks at one instruction; true if something was taken out.
-    fn check(&mut self, b: usize, i: usize) -> bool {
+    /// Looks at one instruction; true if something was taken out, `None` if it neither reads nor makes what is kept.
+    fn check(&mut self, b: usize, i: usize) -> Option<bool> {
         let op = &self.f.blocks[b].insts[i].op;
         let mine = |v: Vreg| self.kept[v.index()] && !self.old[v.index()];
         let mut any = false;
         self.f.uses(op, |v| any |= mine(v));
         self.f.defs(op, |v| any |= mine(v));
-        if !any {
-            return false;
-        }
+        any.then(|| self.looked(b, i))
+    }
+
+    /// As [`Pass::check`], of an instruction that does.
+    fn looked(&mut self, b: usize, i: usize) -> bool {
+        let op = &self.f.blocks[b].insts[i].op;
+        let mine = |v: Vreg| self.kept[v.index()] && !self.old[v.index()];
         let mut values: SmallVec<[Vreg; 8]> = SmallVec::new();
         let mut defs: SmallVec<[Vreg; 8]> = SmallVec::new();
         self.f.uses(op, |v| {
@@ -458,7 +475,7 @@ impl<'a> Pass<'a> {
         }
         let s = s.clone();
         if !defs.is_empty() {
-            return self.drop_all(&defs) | self.check(b, i);
+            return self.drop_all(&defs) | (self.check(b, i) == Some(true));
         }
         // The operand that the least hangs on, if that is enough.
         values.sort_by_key(|v| (self.weight[v.index()], v.0));
@@ -485,7 +502,7 @@ impl<'a> Pass<'a> {
         }
         let unwanted: SmallVec<[Vreg; 8]> = values.iter().copied().filter(|v| !self.wanted[v.index()]).collect();
         if !unwanted.is_empty() {
-            return self.drop_all(&unwanted) | self.check(b, i);
+            return self.drop_all(&unwanted) | (self.check(b, i) == Some(true));
         }
         for &v in &values {
             if self.copy(b, i, v) {
@@ -506,7 +523,8 @@ impl<'a> Pass<'a> {
     fn too_many(&mut self, most: u32) -> Option<(u32, File)> {
         let files = self.f.vregs.clone();
         self.rename_files();
-        let live = Liveness::new(self.f, self.cfg);
+        let shared = |v: Vreg| matches!(self.f.vregs[v.index()], File::Ugpr | File::Upred);
+        let live = Liveness::of(self.f, self.cfg, shared);
         let (need, by_block) = pressures(self.f, self.cfg, &live);
         self.f.vregs = files;
         let bounds = [(File::Gpr, File::Ugpr, most), (File::Pred, File::Upred, MOST_PREDICATES)];

@@ -73,35 +73,44 @@ impl std::ops::Index<usize> for Lists {
 impl Liveness {
     /// Walks up from each use to the definition; needs SSA form.
     pub fn new(f: &Func, cfg: &Cfg) -> Liveness {
+        Liveness::of(f, cfg, |_| true)
+    }
+
+    /// As [`Liveness::new`], of the values that are `asked` for alone.
+    pub fn of(f: &Func, cfg: &Cfg, asked: impl Fn(Vreg) -> bool) -> Liveness {
         let n = f.blocks.len();
+        let uniform = |v: Vreg| matches!(f.vregs[v.index()], File::Ugpr | File::Upred);
         const NONE: u32 = u32::MAX;
         let mut def_block = vec![NONE; f.vregs.len()];
         for &(v, _) in &f.live_in {
             def_block[v.index()] = 0;
         }
-        for (b, block) in f.blocks.iter().enumerate() {
-            block.params.iter().for_each(|p| def_block[p.index()] = b as u32);
-            for inst in &block.insts {
-                f.defs(&inst.op, |v| def_block[v.index()] = b as u32);
-            }
-        }
-        // Blocks that use each value from outside.
+        // Blocks that use each value from outside: what a block makes itself it makes before it reads it.
         let mut pairs: Vec<(u32, u32)> = Vec::new();
         let mut seen = vec![NONE; f.vregs.len()];
+        // Blocks in which a warp may be divided, and that write uniform registers.
+        let mut writes = vec![false; n];
         for &b in &cfg.rpo {
             let block = &f.blocks[b as usize];
-            let mut note = |v: Vreg| {
-                if def_block[v.index()] != b && seen[v.index()] != b {
+            block.params.iter().for_each(|p| def_block[p.index()] = b);
+            let mut note = |v: Vreg, def_block: &[u32]| {
+                if def_block[v.index()] != b && seen[v.index()] != b && asked(v) {
                     seen[v.index()] = b;
                     pairs.push((v.0, b));
                 }
             };
+            let mut written = false;
             for inst in &block.insts {
-                f.uses(&inst.op, &mut note);
+                f.uses(&inst.op, |v| note(v, &def_block));
+                f.defs(&inst.op, |v| {
+                    def_block[v.index()] = b;
+                    written |= uniform(v);
+                });
             }
-            f.term_uses(&block.term, &mut note);
+            writes[b as usize] = written && block.divergent;
+            f.term_uses(&block.term, |v| note(v, &def_block));
             for e in block.term.edges() {
-                e.args.iter().copied().for_each(&mut note);
+                e.args.iter().for_each(|&v| note(v, &def_block));
             }
         }
         // What is alive where, in the order of the values, and the last value that was found so at each block.
@@ -132,24 +141,17 @@ impl Liveness {
             }
         }
         let mut live = Liveness { live_in: Lists::new(n, &ins), live_out: Lists::new(n, &outs) };
-        keep_uniform(f, cfg, &def_block, &mut live);
+        keep_uniform(f, cfg, &def_block, &writes, &mut live);
         live
     }
 }
 
 /// Where a branch divides a warp, its sides take turns: what one side writes to a uniform register, the other then finds there. So
 /// in parts of the graph where threads may be apart and uniform registers are written, every uniform value from
-/// outside that is read anywhere in the part lives everywhere in it, to the ends of its blocks.
-fn keep_uniform(f: &Func, cfg: &Cfg, def_block: &[u32], live: &mut Liveness) {
+/// outside that is read anywhere in the part lives everywhere in it, to the ends of its blocks. `writes`: blocks where threads may be apart, and that write
+/// uniform registers.
+fn keep_uniform(f: &Func, cfg: &Cfg, def_block: &[u32], writes: &[bool], live: &mut Liveness) {
     let uniform = |v: Vreg| matches!(f.vregs[v.index()], File::Ugpr | File::Upred);
-    let mut writes = vec![false; f.blocks.len()];
-    for &b in &cfg.rpo {
-        let block = &f.blocks[b as usize];
-        if block.divergent {
-            let any = &mut writes[b as usize];
-            block.insts.iter().for_each(|i| f.defs(&i.op, |v| *any |= uniform(v)));
-        }
-    }
     if !writes.contains(&true) {
         return;
     }

@@ -132,34 +132,26 @@ fn lessen(
 ) -> Option<(u32, u64)> {
     // The order stays if nothing else comes of it: the function will want no other.
     task.lessen(f, b, values, Some(need));
-    let ordered = f.blocks[b as usize].insts.clone();
-    let known = (f.vregs.len(), f.vecs.len());
+    let depth = DEEPER * f.blocks[b as usize].depth.min(4);
     let rest = total - weight(f, b);
     let mut limit = need - need / 4;
     // Most have nothing to gain; only where there is something, others are asked.
-    let gains = repeat(f, b as usize, task.live, values, limit).is_some_and(|least| least < need);
-    f.vregs.truncate(known.0);
-    f.vecs.truncate(known.1);
-    if !gains {
-        f.blocks[b as usize].insts = ordered;
-        return None;
-    }
-    f.blocks[b as usize].insts.clone_from(&ordered);
+    let mut first = repeat(f, b as usize, task.live, values, limit).filter(|x| x.least < need);
+    first.as_ref()?;
     let others = needs.most(f, task, values).map_or(needs.few, |x| x.0);
     limit = limit.max(others);
     let cost = |least: u32, weighs: u64| u128::from(weighs) * u128::from(least.max(others).max(FREELY));
-    let mut best: Option<(u128, u32)> = None;
+    let mut best: Option<(u128, u64, Repeated)> = None;
     for _ in 0..LIMITS {
-        let Some(least) = repeat(f, b as usize, task.live, values, limit) else { break };
-        let now = cost(least, rest + weight(f, b));
-        f.blocks[b as usize].insts.clone_from(&ordered);
-        f.vregs.truncate(known.0);
-        f.vecs.truncate(known.1);
+        let known = first.take().filter(|x| x.limit == limit);
+        let Some(found) = known.or_else(|| repeat(f, b as usize, task.live, values, limit)) else { break };
+        let (least, weighs) = (found.least, rest + ((found.insts.len() as u64) << depth));
+        let now = cost(least, weighs);
         if least.max(others) >= need {
             break;
         }
-        if now < best.map_or(cost(need, total), |x| x.0) {
-            best = Some((now, limit));
+        if now < best.as_ref().map_or(cost(need, total), |x| x.0) {
+            best = Some((now, weighs, found));
         }
         // What is made again for nothing is not with more registers; then half of what there is to gain.
         limit = if limit < least { least } else { least.midpoint(need) };
@@ -167,8 +159,23 @@ fn lessen(
             break;
         }
     }
-    let least = repeat(f, b as usize, task.live, values, best?.1)?;
-    Some((least, rest + weight(f, b)))
+    let (_, weighs, found) = best?;
+    f.vregs.extend(found.vregs);
+    f.vecs.extend(found.vecs);
+    f.blocks[b as usize].insts = found.insts;
+    values.grow(f);
+    Some((found.least, weighs))
+}
+
+/// A block that computes again what waited where more than `limit` values are alive.
+struct Repeated {
+    limit: u32,
+    /// How many registers it needs.
+    least: u32,
+    insts: Vec<Inst>,
+    /// Values and vectors that the function has more with it.
+    vregs: Vec<File>,
+    vecs: Vec<SmallVec<[Vreg; 4]>>,
 }
 
 /// What is known of an instruction's results.
@@ -190,18 +197,21 @@ struct Unit {
     leaves: SmallVec<[Vreg; LEAVES]>,
 }
 
-/// Lets block `b` compute again what waits where more than `limit` values are alive. Gives how many registers it needs then; `None` if there is nothing to gain.
-fn repeat(f: &mut Func, b: usize, live: &Liveness, values: &mut Values, limit: u32) -> Option<u32> {
+/// Block `b`, computing again what waits where more than `limit` values are alive; `None` if there is nothing to gain. The function stays as it is.
+fn repeat(f: &mut Func, b: usize, live: &Liveness, values: &mut Values, limit: u32) -> Option<Repeated> {
+    let (vregs, vecs) = (f.vregs.len(), f.vecs.len());
     let insts = std::mem::take(&mut f.blocks[b].insts);
     let done = block(f, b, &insts, live, values, limit);
-    let any = done.is_some();
-    f.blocks[b].insts = done.unwrap_or(insts);
-    any.then(|| {
+    f.blocks[b].insts = insts;
+    let found = done.map(|insts| {
         values.grow(f);
         let mut most = 0;
-        needs(f, b, &f.blocks[b].insts, live, values, |n| most = most.max(n));
-        most as u32
-    })
+        needs(f, b, &insts, live, values, |n| most = most.max(n));
+        Repeated { limit, least: most as u32, insts, vregs: f.vregs.split_off(vregs), vecs: f.vecs.split_off(vecs) }
+    });
+    f.vregs.truncate(vregs);
+    f.vecs.truncate(vecs);
+    found
 }
 
 fn block(

@@ -4,6 +4,7 @@
 //! alive, and with it decides how many registers the function takes. Such values are made again for the readers behind that block where the function
 //! takes a part fewer registers for it, and a much smaller part more instructions. Runs on SSA form, before scheduling.
 
+use super::cheap::{Cheap, candidates};
 use super::prepass::DEEPER;
 use super::remat;
 use crate::cfg::Cfg;
@@ -39,13 +40,19 @@ const WAYS: [Way; 2] = [
 
 /// Runs the pass; true if anything changed. `pressure`: how many values of each file are alive at most in each block.
 pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> bool {
+    if f.blocks.len() < 2 {
+        return false;
+    }
     let mut changed = false;
     let mut own: Option<(Liveness, Vec<[u32; 4]>)> = None;
+    // Of the function as it is.
+    let mut list: Option<Vec<Cheap>> = None;
     for way in WAYS {
         for _ in 0..way.rounds {
             let (live, pressure) = own.as_ref().map_or((live, pressure), |o| (&o.0, &o.1));
-            let Some((made, live, pressure)) = spare(f, cfg, live, pressure, &way) else { break };
+            let Some((made, live, pressure)) = spare(f, cfg, live, pressure, &way, &mut list) else { break };
             *f = made;
+            list = None;
             own = Some((live, pressure));
             changed = true;
         }
@@ -56,19 +63,32 @@ pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> b
 /// A function, where its values are alive, and how many at most in each block.
 type Made = (Func, Liveness, Vec<[u32; 4]>);
 
-/// The function with fewer registers, if that pays.
-fn spare(f: &Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]], way: &Way) -> Option<Made> {
+/// The function with fewer registers, if that pays. `list`: what may be made again, if that was looked for already.
+fn spare(
+    f: &Func,
+    cfg: &Cfg,
+    live: &Liveness,
+    pressure: &[[u32; 4]],
+    way: &Way,
+    list: &mut Option<Vec<Cheap>>,
+) -> Option<Made> {
     let most = highest(pressure);
     if most <= way.few {
         return None;
     }
+    let list = list.get_or_insert_with(|| candidates(f, cfg, live));
+    let list: Vec<&Cheap> = list.iter().filter(|c| way.words || c.values.len() == 1).collect();
     let before = cost(f);
+    let mut tried = Vec::new();
     for part in PARTS {
         let limit = most - most / part + remat::SPARE[0];
-        let mut g = f.clone();
-        if !remat::repeated(&mut g, cfg, live, pressure, [limit, u32::MAX], way.words) {
+        let chosen = remat::choose(f, cfg, live, pressure, [limit, u32::MAX], &list);
+        if chosen == tried {
             continue;
         }
+        let mut g = f.clone();
+        remat::repeat_all(&mut g, &list, &chosen);
+        tried = chosen;
         let live = Liveness::new(&g, cfg);
         let pressure = pressures(&g, cfg, &live).1;
         let now = highest(&pressure);

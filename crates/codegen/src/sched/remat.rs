@@ -29,27 +29,37 @@ const NONE: u32 = u32::MAX;
 /// Runs the pass. `pressure`: how many values of each file are alive at most in each block; `limits`: how many general registers and
 /// predicates there are, of which threads that gave registers up (`setmaxnreg`) have fewer. True if anything changed.
 pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]], limits: [u32; 2]) -> bool {
-    repeated(f, cfg, live, pressure, limits, true)
+    if f.blocks.len() < 2 || !crowded(pressure, &limits_of(f, cfg, limits)) {
+        return false;
+    }
+    let list = candidates(f, cfg, live);
+    let list: Vec<&Cheap> = list.iter().collect();
+    let chosen = choose(f, cfg, live, pressure, limits, &list);
+    if chosen.is_empty() {
+        return false;
+    }
+    repeat_all(f, &list, &chosen);
+    true
 }
 
-/// As [`run`]; `words`: what is made of two words may be made again too.
-pub(super) fn repeated(
-    f: &mut Func,
+/// Some block has more values alive than it may.
+fn crowded(pressure: &[[u32; 4]], limits: &[[u32; 2]]) -> bool {
+    pressure.iter().zip(limits).any(|(p, most)| (0..2).any(|k| p[index(FILES[k])] > most[k]))
+}
+
+/// Which of the `list` to make again, that no more than so many values are alive: what [`run`] does without changing the function.
+pub(super) fn choose(
+    f: &Func,
     cfg: &Cfg,
     live: &Liveness,
     pressure: &[[u32; 4]],
     limits: [u32; 2],
-    words: bool,
-) -> bool {
-    if f.blocks.len() < 2 {
-        return false;
-    }
+    list: &[&Cheap],
+) -> Vec<usize> {
     let limits = limits_of(f, cfg, limits);
-    if !pressure.iter().zip(&limits).any(|(p, most)| (0..2).any(|k| p[index(FILES[k])] > most[k])) {
-        return false;
+    if list.is_empty() || !crowded(pressure, &limits) {
+        return Vec::new();
     }
-    let mut list = candidates(f, cfg, live);
-    list.retain(|c| words || c.values.len() == 1);
     let mut plan = Plan {
         f,
         live,
@@ -61,23 +71,23 @@ pub(super) fn repeated(
         settled: FxHashMap::default(),
         places: Vec::new(),
     };
-    plan.note_places(&list, cfg);
+    plan.note_places(list, cfg);
     let mut seen = vec![NONE; f.vregs.len()];
     plan.places = (0..f.blocks.len() as u32).map(|b| plan.crowd(b, &mut seen)).collect();
-    let chosen = plan.choose(&list);
-    if chosen.is_empty() {
-        return false;
-    }
+    plan.choose(list)
+}
+
+/// Makes the `chosen` ones of a list again where they are read.
+pub(super) fn repeat_all(f: &mut Func, list: &[&Cheap], chosen: &[usize]) {
     let mut by_block: Vec<Vec<u32>> = vec![Vec::new(); f.blocks.len()];
-    for n in chosen {
+    for &n in chosen {
         list[n].readers.iter().for_each(|&b| by_block[b as usize].push(n as u32));
     }
     for (b, of) in by_block.into_iter().enumerate().filter(|x| !x.1.is_empty()) {
-        repeat(f, b, of.into_iter().map(|n| &list[n as usize]));
+        repeat(f, b, of.into_iter().map(|n| list[n as usize]));
     }
     // The first ones, where nobody reads them any more.
     super::dead::run(f);
-    true
 }
 
 const FILES: [File; 2] = [File::Gpr, File::Pred];
@@ -194,7 +204,7 @@ impl Plan<'_> {
         Some(places)
     }
 
-    fn note_places(&mut self, list: &[Cheap], cfg: &Cfg) {
+    fn note_places(&mut self, list: &[&Cheap], cfg: &Cfg) {
         for (n, c) in (0..).zip(list) {
             c.values.iter().for_each(|v| self.number[v.index()] = n);
         }
@@ -211,7 +221,7 @@ impl Plan<'_> {
     }
 
     /// Which to repeat: while there is a block with too many values that one only lives through.
-    fn choose(&mut self, list: &[Cheap]) -> Vec<usize> {
+    fn choose(&mut self, list: &[&Cheap]) -> Vec<usize> {
         let mut chosen = Vec::new();
         let mut left: Vec<usize> = Vec::new();
         for (n, c) in list.iter().enumerate() {
@@ -227,13 +237,13 @@ impl Plan<'_> {
         // What lives longer, for several values or for a predicate.
         let mut shares: FxHashMap<Vreg, u32> = FxHashMap::default();
         for &n in &left {
-            let missing = self.missing(&list[n]);
+            let missing = self.missing(list[n]);
             if missing.len() <= list[n].values.len() {
                 missing.into_iter().for_each(|v| *shares.entry(v).or_insert(0) += 1);
             }
         }
         for n in left {
-            let c = &list[n];
+            let c = list[n];
             let missing = self.missing(c);
             let predicate = c.file(self.f) == File::Pred;
             let pays = missing.len() <= c.values.len()
@@ -250,7 +260,7 @@ impl Plan<'_> {
 
     /// True if it may be repeated and helps. What it reads of what is repeated, too, must be there wherever it is repeated: the next of a row of sums, each
     /// of which is the one before and a step, is made of that one again.
-    fn may(&self, c: &Cheap, list: &[Cheap]) -> bool {
+    fn may(&self, c: &Cheap, list: &[&Cheap]) -> bool {
         let mut there = c.values.iter().all(|v| match self.settled.get(v) {
             None => true,
             Some(Settled::Repeated) => false,
@@ -258,7 +268,7 @@ impl Plan<'_> {
         });
         c.each_read(self.f, |v| {
             if let Some(Settled::Repeated) = self.settled.get(&v) {
-                let of = &list[self.number[v.index()] as usize];
+                let of = list[self.number[v.index()] as usize];
                 there &= c.readers.iter().all(|b| of.readers.contains(b));
             }
         });

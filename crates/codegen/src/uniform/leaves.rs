@@ -84,6 +84,7 @@ fn finish(f: &mut Func, cfg: &Cfg, sm: u16, most: u32, made: Vec<bool>, leaf: Ve
         cfg,
         sm,
         kept,
+        concerned: Vec::new(),
         old,
         weight: Vec::new(),
         wanted: Vec::new(),
