@@ -28,6 +28,7 @@ use super::prepass::{Values, given, graph, order, order_blocks};
 use super::sink::rename;
 use crate::cfg::Cfg;
 use crate::guards::access;
+use crate::mir::liveness::Liveness;
 use crate::mir::operands::{sass_defs, sass_uses};
 use crate::mir::{BlockId, Edge, Func, Inst, Op, Term, Vreg};
 use crate::regalloc;
@@ -404,7 +405,8 @@ fn needs(f: &Func, cfg: &Cfg) -> Vec<u32> {
 /// General registers that one block needs.
 fn needs_in(f: &mut Func, cfg: &Cfg, b: usize) -> u32 {
     let kept = f.blocks[b].insts.clone();
-    let (live, _) = order_blocks(f, cfg, &[b as u32], false);
+    let live = Liveness::new(f, cfg);
+    order_blocks(f, &[b as u32], &live, false);
     let need = regalloc::pressures(f, cfg, &live).1[b][File::Gpr as usize];
     f.blocks[b].insts = kept;
     need

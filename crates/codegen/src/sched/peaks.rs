@@ -38,12 +38,11 @@ const WAYS: [Way; 2] = [
     Way { words: true, few: 40, worth: 6, least: 8, rounds: 5 },
 ];
 
-/// Runs the pass; true if anything changed. `pressure`: how many values of each file are alive at most in each block.
-pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> bool {
+/// Runs the pass; gives what is alive then, if anything changed. `pressure`: how many values of each file are alive at most in each block.
+pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> Option<Liveness> {
     if f.blocks.len() < 2 {
-        return false;
+        return None;
     }
-    let mut changed = false;
     let mut own: Option<(Liveness, Vec<[u32; 4]>)> = None;
     // Of the function as it is.
     let mut list: Option<Vec<Cheap>> = None;
@@ -54,10 +53,9 @@ pub fn run(f: &mut Func, cfg: &Cfg, live: &Liveness, pressure: &[[u32; 4]]) -> b
             *f = made;
             list = None;
             own = Some((live, pressure));
-            changed = true;
         }
     }
-    changed
+    own.map(|o| o.0)
 }
 
 /// A function, where its values are alive, and how many at most in each block.

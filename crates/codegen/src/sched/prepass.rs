@@ -117,23 +117,24 @@ impl Values {
 /// Puts the instructions of every block of `f` into an order that keeps few values alive. Gives what is alive between blocks,
 /// and the steps of each block.
 pub fn order(f: &mut Func, cfg: &Cfg) -> (Liveness, Vec<Steps>) {
-    order_blocks(f, cfg, &cfg.rpo, false)
+    let live = Liveness::new(f, cfg);
+    let steps = order_blocks(f, &cfg.rpo, &live, false);
+    (live, steps)
 }
 
-/// As [`order`], of these blocks alone; `late`: too many values are alive in them.
-pub(super) fn order_blocks(f: &mut Func, cfg: &Cfg, blocks: &[u32], late: bool) -> (Liveness, Vec<Steps>) {
+/// As [`order`], of these blocks alone, with what is alive between all; `late`: too many values are alive in them.
+pub(super) fn order_blocks(f: &mut Func, blocks: &[u32], live: &Liveness, late: bool) -> Vec<Steps> {
     let mut cluster = Cluster::new(f.vregs.len());
     let mut crowded = vec![false; f.blocks.len()];
     blocks.iter().for_each(|&b| crowded[b as usize] = cluster.run(f, b as usize));
-    let live = Liveness::new(f, cfg);
     let mut orderer = Orderer::new(f.vregs.len());
     let mut steps: Vec<Steps> = vec![Steps::new(); f.blocks.len()];
     for &b in blocks {
         let mut insts = std::mem::take(&mut f.blocks[b as usize].insts);
-        steps[b as usize] = orderer.run(f, b as usize, &live, &mut insts, crowded[b as usize], late);
+        steps[b as usize] = orderer.run(f, b as usize, live, &mut insts, crowded[b as usize], late);
         f.blocks[b as usize].insts = insts;
     }
-    (live, steps)
+    steps
 }
 
 /// Schedules every block of `f`.
@@ -147,8 +148,8 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
     let there = |b: u32| owned.get(b as usize).map_or(u32::MAX, |&n| n as u32).min(limits[0]);
     let full: Vec<u32> = cfg.rpo.iter().copied().filter(|&b| by_block[b as usize][0] > there(b)).collect();
     if !full.is_empty() {
-        order_blocks(f, &cfg, &full, true);
-        (live, steps) = order(f, &cfg);
+        order_blocks(f, &full, &live, true);
+        steps = order_blocks(f, &cfg.rpo, &live, false);
         by_block = regalloc::pressures(f, &cfg, &live).1;
     }
     for pass in [pack::run, remat::run] {
@@ -157,8 +158,9 @@ pub fn run(f: &mut Func, sm: u16, freedom: Freedom) {
             by_block = regalloc::pressures(f, &cfg, &live).1;
         }
     }
-    if peaks::run(f, &cfg, &live, &by_block) {
-        (live, steps) = order(f, &cfg);
+    if let Some(now) = peaks::run(f, &cfg, &live, &by_block) {
+        live = now;
+        steps = order_blocks(f, &cfg.rpo, &live, false);
         by_block = regalloc::pressures(f, &cfg, &live).1;
     }
     if asked::run(f, &live, &by_block, limits) {
