@@ -58,7 +58,10 @@ pub(super) fn candidates(f: &Func, cfg: &Cfg, live: &Liveness) -> Vec<Cheap> {
         let mut carries: FxHashMap<Vreg, &Sass> = FxHashMap::default();
         for inst in &f.blocks[b as usize].insts {
             let Op::Sass(s) = &inst.op else { continue };
-            let Some(made) = cheap(f, s) else { continue };
+            // Most make nothing that others read.
+            let mut may = !carries.is_empty();
+            f.sass_writes(s, |v| may |= travels[v.index()] || f.vregs[v.index()] == File::Pred);
+            let Some(made) = Some(s).filter(|_| may).and_then(|s| cheap(f, s)) else { continue };
             let (made, values) = match made {
                 Made { values, reads: None, carry: None } => (SmallVec::from_elem(s.clone(), 1), values),
                 Made { reads: None, carry: Some(c), .. } => {

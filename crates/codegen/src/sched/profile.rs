@@ -5,6 +5,7 @@
 //! comes much later. Each step takes log n.
 
 use super::traffic::{Effect, Traffic};
+use std::rc::Rc;
 
 /// Numbers over places, to ranges of which something is added, with the largest of a range. Kept are the steps from each number to the next one, whose sums
 /// they are: what is added to a range changes two steps, and ranges that end together have one of them in common.
@@ -113,15 +114,21 @@ pub struct Change {
 #[derive(Clone, Default)]
 pub struct Profile {
     heights: Heights,
-    effects: Vec<Effect>,
     reads: Vec<Read>,
+    taken: Vec<bool>,
+    alive: i32,
+    fixed: Rc<Fixed>,
+}
+
+/// What does not change while an order is made: all that are tried of a part share it.
+#[derive(Default)]
+struct Fixed {
+    effects: Vec<Effect>,
     /// Places that read each value.
     places: Vec<u32>,
     /// By place: which values are read.
     of: Vec<u32>,
     from: Vec<u32>,
-    taken: Vec<bool>,
-    alive: i32,
     /// By place: so many of the values alive do not count. Empty where all do.
     over: Vec<i32>,
 }
@@ -134,17 +141,14 @@ impl Profile {
         let (first, places) = traffic.readers();
         let reads = traffic.values.iter().zip(first.windows(2));
         let reads = reads.map(|(v, w)| Read { first: w[0], end: w[1], ends: !v.behind }).collect();
-        let mut p = Profile {
-            heights: Heights::default(),
+        let mut p = Fixed {
             effects: traffic.effects.iter().map(|e| e[kind]).collect(),
-            reads,
             places,
             of: Vec::with_capacity(traffic.reads.len()),
             from: Vec::with_capacity(n + 1),
-            taken: vec![false; n],
-            alive: traffic.alive[kind] as i32,
             over: Vec::new(),
         };
+        let mut tree = Heights::default();
         for at in 0..n {
             p.from.push(p.of.len() as u32);
             let of = traffic.reads(at).iter().copied();
@@ -154,18 +158,18 @@ impl Profile {
         if heights.iter().any(|&h| h > full) {
             p.over = heights.iter().map(|&h| (h - full).max(0)).collect();
             let counted: Vec<i32> = heights.iter().map(|&h| h.min(full)).collect();
-            p.heights.reset(&counted);
+            tree.reset(&counted);
         } else {
-            p.heights.reset(heights);
+            tree.reset(heights);
         }
-        p
+        Profile { heights: tree, reads, taken: vec![false; n], alive: traffic.alive[kind] as i32, fixed: Rc::new(p) }
     }
 
     /// Values that an instruction reads last, and for each the place behind the last other one that reads it, if there is one.
     fn dying(&self, at: usize, mut f: impl FnMut(Option<usize>)) {
-        for &k in &self.of[self.from[at] as usize..self.from[at + 1] as usize] {
+        for &k in &self.fixed.of[self.fixed.from[at] as usize..self.fixed.from[at + 1] as usize] {
             let r = self.reads[k as usize];
-            let places = &self.places[r.first as usize..r.end as usize];
+            let places = &self.fixed.places[r.first as usize..r.end as usize];
             if !r.ends || places.last() != Some(&(at as u32)) {
                 continue;
             }
@@ -176,7 +180,8 @@ impl Profile {
 
     /// What changes for the rest if the instruction at a place goes to the front.
     fn change(&self, front: usize, at: usize) -> Change {
-        let mut change = Change { now: 0, ahead: self.effects[at].made as i32, places: smallvec::SmallVec::new() };
+        let mut change =
+            Change { now: 0, ahead: self.fixed.effects[at].made as i32, places: smallvec::SmallVec::new() };
         self.dying(at, |last| match last {
             Some(p) if p <= front => change.ahead -= 1,
             Some(p) if p < at => change.places.push(p),
@@ -207,10 +212,10 @@ impl Profile {
     /// there will be no more of them.
     pub fn may_lead(&self, front: usize, at: usize, limit: u32) -> Option<Change> {
         let limit = limit as i32;
-        let e = self.effects[at];
+        let e = self.fixed.effects[at];
         let mut change = self.change(front, at);
         let written = e.written as i32;
-        let over = self.over.get(front).copied().unwrap_or(0);
+        let over = self.fixed.over.get(front).copied().unwrap_or(0);
         let here = self.alive - over + if e.apart { written } else { (written - change.now).max(0) };
         // Most that may not go are found out here; the last question is the dearest.
         let may = e.written == 0 && e.made == 0
@@ -251,22 +256,22 @@ impl Profile {
 
     /// True if the instruction makes values.
     pub fn makes(&self, at: usize) -> bool {
-        self.effects[at].made > 0
+        self.fixed.effects[at].made > 0
     }
 
     /// Takes an instruction out: it is done.
     pub fn take(&mut self, at: usize) {
         let mut dying = 0;
         self.taken[at] = true;
-        for n in self.from[at] as usize..self.from[at + 1] as usize {
-            let r = &mut self.reads[self.of[n] as usize];
+        for n in self.fixed.from[at] as usize..self.fixed.from[at + 1] as usize {
+            let r = &mut self.reads[self.fixed.of[n] as usize];
             let before = r.end;
-            while r.end > r.first && self.taken[self.places[r.end as usize - 1] as usize] {
+            while r.end > r.first && self.taken[self.fixed.places[r.end as usize - 1] as usize] {
                 r.end -= 1;
             }
             dying += (r.ends && r.end == r.first && before > r.end) as i32;
         }
-        self.alive += self.effects[at].made as i32 - dying;
+        self.alive += self.fixed.effects[at].made as i32 - dying;
     }
 }
 

@@ -83,7 +83,7 @@ pub(super) fn wanted(f: &Func, cfg: &Cfg, kept: &[bool]) -> (Vec<bool>, Vec<u32>
 
 /// Adds the values that may be uniform and live into the blocks through which most values live.
 fn spared(f: &Func, cfg: &Cfg, kept: &[bool], work: &mut Vec<Vreg>) {
-    let live = Liveness::new(f, cfg);
+    let live = Liveness::of(f, cfg, |v| f.vregs[v.index()] == File::Gpr);
     let general = |v: &&Vreg| f.vregs[v.index()] == File::Gpr;
     let into = |b: u32| live.live_in[b as usize].iter().chain(&f.blocks[b as usize].params).filter(general);
     let counts: Vec<usize> = cfg
