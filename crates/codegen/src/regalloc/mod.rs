@@ -153,12 +153,17 @@ pub fn pressure(f: &Func, cfg: &Cfg, live: &Liveness) -> Pressure {
 
 /// Measures the register pressure, of every block and file apart, too.
 pub fn pressures(f: &Func, cfg: &Cfg, live: &Liveness) -> (Pressure, Vec<[u32; 4]>) {
+    pressures_in(f, cfg, live, &cfg.rpo)
+}
+
+/// As [`pressures`], of these blocks alone.
+pub fn pressures_in(f: &Func, cfg: &Cfg, live: &Liveness, blocks: &[u32]) -> (Pressure, Vec<[u32; 4]>) {
     let mut by_block = vec![[0; 4]; f.blocks.len()];
     let banks = Banks::of(f);
     let mut out = Pressure::default();
     let owned = crate::registers::owned(f, cfg);
     let mut alive = vec![u32::MAX; f.vregs.len()];
-    for &b in &cfg.rpo {
+    for &b in blocks {
         let before = std::mem::take(&mut out.max);
         let own = owned.get(b as usize).copied();
         let banks = Banks { gprs: own.map_or(banks.gprs, |n| banks.gprs.min(n as u32)), ..banks };

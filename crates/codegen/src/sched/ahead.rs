@@ -407,7 +407,7 @@ fn needs_in(f: &mut Func, cfg: &Cfg, b: usize) -> u32 {
     let kept = f.blocks[b].insts.clone();
     let live = Liveness::new(f, cfg);
     order_blocks(f, &[b as u32], &live, false);
-    let need = regalloc::pressures(f, cfg, &live).1[b][File::Gpr as usize];
+    let need = regalloc::pressures_in(f, cfg, &live, &[b as u32]).1[b][File::Gpr as usize];
     f.blocks[b].insts = kept;
     need
 }
