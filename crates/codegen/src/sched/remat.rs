@@ -569,7 +569,10 @@ mod tests {
         let cfg = f.cfg();
         let live = Liveness::new(&f, &cfg);
         let by_block = regalloc::pressures(&f, &cfg, &live).1;
-        super::repeated(&mut f, &cfg, &live, &by_block, [23, 7], words);
+        let list = candidates(&f, &cfg, &live);
+        let list: Vec<&Cheap> = list.iter().filter(|c| words || c.values.len() == 1).collect();
+        let chosen = choose(&f, &cfg, &live, &by_block, [23, 7], &list);
+        repeat_all(&mut f, &list, &chosen);
         verify::ssa(&f).unwrap();
         let most = regalloc::pressures(&f, &cfg, &Liveness::new(&f, &cfg)).1[1][0];
         let again = |i: &&Inst| matches!(&i.op, Op::Sass(s) if matches!(s.form().class, Class::Alu | Class::FmaWide) && !s.form().mnemonic.starts_with("ISETP"));
