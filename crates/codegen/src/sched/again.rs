@@ -63,8 +63,12 @@ impl Task<'_> {
 
 /// Instructions, as often as loops around them are taken to run.
 fn weight(f: &Func, b: u32) -> u64 {
-    let block = &f.blocks[b as usize];
-    (block.insts.len() as u64) << (DEEPER * block.depth.min(4))
+    weighed(f, b, &f.blocks[b as usize].insts)
+}
+
+/// As [`weight`], if the block had these.
+fn weighed(f: &Func, b: u32, insts: &[Inst]) -> u64 {
+    (insts.len() as u64) << (DEEPER * f.blocks[b as usize].depth.min(4))
 }
 
 /// Blocks by how many registers they need in the order that they have or, where that is known, in the best.
@@ -132,7 +136,6 @@ fn lessen(
 ) -> Option<(u32, u64)> {
     // The order stays if nothing else comes of it: the function will want no other.
     task.lessen(f, b, values, Some(need));
-    let depth = DEEPER * f.blocks[b as usize].depth.min(4);
     let rest = total - weight(f, b);
     let mut limit = need - need / 4;
     // Most have nothing to gain; only where there is something, others are asked.
@@ -145,7 +148,7 @@ fn lessen(
     for _ in 0..LIMITS {
         let known = first.take().filter(|x| x.limit == limit);
         let Some(found) = known.or_else(|| repeat(f, b as usize, task.live, values, limit)) else { break };
-        let (least, weighs) = (found.least, rest + ((found.insts.len() as u64) << depth));
+        let (least, weighs) = (found.least, rest + weighed(f, b, &found.insts));
         let now = cost(least, weighs);
         if least.max(others) >= need {
             break;
