@@ -57,11 +57,11 @@ fn run(pass: &str, functions: Vec<Func>) -> String {
             }
             "scan" => match regalloc::run_quickly(&mut f, true, |_| ()) {
                 Ok(_) => verify::physical(&f),
-                Err(d) => Err(d.message),
+                Err(unfit) => Err(unfit.why.message),
             },
             "regalloc" => match regalloc::run(&mut f, true, regalloc::Tightness::Free) {
                 Ok(_) => verify::physical(&f),
-                Err(d) => Err(d.message),
+                Err(unfit) => Err(unfit.why.message),
             },
             other => Err(format!("there is no pass '{other}'")),
         };

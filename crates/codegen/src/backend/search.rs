@@ -3,7 +3,7 @@
 use super::Failure;
 use crate::mir::operands::sass_defs;
 use crate::mir::{Func, Op};
-use crate::regalloc::{self, Stats, Tightness, assign, frame};
+use crate::regalloc::{self, Stats, Tightness, Unfit, assign, frame};
 use crate::sched::prepass::DEEPER;
 use crate::sched::warpgroup::losses::{Cause, Loss};
 use crate::sched::{heads, held, select, warpgroup, zeros};
@@ -146,12 +146,16 @@ impl Search {
                         break;
                     }
                 }
-                Err(why) if why.severity == Severity::Fatal => return Err(why.into()),
+                Err(Unfit { why, .. }) if why.severity == Severity::Fatal => return Err(why.into()),
+                // The numbers of general registers decide nothing there.
+                Err(Unfit { uniform: true, .. }) if best.is_none() && self.uniform > 0 && !self.quickly => {
+                    return Err(Failure::Uniform);
+                }
                 Err(_) if best.is_some() || again.is_some() && products => {}
                 Err(_) if tight != Tightness::Free => return Err(Failure::Tight),
                 Err(_) if self.quickly => return Err(Failure::Hurried),
                 Err(_) if self.uniform > 0 => return Err(Failure::Uniform),
-                Err(why) => return Err(why.into()),
+                Err(Unfit { why, .. }) => return Err(why.into()),
             }
             let next = match tight {
                 Tightness::Tight | Tightness::Loose => Some(tight.looser()),

@@ -21,7 +21,7 @@ mod stand;
 mod vectors;
 mod wide;
 
-use super::{Banks, INCOMING, Note, Tightness, undefined};
+use super::{Banks, INCOMING, Note, Tightness, Unfit, undefined};
 use crate::abi::Keeps;
 use crate::bitset::BitSet;
 use crate::cfg::Cfg;
@@ -121,7 +121,7 @@ pub struct Assign<'a> {
     arg_loc: Vec<Vec<Vec<u8>>>,
     entry_loc: Vec<Vec<u8>>,
     param_loc: Vec<Vec<u8>>,
-    error: Option<Diagnostic>,
+    error: Option<Unfit>,
     bounds: Vec<usize>,
     /// What threads have where blocks begin ([`crate::registers::starts`]).
     starts: Vec<usize>,
@@ -204,7 +204,7 @@ pub fn run(
     live: &Liveness,
     Means { banks, pressure, tight, slot }: Means,
     notes: &mut [Vec<Note>],
-) -> Result<Made, Diagnostic> {
+) -> Result<Made, Unfit> {
     let n = f.vregs.len();
     let heavy = |i: &Inst| matches!(&i.op, Op::Call(c) if !c.keeps.light() && !c.ends);
     let has_calls = f.blocks.iter().any(|b| b.insts.iter().any(heavy));
@@ -312,6 +312,9 @@ pub fn run(
     a.place_wide();
     for i in 0..cfg.rpo.len() {
         a.block(cfg.rpo[i], notes);
+        if let Some(unfit) = a.error.take() {
+            return Err(unfit);
+        }
     }
     a.edges(notes);
     for (b, block) in a.f.blocks.iter_mut().enumerate() {
@@ -345,10 +348,20 @@ impl Assign<'_> {
         x as usize
     }
 
+    /// Notes the first reason why there is no assignment.
     fn fail(&mut self, message: impl Into<String>) {
+        self.unfit(message, false);
+    }
+
+    /// As `fail`, of uniform registers.
+    fn fail_uniform(&mut self, message: impl Into<String>) {
+        self.unfit(message, true);
+    }
+
+    fn unfit(&mut self, message: impl Into<String>, uniform: bool) {
         if self.error.is_none() {
-            let name = self.f.name.clone();
-            self.error = Some(Diagnostic::error(message).note(format!("in function '{name}'")));
+            let why = Diagnostic::error(message).note(format!("in function '{}'", self.f.name));
+            self.error = Some(Unfit { why, uniform });
         }
     }
 
@@ -521,10 +534,11 @@ impl Assign<'_> {
             Some(r) => self.occupy(v, r),
             None => {
                 let file = self.banks[self.file(v)].file;
-                self.fail(match file {
-                    File::Gpr => "too few registers for this function: the register limit is too small".to_string(),
-                    _ => format!("out of registers of file {file:?}"),
-                });
+                match file {
+                    File::Gpr => self.fail("too few registers for this function: the register limit is too small"),
+                    File::Pred => self.fail("out of registers of file Pred"),
+                    _ => self.fail_uniform(format!("out of registers of file {file:?}")),
+                }
                 self.loc[v.index()] = 0;
             }
         }

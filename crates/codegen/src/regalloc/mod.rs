@@ -26,6 +26,21 @@ use sass::reg::{File, Reg};
 /// Bias of the distance of an incoming stack argument until the size of the frame is known.
 pub const INCOMING: i64 = 1 << 40;
 
+/// Why registers could not be assigned.
+#[derive(Clone, Debug)]
+pub struct Unfit {
+    /// What is said of it.
+    pub why: Diagnostic,
+    /// There are too few uniform registers, or they would have to be moved where threads may be apart: more general registers are no help.
+    pub uniform: bool,
+}
+
+impl From<Diagnostic> for Unfit {
+    fn from(why: Diagnostic) -> Unfit {
+        Unfit { why, uniform: false }
+    }
+}
+
 /// What an instruction of the result is, for the checker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Note {
@@ -290,7 +305,7 @@ pub struct Stats {
 ///
 /// # Errors
 /// Where the function needs more registers than there may be, or `verify` finds a mistake of this pass.
-pub fn run(f: &mut Func, verify: bool, tight: Tightness) -> Result<Stats, Diagnostic> {
+pub fn run(f: &mut Func, verify: bool, tight: Tightness) -> Result<Stats, Unfit> {
     undefined::run(f);
     let cfg = prepare::run(f);
     let original = verify.then(|| f.clone());
@@ -307,7 +322,7 @@ fn rest(
     mut notes: Vec<Vec<Note>>,
     original: Option<Func>,
     tight: Tightness,
-) -> Result<Stats, Diagnostic> {
+) -> Result<Stats, Unfit> {
     let mut banks = Banks::of(f);
     let fixed = f.frame.fixed;
     let mut live = Liveness::new(f, &cfg);
@@ -315,22 +330,21 @@ fn rest(
     for file in [File::Ugpr, File::Upred] {
         if need.max[file as usize] > banks.count(file) {
             let what = if file == File::Ugpr { "uniform registers" } else { "uniform predicates" };
-            return Err(Diagnostic::error(format!(
+            let why = format!(
                 "function '{}' needs {} {what} at once; there are {}",
                 f.name,
                 need.max[file as usize],
                 banks.count(file)
-            )));
+            );
+            return Err(Unfit { why: Diagnostic::error(why), uniform: true });
         }
     }
     let crowded = match tight {
         Tightness::Apart(more) => {
             let crowded = assign::products(f).any(|b| by_block[b][0] + more > banks.count(File::Gpr));
             if !crowded {
-                return Err(Diagnostic::error(format!(
-                    "'{}' has room for {more} registers more around its products",
-                    f.name
-                )));
+                let why = format!("'{}' has room for {more} registers more around its products", f.name);
+                return Err(Diagnostic::error(why).into());
             }
             true
         }
@@ -351,12 +365,12 @@ fn rest(
             shared::reserve(f, need.max[0], banks.count(file));
             let before = room::Before { cfg, live, symbols, notes, stats, tight };
             let spilled = room::run(f, before)?;
-            return finish(f, spilled, original, fixed);
+            return Ok(finish(f, spilled, original, fixed)?);
         }
     }
     let means = assign::Means { banks, pressure: need.max, tight, slot: None };
     stats.moved = assign::run(f, &cfg, &live, means, &mut notes)?.moved;
-    finish(f, room::Assigned { cfg, symbols, notes, stats }, original, fixed)
+    Ok(finish(f, room::Assigned { cfg, symbols, notes, stats }, original, fixed)?)
 }
 
 /// Checks the registers that were assigned, and finds places for what is spilled; `fixed`: where the frame's part for that begins.
@@ -389,7 +403,7 @@ pub fn crowded(f: &Func) -> bool {
 ///
 /// # Errors
 /// Where `scan` gets stuck; and as [`run`].
-pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) -> Result<Stats, Diagnostic> {
+pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) -> Result<Stats, Unfit> {
     undefined::settle(f);
     let cfg = prepare::run(f);
     let mut spans = scan::spans::find(f, &cfg);
@@ -415,7 +429,9 @@ pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) ->
         None => scan::Outcome::Unfit,
     };
     match outcome {
-        scan::Outcome::Stuck => return Err(Diagnostic::error(format!("no place for a vector of '{}'", f.name))),
+        scan::Outcome::Stuck => {
+            return Err(Diagnostic::error(format!("no place for a vector of '{}'", f.name)).into());
+        }
         scan::Outcome::Unfit if !carried => {
             whole(f);
             return run(f, verify, Tightness::Free);

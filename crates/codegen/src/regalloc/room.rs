@@ -3,11 +3,10 @@
 //! What lives on the stack on both sides of an edge and moves there goes through a register, and vectors may find no place where everything is full.
 //! Either is known only when it has happened: then the blocks in question get one more, and what lives in registers is chosen again.
 
-use super::{Banks, Note, SPARE, Stats, Tightness, assign, pressures, spill};
+use super::{Banks, Note, SPARE, Stats, Tightness, Unfit, assign, pressures, spill};
 use crate::cfg::Cfg;
 use crate::mir::Func;
 use crate::mir::liveness::Liveness;
-use diag::Diagnostic;
 use sass::reg::File;
 
 /// A function that has more values alive than registers, and what is known of it.
@@ -34,8 +33,8 @@ const ROUNDS: u32 = 3;
 /// Spills, and assigns registers.
 ///
 /// # Errors
-/// Where there are too few for an instruction.
-pub(super) fn run(f: &mut Func, b: Before) -> Result<Assigned, Diagnostic> {
+/// Where there are too few for an instruction, or uniform registers do not fit.
+pub(super) fn run(f: &mut Func, b: Before) -> Result<Assigned, Unfit> {
     let banks = Banks::of(f);
     let there = banks.count(File::Gpr);
     // Where threads change how many they have, that is not so exact.
@@ -56,7 +55,7 @@ pub(super) fn run(f: &mut Func, b: Before) -> Result<Assigned, Diagnostic> {
             let slot = (stats.spilled > 0).then(|| behind(f, &g));
             let means = assign::Means { banks, pressure: need.max, tight: b.tight, slot };
             match assign::run(&mut g, &cfg, &live, means, &mut notes) {
-                Err(why) if last => return Err(why),
+                Err(unfit) if last || unfit.uniform => return Err(unfit),
                 Err(_) => round = ROUNDS,
                 Ok(assign::Made { through_slot: through, .. }) => {
                     if through > 0 {

@@ -64,6 +64,8 @@ struct Spiller<'a> {
     /// So many registers of those may be taken there.
     held_most: Vec<usize>,
     next: Vec<u32>,
+    /// By block: what is behind it has changed since its distances were found.
+    stale: Vec<bool>,
     /// The last block that was looked at in which each value lives or is defined: only there does `next` say anything.
     lives_in: Vec<u32>,
     name: Vec<Vreg>,
@@ -149,6 +151,7 @@ pub fn run(
         held_params: vec![Vec::new(); blocks],
         held_most: vec![0; blocks],
         next: vec![FAR; n],
+        stale: vec![true; blocks],
         lives_in: vec![NONE; n],
         name: (0..n as u32).map(Vreg).collect(),
         w: Vec::new(),

@@ -137,7 +137,7 @@ impl Assign<'_> {
                 let home = if at_end { bi } else { si };
                 let apart = self.f.blocks[home].divergent || self.f.blocks[bi].divergent;
                 if apart && pairs.iter().any(|(d, _)| matches!(d.file(), File::Ugpr | File::Upred)) {
-                    self.fail(APART);
+                    self.fail_uniform(APART);
                 }
                 self.sequence(&pairs, u32::MAX, &busy);
                 let (moves, new) = (std::mem::take(&mut self.out), std::mem::take(&mut self.notes));

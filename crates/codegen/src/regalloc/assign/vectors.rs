@@ -305,10 +305,11 @@ impl Assign<'_> {
                     .or_else(|| plan_fresh(&self.banks[file], &mut groups, &dying, &fixed));
             }
             let Some(plan) = plan else {
-                self.fail(match fixed.contains(&true) {
-                    true => APART,
-                    false => "too few registers for the vectors of an instruction: the register limit is too small",
-                });
+                if fixed.contains(&true) {
+                    self.fail_uniform(APART);
+                } else {
+                    self.fail("too few registers for the vectors of an instruction: the register limit is too small");
+                }
                 continue;
             };
             let kind = self.banks[file].file;
@@ -340,7 +341,7 @@ mod tests {
     use crate::regalloc::{self, Tightness};
 
     /// Assigns registers where part of a warp reads two pairs, as they are and the other way round: `own`, if that part has made them.
-    fn turned(own: bool) -> Result<String, diag::Diagnostic> {
+    fn turned(own: bool) -> Result<String, regalloc::Unfit> {
         let made = |k: usize| format!("    UMOV_I Rd=%ur{k} Mask={k}\n");
         let load = |a: usize, b: usize| {
             format!(

@@ -120,9 +120,13 @@ impl Spiller<'_> {
     /// Finds how far the next uses are, by so many walks over the blocks at most.
     pub(super) fn distances(&mut self, rounds: u32) {
         for _ in 0..rounds {
-            let mut changed = false;
+            let mut any = false;
             for i in (0..self.cfg.rpo.len()).rev() {
                 let b = self.cfg.rpo[i] as usize;
+                if !std::mem::take(&mut self.stale[b]) {
+                    continue;
+                }
+                let mut changed = false;
                 self.reset(b);
                 let (f, next) = (&*self.f, &mut self.next);
                 for (i, inst) in f.blocks[b].insts.iter().enumerate().rev() {
@@ -136,8 +140,12 @@ impl Spiller<'_> {
                     changed |= *d != next[v.index()];
                     *d = next[v.index()];
                 }
+                if changed {
+                    any = true;
+                    self.cfg.preds[b].iter().for_each(|&p| self.stale[p as usize] = true);
+                }
             }
-            if !changed {
+            if !any {
                 return;
             }
         }
@@ -175,6 +183,7 @@ impl Spiller<'_> {
             list.iter().for_each(|x| held[x.2] = x.0);
             self.held_params[bi] = held.split_off(values.len());
             self.held_in[bi] = held;
+            self.cfg.preds[bi].iter().for_each(|&p| self.stale[p as usize] = true);
         }
         any
     }
