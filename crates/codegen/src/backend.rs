@@ -262,7 +262,9 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         };
         let mut trial = search.run(f, &mut |f| choose(f, &mut light), &mut after);
         if let Some(mut f) = plain
-            && trial.as_ref().map_or_else(|e| !matches!(e, Failure::Uniform), |t| t.stats.spilled > 0 || !t.lost.is_empty())
+            && trial
+                .as_ref()
+                .map_or_else(|e| !matches!(e, Failure::Uniform), |t| t.stats.spilled > 0 || !t.lost.is_empty())
         {
             schedule(&mut f);
             after("prepass", &f, true)?;

@@ -37,8 +37,8 @@ const UNIFORM: u32 = 8;
 const FREELY: u32 = 29;
 /// So many times a block is looked at.
 const ROUNDS: u32 = 4;
-/// For so many numbers of registers above which places are crowded.
-const LIMITS: u32 = 3;
+/// For so many numbers of registers above which places are crowded. (With a third, of 683 modules of public code registers are 0.05 % more and static cycles 0.05 % fewer.)
+const LIMITS: u32 = 2;
 
 const NONE: u32 = u32::MAX;
 

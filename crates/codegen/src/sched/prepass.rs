@@ -43,8 +43,9 @@ pub const DEEPER: u32 = 3;
 /// within 0.0005.
 const LONG: usize = 64;
 const WAITS: u64 = 3;
-/// A function that needs no more than so many registers keeps its order.
-const FEW: u32 = 16;
+/// A function that needs no more than so many registers keeps its order: as many threads as an SM may hold have them. (With 16, of 683 modules of public code
+/// registers are 0.15 % fewer, and compiling takes 1.2 % longer.)
+const FEW: u32 = 24;
 /// Predicates that may be alive at once.
 const PREDICATES: u32 = 7;
 /// Cycles that a load takes that is far away.
