@@ -158,7 +158,7 @@ impl Search {
                 Err(Unfit { why, .. }) => return Err(why.into()),
             }
             let next = match tight {
-                // What spills has all registers in either way.
+                // What spills has all registers in either way (where threads gave some up, nearly).
                 Tightness::Tight if best.as_ref().is_some_and(|b| b.stats.spilled > 0) => Some(Tightness::Free),
                 Tightness::Tight | Tightness::Loose => Some(tight.looser()),
                 // What is on the stack is in nobody's way.
