@@ -493,7 +493,7 @@ impl Pass {
     /// The vector of what the values of one became, if any became something else. None stands in it twice: of those that would, copies
     /// are to be made before it.
     fn vector(&self, f: &mut Func, p: Place, copy: impl FnOnce(Op)) -> Option<Reg> {
-        let old = if p.reg.is_virtual() { f.scalars(p.reg, p.width) } else { return None };
+        let old = if p.reg.is_virtual() { f.scalars(p.reg) } else { return None };
         let mut new: SmallVec<[Vreg; 4]> = old.iter().map(|&v| self.last(v)).collect();
         if new == old {
             return None;

@@ -2,7 +2,7 @@
 //!
 //! Before register assignment the function is in SSA form over *scalars*: a [`Vreg`] is one 32-bit value (GPR, UGPR) or
 //! one bit (predicates). An operand slot that is one register wide holds `Reg::virt(file, vreg)`; a wider slot holds
-//! `Reg::virt(file, vec)`, where `vec` is an entry of [`Func::vecs`], the list of scalars that must lie in consecutive
+//! `Reg::pooled(file, vec)`, where `vec` is an entry of [`Func::vecs`], the list of scalars that must lie in consecutive
 //! registers, aligned to the width rounded up to a power of two. Physical registers may stand anywhere: RZ, PT, ... and
 //! the reserved ones (R1 = stack pointer, UR4:UR5 = memory descriptor), which are never allocated.
 //!
@@ -298,21 +298,24 @@ impl Func {
         }
         let file = self.vregs[scalars[0].0 as usize];
         self.vecs.push(scalars.into());
-        Reg::virt(file, self.vecs.len() as u32 - 1)
+        Reg::pooled(file, self.vecs.len() as u32 - 1)
     }
 
-    /// The scalars of a virtual register operand of the given width.
-    pub fn scalars(&self, reg: Reg, width: u8) -> SmallVec<[Vreg; 4]> {
+    /// The scalars of a virtual register operand.
+    pub fn scalars(&self, reg: Reg) -> SmallVec<[Vreg; 4]> {
         debug_assert!(reg.is_virtual());
-        if width == 1 { SmallVec::from_slice(&[Vreg(reg.index())]) } else { self.vecs[reg.index() as usize].clone() }
+        if reg.is_pooled() {
+            self.vecs[reg.index() as usize].clone()
+        } else {
+            SmallVec::from_slice(&[Vreg(reg.index())])
+        }
     }
 }
 
 impl Func {
     /// The control-flow graph.
     pub fn cfg(&self) -> crate::cfg::Cfg {
-        let succs = self.blocks.iter().map(|b| b.term.successors().into_iter().map(|s| s.0).collect()).collect();
-        crate::cfg::Cfg::new(succs)
+        crate::cfg::Cfg::new(self.blocks.iter().map(|b| b.term.numbers()).collect())
     }
 }
 
@@ -337,17 +340,32 @@ impl Term {
     /// The edges in order, arguments included.
     pub fn edges(&self) -> SmallVec<[&Edge; 2]> {
         match self {
-            Term::Br(e) => SmallVec::from_slice(&[e]),
-            Term::CondBr { then, els, .. } => SmallVec::from_slice(&[then, els]),
+            Term::Br(e) => SmallVec::from_buf_and_len([e, e], 1),
+            Term::CondBr { then, els, .. } => SmallVec::from_buf([then, els]),
             _ => SmallVec::new(),
         }
     }
 
     /// Every successor block, in order, with repetitions.
     pub fn successors(&self) -> SmallVec<[BlockId; 4]> {
+        self.neighbours(|b| b)
+    }
+
+    /// As [`Term::successors`], by their numbers.
+    fn numbers(&self) -> crate::cfg::Blocks {
+        self.neighbours(|b| b.0)
+    }
+
+    /// Every successor in order, as `to` names it. Graphs are built often, of blocks that nearly all have one or two: their lists are written as they lie.
+    fn neighbours<T: Copy>(&self, to: impl Fn(BlockId) -> T) -> SmallVec<[T; 4]> {
         match self {
-            Term::Switch { targets, .. } => targets.as_slice().into(),
-            _ => self.edges().iter().map(|e| e.block).collect(),
+            Term::Switch { targets, .. } => targets.iter().map(|&t| to(t)).collect(),
+            Term::Br(e) => SmallVec::from_buf_and_len([to(e.block); 4], 1),
+            Term::CondBr { then, els, .. } => {
+                let [then, els] = [to(then.block), to(els.block)];
+                SmallVec::from_buf_and_len([then, els, els, els], 2)
+            }
+            _ => SmallVec::new(),
         }
     }
 }

@@ -125,7 +125,16 @@ struct Pass<'a> {
     /// Values that are moved to uniform registers from general ones ([`leaves`]).
     leaf: Vec<bool>,
     /// By block: how many instructions it had, and which of them read or make what is kept. That only becomes less.
-    concerned: Vec<(usize, Vec<u32>)>,
+    concerned: Vec<(usize, Vec<Concerned>)>,
+}
+
+/// An instruction that reads or makes what is kept.
+#[derive(Clone, Copy)]
+struct Concerned {
+    /// Its place in the block.
+    at: u32,
+    /// Which of its values were kept when it was found to have a form for that, a bit each; 0: none is known.
+    fits: u64,
 }
 
 impl<'a> Pass<'a> {
@@ -226,12 +235,12 @@ impl<'a> Pass<'a> {
     }
 
     /// The register as it is named once the values are in their files; `None` for a vector of which only parts are uniform.
-    fn named(&self, reg: Reg, width: u8) -> Option<Reg> {
+    fn named(&self, reg: Reg) -> Option<Reg> {
         if !reg.is_virtual() {
             return Some(reg);
         }
         let (mut any, mut all) = (false, true);
-        self.f.each_scalar(reg, width, |v| {
+        self.f.each_scalar(reg, |v| {
             any |= self.kept[v.index()];
             all &= self.kept[v.index()];
         });
@@ -240,7 +249,7 @@ impl<'a> Pass<'a> {
             (File::Pred, true) => File::Upred,
             (file, _) => file,
         };
-        (any == all).then_some(Reg::virt(file, reg.index()))
+        (any == all).then_some(reg.in_file(file))
     }
 
     /// The instruction in form `to`, with its registers named anew; `None` where an operand or a modifier has no place.
@@ -265,7 +274,7 @@ impl<'a> Pass<'a> {
                     let reg = match (file, reg) {
                         (File::Ugpr, Reg::RZ) => Reg::URZ,
                         (File::Upred, Reg::PT) => Reg::UPT,
-                        _ => self.named(reg, s.slot_width(i))?,
+                        _ => self.named(reg)?,
                     };
                     if reg.file() != file {
                         return None;
@@ -297,7 +306,7 @@ impl<'a> Pass<'a> {
         }
         let guard = s.guard.as_reg()?;
         if guard != Reg::PT {
-            let guard = self.named(guard, 1)?;
+            let guard = self.named(guard)?;
             if new.form().uniform_guard || guard.file() != File::Pred {
                 return None;
             }
@@ -333,7 +342,7 @@ impl<'a> Pass<'a> {
         let mut uniform = false;
         sass_defs(s, |p| {
             if p.reg.is_virtual() {
-                self.f.each_scalar(p.reg, p.width, |v| uniform |= self.kept[v.index()] && !self.old[v.index()]);
+                self.f.each_scalar(p.reg, |v| uniform |= self.kept[v.index()] && !self.old[v.index()]);
             }
         });
         if uniform {
@@ -341,7 +350,7 @@ impl<'a> Pass<'a> {
             if let (F::MOV_R, Some(to), Some(from)) = (s.form, to, from)
                 && self.leaf.get(to.index() as usize) == Some(&true)
             {
-                return Some(Sass::new(F::R2UR).with(S::Rd, self.named(to, 1)?).with(S::Ra, from));
+                return Some(Sass::new(F::R2UR).with(S::Rd, self.named(to)?).with(S::Ra, from));
             }
             return self.reform(s, uniform_form(s)?);
         }
@@ -395,12 +404,18 @@ impl<'a> Pass<'a> {
             let n = self.f.blocks[b as usize].insts.len();
             let (known, mut list) = std::mem::take(&mut self.concerned[b as usize]);
             if known != n {
-                list = (0..n as u32).rev().collect();
+                list = (0..n as u32).rev().map(|at| Concerned { at, fits: 0 }).collect();
             }
-            list.retain(|&i| {
-                let dropped = self.check(b as usize, i as usize);
-                changed |= dropped == Some(true);
-                dropped.is_some()
+            list.retain_mut(|c| {
+                let (any, kept) = self.kept_of(b as usize, c.at as usize);
+                if any && (c.fits == 0 || c.fits != kept) {
+                    c.fits = 0;
+                    match self.looked(b as usize, c.at as usize) {
+                        Some(dropped) => changed |= dropped,
+                        None => c.fits = kept,
+                    }
+                }
+                any
             });
             // Behind copies all stand elsewhere.
             self.concerned[b as usize] = (n, list);
@@ -428,18 +443,29 @@ impl<'a> Pass<'a> {
         changed
     }
 
-    /// Looks at one instruction; true if something was taken out, `None` if it neither reads nor makes what is kept.
-    fn check(&mut self, b: usize, i: usize) -> Option<bool> {
+    /// Whether an instruction reads or makes what is kept and was not uniform before, and which of its values are kept: a bit each in the order of `uses` and
+    /// `defs`; 0 where they are too many for that.
+    fn kept_of(&self, b: usize, i: usize) -> (bool, u64) {
         let op = &self.f.blocks[b].insts[i].op;
-        let mine = |v: Vreg| self.kept[v.index()] && !self.old[v.index()];
-        let mut any = false;
-        self.f.uses(op, |v| any |= mine(v));
-        self.f.defs(op, |v| any |= mine(v));
-        any.then(|| self.looked(b, i))
+        let (mut any, mut kept, mut n) = (false, 0u64, 0);
+        let mut look = |v: Vreg| {
+            let k = self.kept[v.index()];
+            any |= k && !self.old[v.index()];
+            kept = kept << 1 | u64::from(k);
+            n += 1;
+        };
+        self.f.uses(op, &mut look);
+        self.f.defs(op, &mut look);
+        (any, if n <= u64::BITS { kept } else { 0 })
     }
 
-    /// As [`Pass::check`], of an instruction that does.
-    fn looked(&mut self, b: usize, i: usize) -> bool {
+    /// Looks at one instruction; true if something was taken out.
+    fn check(&mut self, b: usize, i: usize) -> bool {
+        self.kept_of(b, i).0 && self.looked(b, i) == Some(true)
+    }
+
+    /// Looks at an instruction that reads or makes what is kept; true if something was taken out, `None` if it has a form for what is kept.
+    fn looked(&mut self, b: usize, i: usize) -> Option<bool> {
         let op = &self.f.blocks[b].insts[i].op;
         let mine = |v: Vreg| self.kept[v.index()] && !self.old[v.index()];
         let mut values: SmallVec<[Vreg; 8]> = SmallVec::new();
@@ -463,64 +489,70 @@ impl<'a> Pass<'a> {
                     .filter(|(d, s)| mine(Vreg(d.index())) && !(s.is_virtual() && self.kept[s.index() as usize]))
                     .map(|(d, _)| Vreg(d.index()))
                     .collect();
-                return self.drop_all(&bad);
+                return Some(self.drop_all(&bad));
             }
             _ => {
                 values.extend(defs);
-                return self.drop_all(&values);
+                return Some(self.drop_all(&values));
             }
         };
         if self.fitted(s).is_some() {
-            return false;
+            return None;
         }
         let s = s.clone();
         if !defs.is_empty() {
-            return self.drop_all(&defs) | (self.check(b, i) == Some(true));
+            return Some(self.drop_all(&defs) | self.check(b, i));
         }
         // The operand that the least hangs on, if that is enough.
         values.sort_by_key(|v| (self.weight[v.index()], v.0));
         let mut operands: SmallVec<[SmallVec<[Vreg; 2]>; 4]> = SmallVec::new();
         sass_uses(&s, |p| {
             let mut of: SmallVec<[Vreg; 2]> = SmallVec::new();
-            self.f.each_scalar(p.reg, p.width, |v| {
-                of.extend(Some(v).filter(|v| p.reg.is_virtual() && values.contains(v)))
-            });
+            self.f.each_scalar(p.reg, |v| of.extend(Some(v).filter(|v| p.reg.is_virtual() && values.contains(v))));
             if !of.is_empty() {
                 operands.push(of);
             }
         });
         if operands.len() > 1 && !self.chooses {
-            return false;
+            return Some(false);
         }
         operands.sort_by_key(|of| of.iter().map(|v| (self.weight[v.index()], v.0)).max());
         for of in operands.iter().filter(|of| of.iter().all(|v| !self.wanted[v.index()])) {
             of.iter().for_each(|v| self.kept[v.index()] = false);
             if self.fitted(&s).is_some() {
-                return true;
+                return Some(true);
             }
             of.iter().for_each(|v| self.kept[v.index()] = true);
         }
         let unwanted: SmallVec<[Vreg; 8]> = values.iter().copied().filter(|v| !self.wanted[v.index()]).collect();
         if !unwanted.is_empty() {
-            return self.drop_all(&unwanted) | (self.check(b, i) == Some(true));
+            return Some(self.drop_all(&unwanted) | self.check(b, i));
         }
         for &v in &values {
             if self.copy(b, i, v) {
-                return false;
+                return Some(false);
             }
         }
         for &v in &values {
             self.kept[v.index()] = false;
             if self.fitted(&s).is_some() {
-                return true;
+                return Some(true);
             }
             self.kept[v.index()] = true;
         }
-        self.drop_all(&values)
+        Some(self.drop_all(&values))
     }
 
     /// The block where most uniform values are alive above what there may be, and of which file.
     fn too_many(&mut self, most: u32) -> Option<(u32, File)> {
+        // As many as there may be at once, all together: nothing is to be counted.
+        let count = |general: File, uniform: File| {
+            let kept = self.f.vregs.iter().zip(&self.kept);
+            kept.filter(|&(&file, &kept)| file == uniform || kept && file == general).count() as u32
+        };
+        if count(File::Gpr, File::Ugpr) <= most && count(File::Pred, File::Upred) <= MOST_PREDICATES {
+            return None;
+        }
         let files = self.f.vregs.clone();
         self.rename_files();
         let shared = |v: Vreg| matches!(self.f.vregs[v.index()], File::Ugpr | File::Upred);
@@ -577,7 +609,7 @@ impl<'a> Pass<'a> {
             let mut term = std::mem::replace(&mut self.f.blocks[b].term, Term::Unreachable);
             if let Term::CondBr { cond, .. } = &mut term
                 && let Some(reg) = cond.as_reg()
-                && let Some(new) = self.named(reg, 1)
+                && let Some(new) = self.named(reg)
             {
                 cond.value = Value::Reg(new);
             }
@@ -611,7 +643,7 @@ impl<'a> Pass<'a> {
             }
             Op::Copy(pairs) => {
                 for r in pairs.iter_mut().flat_map(|(d, s)| [d, s]) {
-                    *r = self.named(*r, 1).unwrap_or(*r);
+                    *r = self.named(*r).unwrap_or(*r);
                 }
             }
             _ => {}

@@ -271,7 +271,9 @@ fn registers(form: &FormDef) -> String {
     let (reads, writes) = (registers(&["use", "usedef"]), registers(&["def", "usedef"]));
     let single = form.slots.iter().enumerate().filter(|(_, s)| s.width == "1");
     let single = single.fold(0u16, |mask, (n, _)| mask | 1 << n);
-    format!("Registers {{ reads: {reads:#x}, writes: {writes:#x}, single: {single:#x} }}")
+    let implied = form.slots.iter().enumerate().filter(|(_, s)| s.bits.is_empty());
+    let implied = implied.fold(0u16, |mask, (n, _)| mask | 1 << n);
+    format!("Registers {{ reads: {reads:#x}, writes: {writes:#x}, single: {single:#x}, implied: {implied:#x} }}")
 }
 
 fn form_source(isa: &Isa, form: &FormDef) -> String {

@@ -68,6 +68,8 @@ pub struct Registers {
     pub writes: u16,
     /// Those that are one register wide, whatever the modifiers say; slots of no register, too.
     pub single: u16,
+    /// Those that have no place in the word: all predicates at once, of which a mask names some.
+    pub implied: u16,
 }
 
 impl Registers {

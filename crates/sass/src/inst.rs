@@ -222,6 +222,13 @@ impl Inst {
         }
     }
 
+    /// The registers, constant ones included, in these slots (one bit each).
+    #[inline]
+    pub fn in_slots(&self, slots: u16) -> impl Iterator<Item = Reg> {
+        let operands = self.operands.iter().enumerate();
+        operands.filter(move |(i, _)| slots >> i & 1 != 0).filter_map(|(_, o)| o.as_reg())
+    }
+
     /// The slot number of `name` in this form.
     #[inline]
     pub fn slot(&self, name: SlotName) -> Option<usize> {
@@ -241,6 +248,17 @@ impl Inst {
     pub fn set(&mut self, name: SlotName, operand: Operand) {
         let i = self.slot(name).unwrap_or_else(|| panic!("{} has no slot {name:?}", self.form().name));
         self.operands[i] = operand;
+    }
+
+    /// A new instruction with these operands and modifiers, as by [`Inst::set`] and [`Inst::set_mod`]: built where it will lie.
+    ///
+    /// # Panics
+    /// As [`Inst::set`].
+    pub fn of(form: FormId, operands: &[(SlotName, Operand)], mods: &[(ModName, u8)]) -> Inst {
+        let mut inst = Inst::new(form);
+        operands.iter().for_each(|&(name, operand)| inst.set(name, operand));
+        mods.iter().for_each(|&(name, value)| inst.set_mod(name, value));
+        inst
     }
 
     /// Builder: as [`Inst::set`].

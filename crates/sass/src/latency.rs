@@ -414,7 +414,11 @@ fn keeps_reading(inst: &Inst, used: Option<u8>) -> bool {
 }
 
 fn writes_any(inst: &Inst) -> bool {
-    inst.regs().iter().any(|r| r.def && !r.reg.is_const() && r.reg.file() != File::Bar)
+    let slots = inst.registers();
+    if slots.implied & slots.writes != 0 {
+        return inst.regs().iter().any(|r| r.def && !r.reg.is_const() && r.reg.file() != File::Bar);
+    }
+    inst.in_slots(slots.writes).any(|r| !r.is_const() && r.file() != File::Bar)
 }
 
 /// True if the results of `inst` are only known to be there by its write scoreboard.
@@ -425,10 +429,11 @@ pub fn needs_write_sb(inst: &Inst, sm: u16) -> bool {
 /// True if a register that `inst` reads may still be read after the next instruction has issued, so that overwriting it
 /// needs the read scoreboard (or the write scoreboard, which comes later).
 pub fn may_need_read_sb(inst: &Inst, sm: u16) -> bool {
-    !inst.form().class.is_fixed(sm)
-        && inst.regs().iter().any(|r| {
-            !r.def && !r.reg.is_const() && r.slot.is_some() && r.reg.file() == File::Gpr && keeps_reading(inst, r.slot)
-        })
+    let class = inst.form().class;
+    // Branch targets in registers are read at issue, and so are a descriptor or a uniform register of the address: the vendor overwrites it one cycle later.
+    !class.is_fixed(sm)
+        && !matches!(class, Class::Branch | Class::Convergence)
+        && inst.in_slots(inst.registers().reads).any(|r| !r.is_const() && r.file() == File::Gpr)
 }
 
 /// What issues at once with nothing else: cycles from `prev` to `next` below which the hardware would only make `next`

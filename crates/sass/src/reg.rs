@@ -28,6 +28,11 @@ pub enum File {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reg(u32);
 
+/// The bits of a register's index.
+const INDEX: u32 = POOLED - 1;
+/// Set where that is an entry of the pool of vectors.
+const POOLED: u32 = 1 << 27;
+
 impl Reg {
     /// The register that reads as zero.
     pub const RZ: Reg = Reg::phys(File::Gpr, 255);
@@ -39,6 +44,7 @@ impl Reg {
     pub const UPT: Reg = Reg::phys(File::Upred, 7);
 
     /// Physical register `index` of `file`.
+    #[inline]
     pub const fn phys(file: File, index: u8) -> Reg {
         Reg((file as u32) << 28 | index as u32)
     }
@@ -54,37 +60,56 @@ impl Reg {
         Reg(file | index as u32)
     }
 
-    /// Virtual register (or vector-pool entry) `id` of `file`; `id` below 2^28.
+    /// Virtual register `id` of `file`, one register wide; `id` below 2^27.
+    #[inline]
     pub const fn virt(file: File, id: u32) -> Reg {
-        Reg(1 << 31 | (file as u32) << 28 | (id & 0x0fff_ffff))
+        Reg(1 << 31 | (file as u32) << 28 | (id & INDEX))
+    }
+
+    /// Entry `id` of the pool of vectors, as a virtual register of `file`; `id` below 2^27.
+    #[inline]
+    pub const fn pooled(file: File, id: u32) -> Reg {
+        Reg(Reg::virt(file, id).0 | POOLED)
+    }
+
+    /// The same virtual register, or the physical one of the same index, in another file.
+    #[inline]
+    pub const fn in_file(self, file: File) -> Reg {
+        Reg(self.0 & !(7 << 28) | (file as u32) << 28)
     }
 
     /// `R<index>`.
+    #[inline]
     pub const fn r(index: u8) -> Reg {
         Reg::phys(File::Gpr, index)
     }
 
     /// `UR<index>`.
+    #[inline]
     pub const fn ur(index: u8) -> Reg {
         Reg::phys(File::Ugpr, index)
     }
 
     /// `P<index>`.
+    #[inline]
     pub const fn p(index: u8) -> Reg {
         Reg::phys(File::Pred, index)
     }
 
     /// `UP<index>`.
+    #[inline]
     pub const fn up(index: u8) -> Reg {
         Reg::phys(File::Upred, index)
     }
 
     /// `B<index>`.
+    #[inline]
     pub const fn b(index: u8) -> Reg {
         Reg::phys(File::Bar, index)
     }
 
     /// Its file.
+    #[inline]
     pub const fn file(self) -> File {
         match (self.0 >> 28) & 7 {
             0 => File::Gpr,
@@ -96,13 +121,21 @@ impl Reg {
     }
 
     /// True for a virtual register.
+    #[inline]
     pub const fn is_virtual(self) -> bool {
         self.0 >> 31 != 0
     }
 
+    /// True for an entry of the pool of vectors.
+    #[inline]
+    pub const fn is_pooled(self) -> bool {
+        self.0 & POOLED != 0
+    }
+
     /// Index of a physical register, id of a virtual one.
+    #[inline]
     pub const fn index(self) -> u32 {
-        self.0 & 0x0fff_ffff
+        self.0 & INDEX
     }
 
     /// Index of a physical register of this file; none for others.
@@ -113,6 +146,7 @@ impl Reg {
     }
 
     /// True for RZ, URZ, PT and UPT.
+    #[inline]
     pub const fn is_const(self) -> bool {
         !self.is_virtual()
             && match self.file() {
@@ -123,6 +157,7 @@ impl Reg {
     }
 
     /// The `n`-th register after this one (physical, not a constant one: those stay themselves).
+    #[inline]
     pub const fn offset(self, n: u32) -> Reg {
         if self.is_const() { self } else { Reg(self.0 + n) }
     }

@@ -315,9 +315,7 @@ impl Func {
 
     /// The graph of its blocks.
     pub fn cfg(&self) -> crate::cfg::Cfg {
-        crate::cfg::Cfg::new(
-            self.blocks.iter().map(|b| b.term.successors().into_iter().map(|s| s.0).collect()).collect(),
-        )
+        crate::cfg::Cfg::new(self.blocks.iter().map(|b| b.term.numbers()).collect())
     }
 }
 
@@ -330,8 +328,8 @@ impl Term {
     /// The edges with arguments.
     pub fn edges(&self) -> SmallVec<[&Edge; 2]> {
         match self {
-            Term::Br(e) => SmallVec::from_slice(&[e]),
-            Term::CondBr { then, els, .. } => SmallVec::from_slice(&[then, els]),
+            Term::Br(e) => SmallVec::from_buf_and_len([e, e], 1),
+            Term::CondBr { then, els, .. } => SmallVec::from_buf([then, els]),
             _ => SmallVec::new(),
         }
     }
@@ -352,9 +350,24 @@ impl Term {
 
     /// Every successor, in order, with repetitions.
     pub fn successors(&self) -> SmallVec<[Block; 4]> {
+        self.neighbours(|b| b)
+    }
+
+    /// As [`Term::successors`], by their numbers.
+    fn numbers(&self) -> crate::cfg::Blocks {
+        self.neighbours(|b| b.0)
+    }
+
+    /// Every successor in order, as `to` names it. Graphs are built often, of blocks that nearly all have one or two: their lists are written as they lie.
+    fn neighbours<T: Copy>(&self, to: impl Fn(Block) -> T) -> SmallVec<[T; 4]> {
         match self {
-            Term::Switch { targets, .. } => targets.as_slice().into(),
-            _ => self.edges().iter().map(|e| e.block).collect(),
+            Term::Switch { targets, .. } => targets.iter().map(|&t| to(t)).collect(),
+            Term::Br(e) => SmallVec::from_buf_and_len([to(e.block); 4], 1),
+            Term::CondBr { then, els, .. } => {
+                let [then, els] = [to(then.block), to(els.block)];
+                SmallVec::from_buf_and_len([then, els, els, els], 2)
+            }
+            _ => SmallVec::new(),
         }
     }
 

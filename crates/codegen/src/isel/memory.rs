@@ -169,32 +169,24 @@ impl Sel<'_> {
         if total.div_ceil(4) != words.len() {
             return None;
         }
-        let dst = Operand::reg(self.m.vector(&words));
+        let to = (S::Rd, Operand::reg(self.m.vector(&words)));
         let m = match mem.space {
             MemSpace::Global | MemSpace::Generic => {
                 let at = self.wide_address(addr, offset);
                 let form = if mem.space == MemSpace::Global { F::LDG } else { F::LD };
                 let descriptor = self.descriptor(id);
-                let m = Sass::new(form)
-                    .with(S::Ra, at.base)
-                    .with(S::Imm, Operand::imm(at.offset))
-                    .with(S::UR, descriptor)
-                    .with_mod(M::Sem, load_sem(mem))
-                    .with_mod(M::Cache, evict(mem))
-                    .with_mod(M::Ltc, mem.prefetch);
-                m.with_mod(M::Size, size)
+                let how = [(M::Sem, load_sem(mem)), (M::Cache, evict(mem)), (M::Ltc, mem.prefetch), (M::Size, size)];
+                Sass::of(form, &[(S::Ra, at.base), (S::Imm, Operand::imm(at.offset)), (S::UR, descriptor), to], &how)
             }
             MemSpace::Shared => {
                 let at = self.narrow_address(mem.space, addr, offset);
-                Sass::new(F::LDS).with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset)).with_mod(M::Size, size)
+                let from = [(S::Ra, at.base), (S::Imm, Operand::imm(at.offset)), to];
+                Sass::of(F::LDS, &from, &[(M::Size, size)])
             }
             MemSpace::Local => {
                 let at = self.narrow_address(mem.space, addr, offset);
-                Sass::new(F::LDL)
-                    .with(S::Ra, at.base)
-                    .with(S::Imm, Operand::imm(at.offset))
-                    .with_mod(M::Size, size)
-                    .with_mod(M::Cache, evict(mem))
+                let from = [(S::Ra, at.base), (S::Imm, Operand::imm(at.offset)), to];
+                Sass::of(F::LDL, &from, &[(M::Size, size), (M::Cache, evict(mem))])
             }
             MemSpace::Const | MemSpace::Param => {
                 if total > 8 {
@@ -203,14 +195,12 @@ impl Sel<'_> {
                 }
                 let (bank, base) = self.const_bank(mem.space);
                 let at = self.const_address(addr, offset + base);
-                Sass::new(F::LDC)
-                    .with(S::Const, Operand::cbank(bank, at.offset as i32))
-                    .with(S::Ra, at.base)
-                    .with_mod(M::Size, size)
+                let from = [(S::Const, Operand::cbank(bank, at.offset as i32)), (S::Ra, at.base), to];
+                Sass::of(F::LDC, &from, &[(M::Size, size)])
             }
             MemSpace::Stack => return None,
         };
-        self.push(m.with(S::Rd, dst));
+        self.push(m);
         Some(())
     }
 
@@ -336,33 +326,31 @@ impl Sel<'_> {
         }
         // A vector of zeros is RZ; a single zero too.
         let data = if words.iter().all(|&w| w == ZERO) { ZERO } else { self.vector_of(&words) };
+        let (from, wide) = ((S::Rb, data), (M::Size, size));
         let m = match mem.space {
             MemSpace::Global | MemSpace::Generic => {
                 let at = self.wide_address(addr, offset);
                 let form = if mem.space == MemSpace::Global { F::STG } else { F::ST };
                 let descriptor = self.descriptor(id);
-                Sass::new(form)
-                    .with(S::Ra, at.base)
-                    .with(S::Imm, Operand::imm(at.offset))
-                    .with(S::URc, descriptor)
-                    .with_mod(M::Sem, store_sem(mem))
-                    .with_mod(M::Cache, evict(mem))
+                let how = [(M::Sem, store_sem(mem)), (M::Cache, evict(mem)), wide];
+                Sass::of(form, &[(S::Ra, at.base), (S::Imm, Operand::imm(at.offset)), (S::URc, descriptor), from], &how)
             }
             MemSpace::Shared => {
                 let at = self.narrow_address(mem.space, addr, offset);
-                Sass::new(F::STS).with(S::Ra, at.base).with(S::Imm, Operand::imm(at.offset))
+                Sass::of(F::STS, &[(S::Ra, at.base), (S::Imm, Operand::imm(at.offset)), from], &[wide])
             }
             MemSpace::Local => {
                 let at = self.narrow_address(mem.space, addr, offset);
-                Sass::new(F::STL)
-                    .with(S::Ra, at.base)
-                    .with(S::Imm, Operand::imm(at.offset))
-                    .with_mod(M::Cache, evict(mem))
+                let to = [(S::Ra, at.base), (S::Imm, Operand::imm(at.offset)), from];
+                Sass::of(F::STL, &to, &[(M::Cache, evict(mem)), wide])
             }
-            MemSpace::Stack => Sass::new(F::STL).with(S::Ra, Reg::r(1)).with(S::Imm, Operand::imm(offset)),
+            MemSpace::Stack => {
+                let to = [(S::Ra, Operand::reg(Reg::r(1))), (S::Imm, Operand::imm(offset)), from];
+                Sass::of(F::STL, &to, &[wide])
+            }
             _ => return None,
         };
-        self.push(m.with(S::Rb, data).with_mod(M::Size, size));
+        self.push(m);
         Some(())
     }
 

@@ -1,6 +1,8 @@
 //! Which values are live at block boundaries, as sorted lists: the size of the answer is the sum of the live values, not
 //! blocks times values.
 
+mod flow;
+
 use super::{Func, Vreg};
 use crate::cfg::Cfg;
 use crate::groups::Groups;
@@ -113,37 +115,43 @@ impl Liveness {
                 e.args.iter().for_each(|&v| note(v, &def_block));
             }
         }
-        // What is alive where, in the order of the values, and the last value that was found so at each block.
-        let (mut ins, mut outs) = (Vec::new(), Vec::new());
-        let mut last = vec![[Vreg::NONE; 2]; n];
-        let mut work = Vec::new();
-        for (v, b) in Groups::new(f.vregs.len(), &pairs).pairs() {
-            let v = Vreg(v);
-            let home = def_block[v.index()];
-            if std::mem::replace(&mut last[b as usize][0], v) == v {
-                continue;
-            }
-            ins.push((b, v));
-            work.push(b);
-            while let Some(b) = work.pop() {
-                for &p in &cfg.preds[b as usize] {
-                    let [last_in, last_out] = &mut last[p as usize];
-                    // Whose end has been seen, its start has, too.
-                    if std::mem::replace(last_out, v) == v {
-                        continue;
-                    }
-                    outs.push((p, v));
-                    if p != home && std::mem::replace(last_in, v) != v {
-                        ins.push((p, v));
-                        work.push(p);
-                    }
-                }
-            }
-        }
-        let mut live = Liveness { live_in: Lists::new(n, &ins), live_out: Lists::new(n, &outs) };
+        let mut live = flow::run(cfg, &def_block, &pairs).unwrap_or_else(|| walk(cfg, &def_block, &pairs));
         keep_uniform(f, cfg, &def_block, &writes, &mut live);
         live
     }
+}
+
+/// What is alive between blocks, where these values are read in these blocks and made in others; by value `made` says in which. Goes up from each read.
+fn walk(cfg: &Cfg, made: &[u32], reads: &[(u32, u32)]) -> Liveness {
+    let n = cfg.len();
+    // What is alive where, in the order of the values, and the last value that was found so at each block.
+    let (mut ins, mut outs) = (Vec::new(), Vec::new());
+    let mut last = vec![[Vreg::NONE; 2]; n];
+    let mut work = Vec::new();
+    for (v, b) in Groups::new(made.len(), reads).pairs() {
+        let v = Vreg(v);
+        let home = made[v.index()];
+        if std::mem::replace(&mut last[b as usize][0], v) == v {
+            continue;
+        }
+        ins.push((b, v));
+        work.push(b);
+        while let Some(b) = work.pop() {
+            for &p in &cfg.preds[b as usize] {
+                let [last_in, last_out] = &mut last[p as usize];
+                // Whose end has been seen, its start has, too.
+                if std::mem::replace(last_out, v) == v {
+                    continue;
+                }
+                outs.push((p, v));
+                if p != home && std::mem::replace(last_in, v) != v {
+                    ins.push((p, v));
+                    work.push(p);
+                }
+            }
+        }
+    }
+    Liveness { live_in: Lists::new(n, &ins), live_out: Lists::new(n, &outs) }
 }
 
 /// Where a branch divides a warp, its sides take turns: what one side writes to a uniform register, the other then finds there. So

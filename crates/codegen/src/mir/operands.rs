@@ -39,7 +39,8 @@ fn places(inst: &Inst, mut slots: u16, single: u16, f: &mut impl FnMut(Place)) {
         let i = slots.trailing_zeros() as usize;
         slots &= slots - 1;
         if let Value::Reg(reg) = operands[i].value {
-            let width = if single >> i & 1 != 0 { 1 } else { width(inst, i) };
+            let one = single >> i & 1 != 0 || reg.is_virtual() && !reg.is_pooled();
+            let width = if one { 1 } else { width(inst, i) };
             f(Place { slot: Some(i as u8), reg, width });
         }
     }
@@ -83,18 +84,17 @@ fn width(inst: &Inst, slot: usize) -> u8 {
 
 impl Func {
     /// Calls `f` with each scalar of a virtual register operand; with none of a physical one.
-    pub fn each_scalar(&self, reg: Reg, width: u8, mut f: impl FnMut(Vreg)) {
-        if !reg.is_virtual() {
-        } else if width == 1 {
-            f(Vreg(reg.index()));
-        } else {
+    pub fn each_scalar(&self, reg: Reg, mut f: impl FnMut(Vreg)) {
+        if reg.is_pooled() {
             self.vecs[reg.index() as usize].iter().copied().for_each(f);
+        } else if reg.is_virtual() {
+            f(Vreg(reg.index()));
         }
     }
 
     /// The values in these slots. Passes ask for them more often than for anything else.
     #[inline(always)]
-    fn scalars_in(&self, inst: &Inst, mut slots: u16, single: u16, f: &mut impl FnMut(Vreg)) {
+    fn scalars_in(&self, inst: &Inst, mut slots: u16, f: &mut impl FnMut(Vreg)) {
         let operands = &inst.operands[..];
         while slots != 0 {
             let i = slots.trailing_zeros() as usize;
@@ -102,22 +102,19 @@ impl Func {
             if let Value::Reg(reg) = operands[i].value
                 && reg.is_virtual()
             {
-                if single >> i & 1 != 0 {
-                    f(Vreg(reg.index()));
+                if reg.is_pooled() {
+                    self.pooled(reg).iter().copied().for_each(&mut *f);
                 } else {
-                    self.scalars_at(inst, i, &Vreg(reg.index())).iter().copied().for_each(&mut *f);
+                    f(Vreg(reg.index()));
                 }
             }
         }
     }
 
-    /// The values of a slot that may be wider than one register: those of entry `number` of the pool, or the value of that number.
+    /// The values of an entry of the pool. Not inlined, as [`width`].
     #[inline(never)]
-    fn scalars_at<'a>(&'a self, inst: &Inst, slot: usize, number: &'a Vreg) -> &'a [Vreg] {
-        match inst.slot_width(slot) {
-            1 => std::slice::from_ref(number),
-            _ => &self.vecs[number.index()],
-        }
+    fn pooled(&self, reg: Reg) -> &[Vreg] {
+        &self.vecs[reg.index() as usize]
     }
 
     /// Calls `f` with each value that `op` reads, in order, with repetitions.
@@ -138,7 +135,7 @@ impl Func {
             f(Vreg(reg.index()));
         }
         let registers = inst.registers();
-        self.scalars_in(inst, registers.reads, registers.single, &mut f);
+        self.scalars_in(inst, registers.reads, &mut f);
     }
 
     /// Calls `f` with each value that `op` defines, in order.
@@ -154,13 +151,13 @@ impl Func {
     #[inline(always)]
     pub fn sass_writes(&self, inst: &Inst, mut f: impl FnMut(Vreg)) {
         let registers = inst.registers();
-        self.scalars_in(inst, registers.writes, registers.single, &mut f);
+        self.scalars_in(inst, registers.writes, &mut f);
     }
 
     /// Calls `f` with each value that the terminator itself reads: not the arguments of edges.
     pub fn term_uses(&self, term: &Term, mut f: impl FnMut(Vreg)) {
         match term {
-            Term::CondBr { cond: Operand { value: Value::Reg(reg), .. }, .. } => self.each_scalar(*reg, 1, f),
+            Term::CondBr { cond: Operand { value: Value::Reg(reg), .. }, .. } => self.each_scalar(*reg, f),
             Term::Switch { index, .. } if *index != Vreg::NONE => f(*index),
             Term::Ret(values) => values.iter().for_each(|v| f(v.0)),
             _ => {}

@@ -188,6 +188,9 @@ fn register(f: &Func, r: Reg, width: u8) -> Result<(), String> {
         let aligned = r.is_const() || width <= 1 || r.index().is_multiple_of(super::alignment(width as usize) as u32);
         return if aligned { Ok(()) } else { Err(format!("{r} is not aligned to {width} registers")) };
     }
+    if r.is_pooled() != (width > 1) {
+        return Err(format!("{r} is not {width} registers wide"));
+    }
     if width <= 1 {
         return match f.vregs.get(r.index() as usize) {
             Some(&file) if file == r.file() => Ok(()),

@@ -821,7 +821,7 @@ impl Assign<'_> {
         });
         let mut dying: SmallVec<[Vreg; 8]> = SmallVec::new();
         for p in &uses {
-            self.f.each_scalar(p.reg, p.width, |v| {
+            self.f.each_scalar(p.reg, |v| {
                 if self.end[v.index()] == at && !dying.contains(&v) {
                     dying.push(v);
                 }
@@ -899,7 +899,7 @@ impl Assign<'_> {
         for p in &uses {
             if late > 0 && p.reg.file() == File::Gpr {
                 let bank = &mut self.banks[File::Gpr as usize];
-                self.f.each_scalar(p.reg, p.width, |v| bank.read[self.loc[v.index()] as usize] = at + late);
+                self.f.each_scalar(p.reg, |v| bank.read[self.loc[v.index()] as usize] = at + late);
             }
             let mut o = p.slot.map_or(s.guard, |i| s.operands[i as usize]);
             match stand_ins.iter().find(|x| p.width > 1 && x.0 == p.reg.index()) {
@@ -939,7 +939,7 @@ impl Assign<'_> {
         }
         for p in &defs {
             let mut dead: SmallVec<[Vreg; 4]> = SmallVec::new();
-            self.f.each_scalar(p.reg, p.width, |v| dead.push(v));
+            self.f.each_scalar(p.reg, |v| dead.push(v));
             dead.into_iter().for_each(|v| self.release_if_dead(v, at));
         }
     }

@@ -270,7 +270,7 @@ impl Checker<'_> {
         match (x.value, y.value) {
             (Value::Reg(x), Value::Reg(y)) if x.is_virtual() => {
                 let mut list: SmallVec<[Vreg; 4]> = SmallVec::new();
-                self.before.each_scalar(x, width, |v| list.push(v));
+                self.before.each_scalar(x, |v| list.push(v));
                 for (n, v) in list.into_iter().enumerate() {
                     self.need(y.offset(n as u32), self.symbols.get(v), what);
                 }
@@ -371,7 +371,7 @@ impl Checker<'_> {
             let Some(n) = p.slot else { continue };
             let Some(r) = y.operands[n as usize].as_reg() else { continue };
             let mut nth = 0;
-            self.before.each_scalar(p.reg, p.width, |v| {
+            self.before.each_scalar(p.reg, |v| {
                 written.push((r.offset(nth), self.symbols.get(v)));
                 nth += 1;
             });

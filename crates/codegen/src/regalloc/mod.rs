@@ -115,11 +115,15 @@ impl Banks {
         self.usable(file).iter().filter(|&&u| u).count() as u32
     }
 
-    /// How many general registers survive a call. A target that no argument register is left for takes one of them.
-    pub fn across(&self, call: &Call) -> u32 {
+    /// How many general registers a function keeps that may be assigned.
+    pub fn kept(&self, keeps: Keeps) -> u32 {
         let usable = self.usable(File::Gpr);
-        let all = (0..256).filter(|&r| usable[r] && call.keeps.keeps(r as u32)).count() as u32;
-        all - u32::from(!call.target.values().is_empty() && call.args.len() > 10)
+        (0..256).filter(|&r| usable[r] && keeps.keeps(r as u32)).count() as u32
+    }
+
+    /// How many general registers survive a call of a function that keeps `kept` of them. A target that no argument register is left for takes one of them.
+    pub fn across(kept: u32, call: &Call) -> u32 {
+        kept - u32::from(!call.target.values().is_empty() && call.args.len() > 10)
     }
 }
 
@@ -178,6 +182,8 @@ pub fn pressures_in(f: &Func, cfg: &Cfg, live: &Liveness, blocks: &[u32]) -> (Pr
     let mut out = Pressure::default();
     let owned = crate::registers::owned(f, cfg);
     let mut alive = vec![u32::MAX; f.vregs.len()];
+    // Most calls keep the same registers.
+    let mut kept: Option<(Keeps, u32, u32)> = None;
     for &b in blocks {
         let before = std::mem::take(&mut out.max);
         let own = owned.get(b as usize).copied();
@@ -223,7 +229,12 @@ pub fn pressures_in(f: &Func, cfg: &Cfg, live: &Liveness, blocks: &[u32]) -> (Pr
                 out.max[k] = out.max[k].max(through[k] + extra);
             }
             if let Op::Call(c) = &inst.op {
-                out.across |= through[0] > banks.across(c);
+                let n = match kept {
+                    Some((keeps, gprs, n)) if (keeps, gprs) == (c.keeps, banks.gprs) => n,
+                    _ => banks.kept(c.keeps),
+                };
+                kept = Some((c.keeps, banks.gprs, n));
+                out.across |= through[0] > Banks::across(n, c);
                 if !c.keeps.light() {
                     out.preds_across = out.preds_across.max(through[File::Pred as usize]);
                 }

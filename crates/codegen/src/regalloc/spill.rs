@@ -594,7 +594,7 @@ impl Spiller<'_> {
         }
         if let Op::Call(c) = &inst.op {
             let extra = if self.file == File::Gpr { c.args.len() + 4 } else { 0 };
-            let most = if self.file == File::Gpr { self.banks.across(c) as usize } else { 0 };
+            let most = if self.file == File::Gpr { Banks::across(self.banks.kept(c.keeps), c) as usize } else { 0 };
             self.limit(most.min(self.k.saturating_sub(extra)), &[])?;
         }
         self.limit(self.k.saturating_sub(defs.len()), &[])?;

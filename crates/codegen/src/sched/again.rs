@@ -366,7 +366,7 @@ fn units(
 fn repeatable(f: &Func, s: &Sass) -> bool {
     let mut general = s.guard == Operand::reg(Reg::PT) && movable(s);
     sass_defs(s, |p| {
-        f.each_scalar(p.reg, p.width, |v| general &= matches!(f.vregs[v.index()], File::Gpr | File::Pred));
+        f.each_scalar(p.reg, |v| general &= matches!(f.vregs[v.index()], File::Gpr | File::Pred));
     });
     general
 }
@@ -466,7 +466,7 @@ impl Writer<'_> {
         let mut now = SmallVec::new();
         for p in places.into_iter().filter(|p| p.reg.is_virtual()) {
             let Some(slot) = p.slot else { continue };
-            let old = self.f.scalars(p.reg, p.width);
+            let old = self.f.scalars(p.reg);
             let new: SmallVec<[Vreg; 4]> = old.iter().map(|v| self.f.new_vreg(self.f.vregs[v.index()])).collect();
             s.operands[slot as usize].value = Value::Reg(self.f.vector(&new));
             now.extend(old.into_iter().zip(new));
@@ -479,7 +479,7 @@ impl Writer<'_> {
         let mut places: SmallVec<[Place; 8]> = SmallVec::new();
         sass_uses(s, |p| places.push(p));
         for p in places.into_iter().filter(|p| p.reg.is_virtual()) {
-            let old = self.f.scalars(p.reg, p.width);
+            let old = self.f.scalars(p.reg);
             let new: SmallVec<[Vreg; 4]> = old.iter().map(|&v| self.value(v, at, anew)).collect();
             if new != old {
                 let r = Value::Reg(self.f.vector(&new));

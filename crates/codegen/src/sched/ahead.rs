@@ -561,7 +561,7 @@ impl<'a> Change<'a> {
         sass_uses(&s, |p| reads.push(p));
         sass_defs(&s, |p| writes.push(p));
         for p in reads.into_iter().filter(|p| p.reg.is_virtual()) {
-            let list = f.scalars(p.reg, p.width);
+            let list = f.scalars(p.reg);
             let new: SmallVec<[Vreg; 4]> = list.iter().map(|&v| self.value(f, v, what)).collect();
             let r = Value::Reg(f.vector(&new));
             match p.slot {
@@ -571,8 +571,7 @@ impl<'a> Change<'a> {
         }
         let mut made = SmallVec::new();
         for p in writes.into_iter().filter(|p| p.reg.is_virtual()) {
-            let new: SmallVec<[Vreg; 4]> =
-                f.scalars(p.reg, p.width).iter().map(|&v| f.new_vreg(f.vregs[v.index()])).collect();
+            let new: SmallVec<[Vreg; 4]> = f.scalars(p.reg).iter().map(|&v| f.new_vreg(f.vregs[v.index()])).collect();
             if let Some(n) = p.slot {
                 s.operands[n as usize].value = Value::Reg(f.vector(&new));
             }

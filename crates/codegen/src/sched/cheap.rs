@@ -33,7 +33,7 @@ impl Cheap {
         for s in &self.made {
             sass_uses(s, |p| {
                 if p.reg.file() != File::Pred {
-                    f.each_scalar(p.reg, p.width, &mut to);
+                    f.each_scalar(p.reg, &mut to);
                 }
             });
         }
@@ -73,7 +73,7 @@ pub(super) fn candidates(f: &Func, cfg: &Cfg, live: &Liveness) -> Vec<Cheap> {
                 Made { values, reads: Some(c), carry: None } => {
                     let Some(low) = carries.remove(&c) else { continue };
                     let mut all = Values::new();
-                    sass_defs(low, |p| f.each_scalar(p.reg, p.width, |v| all.push(v)));
+                    sass_defs(low, |p| f.each_scalar(p.reg, |v| all.push(v)));
                     all.retain(|v| *v != c);
                     all.extend(values);
                     (SmallVec::from_iter([low.clone(), s.clone()]), all)
@@ -121,13 +121,11 @@ fn cheap(f: &Func, s: &Sass) -> Option<Made> {
     }
     let [mut values, mut predicates, mut reads] = [Values::new(), Values::new(), Values::new()];
     sass_defs(s, |p| {
-        f.each_scalar(p.reg, p.width, |v| {
-            if f.vregs[v.index()] == File::Pred { predicates.push(v) } else { values.push(v) }
-        });
+        f.each_scalar(p.reg, |v| if f.vregs[v.index()] == File::Pred { predicates.push(v) } else { values.push(v) });
     });
     sass_uses(s, |p| {
         if p.reg.file() == File::Pred && !p.reg.is_const() {
-            f.each_scalar(p.reg, p.width, |v| reads.push(v));
+            f.each_scalar(p.reg, |v| reads.push(v));
         }
     });
     let general = values.iter().all(|v| f.vregs[v.index()] == File::Gpr);
@@ -151,7 +149,7 @@ pub(super) fn again(f: &mut Func, c: &Cheap, names: &FxHashMap<Vreg, Vreg>) -> S
         for p in places.into_iter().filter(|p| p.reg.is_virtual()) {
             let Some(slot) = p.slot else { continue };
             let mut new = Values::new();
-            for v in f.scalars(p.reg, p.width) {
+            for v in f.scalars(p.reg) {
                 new.push(match names.get(&v) {
                     Some(&name) => name,
                     None => f.new_vreg(f.vregs[v.index()]),

@@ -181,7 +181,7 @@ fn stalls(
             let s = &code[i];
             // What lies in several registers is asked about once.
             let mut asked = (NONE, 0, None);
-            units.reads(s, |u, slot| {
+            units.reads(i).for_each(|(u, slot)| {
                 at = at.max(c.carried[u]);
                 for (w, def) in c.writers(u) {
                     if asked != (w, def, slot) {
@@ -192,7 +192,7 @@ fn stalls(
             });
             let mut asked = (NONE, 0, 0);
             let mut told = (NONE, None, 0);
-            units.writes(s, |u, slot| {
+            units.writes(i).for_each(|(u, slot)| {
                 at = at.max(c.carried[u]);
                 let slot = slot.unwrap_or(0);
                 for (w, def) in c.writers(u) {
@@ -235,8 +235,8 @@ fn stalls(
             }
             let s = &code[i];
             let t = issue[i];
-            units.reads(s, |u, slot| c.reader[u] = (i as u32, slot));
-            units.writes(s, |u, slot| c.write(u, (i as u32, slot.unwrap_or(0)), code, &issue));
+            units.reads(i).for_each(|(u, slot)| c.reader[u] = (i as u32, slot));
+            units.writes(i).for_each(|(u, slot)| c.write(u, (i as u32, slot.unwrap_or(0)), code, &issue));
             for sb in [s.ctrl.read_sb, s.ctrl.write_sb].into_iter().flatten() {
                 sb_set[sb as usize] = t + latency::SCOREBOARD_SET as u32;
             }
@@ -267,8 +267,8 @@ fn stalls(
         for &x in &blocks[b].succs {
             let Some(first) = first_inst(blocks, start, x as usize) else { continue };
             let f = &code[first];
-            units.reads(f, |u, _| more = more.max(carried[u] as u32));
-            units.writes(f, |u, _| more = more.max(carried[u] as u32));
+            units.reads(first).for_each(|(u, _)| more = more.max(carried[u] as u32));
+            units.writes(first).for_each(|(u, _)| more = more.max(carried[u] as u32));
             for sb in (0..6).filter(|sb| f.ctrl.wait >> sb & 1 != 0) {
                 more = more.max(sb_set[sb].saturating_sub(before + stall));
             }

@@ -62,7 +62,7 @@ fn each_read(f: &Func, s: &Sass, mut to: impl FnMut(Vreg)) {
             && r.is_virtual()
             && r.file() == File::Gpr
         {
-            f.each_scalar(r, s.slot_width(at), &mut to);
+            f.each_scalar(r, &mut to);
         }
     }
 }
@@ -230,7 +230,7 @@ fn part(f: &mut Func, cfg: &Cfg, a: &Analysis) -> bool {
                             if !r.is_virtual() || r.file() != File::Gpr {
                                 continue;
                             }
-                            let list = f.scalars(r, s.slot_width(slot));
+                            let list = f.scalars(r);
                             let new: SmallVec<[Vreg; 4]> =
                                 list.iter().map(|v| copies.get(v).copied().unwrap_or(*v)).collect();
                             if new != list {

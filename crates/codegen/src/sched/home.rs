@@ -20,12 +20,15 @@ const FEW: usize = 16;
 /// True if more uniform registers are alive at once than there are, and moves out of them may be why.
 pub fn needed(f: &Func) -> bool {
     let moves = f.blocks.iter().flat_map(|b| &b.insts).filter(|i| moved(&i.op).is_some()).count();
-    if moves <= FEW {
+    let there = Banks::of(f).count(File::Ugpr);
+    // All that there are need not be alive at once.
+    let all = f.vregs.iter().filter(|&&file| file == File::Ugpr).count();
+    if moves <= FEW || all <= there as usize {
         return false;
     }
     let cfg = f.cfg();
     let need = regalloc::pressure(f, &cfg, &Liveness::new(f, &cfg));
-    need.max[File::Ugpr as usize] > Banks::of(f).count(File::Ugpr)
+    need.max[File::Ugpr as usize] > there
 }
 
 /// Runs the pass.

@@ -335,7 +335,7 @@ pub(super) fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Gr
             Op::Sass(s) => {
                 sass_uses(s, |p| {
                     let mut part = 0;
-                    f.each_scalar(p.reg, p.width, |v| {
+                    f.each_scalar(p.reg, |v| {
                         read(v, Some((s, p.slot, part)));
                         part += 1;
                     });
@@ -344,7 +344,7 @@ pub(super) fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Gr
                 let def = &mut values.def;
                 sass_defs(s, |p| {
                     let mut word = 0;
-                    f.each_scalar(p.reg, p.width, |v| {
+                    f.each_scalar(p.reg, |v| {
                         def[v.index()] = (i, p.slot.unwrap_or(0), word);
                         word += 1;
                     });

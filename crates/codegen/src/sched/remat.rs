@@ -395,7 +395,7 @@ impl Waiting {
             let mut places: SmallVec<[Place; 8]> = SmallVec::new();
             sass_uses(s, |p| places.push(p));
             for p in places.into_iter().filter(|p| p.reg.is_virtual()) {
-                let old = f.scalars(p.reg, p.width);
+                let old = f.scalars(p.reg);
                 let new: SmallVec<[Vreg; 4]> = old.iter().map(|v| names.get(v).copied().unwrap_or(*v)).collect();
                 if let (Some(n), false) = (p.slot, new[..] == old[..]) {
                     s.operands[n as usize].value = Value::Reg(f.vector(&new));

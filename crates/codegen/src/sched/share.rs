@@ -101,7 +101,7 @@ fn counts(f: &mut Func) {
             }
             let Some(&pair) = s.get(S::Rb).filter(|_| s.form == F::SYNCS_EXCH) else { continue };
             let Some(r) = pair.as_reg().filter(|r| r.is_virtual()) else { continue };
-            let words = f.scalars(r, 2);
+            let words = f.scalars(r);
             let of = |v: Vreg| made.iter().find(|m| m.0 == v && reads[v.index()] == 1).map(|m| m.1);
             let [Some(x), Some(y)] = [of(words[0]), of(words[1])] else { continue };
             match last {
@@ -151,7 +151,7 @@ fn readers(f: &Func) -> Vec<u32> {
             match &inst.op {
                 Op::Sass(s) => sass_uses(s, |p| {
                     let by = if p.width > 1 { OTHERS } else { b };
-                    f.each_scalar(p.reg, p.width, |v| {
+                    f.each_scalar(p.reg, |v| {
                         let r = &mut reader[v.index()];
                         *r = if *r == NOBODY || *r == by { by } else { OTHERS };
                     });

@@ -229,7 +229,7 @@ pub(crate) fn rename(f: &mut Func, b: usize, to: &mut impl FnMut(&Func, Vreg) ->
                 let mut places: SmallVec<[Place; 8]> = SmallVec::new();
                 sass_uses(s, |p| places.push(p));
                 for p in places.into_iter().filter(|p| p.reg.is_virtual()) {
-                    let list = f.scalars(p.reg, p.width);
+                    let list = f.scalars(p.reg);
                     let new: SmallVec<[Vreg; 4]> = list.iter().map(|&v| to(f, v)).collect();
                     if new == list {
                         continue;

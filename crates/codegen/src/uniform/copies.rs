@@ -22,13 +22,13 @@ impl Pass<'_> {
             return false;
         }
         let Op::Sass(s) = &self.f.blocks[b].insts[i].op else { return false };
-        let mut places: SmallVec<[(u8, Reg, u8); 2]> = SmallVec::new();
+        let mut places: SmallVec<[(u8, Reg); 2]> = SmallVec::new();
         let mut single = true;
         sass_uses(s, |p| {
             let mut here = false;
-            self.f.each_scalar(p.reg, p.width, |x| here |= x == v);
+            self.f.each_scalar(p.reg, |x| here |= x == v);
             match p.slot {
-                Some(k) if here => places.push((k, p.reg, p.width)),
+                Some(k) if here => places.push((k, p.reg)),
                 _ => single &= !here,
             }
         });
@@ -39,8 +39,8 @@ impl Pass<'_> {
         let loc = self.f.blocks[b].insts[i].loc;
         let (vregs, vecs) = (self.f.vregs.len(), self.f.vecs.len());
         let mut made: SmallVec<[(Vreg, Vreg); 4]> = SmallVec::new();
-        for (k, reg, width) in places {
-            let mut scalars = self.f.scalars(reg, width);
+        for (k, reg) in places {
+            let mut scalars = self.f.scalars(reg);
             for x in scalars.iter_mut().filter(|x| self.kept[x.index()] && !self.old[x.index()]) {
                 let known = made.iter().find(|m| m.1 == *x).map(|m| m.0);
                 let copied = known.unwrap_or_else(|| self.f.new_vreg(File::Gpr));

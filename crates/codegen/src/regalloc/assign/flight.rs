@@ -31,7 +31,7 @@ pub(super) fn held(f: &Func) -> Vec<bool> {
             && let Some(r) = s.operands[at].as_reg().filter(|r| r.is_virtual())
         {
             out.resize(f.vregs.len(), false);
-            f.each_scalar(r, s.slot_width(at), |v| out[v.index()] = true);
+            f.each_scalar(r, |v| out[v.index()] = true);
         }
     }
     out
@@ -114,8 +114,8 @@ pub(super) fn need(f: &Func, cfg: &Cfg, live: &Liveness) -> u32 {
             if s.form == F::WARPGROUP_I {
                 flying.drain(..).for_each(|v| add(ends(v), i + 1, &mut steps));
                 waits += 1;
-            } else if let Some((r, width)) = reads(s) {
-                f.each_scalar(r, width, |v| {
+            } else if let Some((r, _)) = reads(s) {
+                f.each_scalar(r, |v| {
                     if std::mem::replace(&mut flew[v.index()], waits) != waits {
                         flying.push(v);
                     }
@@ -234,9 +234,8 @@ impl Assign<'_> {
     pub(super) fn spare_unread(&mut self, at: u32, sums: &[Place]) {
         let mut unread: SmallVec<[u8; 8]> = SmallVec::new();
         for p in sums.iter().filter(|p| p.reg.file() == File::Gpr) {
-            self.f.each_scalar(p.reg, p.width, |v| {
-                unread.extend(Some(self.loc[v.index()]).filter(|_| self.end[v.index()] == at))
-            });
+            self.f
+                .each_scalar(p.reg, |v| unread.extend(Some(self.loc[v.index()]).filter(|_| self.end[v.index()] == at)));
         }
         if !unread.is_empty() {
             let now = self.banks[File::Gpr as usize].busy.get_or_insert_with(|| Box::new([0; 256]));

@@ -74,7 +74,7 @@ fn a_load_stands_in_the_iteration_before_its_own() {
     let Term::CondBr { cond, .. } = &f.blocks[1].term else { panic!("{t}") };
     assert_eq!(&next[0].guard, cond, "{t}");
     // Its address is the next one's, which is known before it, and the loaded value goes round.
-    let address = |s: &Sass| s.get(S::Ra).and_then(Operand::as_reg).map(|r| f.scalars(r, 2));
+    let address = |s: &Sass| s.get(S::Ra).and_then(Operand::as_reg).map(|r| f.scalars(r));
     assert_eq!(address(next[0]).unwrap()[..], [Vreg(9), Vreg(10)], "{t}");
     assert_eq!(address(first[0]).unwrap()[..], [Vreg(0), Vreg(2)], "{t}");
     let made = |s: &Sass| s.get(S::Rd).and_then(Operand::as_reg).map(|r| Vreg(r.index()));

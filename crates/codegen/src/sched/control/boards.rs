@@ -343,19 +343,18 @@ impl<'a> Boards<'a> {
 
     /// Scoreboards that need not be waited for before a branch backward to a block, as what begins there knows of everything that they tell of;
     /// on the first walk none, but what it will know is remembered.
-    fn passes(&mut self, b: usize, to: usize, needed: u8, code: &[&mut Sass], st: &State) -> u8 {
+    fn passes(&mut self, b: usize, to: usize, needed: u8, st: &State) -> u8 {
         if !self.second {
             let on =
                 |late: bool| (0..6).filter(|&s| st.set[s].busy && st.set[s].late == late).fold(0, |m, s| m | 1u8 << s);
             let boards = on(true);
             // Loads from far away that the loop itself starts; others are there soon.
             let (mut loads, far) = (0, st.far & on(false));
-            let own = self.start[to]..self.start[b + 1];
-            for (i, s) in own.clone().zip(&code[own]) {
+            for i in self.start[to]..self.start[b + 1] {
                 let board = self.write_sb[i];
                 if board < 6 && far >> board & 1 != 0 {
                     let mut under_way = false;
-                    self.units.writes(s, |u, _| under_way |= st.write[u] >> board & 1 != 0);
+                    self.units.writes(i).for_each(|(u, _)| under_way |= st.write[u] >> board & 1 != 0);
                     if under_way {
                         loads |= 1 << board;
                         self.kept.push((i as u32, board));
@@ -395,12 +394,12 @@ impl<'a> Boards<'a> {
         if i > 0 && code[i - 1].form == F::USETMAXREG_DEALLOC && self.write_sb[i - 1] < 6 {
             mask |= 1 << self.write_sb[i - 1];
         }
-        units.reads(s, |u, _| {
+        units.reads(i).for_each(|(u, _)| {
             mask |= st.write[u];
             st.time = st.time.max(self.done[u]);
         });
         let mut overwritten: Vec<u32> = Vec::new();
-        units.writes(s, |u, _| {
+        units.writes(i).for_each(|(u, _)| {
             mask |= st.write[u] | st.read[u];
             overwritten.extend(st.lazy.iter().filter(|l| l.0 as usize == u).map(|l| l.1));
         });
@@ -424,7 +423,7 @@ impl<'a> Boards<'a> {
             mask |= self.attach(o, Some(mask & !self.flying), code, st);
         }
         if let Some((b, to)) = back.filter(|_| !drains(s)).and_then(|b| b.to.map(|to| (b.block, to))) {
-            mask &= !self.passes(b, to, needed, code, st);
+            mask &= !self.passes(b, to, needed, st);
         }
         self.flying = 0;
         if mask != 0 {
@@ -449,7 +448,7 @@ impl<'a> Boards<'a> {
         code[i].ctrl.wait = mask;
         let s = &code[i];
         let done = st.time + choice::FIXED;
-        units.writes(s, |u, _| {
+        units.writes(i).for_each(|(u, _)| {
             st.write[u] = 0;
             st.read[u] = 0;
             self.done[u] = done;
@@ -473,7 +472,7 @@ impl<'a> Boards<'a> {
             self.write_sb[i] = sb;
             st.set[sb as usize].add(&new);
             st.far |= ((latency::expected(s, self.sm) >= FAR) as u8) << sb;
-            units.writes(s, |u, _| st.write[u] |= 1 << sb);
+            units.writes(i).for_each(|(u, _)| st.write[u] |= 1 << sb);
         }
         st.time += match code.get(i + 1) {
             Some(next) => u32::from(latency::issue_interval(s, next, self.sm)),
@@ -482,7 +481,7 @@ impl<'a> Boards<'a> {
         let engine = engine(s);
         if engine || latency::may_need_read_sb(s, self.sm) {
             let end = units.general(engine);
-            units.reads(s, |u, slot| {
+            units.reads(i).for_each(|(u, slot)| {
                 if slot.is_some() && u < end && !st.lazy.contains(&(u as u16, i as u32)) {
                     st.lazy.push((u as u16, i as u32));
                 }
@@ -520,13 +519,13 @@ fn uses(
             }
             let mut due_at = (everything, everything);
             if latency::needs_write_sb(s, sm) {
-                units.writes(s, |u, _| due_at.0 = due_at.0.min(next[u].0));
+                units.writes(i).for_each(|(u, _)| due_at.0 = due_at.0.min(next[u].0));
             }
-            units.reads(s, |u, _| {
+            units.reads(i).for_each(|(u, _)| {
                 due_at.1 = due_at.1.min(next[u].1);
                 next[u].0 = i as u32;
             });
-            units.writes(s, |u, _| {
+            units.writes(i).for_each(|(u, _)| {
                 next[u] = (i as u32, i as u32);
                 last[u] = last[u].max(i as u32 + 1);
             });
