@@ -295,7 +295,10 @@ impl Scheduler {
             self.readers[u].clear();
         }
         if flow {
-            (0..n as u32 - 1).for_each(|i| g.edge(i, n as u32 - 1, 1));
+            // What something else waits for is waited for by that.
+            let mut last = vec![true; n];
+            g.edges.iter().for_each(|e| last[e.0 as usize] = false);
+            (0..n as u32 - 1).filter(|&i| last[i as usize]).for_each(|i| g.edge(i, n as u32 - 1, 1));
         }
         g.finish(n);
         let order = list_schedule(&mut g, n, |i| sass(i as u32), sm, |i| self.moved.push(first + i));
@@ -323,6 +326,15 @@ pub fn list_schedule<'a>(
     let mut free_at = [0u32; PIPES];
     let mut pending: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new();
     let mut available: [BinaryHeap<(u32, Reverse<u32>)>; PIPES] = Default::default();
+    // A bit for each pipe that something could go.
+    let mut some = 0u16;
+    let bits = |mut set: u16| {
+        std::iter::from_fn(move || {
+            let first = set.trailing_zeros() as usize;
+            set &= set.wrapping_sub(1);
+            (first < PIPES).then_some(first)
+        })
+    };
     (0..n).filter(|&i| g.waiting[i] == 0).for_each(|i| pending.push(Reverse((0, i as u32))));
     let mut order = Vec::with_capacity(n);
     let mut now = 0u32;
@@ -333,11 +345,12 @@ pub fn list_schedule<'a>(
             }
             pending.pop();
             available[pipes[i as usize] as usize].push((height[i as usize], Reverse(i)));
+            some |= 1 << pipes[i as usize];
         }
         // The best of the pipes that are free.
-        let best = (0..PIPES).filter(|&p| free_at[p] <= now).max_by_key(|&p| available[p].peek().copied());
+        let best = bits(some).filter(|&p| free_at[p] <= now).max_by_key(|&p| available[p].peek().copied());
         let Some((_, Reverse(i))) = best.and_then(|p| available[p].pop()) else {
-            let pipe_free = (0..PIPES).filter(|&p| !available[p].is_empty()).map(|p| free_at[p]);
+            let pipe_free = bits(some).map(|p| free_at[p]);
             let next = pipe_free.chain(pending.peek().map(|p| p.0.0)).min();
             match next {
                 Some(t) => now = t.max(now + 1),
@@ -345,8 +358,12 @@ pub fn list_schedule<'a>(
             }
             continue;
         };
+        let from = pipes[i as usize] as usize;
+        if available[from].is_empty() {
+            some &= !(1 << from);
+        }
         if let Some(s) = sass(i as usize) {
-            let mut at = pipes[i as usize] as usize;
+            let mut at = from;
             if at == EITHER {
                 let wanted = !available[FIRST].is_empty() && available[SECOND].is_empty();
                 let second = free_at[SECOND] <= now && (free_at[FIRST] > now || wanted);
