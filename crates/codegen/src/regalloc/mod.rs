@@ -424,6 +424,8 @@ pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) ->
         whole(f);
         return run(f, verify, Tightness::Free);
     }
+    // A routine for seldom cases is short and has few registers: its kernel is not compiled again for it.
+    let short = f.keeps.light().then(|| f.clone());
     let original = verify.then(|| f.clone());
     let mut notes = Vec::new();
     if verify || carried {
@@ -441,6 +443,11 @@ pub fn run_quickly(f: &mut Func, verify: bool, whole: impl FnOnce(&mut Func)) ->
     };
     match outcome {
         scan::Outcome::Stuck => {
+            if let Some(before) = short {
+                *f = before;
+                whole(f);
+                return run(f, verify, Tightness::Free);
+            }
             return Err(Diagnostic::error(format!("no place for a vector of '{}'", f.name)).into());
         }
         scan::Outcome::Unfit if !carried => {
