@@ -72,7 +72,7 @@ impl Reg {
         Reg(Reg::virt(file, id).0 | POOLED)
     }
 
-    /// The same virtual register, or the physical one of the same index, in another file.
+    /// The same virtual register, or the physical one of the same index, in another file; not for RZ and the like, whose indices files differ in.
     #[inline]
     pub const fn in_file(self, file: File) -> Reg {
         Reg(self.0 & !(7 << 28) | (file as u32) << 28)

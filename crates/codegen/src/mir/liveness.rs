@@ -73,7 +73,7 @@ impl std::ops::Index<usize> for Lists {
 }
 
 impl Liveness {
-    /// Walks up from each use to the definition; needs SSA form.
+    /// Of all values; needs SSA form. By sets of bits (`flow`) or, where these would be large, by walks up from each use to the definition.
     pub fn new(f: &Func, cfg: &Cfg) -> Liveness {
         Liveness::of(f, cfg, |_| true)
     }
