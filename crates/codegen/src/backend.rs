@@ -338,6 +338,8 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipeline::{self, Moving, Watch};
+    use ptx::module::FuncId;
 
     /// Where few registers do not do, a few more are tried before all.
     #[test]
@@ -349,5 +351,27 @@ mod tests {
         });
         assert!(end.is_err());
         assert_eq!(seen, [Tightness::Tight, Tightness::Loose, Tightness::Free]);
+    }
+
+    /// At the least effort the kernel is not compiled again because a routine for division has no place for a vector.
+    #[test]
+    fn short_routines_do_not_hold_up_their_kernels() {
+        let text = std::fs::read_to_string(testkit::root().join("tests/kernels/cuda/doubles.ptx")).unwrap();
+        let (m, _) = ptx::parse(&text);
+        let target = Target::parse("sm_90").unwrap();
+        let options = crate::Options { target, effort: LEAST_EFFORT, ..crate::Options::default() };
+        let layout = crate::layout::Layout::new(&m, 90);
+        let how = BackendOptions { verify: true, effort: LEAST_EFFORT, ..BackendOptions::default() };
+        let room = Room { uniform: uniform::MOST, tight: Tightness::Tight, unhurried: false, early: true };
+        let mut short = 0;
+        for (n, _) in m.funcs.iter().enumerate().filter(|f| f.1.kind == ptx::module::FuncKind::Entry) {
+            let (moving, mut watch) = (Moving { kept: false, calls: true }, Watch::new(&options));
+            let selected = pipeline::select(&m, FuncId(n as u32), &layout, &options, 253, moving, &mut watch).unwrap();
+            short += selected.funcs.iter().filter(|f| f.keeps.light()).count();
+            let input =
+                BackendInput { functions: selected.funcs, table: selected.program.table.clone(), registers: None };
+            attempt(input, target, &how, room).unwrap();
+        }
+        assert!(short > 0);
     }
 }
