@@ -88,7 +88,10 @@ pub(super) fn plan_near(
             for base in (0..bank.limit).step_by(align) {
                 let range = base..base + size;
                 let legal = range.end <= bank.limit
-                    && range.clone().all(|r| bank.usable[r] && if pass { !pl[r] && !rs[r] } else { !p[r] })
+                    && range.clone().all(|r| {
+                        // What is needed later is not put where something is made, that has its place already.
+                        bank.usable[r] && if pass { !pl[r] && !rs[r] } else { !p[r] && !(g.live && rs[r]) }
+                    })
                     && range.clone().zip(&g.list).all(|(r, v)| !fixed[r] || !pass && bank.occ[r] == v.0);
                 if !legal {
                     continue;
@@ -219,6 +222,25 @@ mod tests {
         let mut groups = [Group { list, base: None, def: None, live: true, over: None, home: None }];
         let plan = plan_near(&bank, &mut groups, &[], &[false; 256], &[false; 256]).unwrap();
         (plan.bases, plan.moves.iter().map(|m| m.1).collect())
+    }
+
+    /// What is read and needed later is put together elsewhere than where the instruction's result has its place already; what is read last may lie there.
+    #[test]
+    fn what_lives_on_keeps_clear_of_what_is_made() {
+        let mut bank = Bank::new(File::Gpr, [true; 256], 12, 12);
+        (0..4).for_each(|r| bank.put(r, 7 + r as u32));
+        (bank.put(11, 100), bank.put(10, 101));
+        let group = |values: [u32; 2], base, def, live| {
+            let list: SmallVec<[Vreg; 4]> = SmallVec::from_slice(&values.map(Vreg));
+            Group { list, base, def, live, over: None, home: None }
+        };
+        for (live, to) in [(true, 6), (false, 4)] {
+            let mut groups = [group([100, 101], None, None, live), group([200, 201], Some(4), Some(0), false)];
+            let dying: &[Vreg] = if live { &[] } else { &[Vreg(100), Vreg(101)] };
+            let plan = plan_near(&bank, &mut groups, dying, &[false; 256], &[false; 256]).unwrap();
+            assert_eq!(plan.bases, [(0, 4)]);
+            assert_eq!(plan.moves, [(Vreg(100), to), (Vreg(101), to + 1)]);
+        }
     }
 
     #[test]
