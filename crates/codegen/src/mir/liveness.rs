@@ -2,9 +2,12 @@
 //! blocks times values.
 
 mod flow;
+mod parts;
+
+pub use parts::parts;
 
 use super::{Func, Vreg};
-use crate::cfg::Cfg;
+use crate::cfg::{Cfg, NONE};
 use crate::groups::Groups;
 use sass::reg::File;
 
@@ -163,29 +166,11 @@ fn keep_uniform(f: &Func, cfg: &Cfg, def_block: &[u32], writes: &[bool], live: &
     if !writes.contains(&true) {
         return;
     }
-    // Parts: divided blocks that follow each other, or the same block.
-    let mut part: Vec<u32> = (0..f.blocks.len() as u32).collect();
-    fn root(part: &mut [u32], b: u32) -> u32 {
-        let mut b = b;
-        while part[b as usize] != b {
-            part[b as usize] = part[part[b as usize] as usize];
-            b = part[b as usize];
-        }
-        b
-    }
-    let apart = |b: u32| f.blocks[b as usize].divergent;
-    for &b in &cfg.rpo {
-        let mut first = apart(b).then_some(b);
-        for &s in cfg.succs[b as usize].iter().filter(|&&s| apart(s)) {
-            let to = root(&mut part, *first.get_or_insert(s));
-            let from = root(&mut part, s);
-            part[from as usize] = to;
-        }
-    }
+    let part = parts(f, cfg);
     let mut members: Vec<Vec<u32>> = vec![Vec::new(); f.blocks.len()];
     let mut written = vec![false; f.blocks.len()];
-    for &b in cfg.rpo.iter().filter(|&&b| apart(b)) {
-        let r = root(&mut part, b) as usize;
+    for &b in cfg.rpo.iter().filter(|&&b| part[b as usize] != NONE) {
+        let r = part[b as usize] as usize;
         members[r].push(b);
         written[r] |= writes[b as usize];
     }

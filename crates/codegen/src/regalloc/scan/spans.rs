@@ -5,6 +5,7 @@
 use super::chains::{self, Chains};
 use crate::abi::Keeps;
 use crate::cfg::{Cfg, NONE};
+use crate::mir::liveness::parts;
 use crate::mir::{Func, Op, Term, Vreg};
 use sass::inst::{Inst as Sass, Value as Content};
 use sass::latency::Class;
@@ -129,7 +130,7 @@ impl Walk<'_> {
             if !r.is_virtual() {
                 continue;
             }
-            self.apart |= divergent && matches!(r.file(), File::Ugpr | File::Upred);
+            self.apart |= divergent && is_uniform(r.file());
             if registers.single >> i & 1 != 0 || form.slots[i].width.of(s) == 1 {
                 self.make(Vreg(r.index()));
                 continue;
@@ -181,7 +182,7 @@ pub(in super::super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
                     pairs.iter().filter(|p| p.1.is_virtual()).for_each(|p| w.read(Vreg(p.1.index())));
                     for &(d, _) in pairs {
                         w.make(Vreg(d.index()));
-                        w.apart |= block.divergent && matches!(d.file(), File::Ugpr | File::Upred);
+                        w.apart |= block.divergent && is_uniform(d.file());
                     }
                 }
                 // A routine for a seldom case leaves everything but a few general registers as it was.
@@ -218,13 +219,77 @@ pub(in super::super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
     let Walk { mut values, apart, changed, products, fit, .. } = w;
     prolong(&mut values, &mut back);
     if apart {
-        // What one side of a divided warp writes, the other finds: no uniform register has two values then.
-        let uniform = |v: usize| matches!(f.vregs[v], File::Ugpr | File::Upred);
-        (0..values.len()).filter(|&v| uniform(v)).for_each(|v| values[v].end = FOREVER);
+        let parts = Parts::find(f, cfg, &starts);
+        // What lives for longer may live in a loop, and what lives in a loop in another part.
+        while parts.keep(&f.vregs, &mut values) {
+            prolong(&mut values, &mut back);
+        }
+        if parts.begins_inside(&f.vregs, &values) {
+            (0..values.len()).filter(|&v| is_uniform(f.vregs[v])).for_each(|v| values[v].end = FOREVER);
+        }
     }
     let most = most(f, &values, bound);
     let chains = Chains::find(f, &mut values, &products);
     Some(Spans { fit, values, bound, most, chains, changed })
+}
+
+fn is_uniform(file: File) -> bool {
+    matches!(file, File::Ugpr | File::Upred)
+}
+
+/// Parts of the graph in which a warp may be divided and uniform registers are written. What one side writes, the other finds there: uniform values from before
+/// stay where they are until the last block of the part, as the walk goes. (What is made where a warp may be divided does not outlive its block.)
+struct Parts {
+    /// Where the first block of each begins and the last one ends, and where its blocks begin; in the order of the first.
+    list: Vec<(u32, u32, Vec<u32>)>,
+}
+
+impl Parts {
+    fn find(f: &Func, cfg: &Cfg, starts: &[u32]) -> Parts {
+        let part = parts(f, cfg);
+        let mut all = vec![(u32::MAX, 0, Vec::new()); f.blocks.len()];
+        let mut writes = vec![false; f.blocks.len()];
+        for (&b, &start) in cfg.rpo.iter().zip(starts).filter(|x| part[*x.0 as usize] != NONE) {
+            let block = &f.blocks[b as usize];
+            let n = part[b as usize] as usize;
+            let (first, last, begins) = &mut all[n];
+            *first = start.min(*first);
+            *last = (start + 2 * block.insts.len() as u32 + 1).max(*last);
+            begins.push(start);
+            block.insts.iter().for_each(|i| f.defs(&i.op, |v| writes[n] |= is_uniform(f.vregs[v.index()])));
+        }
+        let mut list: Vec<_> = all.into_iter().zip(writes).filter(|x| x.1).map(|x| x.0).collect();
+        list.sort_unstable();
+        Parts { list }
+    }
+
+    /// What is alive where a part begins is so until it ends. True if anything has changed.
+    fn keep(&self, files: &[File], values: &mut [Known]) -> bool {
+        let mut changed = false;
+        for (known, _) in values.iter_mut().zip(files).filter(|x| x.0.start != 0 && is_uniform(*x.1)) {
+            let behind = self.list.partition_point(|p| p.0 <= known.start);
+            for &(first, last, _) in &self.list[behind..] {
+                if first > known.end {
+                    break;
+                }
+                changed |= known.end < last;
+                known.end = known.end.max(last);
+            }
+        }
+        changed
+    }
+
+    /// True if a value that is made behind the beginning of a part is alive where another block of it begins: what the blocks before write is not kept apart from it.
+    fn begins_inside(&self, files: &[File], values: &[Known]) -> bool {
+        let mut uniform = values.iter().zip(files).filter(|x| x.0.start != 0 && is_uniform(*x.1)).map(|x| x.0);
+        uniform.any(|known| {
+            let before = self.list.iter().take_while(|p| p.0 <= known.start);
+            before.filter(|p| known.start < p.1).any(|(_, _, begins)| {
+                let next = begins.partition_point(|&b| b <= known.start);
+                begins.get(next).is_some_and(|&b| b < known.end)
+            })
+        })
+    }
 }
 
 /// What comes from before the target of an edge that leads back, and is there at the target, is there until that edge. Sound for any graph: where
@@ -290,4 +355,73 @@ fn highest(change: Vec<[i32; 4]>) -> [u32; 4] {
         }
     }
     most.map(|n| n as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mir::{Func, Op, text};
+    use crate::regalloc::run_quickly;
+    use sass::form::SlotName as S;
+    use sass::forms as F;
+    use sass::inst::Operand;
+
+    /// Assigns registers, which needs no other allocator.
+    fn assign(body: &str) -> Func {
+        let text = format!("func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {{\n{body}}}\n");
+        let mut f = text::parse(&text).unwrap().remove(0);
+        run_quickly(&mut f, true, |_| panic!("by another allocator")).unwrap();
+        f
+    }
+
+    /// The uniform registers that special registers are read into, in order.
+    fn written(f: &Func) -> Vec<u32> {
+        let insts = f.blocks.iter().flat_map(|b| &b.insts);
+        let to = insts.filter_map(|i| match &i.op {
+            Op::Sass(s) if s.form == F::S2UR => s.get(S::Rd).and_then(Operand::as_reg),
+            _ => None,
+        });
+        to.map(|r| r.index()).collect()
+    }
+
+    const HEAD: &str = "blk0(): depth=0\n    S2UR Rd=%ur900 Sr=0x25\n    S2R Rd=%r0 Sr=0x21\n    ISETP_RI.Cmp=1 Pu=%p801 Ra=%r0 Rb=0x3\n";
+
+    /// Each of a hundred blocks that some threads go through has a uniform register of its own, and gives it back.
+    #[test]
+    fn blocks_of_a_divided_warp_share_registers() {
+        let mut body = format!("{HEAD}    brif %p801, blk1(), blk101()\n");
+        for b in 1..101 {
+            let (u, r, next) = (b + 1000, b + 200, b + 1);
+            body += &format!(
+                "blk{b}(): depth=0 divergent\n    S2UR Rd=%ur{u} Sr=0x26\n    IADD3_RUR Rd=%r{r} Ra=%r0 Rb=%ur{u}\n    STS Ra=RZ Rb=%r{r}\n    br blk{next}()\n"
+            );
+        }
+        body += "blk101(): depth=0\n    IADD3_RUR Rd=%r400 Ra=%r0 Rb=%ur900\n    STS Ra=RZ Rb=%r400\n    exit\n";
+        let list = written(&assign(&body));
+        assert!(list.len() == 101 && list[1..].iter().all(|r| *r != list[0]), "{list:?}");
+    }
+
+    /// Threads that leave a loop to exit do so while the others still need what was there before it, though their way ends behind the loop.
+    #[test]
+    fn ways_out_of_a_loop_leave_its_registers_alone() {
+        let body = format!(
+            "{HEAD}    ISETP_RI.Cmp=1 Pu=%p802 Ra=%r0 Rb=0x9\n    br blk1()\nblk1(): depth=1\n    IADD3_RUR Rd=%r1 Ra=%r0 Rb=%ur900\n    STS Ra=RZ Rb=%r1\n    \
+             brif %p801, blk3(), blk2()\nblk2(): depth=1 divergent\n    S2UR Rd=%ur902 Sr=0x26\n    IADD3_RUR Rd=%r2 Ra=%r0 Rb=%ur902\n    STS Ra=RZ Rb=%r2\n    exit\n\
+             blk3(): depth=1 divergent\n    br blk4()\nblk4(): depth=1\n    brif %p802, blk1(), blk5()\nblk5(): depth=0\n    exit\n"
+        );
+        let list = written(&assign(&body));
+        assert!(list.len() == 2 && list[0] != list[1], "{list:?}");
+    }
+
+    /// What one side reads the other does not write, whichever comes first.
+    #[test]
+    fn sides_leave_alone_what_the_other_reads() {
+        for (first, second) in [(1, 2), (2, 1)] {
+            let body = format!(
+                "{HEAD}    brif %p801, blk{first}(), blk{second}()\nblk1(): depth=0 divergent\n    IADD3_RUR Rd=%r1 Ra=%r0 Rb=%ur900\n    STS Ra=RZ Rb=%r1\n    br blk3()\n\
+                 blk2(): depth=0 divergent\n    S2UR Rd=%ur902 Sr=0x26\n    IADD3_RUR Rd=%r2 Ra=%r0 Rb=%ur902\n    STS Ra=RZ Rb=%r2\n    br blk3()\nblk3(): depth=0\n    exit\n"
+            );
+            let list = written(&assign(&body));
+            assert!(list.len() == 2 && list[0] != list[1], "{list:?}");
+        }
+    }
 }
