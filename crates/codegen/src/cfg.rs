@@ -184,67 +184,83 @@ pub struct DomTree {
     pub idom: Vec<u32>,
     /// Children in the tree.
     pub children: Vec<Blocks>,
+    /// The place of each block in a walk over the tree, from 1; 0 where unreachable.
     pre: Vec<u32>,
-    post: Vec<u32>,
+    /// How many blocks each dominates, itself included.
+    size: Vec<u32>,
 }
 
 impl DomTree {
     /// Cooper, Harvey and Kennedy's algorithm over a reverse postorder; `order[0]` is the root.
     fn new<'a>(n: usize, order: &[u32], index: &[u32], preds: impl Fn(u32) -> &'a [u32]) -> DomTree {
         let mut idom = vec![NONE; n];
-        if let Some(&root) = order.first() {
-            idom[root as usize] = root;
-            let mut changed = true;
-            while changed {
-                changed = false;
-                for &b in &order[1..] {
-                    let mut new = NONE;
-                    for &p in preds(b) {
-                        if index[p as usize] == NONE || idom[p as usize] == NONE {
-                            continue;
-                        }
-                        new = if new == NONE { p } else { intersect(&idom, index, p, new) };
-                    }
-                    if new != NONE && idom[b as usize] != new {
-                        idom[b as usize] = new;
-                        changed = true;
-                    }
+        let Some((&root, others)) = order.split_first() else {
+            return DomTree { idom, children: vec![Blocks::new(); n], pre: vec![0; n], size: vec![0; n] };
+        };
+        idom[root as usize] = root;
+        // The nearest block that dominates those before `b` that have one, and whether there are others.
+        let nearest = |idom: &[u32], b: u32| {
+            let (mut new, mut early) = (NONE, false);
+            for &p in preds(b) {
+                if index[p as usize] == NONE {
+                    continue;
+                }
+                if idom[p as usize] == NONE {
+                    early = true;
+                } else {
+                    new = if new == NONE { p } else { intersect(idom, index, p, new) };
                 }
             }
-            idom[root as usize] = NONE;
+            (new, early)
+        };
+        // Blocks that are come to from behind, where nothing is known yet.
+        let mut early: Blocks = Blocks::new();
+        for &b in others {
+            let (new, more) = nearest(&idom, b);
+            idom[b as usize] = new;
+            if more {
+                early.push(b);
+            }
+        }
+        // Loops that have one way in change nothing.
+        let mut changed = early.iter().any(|&b| nearest(&idom, b).0 != idom[b as usize]);
+        while std::mem::take(&mut changed) {
+            for &b in others {
+                let new = nearest(&idom, b).0;
+                if new != NONE && idom[b as usize] != new {
+                    idom[b as usize] = new;
+                    changed = true;
+                }
+            }
+        }
+        idom[root as usize] = NONE;
+        // Blocks stand behind what dominates them: how many each dominates is known from the last one to the first, and their places the other way round.
+        let mut size = vec![1u32; n];
+        for &b in others.iter().rev() {
+            let own = size[b as usize];
+            if let Some(above) = size.get_mut(idom[b as usize] as usize) {
+                *above += own;
+            }
         }
         let mut children: Vec<Blocks> = (0..n).map(|_| Blocks::new()).collect();
-        for &b in order {
-            if idom[b as usize] != NONE {
-                children[idom[b as usize] as usize].push(b);
+        let (mut pre, mut next) = (vec![0u32; n], vec![0u32; n]);
+        (pre[root as usize], next[root as usize]) = (1, 2);
+        for &b in others {
+            let above = idom[b as usize] as usize;
+            if let Some(children) = children.get_mut(above) {
+                children.push(b);
+                let place = next[above];
+                next[above] += size[b as usize];
+                (pre[b as usize], next[b as usize]) = (place, place + 1);
             }
         }
-        let (mut pre, mut post) = (vec![0; n], vec![0; n]);
-        let mut clock = 0;
-        let mut stack: Vec<(u32, usize)> = Vec::with_capacity(order.len());
-        stack.extend(order.first().map(|&r| (r, 0)));
-        while let Some(top) = stack.last_mut() {
-            let (b, i) = *top;
-            if i == 0 {
-                clock += 1;
-                pre[b as usize] = clock;
-            }
-            if let Some(&c) = children[b as usize].get(i) {
-                top.1 += 1;
-                stack.push((c, 0));
-            } else {
-                clock += 1;
-                post[b as usize] = clock;
-                stack.pop();
-            }
-        }
-        DomTree { idom, children, pre, post }
+        DomTree { idom, children, pre, size }
     }
 
     /// True if every path from the root to `b` goes through `a` (a block dominates itself). False for unreachable `b`.
     pub fn dominates(&self, a: u32, b: u32) -> bool {
         let (a, b) = (a as usize, b as usize);
-        self.pre[b] != 0 && self.pre[a] != 0 && self.pre[a] <= self.pre[b] && self.post[b] <= self.post[a]
+        self.pre[a] != 0 && self.pre[a] <= self.pre[b] && self.pre[b] < self.pre[a] + self.size[a]
     }
 
     /// The nearest block that dominates both; both reachable.
@@ -310,6 +326,38 @@ mod tests {
         assert_eq!(loops.depth, vec![0, 1, 1, 1, 1, 0, 0]);
         assert_eq!(loops.header[3], 1);
         assert_eq!(loops.members, vec![(1, vec![1, 2, 3, 4])]);
+    }
+
+    /// A block dominates another if nothing leads to that without it; in graphs whose loops have several ways in, too.
+    #[test]
+    fn dominators_are_what_cannot_be_passed_by() {
+        let mut seed = 7u32;
+        let mut below = |n: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 8) % n
+        };
+        for _ in 0..400 {
+            let n = 2 + below(12);
+            let succs: Vec<Blocks> = (0..n).map(|_| (0..below(4)).map(|_| below(n)).collect()).collect();
+            let cfg = Cfg::new(succs.clone());
+            let dom = cfg.dominators();
+            for without in 0..n {
+                let mut seen = vec![false; n as usize];
+                let mut work = if without == 0 { vec![] } else { vec![0u32] };
+                while let Some(b) = work.pop() {
+                    if b != without && !std::mem::replace(&mut seen[b as usize], true) {
+                        work.extend(&succs[b as usize]);
+                    }
+                }
+                for b in 0..n {
+                    let needs = cfg.reachable(b) && !seen[b as usize];
+                    assert_eq!(dom.dominates(without, b), needs && cfg.reachable(without), "{succs:?} {without} {b}");
+                }
+            }
+            let listed =
+                |b: u32| dom.idom[b as usize] == NONE || dom.children[dom.idom[b as usize] as usize].contains(&b);
+            assert!((0..n).all(listed), "{succs:?}");
+        }
     }
 
     #[test]

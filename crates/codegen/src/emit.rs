@@ -6,7 +6,7 @@
 
 use crate::ir::texel::Table;
 use crate::link::{self, Ref, Reloc, Symbol};
-use crate::mir::operands::{sass_defs, sass_uses};
+use crate::mir::operands::sass_operands;
 use crate::mir::{CallTarget, Inst, Op};
 use crate::regalloc::frame::descriptor_load;
 use crate::sched::branches::LinearBlock;
@@ -484,13 +484,11 @@ const SPARSE: [&str; 8] = ["QGMMA", "HGMMA", "IGMMA", "QMMA", "HMMA", "IMMA", "U
 
 /// Collects what the container wants to know.
 fn note(code: &mut Code, s: &Sass, pc: u32, table: &[u32], highest: &mut u32, linkable: bool) {
-    let mut look = |p: crate::mir::operands::Place| {
+    sass_operands(s, |p| {
         if p.reg.file() == File::Gpr && !p.reg.is_const() {
             *highest = (*highest).max(p.reg.index() + p.width as u32 - 1);
         }
-    };
-    sass_uses(s, &mut look);
-    sass_defs(s, &mut look);
+    });
     let form = s.form();
     if s.form == F::EXIT {
         code.exit_offsets.push(pc);

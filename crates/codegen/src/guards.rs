@@ -517,15 +517,15 @@ impl Pass {
 /// writes, only threads that do not load are given that.
 pub fn clear(f: &mut Func) {
     for block in f.blocks.iter_mut().filter(|b| b.insts.iter().any(|i| i.other.is_some())) {
-        let old = std::mem::take(&mut block.insts);
+        let mut old = std::mem::take(&mut block.insts);
         block.insts.reserve(old.len() + 8);
-        for mut inst in old {
+        for inst in &mut old {
             if let Some(k) = inst.other.take()
                 && let Op::Sass(s) = &inst.op
             {
                 preset(s, k, |m| block.insts.push(Inst::new(Op::Sass(m), inst.loc)));
             }
-            block.insts.push(inst);
+            inst.move_to(&mut block.insts);
         }
     }
 }

@@ -383,14 +383,19 @@ impl Term {
 
     /// Calls `f` on every value that the terminator reads.
     pub fn visit(&self, mut f: impl FnMut(Value)) {
+        self.visit_own(&mut f);
+        for e in self.edges() {
+            e.args.iter().copied().for_each(&mut f);
+        }
+    }
+
+    /// Calls `f` on every value that the terminator reads itself: no arguments of edges.
+    pub fn visit_own(&self, mut f: impl FnMut(Value)) {
         match self {
             Term::CondBr { cond, .. } => f(*cond),
             Term::Switch { index, .. } => f(*index),
-            Term::Ret(values) => values.iter().copied().for_each(&mut f),
+            Term::Ret(values) => values.iter().copied().for_each(f),
             _ => {}
-        }
-        for e in self.edges() {
-            e.args.iter().copied().for_each(&mut f);
         }
     }
 

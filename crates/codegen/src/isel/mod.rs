@@ -28,7 +28,7 @@ use crate::layout::Layout;
 use crate::mir::{self, Frame, Func, Vreg};
 use diag::{Diagnostic, Span};
 use sass::form::Registers;
-use sass::inst::Inst as Sass;
+use sass::inst::{Inst as Sass, Operand, Value as Content};
 use sass::reg::{File, Reg};
 
 /// The scalars of a value: one, or low and high.
@@ -52,8 +52,12 @@ pub struct Sel<'a> {
     uses: Vec<u32>,
     /// Values that live in uniform registers.
     in_uniform: Vec<bool>,
-    /// Instructions of the current IR instruction, in order.
+    /// Instructions of the block at hand: of each IR instruction in order, those of the last one first.
     out: Vec<mir::Inst>,
+    /// Where in `out` those of the current IR instruction begin, ...
+    from: usize,
+    /// ... and those of the ones before.
+    starts: Vec<usize>,
     loc: u32,
     /// The block being selected.
     block: usize,
@@ -118,10 +122,18 @@ pub fn select(
     let Some(bank0) = arch::bank0(layout.sm) else {
         return Err(Diagnostic::error(format!("no constant bank layout for sm_{}", layout.sm)));
     };
-    let keeps = f.signature.convention.keeps;
-    let m =
-        Func { name: f.name.clone(), entry: f.entry, linkable: f.linkable, keeps, frame, max_gprs, ..Func::default() };
+    let kept = f.signature.convention.keeps;
+    let m = Func {
+        name: f.name.clone(),
+        entry: f.entry,
+        linkable: f.linkable,
+        keeps: kept,
+        frame,
+        max_gprs,
+        ..Func::default()
+    };
     room(f, max_gprs)?;
+    let keeps = keeps_uniform(f);
     let foreign = !layout.externs.is_empty() || !layout.fetches.is_empty();
     let mut sel = Sel {
         f,
@@ -132,6 +144,8 @@ pub fn select(
         uses: count_uses(f),
         in_uniform: uniform_values(f, conv, f.linkable || foreign && comes_back(f)),
         out: Vec::new(),
+        from: 0,
+        starts: Vec::new(),
         loc: u32::MAX,
         block: 0,
         depth: Vec::new(),
@@ -140,9 +154,9 @@ pub fn select(
         done: vec![false; f.blocks.len()],
         bank0,
         saved: Vec::new(),
-        policies: keeps_uniform(f).then(Vec::new),
+        policies: keeps.then(Vec::new),
         handles: Vec::new(),
-        keeps_uniform: keeps_uniform(f),
+        keeps_uniform: keeps,
         checks,
         error: None,
     };
@@ -182,13 +196,21 @@ fn uniform_values(f: &ir::Func, conv: &Convergence, far: bool) -> Vec<bool> {
     if !f.entry || far {
         return out;
     }
+    let mut any = false;
     for (b, block) in f.blocks.iter().enumerate() {
+        if conv.divergent[b] {
+            continue;
+        }
         for &i in &block.insts {
             let inst = f.inst(i);
-            if inst.op == I::Param && inst.mem.bytes == 4 && !conv.divergent[b] {
+            if inst.op == I::Param && inst.mem.bytes == 4 {
                 out[inst.results[0].index()] = true;
+                any = true;
             }
         }
+    }
+    if !any {
+        return out;
     }
     for block in &f.blocks {
         for &i in &block.insts {
@@ -285,11 +307,10 @@ impl Sel<'_> {
 
     fn select_block(&mut self, b: usize) {
         self.block = b;
-        let mut reversed: Vec<mir::Inst> = Vec::with_capacity(self.f.blocks[b].insts.len());
-        let mut flush = |s: &mut Self| reversed.extend(s.out.drain(..).rev());
+        self.out.reserve(self.f.blocks[b].insts.len());
         self.loc = self.f.blocks[b].loc;
         let term = self.terminator(b);
-        flush(self);
+        self.next();
         for &id in self.f.blocks[b].insts.iter().rev() {
             let inst = self.f.inst(id);
             self.loc = inst.loc;
@@ -298,17 +319,35 @@ impl Sel<'_> {
                 continue;
             }
             self.select_inst(id);
-            flush(self);
+            self.next();
         }
         // What stands before the block's own instructions (a BSYNC of a join) comes first.
         self.begin_block(b);
-        reversed.extend(self.out.drain(..).rev());
-        reversed.reverse();
-        if self.conv.divergent[b] {
-            together::thin(&mut reversed);
+        self.next();
+        let mut insts = std::mem::take(&mut self.out);
+        // Turned round where they lie, and those of each IR instruction again.
+        insts.reverse();
+        let count = insts.len();
+        let mut end = std::mem::take(&mut self.from);
+        while let Some(start) = self.starts.pop() {
+            if end - start > 1 {
+                insts[count - end..count - start].reverse();
+            }
+            end = start;
         }
-        self.m.blocks[b].insts = reversed;
+        if self.conv.divergent[b] {
+            together::thin(&mut insts);
+        }
+        self.m.blocks[b].insts = insts;
         self.m.blocks[b].term = term;
+    }
+
+    /// What is put out from here on stands before what has been.
+    fn next(&mut self) {
+        if self.out.len() > self.from {
+            self.starts.push(self.from);
+            self.from = self.out.len();
+        }
     }
 
     fn select_inst(&mut self, id: InstId) {
@@ -389,17 +428,28 @@ impl Sel<'_> {
         }
     }
 
-    /// Makes `fresh`, defined once by what `out` holds, be called `want`; false if `out` does not define it.
+    /// Makes `fresh`, defined once by what was put out last, be called `want`; false if that does not define it.
     fn rename(&mut self, want: Vreg, fresh: Vreg) -> bool {
         if want == fresh {
             return true;
         }
+        let same = self.m.vregs[want.0 as usize] == self.m.vregs[fresh.0 as usize];
+        if let [mir::Inst { op: mir::Op::Sass(s), .. }] = &mut self.out[self.from..]
+            && s.registers().all_single()
+        {
+            // What makes it does not read it.
+            let is = |o: &Operand| matches!(o.value, Content::Reg(r) if r.is_virtual() && r.index() == fresh.0);
+            let Some(at) = bits(s.registers().writes).find(|&i| same && is(&s.operands[i])) else { return false };
+            s.operands[at].value = Content::Reg(self.m.reg(want));
+            self.forget(fresh);
+            return true;
+        }
         let found = |inst: &mir::Inst| matches!(&inst.op, mir::Op::Sass(s) if defines(s, &self.m, fresh));
-        if !self.out.iter().any(found) || self.m.vregs[want.0 as usize] != self.m.vregs[fresh.0 as usize] {
+        if !same || !self.out[self.from..].iter().any(found) {
             return false;
         }
-        let Sel { out, m, vectors, .. } = self;
-        for inst in out.iter_mut() {
+        let Sel { out, from, m, .. } = self;
+        for inst in out[*from..].iter_mut() {
             match &mut inst.op {
                 mir::Op::Sass(s) => rename_in(s, m, want, fresh),
                 mir::Op::Copy(pairs) => {
@@ -415,11 +465,15 @@ impl Sel<'_> {
                 _ => {}
             }
         }
-        // Nothing names it any more: the next one takes its number, so that what is kept by register stays short.
-        if fresh.index() + 1 == m.vregs.len() && m.vecs.len() == *vectors {
-            m.vregs.pop();
-        }
+        self.forget(fresh);
         true
+    }
+
+    /// Nothing names a register any more: the next one takes its number, so that what is kept by register stays short.
+    fn forget(&mut self, fresh: Vreg) {
+        if fresh.index() + 1 == self.m.vregs.len() && self.m.vecs.len() == self.vectors {
+            self.m.vregs.pop();
+        }
     }
 
     // ---- registers ------------------------------------------------------------------------------------------------
@@ -481,13 +535,13 @@ fn defines(s: &Sass, m: &Func, v: Vreg) -> bool {
 
 fn rename_in(s: &mut Sass, m: &mut Func, want: Vreg, fresh: Vreg) {
     if s.guard.as_reg().is_some_and(|r| r.is_virtual() && r.index() == fresh.0) {
-        s.guard.value = sass::inst::Value::Reg(m.reg(want));
+        s.guard.value = Content::Reg(m.reg(want));
     }
     let registers = s.registers();
     for i in bits(registers.reads | registers.writes) {
         match virtual_in(s, registers, i) {
             Some((reg, true)) if reg.index() == fresh.0 => {
-                s.operands[i].value = sass::inst::Value::Reg(m.reg(want));
+                s.operands[i].value = Content::Reg(m.reg(want));
             }
             // Made with `fresh`, which only the instructions at hand name.
             Some((reg, false)) => {

@@ -175,9 +175,12 @@ pub(super) fn unknown_modifier(x: &Inst) -> Option<Mod> {
     {
         return None;
     }
-    let known = known(x.op);
+    // Most are types and state spaces, which are told at once.
     let typed = |m: Mod| ScalarType::from_mod(m).is_some() || Space::from_mod(m).is_some();
-    x.mods.iter().copied().find(|m| !known.iter().any(|list| list.contains(m)) && !typed(*m))
+    let mut others = x.mods.iter().copied().filter(|m| !typed(*m)).peekable();
+    others.peek()?;
+    let known = known(x.op);
+    others.find(|m| !known.iter().any(|list| list.contains(m)))
 }
 
 #[cfg(test)]

@@ -31,6 +31,12 @@ pub fn sass_defs(inst: &Inst, mut f: impl FnMut(Place)) {
     places(inst, registers.writes, registers.single, &mut f);
 }
 
+/// Calls `f` with each register operand, read or written, once; constants included, the guard not.
+pub fn sass_operands(inst: &Inst, mut f: impl FnMut(Place)) {
+    let registers = inst.registers();
+    places(inst, registers.reads | registers.writes, registers.single, &mut f);
+}
+
 /// The registers in these slots. Most are one register wide: then the table of slots is not looked at.
 #[inline(always)]
 fn places(inst: &Inst, mut slots: u16, single: u16, f: &mut impl FnMut(Place)) {

@@ -18,11 +18,15 @@ pub fn run(f: &mut Func) {
             let mut dead = Vec::new();
             for (n, &i) in insts.iter().enumerate().rev() {
                 let inst = f.inst(i);
+                // Of most somebody reads a result.
+                if !inst.results.iter().all(|r| uses[r.index()] == 0) {
+                    continue;
+                }
                 // Who votes, shuffles or is elected waits for the others, but orders nothing.
                 let heard = matches!(inst.op, Op::Vote | Op::Elect | Op::Shfl);
                 let removable = (heard || matches!(inst.op.effect(), Effect::Pure | Effect::Read))
                     && !matches!(inst.mem.sem, crate::ir::Sem::Volatile | crate::ir::Sem::Mmio);
-                if removable && inst.results.iter().all(|r| uses[r.index()] == 0) {
+                if removable {
                     for a in &inst.args {
                         uses[a.index()] -= 1;
                     }

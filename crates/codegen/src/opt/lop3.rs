@@ -19,44 +19,74 @@ struct Expr {
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
-    let mut uses = super::uses(f);
-    let shared = shared(f, &uses);
-    for b in 0..f.blocks.len() {
-        for n in 0..f.blocks[b].insts.len() {
-            let id = f.blocks[b].insts[n];
-            if let Some(e) = merged(f, id, &uses, &shared) {
-                let inst = &mut f.insts[id.0 as usize];
-                for a in &inst.args {
-                    uses[a.index()] -= 1;
-                }
-                inst.op = Op::Lop3;
-                inst.attr = Attr { sub: e.table, ..Attr::default() };
-                let mut args: SmallVec<[Value; 3]> = e.leaves.iter().copied().collect();
-                // An input that the table does not look at: one of the others again.
-                while args.len() < 3 {
-                    let again = args.iter().copied().find(|&v| constant_of(f, v).is_none()).unwrap_or(args[0]);
-                    args.push(again);
-                }
-                args.iter().for_each(|a| uses[a.index()] += 1);
-                f.insts[id.0 as usize].args = args;
+    let Found { mut uses, logic, asking } = look(f);
+    let shared = shared(f, &uses, &logic);
+    for id in logic {
+        if let Some(e) = merged(f, id, &uses, &shared) {
+            let inst = &mut f.insts[id.0 as usize];
+            for a in &inst.args {
+                uses[a.index()] -= 1;
             }
+            inst.op = Op::Lop3;
+            inst.attr = Attr { sub: e.table, ..Attr::default() };
+            let mut args: SmallVec<[Value; 3]> = e.leaves.iter().copied().collect();
+            // An input that the table does not look at: one of the others again.
+            while args.len() < 3 {
+                let again = args.iter().copied().find(|&v| constant_of(f, v).is_none()).unwrap_or(args[0]);
+                args.push(again);
+            }
+            args.iter().for_each(|a| uses[a.index()] += 1);
+            f.insts[id.0 as usize].args = args;
         }
     }
-    halves(f, &mut uses);
-    tests(f, &uses);
+    halves(f, &asking, &mut uses);
+    tests(f, &asking, &uses);
+}
+
+/// What a walk over the function finds.
+struct Found {
+    /// By value, as [`super::uses`] counts.
+    uses: Vec<u32>,
+    /// Logic operations, in order.
+    logic: Vec<InstId>,
+    /// Blocks that ask whether something is zero.
+    asking: Vec<usize>,
+}
+
+fn look(f: &Func) -> Found {
+    let mut found = Found { uses: vec![0; f.values.len()], logic: Vec::new(), asking: Vec::new() };
+    for (b, block) in f.blocks.iter().enumerate() {
+        let mut asks = false;
+        for &id in &block.insts {
+            f.inst(id).args.iter().for_each(|a| found.uses[a.index()] += 1);
+            if logic(f, id) {
+                found.logic.push(id);
+            }
+            asks |= asks_zero(f, f.inst(id));
+        }
+        block.term.visit(|v| found.uses[v.index()] += 1);
+        if asks {
+            found.asking.push(b);
+        }
+    }
+    found
+}
+
+/// True for a question whether something is zero or is not.
+fn asks_zero(f: &Func, inst: &Inst) -> bool {
+    inst.op == Op::ICmp && matches!(inst.attr.cmp, Cmp::Eq | Cmp::Ne) && constant_of(f, inst.args[1]) == Some(0)
 }
 
 /// What logic operations alone read, all of which can take it in: then it is not needed, and no register holds it from the first to the last of them. Only operations
-/// with a constant, so that no more is alive for it.
-fn shared(f: &Func, uses: &[u32]) -> Vec<bool> {
-    let readers = || f.blocks.iter().flat_map(|b| b.insts.iter().copied());
+/// with a constant, so that no more is alive for it. `operations`: those of logic.
+fn shared(f: &Func, uses: &[u32], operations: &[InstId]) -> Vec<bool> {
     let mut by_logic = vec![false; f.values.len()];
-    for id in readers().filter(|&id| logic(f, id)) {
+    for &id in operations {
         f.inst(id).args.iter().for_each(|a| by_logic[a.index()] = true);
     }
     let of_logic = |v: Value| matches!(f.def(v), Def::Inst(def, 0) if logic(f, def));
     let mut takers = vec![0u32; f.values.len()];
-    for id in readers().filter(|&id| logic(f, id)) {
+    for &id in operations {
         let inst = f.inst(id);
         // It must have room, and not be taken in itself.
         let [a, b] = inst.args[..] else { continue };
@@ -72,8 +102,11 @@ fn shared(f: &Func, uses: &[u32]) -> Vec<bool> {
         f.def_inst(v)
             .is_some_and(|d| d.args.len() == 2 && d.args.iter().filter(|&&a| constant_of(f, a).is_some()).count() == 1)
     };
-    let all = |v: Value| uses[v.index()] > 1 && takers[v.index()] == uses[v.index()] && of_logic(v) && with_constant(v);
-    (0..f.values.len() as u32).map(|v| f.ty(Value(v)) == Ty::B32 && all(Value(v))).collect()
+    let all = |v: Value| {
+        let few = uses[v.index()] > 1 && takers[v.index()] == uses[v.index()] && f.ty(v) == Ty::B32;
+        few && of_logic(v) && with_constant(v)
+    };
+    (0..f.values.len() as u32).map(|v| all(Value(v))).collect()
 }
 
 /// What is asked.
@@ -85,8 +118,8 @@ struct Asked {
 }
 
 /// Whether bits of one half of 64 are set is asked of that half, and whether bits that were shifted down are, of where they were.
-fn halves(f: &mut Func, uses: &mut Vec<u32>) {
-    for b in 0..f.blocks.len() {
+fn halves(f: &mut Func, asking: &[usize], uses: &mut Vec<u32>) {
+    for &b in asking {
         let found: Vec<(usize, Asked)> =
             f.blocks[b].insts.iter().enumerate().filter_map(|(n, &id)| Some((n, asked(f, id, uses)?))).collect();
         if found.is_empty() {
@@ -114,8 +147,7 @@ fn halves(f: &mut Func, uses: &mut Vec<u32>) {
 /// What this comparison asks, if that can be asked of less.
 fn asked(f: &Func, id: InstId, uses: &[u32]) -> Option<Asked> {
     let inst = f.inst(id);
-    let asks = inst.op == Op::ICmp && matches!(inst.attr.cmp, Cmp::Eq | Cmp::Ne);
-    if !asks || constant_of(f, inst.args[1]) != Some(0) {
+    if !asks_zero(f, inst) {
         return None;
     }
     let and = f.def_inst(inst.args[0]).filter(|d| d.op == Op::And && uses[inst.args[0].index()] == 1)?;
@@ -139,13 +171,13 @@ fn asked(f: &Func, id: InstId, uses: &[u32]) -> Option<Asked> {
 
 /// What is zero is not what is not zero: that a logic operation says itself, where nothing else reads it, and readers of predicates take the
 /// opposite for nothing.
-fn tests(f: &mut Func, uses: &[u32]) {
-    for b in 0..f.blocks.len() {
+fn tests(f: &mut Func, asking: &[usize], uses: &[u32]) {
+    for &b in asking {
         let mut opposites: Vec<(usize, InstId)> = Vec::new();
         for n in 0..f.blocks[b].insts.len() {
             let id = f.blocks[b].insts[n];
             let inst = f.inst(id);
-            if inst.op != Op::ICmp || inst.attr.cmp != Cmp::Eq || constant_of(f, inst.args[1]) != Some(0) {
+            if inst.attr.cmp != Cmp::Eq || !asks_zero(f, inst) {
                 continue;
             }
             let tested = inst.args[0];

@@ -70,7 +70,9 @@ pub fn run(f: &mut Func) {
     if replaces {
         substitute(f, &mut replaced);
     }
-    let mut live = vec![false; f.values.len()];
+    // Other values are not asked about.
+    let mut live = vec![true; f.values.len()];
+    f.blocks.iter().skip(1).flat_map(|b| &b.params).for_each(|p| live[p.index()] = false);
     let mut stack: Vec<Value> = Vec::new();
     let mark = |v: Value, live: &mut Vec<bool>, stack: &mut Vec<Value>| {
         if !std::mem::replace(&mut live[v.index()], true) {
@@ -84,17 +86,10 @@ pub fn run(f: &mut Func) {
                 mark(a, &mut live, &mut stack);
             }
         }
-        let mut own = block.term.clone();
-        for e in own.edges_mut() {
-            e.args.clear();
-        }
-        own.visit(|v| mark(v, &mut live, &mut stack));
+        block.term.visit_own(|v| mark(v, &mut live, &mut stack));
     }
     while let Some(v) = stack.pop() {
-        if let Def::Param(b, n) = f.def(v)
-            && b.0 != 0
-            && b.index() < args.len()
-        {
+        if let Def::Param(b, n) = f.def(v) {
             for &a in &args[b.index()][n as usize] {
                 let a = resolve(&mut replaced, a);
                 mark(a, &mut live, &mut stack);

@@ -726,7 +726,7 @@ impl Assign<'_> {
             false => self.vectors(at, s, loc),
         }
         self.fly(s);
-        self.out.push(inst.take());
+        inst.move_to(&mut self.out);
         self.notes.push(note);
     }
 

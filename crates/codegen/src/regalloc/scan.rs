@@ -432,26 +432,52 @@ impl Scan<'_> {
         if self.added.is_empty() && self.gone.is_empty() {
             return notes.unwrap_or_default();
         }
-        let known = notes.unwrap_or_default();
-        let old = std::mem::take(&mut block.insts);
-        let mut notes = Vec::new();
-        block.insts.reserve(old.len() + self.added.len() + 1 - self.gone.len());
-        let mut added = self.added.drain(..).peekable();
+        let new = notes.map(|known| self.change_notes(known));
+        let insts = &mut block.insts;
+        let loc = |a: &(u32, Sass, Note)| insts.get(a.0 as usize).map_or(u32::MAX, |i| i.loc);
+        let mut locs: Vec<u32> = self.added.iter().map(loc).collect();
+        // What goes first: what is added has its place by the others'.
         let mut gone = self.gone.drain(..).peekable();
-        for (n, inst) in old.into_iter().enumerate() {
-            while let Some((_, s, note)) = added.next_if(|a| a.0 == n as u32) {
-                block.insts.push(Inst::new(Op::Sass(s), inst.loc));
+        if gone.peek().is_some() {
+            let (mut n, mut less) = (0, 0);
+            let mut added = self.added.iter_mut().peekable();
+            insts.retain(|_| {
+                while let Some(a) = added.next_if(|a| a.0 == n) {
+                    a.0 -= less;
+                }
+                let goes = gone.next_if_eq(&n).is_some();
+                (n, less) = (n + 1, less + u32::from(goes));
+                !goes
+            });
+            added.for_each(|a| a.0 -= less);
+        }
+        // From the last one to the first: each is moved once, and those before all that is added stay.
+        let mut from = insts.len();
+        insts.resize_with(from + self.added.len(), || Inst::new(Op::Copy(Vec::new()), u32::MAX));
+        let mut to = insts.len();
+        while let Some((at, s, _)) = self.added.pop() {
+            while from > at as usize {
+                (from, to) = (from - 1, to - 1);
+                insts.swap(from, to);
+            }
+            to -= 1;
+            insts[to] = Inst::new(Op::Sass(s), locs.pop().unwrap_or(u32::MAX));
+        }
+        new.unwrap_or_default()
+    }
+
+    /// The notes of a block whose instructions have those that are known, with what was added and without what goes.
+    fn change_notes(&self, known: Vec<Note>) -> Vec<Note> {
+        let mut notes = Vec::with_capacity(known.len() + self.added.len());
+        let mut added = self.added.iter().peekable();
+        let mut gone = self.gone.iter().peekable();
+        for (n, note) in (0..).zip(known) {
+            notes.extend(std::iter::from_fn(|| added.next_if(|a| a.0 == n)).map(|a| a.2));
+            if gone.next_if_eq(&&n).is_none() {
                 notes.push(note);
             }
-            if gone.next_if_eq(&(n as u32)).is_none() {
-                block.insts.push(inst);
-                notes.push(known.get(n).copied().unwrap_or(Note::Orig));
-            }
         }
-        for (_, s, note) in added {
-            block.insts.push(Inst::new(Op::Sass(s), u32::MAX));
-            notes.push(note);
-        }
+        notes.extend(added.map(|a| a.2));
         notes
     }
 

@@ -610,7 +610,7 @@ impl Spiller<'_> {
         {
             self.made_at[v.index()] = (self.at, self.out.len() as u32);
         }
-        self.out.push(inst.take());
+        inst.move_to(&mut self.out);
         self.notes.push(note);
         Ok(())
     }

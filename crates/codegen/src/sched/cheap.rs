@@ -62,8 +62,11 @@ pub(super) fn candidates(f: &Func, cfg: &Cfg, live: &Liveness) -> Vec<Cheap> {
             let mut may = !carries.is_empty();
             f.sass_writes(s, |v| may |= travels[v.index()] || f.vregs[v.index()] == File::Pred);
             let Some(made) = Some(s).filter(|_| may).and_then(|s| cheap(f, s)) else { continue };
+            let needed = |values: &Values| values.iter().any(|v| travels[v.index()]);
             let (made, values) = match made {
-                Made { values, reads: None, carry: None } => (SmallVec::from_elem(s.clone(), 1), values),
+                Made { values, reads: None, carry: None } if needed(&values) => {
+                    (SmallVec::from_elem(s.clone(), 1), values)
+                }
                 Made { reads: None, carry: Some(c), .. } => {
                     if reads[c.index()] == 1 && !travels[c.index()] {
                         carries.insert(c, s);
@@ -80,7 +83,7 @@ pub(super) fn candidates(f: &Func, cfg: &Cfg, live: &Liveness) -> Vec<Cheap> {
                 }
                 _ => continue,
             };
-            if values.iter().any(|v| travels[v.index()]) {
+            if needed(&values) {
                 values.iter().for_each(|v| of[v.index()] = list.len() as u32);
                 list.push(Cheap { block: b, made, loc: inst.loc, values, readers: SmallVec::new() });
             }

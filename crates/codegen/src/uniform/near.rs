@@ -95,7 +95,7 @@ pub(super) fn run(f: &mut Func) {
             }
             let gone = single(f, &inst.op, &read).and_then(|v| makers.get(&v)).is_some_and(|m| m.1);
             if !gone {
-                out.push(inst.take());
+                inst.move_to(&mut out);
             }
         }
         f.blocks[b].insts = out;

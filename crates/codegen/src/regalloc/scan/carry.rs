@@ -121,7 +121,7 @@ impl Block<'_> {
             }
             Op::Call(_) | Op::LoadIncoming { .. } | Op::Hold { .. } => {}
         }
-        self.out.push(inst.take());
+        inst.move_to(&mut self.out);
         self.notes.push(note);
         made.into_iter().for_each(|v| self.made(v, loc));
     }
