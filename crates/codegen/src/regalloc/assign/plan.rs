@@ -90,7 +90,7 @@ pub(super) fn plan_near(
                 let legal = range.end <= bank.limit
                     && range.clone().all(|r| {
                         // What is needed later is not put where something is made, that has its place already.
-                        bank.usable[r] && if pass { !pl[r] && !rs[r] } else { !p[r] && !(g.live && rs[r]) }
+                        bank.usable[r] && if pass { !pl[r] && !rs[r] } else { !(p[r] || g.live && rs[r]) }
                     })
                     && range.clone().zip(&g.list).all(|(r, v)| !fixed[r] || !pass && bank.occ[r] == v.0);
                 if !legal {
