@@ -229,7 +229,8 @@ mod tests {
     fn what_lives_on_keeps_clear_of_what_is_made() {
         let mut bank = Bank::new(File::Gpr, [true; 256], 12, 12);
         (0..4).for_each(|r| bank.put(r, 7 + r as u32));
-        [(11, 100), (10, 101)].map(|(r, v)| bank.put(r, v));
+        bank.put(11, 100);
+        bank.put(10, 101);
         let group = |values: [u32; 2], base, def, live| {
             let list: SmallVec<[Vreg; 4]> = SmallVec::from_slice(&values.map(Vreg));
             Group { list, base, def, live, over: None, home: None }
