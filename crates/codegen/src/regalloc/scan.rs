@@ -23,7 +23,7 @@ use sass::inst::{Inst as Sass, Operand, Value};
 use sass::latency::Class;
 use sass::reg::{File, Reg};
 use smallvec::SmallVec;
-use spans::{FOREVER, Known, NOWHERE, Spans};
+use spans::{FOREVER, Known, NOWHERE, Spans, is_uniform};
 
 /// What came of it.
 pub(super) enum Outcome {
@@ -760,7 +760,7 @@ impl Scan<'_> {
         }
         moves.retain(|m| m.0 != m.1);
         self.gone.push(n);
-        let (moved, divergent) = (moves.iter().any(|m| uniform(m.0)), self.divergent);
+        let (moved, divergent) = (moves.iter().any(|m| is_uniform(m.0.file())), self.divergent);
         self.stuck |= moved && divergent;
         sequence(&moves, |_| None, |s, step| self.added.push((n, s, note(step))));
     }
@@ -810,7 +810,7 @@ impl Scan<'_> {
             }
             let home = if targets == 1 { b } else { to };
             let apart = blocks[home].divergent || blocks[b].divergent;
-            self.stuck |= apart && pairs.iter().any(|m| uniform(m.0));
+            self.stuck |= apart && pairs.iter().any(|m| is_uniform(m.0.file()));
             let (mut moves, mut new) = (Vec::new(), Vec::new());
             sequence(
                 &pairs,
@@ -827,10 +827,6 @@ impl Scan<'_> {
             }
         }
     }
-}
-
-fn uniform(r: Reg) -> bool {
-    matches!(r.file(), File::Ugpr | File::Upred)
 }
 
 /// The note of an instruction that [`sequence`] makes.

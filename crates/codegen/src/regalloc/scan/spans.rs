@@ -233,7 +233,8 @@ pub(in super::super) fn find(f: &Func, cfg: &Cfg) -> Option<Spans> {
     Some(Spans { fit, values, bound, most, chains, changed })
 }
 
-fn is_uniform(file: File) -> bool {
+/// True for the files that all threads of a warp share.
+pub(super) fn is_uniform(file: File) -> bool {
     matches!(file, File::Ugpr | File::Upred)
 }
 
