@@ -169,6 +169,26 @@ mod tests {
         }
     }
 
+    /// One of two ways loads more values than there are registers, and the other has none of them, but one of its own: that one stays where it is.
+    #[test]
+    fn values_that_nobody_made_take_no_more_registers_than_there_are() {
+        let list = |from: usize| (0..40).map(|i| format!("%r{}", from + i)).collect::<Vec<_>>().join(", ");
+        let mut body = String::from(
+            "blk0(): depth=0\n    S2R Rd=%r90 Sr=0x21\n    ISETP_RI.Cmp=1 Pu=%p91 Ra=%r90 Rb=0x5\n    brif %p91, blk1(), blk2()\n",
+        );
+        body += "blk1(): depth=0\n";
+        (100..140).for_each(|v| writeln!(body, "    LDS Rd=%r{v} Ra=%r90 Imm={:#x}", 4 * v).unwrap());
+        writeln!(body, "    br blk3({})\nblk2(): depth=0", list(100)).unwrap();
+        (200..240).filter(|&v| v != 207).for_each(|v| writeln!(body, "    CS2R.W=0 Rd=%r{v} Sr=0xff").unwrap());
+        writeln!(body, "    S2R Rd=%r207 Sr=0x22\n    br blk3({})\nblk3({}): depth=0", list(200), list(300)).unwrap();
+        (300..340).for_each(|v| writeln!(body, "    STS Ra=%r90 Rb=%r{v} Imm={:#x}", 4 * v).unwrap());
+        for max in [18, 24, 32] {
+            let s = allocate(max, &(body.clone() + "    exit\n"));
+            // Those that come from the first way, to the stack and back.
+            assert!(s.spill_stores < 4 * 50 && s.spill_loads < 4 * 50, "{max}: {s:?}");
+        }
+    }
+
     /// Of a constant and a value from memory, the constant goes though it is needed sooner.
     #[test]
     fn constants_go_first() {

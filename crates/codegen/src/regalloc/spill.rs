@@ -573,6 +573,9 @@ impl Spiller<'_> {
             ends.retain(|v| self.f.vregs[v.index()] != self.file || self.in_w[v.index()] != 0);
             used.retain(|v| self.in_w[v.index()] != 0);
         }
+        if self.begins_at_edge(&inst.op) {
+            defs.clear();
+        }
         self.bring(&used)?;
         for _ in 0..count {
             if let Some((v, n)) = later.pop() {
@@ -613,6 +616,15 @@ impl Spiller<'_> {
         inst.move_to(&mut self.out);
         self.notes.push(note);
         Ok(())
+    }
+
+    /// True for what gives values that the program has not made, and the only edge behind this block alone reads: which of them have a register is known
+    /// when it is known what the next block has in registers, and nothing is put away for them here.
+    fn begins_at_edge(&self, op: &Op) -> bool {
+        let single = || self.f.blocks[self.at as usize].term.successors().len() == 1;
+        self.file == File::Gpr
+            && matches!(op, Op::Hold { ends, begins } if ends.is_empty() && !begins.is_empty())
+            && single()
     }
 
     /// How many of the registers that an instruction writes are those of sums that it adds to and nobody reads later: a product of

@@ -2,7 +2,7 @@
 
 use super::super::Note;
 use super::Spiller;
-use crate::mir::{Term, Vreg};
+use crate::mir::{Op, Term, Vreg};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand};
@@ -14,6 +14,7 @@ impl Spiller<'_> {
         for bi in (0..blocks).filter(|&b| self.cfg.reachable(b as u32)) {
             let mut term = std::mem::replace(&mut self.f.blocks[bi].term, Term::Unreachable);
             let single = term.successors().len() == 1;
+            let begun = self.begun(bi).filter(|_| single).cloned().unwrap_or_default();
             for e in term.edges_mut() {
                 let si = e.block.0 as usize;
                 let mut args = Vec::new();
@@ -51,7 +52,7 @@ impl Spiller<'_> {
                     if !self.mine(p) {
                         args.push(a);
                     } else if !self.in_memory[si][n] {
-                        let v = self.on_edge(bi, a);
+                        let v = if begun.contains(&a) { a } else { self.on_edge(bi, a) };
                         args.push(v);
                     }
                 }
@@ -68,7 +69,14 @@ impl Spiller<'_> {
                 args.extend(carried);
                 e.args = args;
                 let (code, new) = (std::mem::take(&mut self.out), std::mem::take(&mut self.notes));
-                let (home, at) = if single { (bi, self.f.blocks[bi].insts.len()) } else { (si, 0) };
+                // What begins there does so behind it, where it has a register in the next block.
+                if !begun.is_empty()
+                    && let Some(list) = self.begun(bi)
+                {
+                    list.retain(|v| e.args.contains(v));
+                }
+                let end = self.f.blocks[bi].insts.len() - usize::from(!begun.is_empty());
+                let (home, at) = if single { (bi, end) } else { (si, 0) };
                 self.f.blocks[home].insts.splice(at..at, code);
                 notes[home].splice(at..at, new);
             }
@@ -91,6 +99,15 @@ impl Spiller<'_> {
             params.extend(self.entry[bi].iter().filter_map(|x| x.1));
             params.extend(carriers);
             self.f.blocks[bi].params = params;
+        }
+    }
+
+    /// What begins at the end of a block without the program making it (`Spiller::begins_at_edge`).
+    fn begun(&mut self, b: usize) -> Option<&mut Vec<Vreg>> {
+        let gpr = self.file == File::Gpr;
+        match &mut self.f.blocks[b].insts.last_mut()?.op {
+            Op::Hold { ends, begins } if gpr && ends.is_empty() => Some(begins),
+            _ => None,
         }
     }
 
