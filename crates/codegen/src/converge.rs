@@ -388,7 +388,7 @@ fn place_joins(f: &mut Func, uniform: &[bool], graphs: &Graphs) -> Option<Vec<Re
     let nest = Nest::new(cfg, dom);
     // The nearest block that dominates every branch that meets at a block.
     let mut start = vec![NONE; n];
-    let mut behind = Vec::new();
+    let (mut behind, mut within) = (Vec::new(), Vec::new());
     for &d in &cfg.rpo {
         if !divergent_branch(f, cfg, uniform, d) {
             continue;
@@ -400,8 +400,9 @@ fn place_joins(f: &mut Func, uniform: &[bool], graphs: &Graphs) -> Option<Vec<Re
             *s = if *s == NONE { d } else { dom.common(*s, d) };
         }
         let around = nest.header[d as usize];
-        if around != NONE && !(meets && nest.holds(around, join)) {
-            behind.push((d, if meets { join } else { NONE }));
+        if around != NONE {
+            let list = if meets && nest.holds(around, join) { &mut within } else { &mut behind };
+            list.push((d, if meets { join } else { NONE }));
         }
     }
     let mut regions = Vec::new();
@@ -412,6 +413,7 @@ fn place_joins(f: &mut Func, uniform: &[bool], graphs: &Graphs) -> Option<Vec<Re
             regions.push(split(f, start, join, &inside));
         } else {
             behind.iter_mut().filter(|b| b.1 == join).for_each(|b| b.1 = NONE);
+            behind.extend(within.iter().filter(|b| b.1 == join).map(|b| (b.0, NONE)));
         }
     }
     regions.extend(iterations::place(f, uniform, behind));
@@ -489,8 +491,10 @@ fn enclose(
             start = common;
             continue;
         }
-        // Whoever sets the barrier must come to the join, or exit: threads that went elsewhere would be waited for.
-        if !post.dominates(join, start) {
+        // Whoever sets the barrier must come to the join, or exit: threads that went elsewhere would be waited for. Where they meet again before the branch
+        // itself, that is asked of each way from it.
+        let comes = |&s: &u32| post.dominates(join, s);
+        if !(comes(&start) && (join != start || cfg.succs[start as usize].iter().all(comes))) {
             return None;
         }
         // A way from the start back to itself, or to an end that is neither the join nor an exit, has no meeting.
@@ -791,6 +795,26 @@ mod tests {
         assert_eq!(f.blocks[join].term.successors()[..], [Block(3)]);
         assert_eq!(c.open[1], vec![(0, Block(join as u32))]);
         assert_eq!((c.divergent[1], c.divergent[2], c.divergent[3]), (false, true, false));
+    }
+
+    /// Some ways from a loop's first block go round the loop, and one leaves it: whoever goes that one is not waited for inside.
+    #[test]
+    fn a_loop_is_left_around_the_meeting_before_it() {
+        let (f, c) = analyse(&format!(
+            "{TID}br blk1(v1)\nblk1(v3:b32):\nv4:p = icmp v3, v0 {{cmp=lt}}\nbrif v4, blk2(), blk5()\n\
+             blk2():\nv5:p = icmp v3, v0 {{cmp=eq}}\nbrif v5, blk3(), blk4()\nblk3():\nv6:b32 = not v3\nbr blk1(v6)\nblk4():\nv7:b32 = iadd v3, v0\nbr blk1(v7)\n\
+             blk5():\nv8:p = icmp v3, v1 {{cmp=eq}}\nbrif v8, blk6(), blk9()\nblk6():\nv9:p = icmp v3, v0 {{cmp=gt}}\nbrif v9, blk7(), blk8()\n\
+             blk7():\nv10:b32 = iadd v3, v1\nbr blk1(v10)\nblk8():\nv11:b32 = xor v3, v1\nbr blk1(v11)\nblk9():\nbr blk10(v3)\nblk10(v12:b32):\nv13:b32 = iadd v12, v1\nv14:p = icmp v13, v0 {{cmp=lt}}\nbrif v14, blk10(v13), blk11()\nblk11():\nexit"
+        ));
+        let full = Cfg::new(f.blocks.iter().map(|b| b.term.successors().into_iter().map(|s| s.0).collect()).collect());
+        for (b, &(barrier, join)) in c.open.iter().enumerate().flat_map(|(b, list)| list.iter().map(move |o| (b, o))) {
+            // Nobody ends who has neither waited nor given the barrier up.
+            let ends = |x: u32| x == join.0 || c.leave[x as usize] == Some(barrier);
+            let within = walk(&full, b as u32, ends);
+            let ended = within.iter().find(|&&x| matches!(f.blocks[x as usize].term, Term::Exit));
+            assert_eq!(ended, None, "B{barrier} set in {b}\n{}", text::print(&f));
+        }
+        assert!(c.leave.iter().any(Option::is_some), "{}", text::print(&f));
     }
 
     fn of_function(body: &str) -> (Func, Convergence) {

@@ -22,8 +22,8 @@
 
 mod quiet;
 
+use super::memory::{Memory, memory};
 use super::order::movable;
-use super::postpass::{Memory, memory};
 use super::prepass::{Values, given, graph, order, order_blocks};
 use super::sink::rename;
 use crate::cfg::Cfg;

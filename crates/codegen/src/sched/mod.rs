@@ -19,6 +19,7 @@ pub mod held;
 pub mod holds;
 pub mod home;
 pub mod least;
+pub mod memory;
 pub mod once;
 pub mod order;
 pub mod pack;

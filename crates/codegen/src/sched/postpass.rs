@@ -5,87 +5,19 @@
 //! register, between a store and any access to memory that may be the same, and around barriers and fences; loads may
 //! pass loads. Linear but for the two heaps.
 
+use super::memory::{MemoryOrder, address, memory};
 use super::{UNITS, balance, reads, writes};
 use crate::mir::{Func, Inst, Op, reorder};
 use crate::registers;
 use rustc_hash::FxHashMap;
-use sass::form::{ModName as M, SlotName as S};
+use sass::form::SlotName as S;
+use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
 use sass::latency::{self, Class, Latency};
 use sass::reg::Reg;
-use sass::{enums, forms as F};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
-
-/// What sort of memory an instruction touches.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Memory {
-    /// Bits: global 1, shared 2, local 4.
-    pub spaces: u8,
-    /// Keeps its order with everything else in those spaces.
-    pub ordered: bool,
-}
-
-/// Reads the clock.
-fn reads_clock(s: &Sass) -> bool {
-    use enums::sr;
-    let clocks = [sr::CLOCK, sr::CLOCKLO, sr::CLOCKHI, sr::GLOBALTIMERLO, sr::GLOBALTIMERHI];
-    match s.get(S::Sr).map(|o| o.value) {
-        Some(Value::Imm(n)) => clocks.iter().any(|&c| c as i64 == n.get()) || (sr::PM0 as i64..132).contains(&n.get()),
-        _ => false,
-    }
-}
-
-/// How an instruction takes part in the order of memory accesses.
-pub fn memory(s: &Sass) -> Memory {
-    const ALL: u8 = 7;
-    let form = s.form();
-    let effects = form.effects;
-    if effects.sync || reads_clock(s) {
-        return Memory { spaces: ALL, ordered: true };
-    }
-    if !effects.load && !effects.store || matches!(form.class, Class::Const | Class::UniformConst) {
-        return Memory::default();
-    }
-    let generic = matches!(form.mnemonic, "LD" | "ST" | "ATOM");
-    let spaces = match form.class {
-        _ if s.form == F::LDGSTS => 3,
-        Class::Global if generic => ALL,
-        Class::Global => 1,
-        Class::Shared => 2,
-        Class::Local => 4,
-        _ => ALL,
-    };
-    let sem = s.modifier(M::Sem);
-    let constant = !effects.store && sem == enums::loadsem::CONSTANT;
-    let strong = sem != enums::loadsem::WEAK && !constant;
-    if constant { Memory::default() } else { Memory { spaces, ordered: effects.store || strong } }
-}
-
-/// The order that memory asks for, while walking forward.
-#[derive(Default)]
-pub struct MemoryOrder {
-    last: [Option<u32>; 3],
-    loads: [Vec<u32>; 3],
-}
-
-impl MemoryOrder {
-    /// Calls `edge` with each earlier instruction that `n` must follow.
-    pub fn add(&mut self, n: u32, m: Memory, mut edge: impl FnMut(u32)) {
-        for k in (0..3).filter(|k| m.spaces >> k & 1 != 0) {
-            if let Some(last) = self.last[k] {
-                edge(last);
-            }
-            if m.ordered {
-                self.loads[k].drain(..).for_each(&mut edge);
-                self.last[k] = Some(n);
-            } else {
-                self.loads[k].push(n);
-            }
-        }
-    }
-}
 
 /// Words that only a thread's own spill code accesses, each by one address: of those only accesses to the same one keep their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -258,7 +190,11 @@ impl Scheduler {
             let Some(s) = sass(i) else { continue };
             // What lies in several registers is asked about once.
             let mut asked = (NONE, 0, None);
+            let mut bytes = address(s);
             reads(s, |u, slot| {
+                if let Some(bytes) = &mut bytes {
+                    bytes.from(slot, (u as u32, self.writer[u].0));
+                }
                 let (w, def) = self.writer[u];
                 if let (true, Some(first)) = (w != NONE && asked != (w, def, slot), sass(w)) {
                     g.edge(w, i, planned(latency::raw(first, def, s, slot, sm), latency::expected(first, sm)));
@@ -287,7 +223,7 @@ impl Scheduler {
             });
             match self.slots.accessed(s) {
                 Some(slot) => spills.add(i, slot, s.form().effects.store, |before| g.edge(before, i, 1)),
-                None => mem.add(i, memory(s), |before| g.edge(before, i, 1)),
+                None => mem.add(i, memory(s), bytes, |before| g.edge(before, i, 1)),
             }
         }
         for u in self.touched.drain(..) {

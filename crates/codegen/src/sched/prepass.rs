@@ -18,10 +18,11 @@ use self::rooms::{Room, WAITING, choose, wider};
 use super::again;
 use super::asked;
 use super::cluster::Cluster;
+use super::memory::{MemoryOrder, address, memory};
 use super::order::{Orderer, Steps};
 use super::pack;
 use super::peaks;
-use super::postpass::{Graph, MemoryOrder, memory, planned};
+use super::postpass::{Graph, planned};
 use super::profile::Profile;
 use super::remat;
 use super::traffic::{Names, Traffic};
@@ -52,6 +53,9 @@ const PREDICATES: u32 = 7;
 pub(super) const FAR: u16 = 100;
 
 const NONE: u32 = u32::MAX;
+/// How what an address is computed of is told apart: values, and registers, which nothing here writes.
+const VALUE: u32 = 0;
+const PHYSICAL: u32 = 1;
 
 /// What is known of the values.
 pub(super) struct Values {
@@ -333,14 +337,19 @@ pub(super) fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Gr
         };
         match &inst.op {
             Op::Sass(s) => {
+                let mut bytes = address(s);
                 sass_uses(s, |p| {
                     let mut part = 0;
                     f.each_scalar(p.reg, |v| {
                         read(v, Some((s, p.slot, part)));
                         part += 1;
+                        bytes.iter_mut().for_each(|bytes| bytes.from(p.slot, (v.0, VALUE)));
                     });
+                    if !p.reg.is_virtual() && !p.reg.is_pooled() {
+                        bytes.iter_mut().for_each(|bytes| bytes.from(p.slot, (p.reg.index(), PHYSICAL)));
+                    }
                 });
-                order.add(i, memory(s), |before| g.edge(before, i, 1));
+                order.add(i, memory(s), bytes, |before| g.edge(before, i, 1));
                 let def = &mut values.def;
                 sass_defs(s, |p| {
                     let mut word = 0;

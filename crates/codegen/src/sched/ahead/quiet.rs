@@ -6,7 +6,7 @@
 
 use crate::cfg::Cfg;
 use crate::mir::{Func, Op};
-use crate::sched::postpass::memory;
+use crate::sched::memory::memory;
 use sass::form::ModName as M;
 use sass::forms as F;
 use sass::inst::Inst as Sass;
