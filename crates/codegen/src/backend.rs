@@ -288,7 +288,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             frame::reload_descriptor(&mut f, at);
         }
         if wants(SOME_EFFORT) {
-            let mut scheduler = postpass::Scheduler::new(sm, postpass::Slots::of(&f));
+            let mut scheduler = postpass::Scheduler::new(sm, postpass::Slots::of(&f), f.lanes_tell);
             f.blocks.iter_mut().for_each(|b| scheduler.block(&mut b.insts));
         }
         copies::run(&mut f);

@@ -73,6 +73,9 @@ pub struct Func {
     pub room: Option<shared::Room>,
     /// What register allocation took of it.
     pub shared_spills: Option<shared::Taken>,
+    /// Threads of a warp may tell each other something through memory where no instruction says so: by volatile accesses of shared memory, which are
+    /// as any other, or by `bar.warp.sync`, of which nothing is left where the warp is together. Their accesses keep the order that they are given in.
+    pub lanes_tell: bool,
 }
 
 /// The stack frame, in bytes from R1 after the prologue: outgoing arguments, then locals, then what the register

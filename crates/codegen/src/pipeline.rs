@@ -153,6 +153,17 @@ impl<'a> Watch<'a> {
         self.options.print_after.as_deref().is_some_and(|p| p == pass || p == "all")
     }
 
+    /// Looks at where the threads of a warp meet.
+    pub fn meetings(&mut self, f: &ir::Func, found: &converge::Convergence) {
+        self.ir("converge", f);
+        if self.options.verify
+            && self.broken.is_none()
+            && let Err(e) = converge::check::run(f, found)
+        {
+            self.broken = Some(format!("in function '{}': {e}", f.name));
+        }
+    }
+
     /// Looks at IR after a pass.
     pub fn ir(&mut self, pass: &str, f: &ir::Func) {
         if self.wants(pass) {
@@ -274,7 +285,7 @@ pub fn select(
             watch.ir("elected", f);
         }
         let convergence = converge::run(f);
-        watch.ir("converge", f);
+        watch.meetings(f, &convergence);
         if let Some(b) = &watch.broken {
             return Err(vec![internal(b)]);
         }
@@ -303,6 +314,10 @@ pub fn select(
     }
     for mut f in seldom.iter().flat_map(|s| s.functions()) {
         let convergence = converge::run(&mut f);
+        watch.meetings(&f, &convergence);
+        if let Some(b) = &watch.broken {
+            return Err(vec![internal(b)]);
+        }
         funcs.push(isel::select(&f, layout, &convergence, max_gprs, isel::Checks::default()).map_err(|e| vec![e])?);
     }
     Ok(Selected { funcs, program })

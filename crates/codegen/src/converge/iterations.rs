@@ -28,7 +28,7 @@ pub(super) fn place(f: &mut Func, uniform: &[bool], mut branches: Vec<(u32, u32)
         branches.retain(|&(d, _)| divergent_branch(f, &cfg, uniform, d));
         let nest = Nest::new(&cfg, &dom);
         match next(&cfg, &loops, &nest, &dom.idom, &mut branches, &mut tries) {
-            Some(meeting) => out.push(cut(f, &meeting)),
+            Some(meeting) => out.push(cut(f, &cfg, &meeting)),
             None => break,
         }
     }
@@ -148,7 +148,7 @@ impl<'a> Iteration<'a> {
 }
 
 /// Routes the ways to the meeting through a join block, and those that leave through blocks of their own.
-fn cut(f: &mut Func, m: &Meeting) -> Region {
+fn cut(f: &mut Func, cfg: &Cfg, m: &Meeting) -> Region {
     let mut within = BitSet::new(f.blocks.len());
     m.inside.iter().for_each(|&b| {
         within.insert(b as usize);
@@ -183,7 +183,7 @@ fn cut(f: &mut Func, m: &Meeting) -> Region {
         }
         f.blocks[b as usize].term = term;
     }
-    let region = super::split(f, m.start, m.join, &m.inside);
+    let region = super::split(f, cfg, m.start, m.join, &m.inside);
     Region { leaves, ..region }
 }
 

@@ -28,6 +28,8 @@ pub(super) struct At {
 
 impl Sel<'_> {
     pub(super) fn memory(&mut self, id: InstId) -> Option<()> {
+        let Mem { space, sem, .. } = self.f.inst(id).mem;
+        self.m.lanes_tell |= space == MemSpace::Shared && sem != Sem::Weak;
         match self.f.inst(id).op {
             Op::Load => self.load(id),
             Op::Store => self.store(id),

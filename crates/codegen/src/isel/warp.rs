@@ -21,6 +21,7 @@ impl Sel<'_> {
             Op::Sreg | Op::SregVolatile => self.special(id),
             Op::Bar => self.bar(id),
             Op::WarpSync => {
+                self.m.lanes_tell = true;
                 self.converge(inst.args[0]);
                 Some(())
             }

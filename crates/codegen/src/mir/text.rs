@@ -39,7 +39,7 @@ pub fn print(f: &Func) -> String {
     if let Some(r) = &f.room {
         let _ = write!(o, "shared_start={} shared_words={} shared_threads={} ", r.start, r.words, r.threads);
     }
-    o.push_str("{\n");
+    o.push_str(if f.lanes_tell { "lanes_tell=1 {\n" } else { "{\n" });
     for &(v, r) in &f.live_in {
         let _ = writeln!(o, "    in {}={r}", f.reg(v));
     }
@@ -249,6 +249,7 @@ impl Parser<'_> {
                             "shared_start" => self.f.room.get_or_insert_default().start = value,
                             "shared_words" => self.f.room.get_or_insert_default().words = value,
                             "shared_threads" => self.f.room.get_or_insert_default().threads = value,
+                            "lanes_tell" => self.f.lanes_tell = value != 0,
                             _ => return Err(format!("unknown property '{key}'")),
                         }
                     }

@@ -115,16 +115,23 @@ pub fn address(s: &Sass) -> Option<Bytes> {
 }
 
 /// The order that memory asks for, while walking forward.
-#[derive(Default)]
 pub struct MemoryOrder {
+    /// Bytes say nothing (`mir::Func::lanes_tell`).
+    strict: bool,
     /// By space: what keeps its order, and which bytes it writes if that is all it does.
     ordered: [Vec<(u32, Option<Bytes>)>; 3],
     loads: [Vec<u32>; 3],
 }
 
 impl MemoryOrder {
+    /// Of a part of a function; `lanes_tell`: see [`Func`](crate::mir::Func::lanes_tell).
+    pub fn new(lanes_tell: bool) -> MemoryOrder {
+        MemoryOrder { strict: lanes_tell, ordered: Default::default(), loads: Default::default() }
+    }
+
     /// Calls `edge` with each earlier instruction that `n` must follow, which accesses these bytes, if they are known.
     pub fn add(&mut self, n: u32, m: Memory, bytes: Option<Bytes>, mut edge: impl FnMut(u32)) {
+        let bytes = bytes.filter(|_| !self.strict);
         for k in (0..3).filter(|k| m.spaces >> k & 1 != 0) {
             let before = &mut self.ordered[k];
             if m.ordered {
@@ -169,7 +176,7 @@ mod tests {
 
     /// Which earlier ones each of these must follow; each with a number for what wrote its address.
     fn edges(list: &[(Sass, u32)]) -> Vec<(u32, u32)> {
-        let mut order = MemoryOrder::default();
+        let mut order = MemoryOrder::new(false);
         let mut edges = Vec::new();
         for (n, (s, version)) in (0..).zip(list) {
             order.add(n, memory(s), known(s, *version), |before| edges.push((before, n)));
@@ -214,6 +221,12 @@ mod tests {
             let list = [(access(F::STG, 2, 4), 0), (middle, 0), (access(F::LDG, 2, 0), 0)];
             assert_eq!(edges(&list), [(0, 1), (1, 2)]);
         }
+        let mut order = MemoryOrder::new(true);
+        let mut last = None;
+        for (n, s) in (0..).zip([access(F::STS, 2, 4), access(F::LDS, 2, 0)]) {
+            order.add(n, memory(&s), known(&s, 0), |before| last = Some((before, n)));
+        }
+        assert_eq!(last, Some((0, 1)));
         // A store of either kind of address may write what the other names.
         let list = [(access(F::STG, 2, 4), 0), (access(F::LD, 2, 0), 0)];
         assert_eq!(edges(&list), [(0, 1)]);

@@ -127,6 +127,7 @@ pub fn planned(l: Latency, scoreboard: u16) -> u16 {
 pub struct Scheduler {
     sm: u16,
     slots: Slots,
+    lanes_tell: bool,
     writer: Vec<(u32, u8)>,
     readers: Vec<Vec<(u32, Option<u8>)>>,
     touched: Vec<usize>,
@@ -137,10 +138,10 @@ pub struct Scheduler {
 const NONE: u32 = u32::MAX;
 
 impl Scheduler {
-    /// For chip `sm`, and a function with such spill code.
-    pub fn new(sm: u16, slots: Slots) -> Scheduler {
+    /// For chip `sm`, and a function with such spill code; `lanes_tell`: see [`Func`](crate::mir::Func::lanes_tell).
+    pub fn new(sm: u16, slots: Slots, lanes_tell: bool) -> Scheduler {
         let (writer, readers) = (vec![(NONE, 0); UNITS], vec![Vec::new(); UNITS]);
-        Scheduler { sm, slots, writer, readers, touched: Vec::new(), moved: Vec::new() }
+        Scheduler { sm, slots, lanes_tell, writer, readers, touched: Vec::new(), moved: Vec::new() }
     }
 
     /// Schedules the instructions of one block.
@@ -180,7 +181,7 @@ impl Scheduler {
         }
         let sm = self.sm;
         let mut g = Graph::default();
-        let mut mem = MemoryOrder::default();
+        let mut mem = MemoryOrder::new(self.lanes_tell);
         let mut spills = SlotOrder::default();
         let sass = |i: u32| match part.get(i as usize).map(|x| &x.op) {
             Some(Op::Sass(s)) => Some(s),
@@ -388,7 +389,7 @@ mod tests {
         let given_up = Sass::new(F::USETMAXREG_DEALLOC).with(S::ImmAt32, Operand::imm(40));
         let code = [from(2, 39), from(3, 38), from(4, 2), given_up, from(5, 4), from(6, 3)];
         let mut insts: Vec<Inst> = code.into_iter().map(|s| Inst::new(Op::Sass(s), u32::MAX)).collect();
-        Scheduler::new(90, Slots::default()).block(&mut insts);
+        Scheduler::new(90, Slots::default(), false).block(&mut insts);
         let at = |form| insts.iter().position(|i| matches!(&i.op, Op::Sass(s) if s.form == form));
         assert_eq!(at(F::USETMAXREG_DEALLOC), Some(3));
     }

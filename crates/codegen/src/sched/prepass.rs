@@ -298,7 +298,7 @@ pub(super) fn issue(f: &Func, op: &Op, values: &mut Values) {
 
 pub(super) fn graph(f: &Func, part: &[Inst], values: &mut Values, sm: u16) -> Graph {
     let mut g = Graph::default();
-    let mut order = MemoryOrder::default();
+    let mut order = MemoryOrder::new(f.lanes_tell);
     let sass = |i: u32| match part.get(i as usize).map(|x| &x.op) {
         Some(Op::Sass(s)) => Some(s),
         _ => None,
