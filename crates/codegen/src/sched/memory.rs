@@ -11,6 +11,8 @@ use sass::inst::{Inst as Sass, Value};
 use sass::latency::Class;
 use smallvec::SmallVec;
 
+/// The space of shared memory, as [`memory`] numbers them: loads of it may be volatile, where lanes tell each other something, and pass none then.
+const SHARED: usize = 1;
 /// How many stores a load looks back over, at most.
 const BACK: usize = 64;
 /// Where places behind an address are: beyond, the number stands for something that is filled in later.
@@ -151,6 +153,9 @@ impl MemoryOrder {
             // What is farther back than the last that may be the same comes before that.
             let found = before.iter().enumerate().skip(far).rev().find(|(i, x)| !apart(x) || *i == far && far > 0);
             found.iter().for_each(|x| edge(x.1.0));
+            if self.strict && k == SHARED {
+                self.loads[k].last().iter().for_each(|&&x| edge(x));
+            }
             self.loads[k].push(n);
         }
     }
@@ -227,6 +232,8 @@ mod tests {
             order.add(n, memory(&s), known(&s, 0), |before| last = Some((before, n)));
         }
         assert_eq!(last, Some((0, 1)));
+        order.add(2, memory(&access(F::LDS, 2, 8)), None, |before| last = Some((before, 2)));
+        assert_eq!(last, Some((1, 2)), "volatile loads keep their order");
         // A store of either kind of address may write what the other names.
         let list = [(access(F::STG, 2, 4), 0), (access(F::LD, 2, 0), 0)];
         assert_eq!(edges(&list), [(0, 1)]);
