@@ -102,11 +102,10 @@ impl Spiller<'_> {
         }
     }
 
-    /// What begins at the end of a block without the program making it (`Spiller::begins_at_edge`).
+    /// What begins at the end of a block without the program making it (`Spiller::begins_at_edge`): the code of the edge goes before it, that of predicates, too.
     fn begun(&mut self, b: usize) -> Option<&mut Vec<Vreg>> {
-        let gpr = self.file == File::Gpr;
         match &mut self.f.blocks[b].insts.last_mut()?.op {
-            Op::Hold { ends, begins } if gpr && ends.is_empty() => Some(begins),
+            Op::Hold { ends, begins } if ends.is_empty() => Some(begins),
             _ => None,
         }
     }
