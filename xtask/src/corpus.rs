@@ -1,6 +1,6 @@
 //! Any folder of PTX beside the vendor's newest ptxas: what is accepted, what compiling takes, what comes out.
 //!
-//! Cycles are an estimate from the code alone, as there are no launches ([`estimate`]). Waits on scoreboards count nothing.
+//! Cycles and waits are estimates from the code alone, as there are no launches ([`estimate`]).
 
 mod estimate;
 
@@ -21,10 +21,22 @@ struct Made {
     registers: f64,
     spills: f64,
     cycles: f64,
+    waits: f64,
 }
 
 /// Runs of each tool on a file, the median of which counts.
 const RUNS: usize = 3;
+
+/// What is compared of each file.
+const FIGURES: [(&str, fn(&Made) -> f64); 7] = [
+    ("CPU s", |m| m.cost.cpu),
+    ("peak KiB", |m| m.cost.kib as f64),
+    ("instructions", |m| m.instructions),
+    ("registers", |m| m.registers),
+    ("spill bytes", |m| m.spills),
+    ("static cycles", |m| m.cycles),
+    ("waits", |m| m.waits),
+];
 
 /// Measures the folder `args[0]`.
 pub fn run(args: &[String]) -> Result<(), String> {
@@ -98,15 +110,6 @@ pub fn run(args: &[String]) -> Result<(), String> {
     if rows.is_empty() {
         return if refused.is_empty() { Ok(()) } else { Err("nothing that the vendor's tool accepts compiles".into()) };
     }
-    type Figure = (&'static str, fn(&Made) -> f64);
-    const FIGURES: [Figure; 6] = [
-        ("CPU s", |m| m.cost.cpu),
-        ("peak KiB", |m| m.cost.kib as f64),
-        ("instructions", |m| m.instructions),
-        ("registers", |m| m.registers),
-        ("spill bytes", |m| m.spills),
-        ("static cycles", |m| m.cycles),
-    ];
     println!("{:<14} {:>14} {:>14} {:>7} {:>14}", "sum", "vendor", "ours", "ratio", "geometric mean");
     for (what, of) in FIGURES {
         let sum = |i: usize| rows.iter().map(|r| of(&r.1[i])).sum::<f64>();
@@ -161,6 +164,7 @@ fn measure(file: &Path, log: &str) -> Result<Made, String> {
         let e = estimate::estimate(&code);
         made.instructions += e.instructions;
         made.cycles += e.cycles;
+        made.waits += e.waits;
     }
     Ok(made)
 }

@@ -24,6 +24,7 @@ use crate::cfg::{Blocks, Cfg, DomTree, NONE};
 use crate::ir::{Block, BlockData, Builder, Def, Edge, Effect, Func, InstId, MemSpace, Op, Sem, Sreg, Term, Value};
 use crate::lower::asynchronous::barrier;
 use graphs::{Graphs, living_graph};
+pub use promise::by_whole_warps;
 use rustc_hash::FxHashMap;
 use shape::{EXCLUSIVE, one_return, split_edges, take_turns};
 use std::cell::OnceCell;

@@ -1,11 +1,15 @@
-//! Static cycles of a function's code: the sum of its stall counts, each as often as ten times for every loop around it, up to three deep.
+//! Two estimates of a function's code. Static cycles: the sum of its stall counts, each as often as ten times for every loop around it, up to
+//! three deep. Waits: the same with the cycles that instructions wait for scoreboards, of what was issued before them on the only way to them
+//! ([`Pending`]). The second says where loads are started too late; both say nothing of other warps, which fill such gaps.
 //!
 //! A loop is what leads back to one beginning, in however many ways: a `continue` is no loop of its own, and what stands behind a loop
 //! and leads back into it is not a loop for that, but part of the one it leads into.
 
 use codegen::cfg::{Blocks, Cfg};
 use sass::codec::Decoded;
+use sass::form::SlotName;
 use sass::inst::{Inst, Value};
+use sass::latency::immediate;
 use sass::reg::File;
 
 /// How often a loop's code is taken to run.
@@ -18,21 +22,76 @@ const DEEPEST: u32 = 3;
 pub struct Estimate {
     /// Instructions, `NOP` left out.
     pub instructions: f64,
-    /// Cycles.
+    /// Cycles, waits for scoreboards left out.
     pub cycles: f64,
+    /// Cycles, with waits for scoreboards.
+    pub waits: f64,
+}
+
+/// Cycles until far memory (global, or what may be) has answered: about what published measurements of Hopper give for its L2 and DRAM.
+const FAR: f64 = 400.0;
+
+/// Cycles until anything else that sets a scoreboard has done so: shared memory, conversions, operands that were read.
+const NEAR: f64 = 28.0;
+
+/// What scoreboards stand for while a row of instructions issues that has one way through it.
+#[derive(Default)]
+struct Pending {
+    /// The cycle in which the next instruction may issue.
+    now: f64,
+    /// When each scoreboard's operations will be done, in the order in which they were issued.
+    done: [Vec<f64>; 6],
+}
+
+impl Pending {
+    /// Issues an instruction; gives the cycles until the next one may.
+    fn issue(&mut self, i: &Inst) -> f64 {
+        let began = self.now;
+        for (sb, done) in self.done.iter_mut().enumerate() {
+            if i.ctrl.wait >> sb & 1 != 0 {
+                self.now = done.drain(..).fold(self.now, f64::max);
+            }
+        }
+        if i.form().mnemonic == "DEPBAR"
+            && let (Some(left), Some(sb)) = (immediate(i, SlotName::Pending), immediate(i, SlotName::Sb))
+            && let Some(done) = self.done.get_mut(sb as usize)
+        {
+            let over = done.len().saturating_sub(left as usize);
+            self.now = done.drain(..over).fold(self.now, f64::max);
+        }
+        let mnemonic = i.form().mnemonic;
+        for sb in [i.ctrl.write_sb, i.ctrl.read_sb].into_iter().flatten() {
+            let written = i.ctrl.write_sb == Some(sb);
+            let takes = if written && far(mnemonic) { FAR } else { NEAR };
+            self.done[sb as usize].push(self.now + takes);
+        }
+        self.now += f64::from(i.ctrl.stall.max(1));
+        self.now - began
+    }
+}
+
+/// True for what is answered by memory that is shared by the GPU, or may be.
+fn far(mnemonic: &str) -> bool {
+    ["LDG", "LD", "ATOM", "ATOMG", "TEX", "TLD", "TLD4", "TXD", "SULD", "SUATOM", "LDGDEPBAR"].contains(&mnemonic)
 }
 
 /// Estimates the code of one function.
 pub fn estimate(code: &[Decoded]) -> Estimate {
     let cfg = graph(code);
     let depth = cfg.loops(&cfg.dominators()).depth;
-    let mut made = Estimate { instructions: 0.0, cycles: 0.0 };
-    for (d, &depth) in code.iter().zip(&depth) {
+    let mut made = Estimate { instructions: 0.0, cycles: 0.0, waits: 0.0 };
+    let mut pending = Pending::default();
+    for (at, (d, &depth)) in code.iter().zip(&depth).enumerate() {
+        if at == 0 || cfg.preds[at][..] != [at as u32 - 1] {
+            pending = Pending::default();
+        }
         if let Decoded::Known(i) = d
             && i.form().mnemonic != "NOP"
         {
+            let times = TIMES.powi(depth.min(DEEPEST) as i32);
             made.instructions += 1.0;
-            made.cycles += f64::from(i.ctrl.stall.max(1)) * TIMES.powi(depth.min(DEEPEST) as i32);
+            made.cycles += f64::from(i.ctrl.stall.max(1)) * times;
+            made.waits += pending.issue(i) * times;
         }
     }
     made
@@ -96,6 +155,7 @@ fn conditional(i: &Inst) -> bool {
 mod tests {
     use super::estimate;
     use sass::codec::Decoded;
+    use sass::control::Control;
     use sass::text::{NoLabels, parse_at};
 
     /// The cycles of a few lines, one cycle each.
@@ -106,6 +166,35 @@ mod tests {
             .map(|(n, line)| Decoded::Known(parse_at(line, n as u64 * 16, &NoLabels).map_err(|d| d.message).unwrap()))
             .collect();
         estimate(&code).cycles
+    }
+
+    #[test]
+    fn waits_count_what_was_issued_on_the_only_way() {
+        let waits = |lines: &[(&str, Control)]| {
+            let code: Vec<Decoded> = lines
+                .iter()
+                .enumerate()
+                .map(|(n, (line, ctrl))| {
+                    let mut i = parse_at(line, n as u64 * 16, &NoLabels).map_err(|d| d.message).unwrap();
+                    i.ctrl = *ctrl;
+                    Decoded::Known(i)
+                })
+                .collect();
+            estimate(&code).waits
+        };
+        let one = Control { stall: 1, ..Control::default() };
+        let load = |sb| Control { write_sb: Some(sb), ..one };
+        let wait = |mask| Control { wait: mask, ..one };
+        let (ldg, lds, add) = ("LDG.E R2, desc[UR4][R4.64]", "LDS R3, [R6]", "IADD3 R7, R2, R3, RZ");
+        // The second load is done while the first is waited for.
+        assert_eq!(waits(&[(ldg, load(0)), (lds, load(1)), (add, wait(3)), ("EXIT", one)]), 402.0);
+        assert_eq!(waits(&[(lds, load(1)), (add, wait(2)), ("EXIT", one)]), 30.0);
+        // Of two copies one may still be under way.
+        let some = "DEPBAR.LE SB0, 0x1";
+        assert_eq!(waits(&[("LDGDEPBAR", load(0)), ("LDGDEPBAR", load(0)), (some, one), ("EXIT", one)]), 402.0);
+        // What a loop's end asked for is not waited for at its beginning, where others come, too.
+        let back = "@P0 BRA 0x0";
+        assert_eq!(waits(&[(add, wait(1)), (ldg, load(0)), (back, one), ("EXIT", one)]), 31.0);
     }
 
     #[test]

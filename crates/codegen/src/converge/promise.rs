@@ -28,6 +28,11 @@ fn whole(inst: &Inst) -> bool {
     matches!(inst.op, Op::Wgmma | Op::WgmmaOrder | Op::SetMaxReg)
 }
 
+/// True for what a whole warp executes at once wherever it is executed.
+pub fn by_whole_warps(inst: &Inst) -> bool {
+    aligned(inst) || whole(inst)
+}
+
 /// By block: the first marked block that whoever is here comes to in any case, itself counted.
 fn nexts(post: &DomTree, marked: &[bool], n: u32) -> Vec<u32> {
     let mut next = vec![NONE; marked.len()];
@@ -54,7 +59,7 @@ pub(super) fn run(f: &mut Func, graphs: &Graphs) {
     let marks = |of: &dyn Fn(&Inst) -> bool| -> Vec<bool> {
         f.blocks.iter().map(|b| b.insts.iter().any(|&i| of(f.inst(i)))).collect()
     };
-    let marked = [marks(&|i| aligned(i) || whole(i)), marks(&whole)];
+    let marked = [marks(&by_whole_warps), marks(&whole)];
     if !marked[0].contains(&true) {
         return;
     }

@@ -224,8 +224,12 @@ fn logic(f: &Func, id: InstId) -> bool {
 
 /// True where both words of a value of 64 bits are there to be computed with: of a known one little is left by itself.
 fn whole(f: &Func, v: Value) -> bool {
-    f.ty(v) != Ty::B64
-        || f.def_inst(v).is_none_or(|d| !matches!(d.op, Op::Const | Op::Zext | Op::Pack | Op::Shl | Op::Shr))
+    let known = |d: &Inst| match d.op {
+        Op::Const | Op::Zext | Op::Pack => true,
+        Op::Shl | Op::Shr => constant_of(f, d.args[1]).is_some(),
+        _ => false,
+    };
+    f.ty(v) != Ty::B64 || !f.def_inst(v).is_some_and(known)
 }
 
 /// The operation as an expression over its arguments.

@@ -12,6 +12,7 @@ mod strides;
 
 use super::{blocks, dce, gvn, params, rotate, sums};
 use crate::cfg::{Cfg, DomTree, NONE};
+use crate::converge::by_whole_warps;
 use crate::ir::{Block, Builder, Def, Edge, Effect, Func, Inst, InstId, MemSpace, Op, Term, Ty, Value};
 use copy::Copier;
 use count::Counter;
@@ -21,6 +22,12 @@ use strides::Strides;
 
 /// Instructions that a loop may come to when all its iterations stand in a row.
 pub const WHOLE: usize = 768;
+
+/// The same, where it has as few iterations as [`MANY`].
+const FEW_WHOLE: usize = 1280;
+
+/// Instructions that all loops of a function may come to that way: code that is longer than the processor's caches of it is fetched from far.
+const ALL: usize = 6144;
 
 /// Iterations that stand in a row where their number is not known.
 const MANY: u64 = 4;
@@ -48,8 +55,9 @@ const ROUNDS: usize = 3;
 
 /// Runs the pass.
 pub fn run(f: &mut Func) {
+    let mut left = ALL;
     for _ in 0..ROUNDS {
-        if !round(f) {
+        if !round(f, &mut left) {
             return;
         }
         params::run(f);
@@ -81,6 +89,8 @@ struct Loop {
     test: Option<InstId>,
     /// What its values change by in every iteration.
     strides: Strides,
+    /// Instructions of an iteration.
+    size: usize,
     /// Iterations, where they are known.
     trips: Option<u64>,
     /// Where they are not, or too many, how many of them shall stand in a row.
@@ -110,13 +120,14 @@ impl Loop {
     }
 }
 
-/// Unrolls what it can; true if there was anything.
-fn round(f: &mut Func) -> bool {
+/// Unrolls what it can; true if there was anything. `left`: instructions that loops may still come to as iterations in a row.
+fn round(f: &mut Func, left: &mut usize) -> bool {
     let cfg = f.cfg();
     if !cfg.goes_back() {
         return false;
     }
-    let loops = candidates(f, &cfg, &cfg.dominators());
+    let mut loops = candidates(f, &cfg, &cfg.dominators());
+    within(&mut loops, left);
     if loops.is_empty() {
         return false;
     }
@@ -155,6 +166,28 @@ fn round(f: &mut Func) -> bool {
         f.blocks[b].term.map(new);
     }
     true
+}
+
+/// Leaves out the longest of the loops that become their iterations in a row, where together they have more instructions than are left of
+/// `all`, and takes those of the others off.
+fn within(loops: &mut Vec<Loop>, all: &mut usize) {
+    let length = |l: &Loop| l.trips.map(|n| n as usize * l.size);
+    let mut lengths: Vec<usize> = loops.iter().filter_map(length).collect();
+    lengths.sort_unstable();
+    lengths.retain(|&n| {
+        let fits = n <= *all;
+        *all -= if fits { n } else { 0 };
+        fits
+    });
+    let longest = lengths.last().copied().unwrap_or(0);
+    let mut as_long = lengths.iter().filter(|&&n| n == longest).count();
+    loops.retain(|l| {
+        length(l).is_none_or(|n| {
+            let fits = n < longest || n == longest && as_long > 0;
+            as_long -= usize::from(fits && n == longest);
+            fits
+        })
+    });
 }
 
 /// The loops to be unrolled, in no order that matters: none lies in another.
@@ -223,7 +256,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let (back, outer): (Vec<u32>, Vec<u32>) = cfg.preds[header as usize].iter().partition(|&&p| inside(p));
     let (&[latch], &[entry]) = (back.as_slice(), outer.as_slice()) else { return None };
     let leaves = |b: u32| cfg.succs[b as usize].iter().filter(|&&s| !inside(s)).count();
-    let (mut size, mut loads, mut writes, mut atomics, mut together) = (0, 0, 0, 0, false);
+    let (mut size, mut loads, mut writes, mut atomics, mut together, mut in_step) = (0, 0, 0, 0, false, true);
     for &m in members {
         if leaves(m) != (m == latch) as usize {
             return None;
@@ -234,14 +267,19 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
                 return None;
             }
             size += (inst.op != Op::Const) as usize;
-            loads += (inst.op.effect() == Effect::Read && inst.op != Op::Routine) as usize;
+            loads += (inst.op.effect() == Effect::Read && !near(inst)) as usize;
             writes += (inst.op.effect() == Effect::Write) as usize;
             atomics += matches!(inst.op, Op::Atom | Op::Red) as usize;
-            together |= inst.op.effect() == Effect::Warp;
+            if inst.op.effect() == Effect::Warp {
+                together = true;
+                in_step &= whole_warps(f, inst) && dom.dominates(m, latch);
+            }
         }
     }
-    // What threads do together they do in one place: those of another iteration must not be able to join them.
-    if size > WHOLE || together && members.len() > 1 || cfg.rpo_index[entry as usize] > cfg.rpo_index[header as usize] {
+    // What threads do together they do in one place: those of another iteration must not be able to join them. Where whole warps do it once in each
+    // iteration, none is in another one.
+    let apart = together && members.len() > 1;
+    if size > WHOLE || apart && !in_step || cfg.rpo_index[entry as usize] > cfg.rpo_index[header as usize] {
         return None;
     }
     let known = |v: Value| !inside(place[v.index()]);
@@ -250,13 +288,17 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let by = if loads < LOADS { MANY } else { FEW };
     // Atomics wait for nothing here, and take their time elsewhere: the code only gets long.
     let queued = loads == 0 && atomics >= LOADS;
-    let most = if queued { MANY } else { (WHOLE / size.max(1)) as u64 };
+    let most =
+        if queued { MANY } else { ((WHOLE / size.max(1)) as u64).max(MANY.min((FEW_WHOLE / size.max(1)) as u64)) };
     let trips = counter.trips(f, start, most);
     let (mut halved, mut ends, mut alike) = (false, false, true);
     let small = if loads > 0 && ahead(f, members) { SMALL_WITH_LOADS } else { SMALL };
     let counted = if trips.is_none() && size <= small { counter.trips(f, start, COUNTED) } else { None };
     let divisor = counted.and_then(|n| (2..=by).rev().find(|k| n % k == 0));
     let by = divisor.unwrap_or(by);
+    if trips.is_none() && apart {
+        return None;
+    }
     if trips.is_none() && divisor.is_none() {
         // Threads that part after numbers of iterations of their own go through few, and wait for each other in more places.
         alike = count::same_for_all(f, start) && count::same_for_all(f, counter.bound);
@@ -286,6 +328,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
         counter,
         test: None,
         strides,
+        size,
         trips,
         by,
         even: divisor.is_some(),
@@ -295,13 +338,30 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     })
 }
 
+/// True for what threads do together if all of a warp do, wherever they do it.
+fn whole_warps(f: &Func, inst: &Inst) -> bool {
+    match inst.op {
+        // Groups of copies are each thread's own, barriers of clusters count threads.
+        Op::AsyncOrder => true,
+        Op::Shfl | Op::Vote | Op::Match | Op::Redux => {
+            inst.args.last().and_then(|&mask| f.constant(mask)).is_some_and(|mask| mask as u32 == u32::MAX)
+        }
+        _ => by_whole_warps(inst),
+    }
+}
+
+/// True for what reads nothing that takes long: routines, and constants, which come from a bank of the processor's own.
+fn near(inst: &Inst) -> bool {
+    inst.op == Op::Routine || inst.op == Op::Load && matches!(inst.mem.space, MemSpace::Const | MemSpace::Param)
+}
+
 /// True if an iteration has a load that may begin before the one before it is done: that no write of a loop with these blocks has to come before.
 fn ahead(f: &Func, members: &[u32]) -> bool {
     let all = || members.iter().flat_map(|&m| &f.blocks[m as usize].insts).map(|&i| f.inst(i));
     let written: Vec<MemSpace> = all().filter(|i| i.op.effect() == Effect::Write).map(|i| i.mem.space).collect();
     let generic = MemSpace::Generic;
     let waits = |i: &Inst| written.iter().any(|&w| w == i.mem.space || w == generic || i.mem.space == generic);
-    all().any(|i| i.op.effect() == Effect::Read && i.op != Op::Routine && (i.mem.nc || !waits(i)))
+    all().any(|i| i.op.effect() == Effect::Read && !near(i) && (i.mem.nc || !waits(i)))
 }
 
 /// The comparison at the end of a loop, if only the branch reads it.

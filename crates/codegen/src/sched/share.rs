@@ -22,6 +22,7 @@ const OTHERS: u32 = u32::MAX - 1;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum From {
     Constant(i64),
+    UniformConstant(i64),
     Uniform(u32),
     General(u32),
 }
@@ -132,6 +133,10 @@ fn constant(op: &Op) -> Option<(From, Vreg)> {
         let (from, to) = (virt(S::Ra)?, virt(S::Rd)?);
         return Some((From::General(from.index()), Vreg(to.index())));
     }
+    if s.form == F::UMOV_I && s.guard.as_reg().is_some_and(Reg::is_const) {
+        let Value::Imm(bits) = s.get(S::Mask)?.value else { return None };
+        return Some((From::UniformConstant(bits.get()), Vreg(virt(S::Rd)?.index())));
+    }
     let plain = |s: &Sass| matches!(s.form, F::MOV_I | F::MOV_U) && s.guard == Operand::reg(Reg::PT);
     let d = s.get(S::Rd).and_then(Operand::as_reg).filter(|d| plain(s) && d.is_virtual() && d.file() == File::Gpr)?;
     match s.get(S::Rb)?.value {
@@ -236,6 +241,16 @@ mod tests {
     fn what_is_moved_to_a_uniform_register_is_moved_once() {
         let body = |n: usize| format!("    R2UR Rd=%ur{n} Ra=%r0\n    STS_U Ra=RZ URc=%ur{n} Rb=RZ\n");
         assert_eq!(moves(&format!("{}{}", body(4), body(5))), 1);
+    }
+
+    #[test]
+    fn constants_in_uniform_registers_are_made_once() {
+        let shift = |k: u32, bits: i64| {
+            let (m, d) = (10 + 2 * k, 11 + 2 * k);
+            format!("    UMOV_I Rd=%ur{m} Mask={bits:#x}\n    USHF_UUU Rd=%ur{d} Ra=%ur{m} Rb=%ur1 Rc=URZ\n")
+        };
+        let body = format!("    S2UR Rd=%ur1 Sr=0x25\n{}{}{}", shift(0, 5), shift(1, 6), shift(2, 5));
+        assert_eq!(moves(&body), 2);
     }
 
     #[test]

@@ -152,6 +152,63 @@ fn what_stores_hold_back_is_no_reason_to_go_on() {
     assert_eq!(loads("global", "", 3), 7);
 }
 
+/// Constants are at hand: a long iteration that reads some of them stays one.
+#[test]
+fn loads_of_constants_are_no_reason_to_go_on() {
+    let loads = |space: &str, address: &str, products: u32| {
+        let row: String = (0..products)
+            .map(|k| format!("v{}:b32 = imul v{}, v3\n", 15 + k, if k == 0 { 9 } else { 14 + k }))
+            .collect();
+        let body = sum(0, "param {bytes=4 imm=8}", 1, "lt")
+            .replace("load v6 {space=global", &format!("load {address} {{space={space}"));
+        let sum_of = format!("{row}v10:b32 = iadd v7, v{}", 14 + products);
+        after(&body.replace("v10:b32 = iadd v7, v9", &sum_of)).matches("load").count()
+    };
+    assert_eq!((loads("global", "v6", 20), loads("const", "v8", 20), loads("const", "v8", 3)), (7, 1, 7));
+}
+
+/// Two loops of 100 iterations, one behind the other, of which the second is the longer one.
+#[test]
+fn the_longest_stay_where_all_of_them_are_too_many() {
+    let mut f = text::parse(&format!(
+        "func k returns(b32) {{\n{}\n}}",
+        sum(0, "const {imm=100}", 1, "lt").replace("ret v14", "br blk3(v0, v14, v2)\nblk3(v15:b64, v16:b32, v17:b32):\n\
+         v18:b32 = load v15 {space=global bytes=4 sem=volatile}\nv19:b32 = iadd v16, v18\nv20:b64 = iadd v15, v5\nv21:b32 = iadd v17, v4\n\
+         v22:b32 = imul v19, v21\nv23:p = icmp v21, v3 {cmp=lt signed}\nbrif v23, blk3(v20, v22, v21), blk4()\nblk4():\nret v22")
+    ))
+    .unwrap()
+    .remove(0);
+    let mut left = 1000;
+    assert!(round(&mut f, &mut left));
+    verify::verify(&f).unwrap();
+    let t = text::print(&f);
+    assert_eq!((t.matches("load").count(), left), (101, 500), "{t}");
+}
+
+/// A loop with a branch in which a warp does something together, once in each iteration or behind the branch.
+#[test]
+fn what_whole_warps_do_may_stand_in_a_row() {
+    let shuffles = |what: &str, aside: bool, trips: &str| {
+        let (main, side) = if aside { ("", what) } else { (what, "") };
+        let body = format!(
+            "blk0():\nv0:b64 = param {{bytes=8}}\nv1:b32 = const {{imm=0}}\nv2:b32 = {trips}\nv3:b32 = const {{imm=1}}\nv4:b32 = const {{imm=4294967295}}\n\
+             v5:b32 = sreg\nv6:p = icmp v5, v3 {{cmp=ne}}\nbr blk1(v1)\nblk1(v7:b32):\nbrif v6, blk2(), blk3()\n\
+             blk2():\n{side}store v0, v5 {{space=global bytes=4}}\nbr blk3()\n\
+             blk3():\n{main}v8:b32 = iadd v7, v3\nv9:p = icmp v8, v2 {{cmp=lt signed}}\nbrif v9, blk1(v8), blk4()\nblk4():\nret v8"
+        );
+        after(&body).matches("store").count()
+    };
+    let shuffle = "v10:b32, v11:p = shfl v5, v3, v4, v4 {sub=3}\nstore v5, v10 {space=shared bytes=4}\n";
+    let some = shuffle.replace("v4, v4", "v4, v5");
+    let three = "const {imm=3}";
+    assert_eq!(shuffles(shuffle, false, three), 6);
+    assert_eq!(shuffles("bar v1 {imm=1}\nstore v5, v5 {space=shared bytes=4}\n", false, three), 6);
+    // Others could meet those of another iteration.
+    assert_eq!(shuffles(&some, false, three), 2);
+    assert_eq!(shuffles(shuffle, true, three), 2);
+    assert_eq!(shuffles(shuffle, false, "param {bytes=4 imm=8}"), 2);
+}
+
 #[test]
 fn atomics_in_a_row_are_few() {
     let body = |n: usize, trips: usize| {
