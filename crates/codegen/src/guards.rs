@@ -23,6 +23,8 @@ use smallvec::SmallVec;
 
 /// Most instructions on one side, as in [`crate::ifconvert`].
 const MOST: usize = 10;
+/// The same, where the sides meet in a block that loads from far memory: what it asks for is under way meanwhile.
+const LONG: usize = 24;
 /// Instructions of a block that are moved into another one at once; more wait until all is done, else a chain of blocks would be moved at each of its joints.
 const MOVED: usize = 64;
 /// Most selections that one meeting place may need.
@@ -193,12 +195,24 @@ fn origin(insts: &[Inst], v: Vreg) -> Vreg {
     v
 }
 
+/// True where sides that meet in a block meet before loads from far memory: in the block, or behind it where it only waits for them.
+fn loads_behind(f: &Func, join: BlockId) -> bool {
+    let far = |i: &Inst| matches!(&i.op, Op::Sass(s) if matches!(s.form().mnemonic, "LDG" | "LD"));
+    let block = &f.blocks[join.0 as usize];
+    let behind = match &block.term {
+        Term::Br(e) => &f.blocks[e.block.0 as usize].insts[..],
+        _ => &[],
+    };
+    block.insts.iter().chain(behind).any(far)
+}
+
 impl Pass {
     /// The edge that a side goes on by, if the side is short, entered from here only, and may be taken in.
     fn side<'a>(&self, f: &'a Func, b: BlockId) -> Option<&'a Edge> {
         let block = &f.blocks[b.0 as usize];
         let Term::Br(e) = &block.term else { return None };
-        let few = block.insts.len() <= MOST && self.tails[b.0 as usize].is_empty();
+        let most = if block.insts.len() > MOST && loads_behind(f, e.block) { LONG } else { MOST };
+        let few = block.insts.len() <= most && self.tails[b.0 as usize].is_empty();
         let short = self.preds[b.0 as usize] == 1 && block.params.is_empty() && few;
         (short && block.insts.iter().all(fits)).then_some(e)
     }
