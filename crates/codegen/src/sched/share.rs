@@ -6,9 +6,11 @@
 use super::sink::rename;
 use crate::mir::operands::sass_uses;
 use crate::mir::{Func, Inst, Op, Vreg};
+use rustc_hash::FxHashMap;
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
+use sass::latency::Class;
 use sass::reg::{File, Reg};
 
 /// Instructions between two readers that share a register; what waits longer takes more than its move costs.
@@ -47,6 +49,7 @@ pub fn run(f: &mut Func) {
         return;
     }
     let reader = readers(f);
+    let reads = super::conditions::reads(f);
     let mut of: Vec<Vreg> = (0..f.vregs.len() as u32).map(Vreg).collect();
     for b in twice {
         let mut changed = false;
@@ -72,10 +75,53 @@ pub fn run(f: &mut Func) {
             true
         });
         f.blocks[b].insts = insts;
+        changed |= pairs(f, b, &reads, &mut of);
         if changed {
             rename(f, b, &mut |_, v| of.get(v.index()).copied().unwrap_or(v));
         }
     }
+}
+
+/// Two words side by side that are moved for one instruction each (addresses of arrays, numbers of double precision) are moved once for those that stand near
+/// each other. Says in `of` what becomes of the others, and takes their moves away; true if there were any. `reads`: how often each value is read.
+fn pairs(f: &mut Func, b: usize, reads: &[u32], of: &mut [Vreg]) -> bool {
+    let mut made: FxHashMap<Vreg, From> = FxHashMap::default();
+    let mut kept: Vec<([From; 2], [Vreg; 2], usize)> = Vec::new();
+    let mut gone: Vec<Vreg> = Vec::new();
+    for (n, inst) in f.blocks[b].insts.iter().enumerate() {
+        if let Some((from @ (From::Constant(_) | From::Uniform(_)), v)) = constant(&inst.op) {
+            made.insert(v, from);
+            continue;
+        }
+        let Op::Sass(s) = &inst.op else { continue };
+        if made.is_empty() || !matches!(s.form().class, Class::FmaWide | Class::Double) {
+            continue;
+        }
+        sass_uses(s, |p| {
+            if p.width != 2 || !p.reg.is_virtual() {
+                return;
+            }
+            let [x, y] = f.scalars(p.reg)[..] else { return };
+            let alone = |v: Vreg| made.get(&v).copied().filter(|_| reads[v.index()] == 1);
+            let (Some(low), Some(high)) = (alone(x), alone(y)) else { return };
+            kept.retain(|k| n - k.2 <= NEAR);
+            if let Some(k) = kept.iter_mut().find(|k| k.0 == [low, high]) {
+                k.2 = n;
+                for (v, one) in [(x, k.1[0]), (y, k.1[1])] {
+                    of[v.index()] = one;
+                    gone.push(v);
+                }
+            } else {
+                kept.push(([low, high], [x, y], n));
+            }
+        });
+    }
+    if gone.is_empty() {
+        return false;
+    }
+    gone.sort_unstable();
+    f.blocks[b].insts.retain(|i| constant(&i.op).is_none_or(|(_, v)| gone.binary_search(&v).is_err()));
+    true
 }
 
 /// What barriers in shared memory are initialised with, two constants beside each other, is made once for those that stand near each other.
@@ -251,6 +297,22 @@ mod tests {
         };
         let body = format!("    S2UR Rd=%ur1 Sr=0x25\n{}{}{}", shift(0, 5), shift(1, 6), shift(2, 5));
         assert_eq!(moves(&body), 2);
+    }
+
+    #[test]
+    fn pairs_that_products_are_added_to_are_moved_once() {
+        let product = |k: u32, high: u32| {
+            let (low, d) = (10 + 4 * k, 12 + 4 * k);
+            format!(
+                "    MOV_U Rd=%r{low} Rb=%ur1\n    MOV_U Rd=%r{} Rb=%ur{high}\n    IMAD_WIDE_RIR Rd={{%r{d},%r{}}} Ra=%r0 Rb=8 Rc={{%r{low},%r{}}}\n",
+                low + 1,
+                d + 1,
+                low + 1
+            )
+        };
+        let made = "    S2UR Rd=%ur1 Sr=0x25\n    S2UR Rd=%ur2 Sr=0x26\n";
+        assert_eq!(moves(&format!("{made}{}{}", product(0, 2), product(1, 2))), 2);
+        assert_eq!(moves(&format!("{made}{}{}", product(0, 2), product(1, 1))), 4);
     }
 
     #[test]
