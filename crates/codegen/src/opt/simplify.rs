@@ -82,6 +82,11 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
         Op::Shl | Op::Shr if k(1).is_some_and(|n| n >= ty.bits() as u64) && !inst.attr.signed => {
             Some(Simpler::Const(0))
         }
+        // Funnel shifts of two words by nothing, or by a word: one of the two.
+        Op::Shf if k(2).is_some_and(|n| if inst.attr.sub & 1 == 0 { n & 31 == 0 } else { n == 0 || n >= 32 }) => {
+            let (left, by_nothing) = (inst.attr.sub < 2, inst.attr.sub & 1 == 0 || k(2) == Some(0));
+            same(usize::from(left == by_nothing))
+        }
         Op::Select if args[0] == args[1] => same(0),
         Op::Select if k(2).is_some() => same(if k(2) == Some(0) { 1 } else { 0 }),
         // A register that was never written may hold anything.
@@ -314,6 +319,31 @@ mod tests {
         assert_eq!(last(&format!("{k}v3:b32 = xor v0, v0")), Some(Simpler::Const(0)));
         assert!(matches!(last(&format!("{k}v3:b32 = iadd v1, v0")), Some(Simpler::Inst(_))));
         assert_eq!(last(&format!("{k}v3:b32 = iadd v0, v2")), None);
+    }
+
+    #[test]
+    fn funnel_shifts_by_whole_words_are_words() {
+        let word = |sub: u8, n: u32| {
+            let body = format!(
+                "v0:b32 = sreg\nv1:b32 = sreg {{imm=1}}\nv2:b32 = const {{imm={n}}}\nv3:b32 = shf v0, v1, v2 {{sub={sub}}}"
+            );
+            match last(&body) {
+                Some(Simpler::Value(Value(v))) => {
+                    // The evaluator, which says what PTX does, agrees.
+                    let attr = Attr { sub, ..Attr::default() };
+                    let of = eval(Op::Shf, attr, &[Ty::B32; 3], &[100, 101, u64::from(n)], Ty::B32);
+                    assert_eq!(of, Some(u64::from(100 + v)), "{sub} {n}");
+                    Some(v)
+                }
+                _ => None,
+            }
+        };
+        let of = |sub: u8| [0, 1, 31, 32, 33, 64].map(|n| word(sub, n));
+        // Left and right, the number of bits wrapped and clamped.
+        assert_eq!(of(0), [Some(1), None, None, Some(1), None, Some(1)]);
+        assert_eq!(of(1), [Some(1), None, None, Some(0), Some(0), Some(0)]);
+        assert_eq!(of(2), [Some(0), None, None, Some(0), None, Some(0)]);
+        assert_eq!(of(3), [Some(0), None, None, Some(1), Some(1), Some(1)]);
     }
 
     #[test]
