@@ -64,6 +64,7 @@ usage: cargo xtask <command>
   timing [--worst N] [FOLDER ..]
                               what our code takes beside the vendor's by the timing model: every launch of tests/kernels, the worst ten
   profile                     renew profile/release.profdata, by which release builds are optimized: what compiling tests/kernels runs through
+  profile order               renew profile/order.txt, the order of functions in programs (needs valgrind)
   bench [PART ..]             (compiling, reading, listing, simulating, linking) time, memory and code size beside the vendor's tools
 ";
 
@@ -90,7 +91,7 @@ fn main() -> ExitCode {
         Some("probe-latency") => probe::run(&args[1..]),
         Some("launches") => launches::run(&args[1..]),
         Some("timing") => timing::run(&args[1..]),
-        Some("profile") => profile::run(),
+        Some("profile") => profile::run(&args[1..]),
         // Not for people: see there.
         Some("launch") => cost::launch(std::env::args_os().skip(2)),
         Some("bench") => bench::run(&args[1..]),

@@ -4,13 +4,25 @@
 //! counted becomes one file, which `profile/rustc.sh` gives to rustc. Small kernels are most of them, so that code that each
 //! run needs once counts as code that runs. The linker and the disassembler run, too: what they share with the compiler would else
 //! count as code that nobody needs.
+//!
+//! And the order in which functions lie in a program ([`order`]).
+
+mod order;
 
 use crate::{root, test};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Makes the profile again.
-pub fn run() -> Result<(), String> {
+/// Makes the profile again, or (`order`) the order of functions.
+pub fn run(args: &[String]) -> Result<(), String> {
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => counts(),
+        ["order"] => order::run(),
+        _ => Err("usage: cargo xtask profile [order]".into()),
+    }
+}
+
+fn counts() -> Result<(), String> {
     let merger = merger()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let target = target.join("profile");
@@ -32,9 +44,7 @@ pub fn run() -> Result<(), String> {
     let mut compiled = 0;
     for kernel in &kernels {
         let text = String::from_utf8_lossy(&std::fs::read(kernel).map_err(|e| e.to_string())?).into_owned();
-        let target = text.split(".target").nth(1).ok_or_else(|| format!("{} names no target", kernel.display()))?;
-        let chip: String = target.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-        let arch = format!("-arch={chip}");
+        let arch = arch(&text).ok_or_else(|| format!("{} names no target", kernel.display()))?;
         let cubin = work.join("k.cubin");
         let ptxas = |options: &[&str]| {
             ran(Command::new(program("ptxas")).arg(&arch).args(options).arg(kernel).arg("-o").arg(&cubin))
@@ -61,6 +71,13 @@ pub fn run() -> Result<(), String> {
     std::fs::copy(&new, &profile).map_err(|e| format!("{}: {e}", profile.display()))?;
     println!("{}: what {compiled} kernels run through", profile.display());
     Ok(())
+}
+
+/// The option that names the chip that a text is for.
+fn arch(text: &str) -> Option<String> {
+    let target = text.split(".target").nth(1)?.trim_start();
+    let end = target.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(target.len());
+    Some(format!("-arch={}", &target[..end]))
 }
 
 /// Runs a command whose output nobody wants.
