@@ -27,8 +27,11 @@ struct Made {
 /// Runs of each tool on a file, the median of which counts.
 const RUNS: usize = 3;
 
+/// A name, and what of a file it is.
+type Figure = (&'static str, fn(&Made) -> f64);
+
 /// What is compared of each file.
-const FIGURES: [(&str, fn(&Made) -> f64); 7] = [
+const FIGURES: [Figure; 7] = [
     ("CPU s", |m| m.cost.cpu),
     ("peak KiB", |m| m.cost.kib as f64),
     ("instructions", |m| m.instructions),
