@@ -635,6 +635,26 @@ mod tests {
         assert!(t.matches("SEL_RR").count() == 2 && t.contains("MUFU_R"), "{t}");
     }
 
+    /// A long side that only computes stays a branch, but where a load from far memory stands behind the meeting place.
+    #[test]
+    fn long_sides_before_loads_are_computed_in_any_case() {
+        let branches = |sums: usize, behind: &str, apart: bool| {
+            let row: String =
+                (0..sums).map(|k| format!("    FADD_RR Rd=%r{} Ra=%r{} Rb=%r0\n", 21 + k, 20 + k)).collect();
+            let apart = if apart { "    br blk3()\nblk3(): depth=0\n" } else { "" };
+            let t = text::print(&after(&format!(
+                "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    S2R Rd=%r20 Sr=0x25\n    ISETP_RI.Cmp=1 Pu=%p2 Ra=%r0 Rb=5\n    BSSY TargetFar=blk2\n    brif %p2, blk1(), blk2(%r0)\n\
+                 blk1(): depth=0 divergent\n{row}    br blk2(%r{})\n\
+                 blk2(%r7): depth=0\n    BSYNC\n{apart}    {behind}\n    STG.Size=4 Ra={{%r0,%r20}} Rb=%r7 URc=UR4\n    exit\n",
+                20 + sums
+            )));
+            t.matches("brif").count()
+        };
+        let (load, other) = ("LDG Rd=%r8 UR=UR4 Ra={%r0,%r20}", "FADD_RR Rd=%r8 Ra=%r0 Rb=%r0");
+        assert_eq!((branches(20, load, false), branches(20, load, true)), (0, 0));
+        assert_eq!((branches(20, other, false), branches(25, load, false)), (1, 1));
+    }
+
     /// What is behind the last meeting place is not moved at each one, and still comes last, in its order.
     #[test]
     fn long_blocks_behind_come_last() {
