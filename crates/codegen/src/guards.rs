@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 /// Most instructions on one side, as in [`crate::ifconvert`].
 const MOST: usize = 10;
-/// The same, where the sides meet in a block that loads from far memory: what it asks for is under way meanwhile.
+/// The same, where loads from far memory stand behind the meeting place: what they ask for is under way meanwhile.
 const LONG: usize = 24;
 /// Instructions of a block that are moved into another one at once; more wait until all is done, else a chain of blocks would be moved at each of its joints.
 const MOVED: usize = 64;
@@ -195,7 +195,7 @@ fn origin(insts: &[Inst], v: Vreg) -> Vreg {
     v
 }
 
-/// True where sides that meet in a block meet before loads from far memory: in the block, or behind it where it only waits for them.
+/// True where sides that meet in a block meet before loads from far memory: in the block, or in the only one that it goes on to, as where it waits for an outer branch.
 fn loads_behind(f: &Func, join: BlockId) -> bool {
     let far = |i: &Inst| matches!(&i.op, Op::Sass(s) if matches!(s.form().mnemonic, "LDG" | "LD"));
     let block = &f.blocks[join.0 as usize];

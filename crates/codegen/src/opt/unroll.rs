@@ -278,8 +278,8 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     }
     // What threads do together they do in one place: those of another iteration must not be able to join them. Where whole warps do it once in each
     // iteration, none is in another one.
-    let apart = together && members.len() > 1;
-    if size > WHOLE || apart && !in_step || cfg.rpo_index[entry as usize] > cfg.rpo_index[header as usize] {
+    let branching = together && members.len() > 1;
+    if size > WHOLE || branching && !in_step || cfg.rpo_index[entry as usize] > cfg.rpo_index[header as usize] {
         return None;
     }
     let known = |v: Value| !inside(place[v.index()]);
@@ -296,7 +296,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let counted = if trips.is_none() && size <= small { counter.trips(f, start, COUNTED) } else { None };
     let divisor = counted.and_then(|n| (2..=by).rev().find(|k| n % k == 0));
     let by = divisor.unwrap_or(by);
-    if trips.is_none() && apart {
+    if trips.is_none() && branching {
         return None;
     }
     if trips.is_none() && divisor.is_none() {
