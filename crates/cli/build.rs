@@ -15,7 +15,7 @@
 //! tables with references in them for constants where it is told that programs lie at fixed addresses (`.cargo/config.toml`).
 //!
 //! Where files lie in small pages (as the system has read them again from the disk), each piece of 64 KiB that a run touches is a page fault: functions that
-//! runs go through stand beside each other (`profile/order.txt`, [`ordered`]). A Triton kernel at `max` then has 100 page faults instead of 128 and takes 0.94 of its time.
+//! runs go through stand beside each other (`profile/order.txt`, [`ordered`]). A Triton kernel at `max` then has 100 page faults instead of 128 and takes 0.95 of its time.
 //!
 //! What starts the process is our own where the C library is one that it was made for (`build/start.rs`).
 
