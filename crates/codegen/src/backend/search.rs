@@ -24,7 +24,7 @@ const FEW: u64 = 24;
 /// Where products have to be waited for though all registers are taken, so many more are kept free around them each time, ...
 const APART: u32 = 4;
 /// ... and at most so many.
-const MOST_APART: u32 = 12;
+const MOST_APART: u32 = 28;
 
 /// How registers are assigned.
 pub struct Search {

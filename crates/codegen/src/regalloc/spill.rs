@@ -11,6 +11,7 @@
 
 mod distances;
 mod edges;
+mod flying;
 mod names;
 mod remat;
 mod symbols;
@@ -26,6 +27,7 @@ use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
 use diag::Diagnostic;
+use rustc_hash::FxHashSet;
 use sass::form::{ModName as M, SlotName as S};
 use sass::inst::{Inst as Sass, Operand, Value};
 use sass::latency::Class;
@@ -105,6 +107,12 @@ struct Spiller<'a> {
     edge_names: Vec<(Vreg, Vreg)>,
     /// By value.
     tally: Vec<Tally>,
+    /// By block: sums under way where it begins. Empty where no product is.
+    under_way: Vec<flying::Sums>,
+    /// Sums under way behind the instruction at hand.
+    flying: flying::Sums,
+    /// Sums that had to go while they were under way.
+    hurried: FxHashSet<Vreg>,
 }
 
 /// At how many ends of the blocks before `block` a value is in a register, and whether under one name.
@@ -177,6 +185,9 @@ pub fn run(
         loc: u32::MAX,
         edge_names: Vec::new(),
         tally: vec![Tally { block: NONE, count: 0, name: Vreg(NONE), same: false }; n],
+        under_way: if gpr { flying::entries(f, cfg) } else { Vec::new() },
+        flying: flying::Sums::new(),
+        hurried: FxHashSet::default(),
         f,
     };
     s.find_constants();
@@ -264,13 +275,23 @@ impl Spiller<'_> {
     /// Evicts values until `limit` are left.
     fn limit(&mut self, limit: usize, keep: &[Vreg]) -> Result<(), Diagnostic> {
         while self.w.len() > limit {
-            let far = self.w.iter().copied().filter(|v| !keep.contains(v)).max_by_key(|&v| (self.farness(v), v.0));
+            let farthest = |of: &dyn Fn(Vreg) -> bool| {
+                self.w.iter().copied().filter(|v| !keep.contains(v) && of(*v)).max_by_key(|&v| (self.farness(v), v.0))
+            };
+            // Sums under way free nothing before they have landed.
+            let far = match self.flying.is_empty() {
+                true => farthest(&|_| true),
+                false => farthest(&|v| !flying::flies(&self.flying, v)).or_else(|| farthest(&|_| true)),
+            };
             let Some(v) = far else {
                 return Err(Diagnostic::error(format!(
                     "function '{}': an instruction needs more registers than the limit of {} leaves",
                     self.f.name, self.f.max_gprs
                 )));
             };
+            if flying::flies(&self.flying, v) {
+                self.hurried.insert(v);
+            }
             self.remove(v);
         }
         Ok(())
@@ -383,6 +404,7 @@ impl Spiller<'_> {
             list.clear();
         }
         self.here = 0;
+        self.flying = self.under_way.get(bi).cloned().unwrap_or_default();
         self.enter(b);
         if b == 0 {
             for (v, _) in self.f.live_in.clone() {
@@ -467,6 +489,9 @@ impl Spiller<'_> {
                 next = self.held_in[bi][i];
                 class = if next < LEAVE || next != FAR && count > 0 { 0 } else { 2 };
             }
+            if flying::flies(&self.flying, v) && count > 0 {
+                (class, next) = (0, 0);
+            }
             list.push((class, next, v, false));
         }
         for (n, &p) in params.iter().enumerate().filter(|(_, p)| self.mine(**p)) {
@@ -481,6 +506,9 @@ impl Spiller<'_> {
             if back {
                 next = self.held_params[bi][n];
                 class = if next != FAR { 0 } else { 2 };
+            }
+            if flying::flies(&self.flying, p) {
+                (class, next) = (0, 0);
             }
             list.push((class, next, p, true));
         }
@@ -613,6 +641,9 @@ impl Spiller<'_> {
         {
             self.made_at[v.index()] = (self.at, self.out.len() as u32);
         }
+        if !self.under_way.is_empty() {
+            flying::step(self.f, inst, &mut self.flying);
+        }
         inst.move_to(&mut self.out);
         self.notes.push(note);
         Ok(())
@@ -637,7 +668,7 @@ impl Spiller<'_> {
         if list.iter().all(|v| self.next[v.index()] == FAR) { list.len() } else { 0 }
     }
 
-    /// Stores every value that is reloaded somewhere, where it is defined.
+    /// Stores every value that is reloaded somewhere, where it is defined; sums of a product where it has landed.
     fn stores(&mut self, notes: &mut [Vec<Note>], stats: &mut Stats) {
         let mut wanted = vec![false; self.home.len()];
         for v in &self.spilled {
@@ -663,7 +694,13 @@ impl Spiller<'_> {
             }
             let insts = std::mem::take(&mut self.f.blocks[bi].insts);
             let old = std::mem::take(notes);
-            let mut todo = first;
+            let mut now = self.under_way.get(bi).cloned().unwrap_or_default();
+            let mut landing = match self.under_way.is_empty() {
+                true => FxHashSet::default(),
+                false => flying::landing(self.f, &insts, &now),
+            };
+            landing.retain(|v| !self.hurried.contains(v));
+            let (mut todo, mut later) = (first, Vec::new());
             let mut put = |s: &mut Self, todo: &mut Vec<Vreg>| {
                 for v in todo.drain(..) {
                     let (inst, note) = s.store(v, s.home[v.index()]);
@@ -674,6 +711,7 @@ impl Spiller<'_> {
                 }
             };
             self.loc = u32::MAX;
+            later.extend(todo.extract_if(.., |v| flying::flies(&now, *v) && landing.contains(v)));
             put(self, &mut todo);
             for (inst, note) in insts.into_iter().zip(old) {
                 self.loc = inst.loc;
@@ -682,6 +720,11 @@ impl Spiller<'_> {
                         todo.push(v);
                     }
                 });
+                if !landing.is_empty() {
+                    flying::step(self.f, &inst, &mut now);
+                    later.extend(todo.extract_if(.., |v| flying::flies(&now, *v) && landing.contains(v)));
+                    todo.extend(later.extract_if(.., |v| !flying::flies(&now, *v)));
+                }
                 self.out.push(inst);
                 self.notes.push(note);
                 put(self, &mut todo);

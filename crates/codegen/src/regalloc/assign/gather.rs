@@ -307,4 +307,40 @@ blk3(): depth=0
         let moved: Vec<usize> = f.blocks.iter().map(moves).collect();
         assert_eq!(moved[1..6], [0, 32, 0, 0, 0], "{}", text::print(&f));
     }
+
+    /// Sums that begin with one zero, behind a loop that may not run at all: each meets its own, and nothing moves before the wait behind the loop.
+    #[test]
+    fn sums_that_begin_with_one_zero_are_in_place_behind_a_loop() {
+        let each = |n: std::ops::Range<usize>, what: &dyn Fn(usize) -> String| n.map(what).collect::<String>();
+        let list = |from: usize| (from..from + 32).map(|k| format!("%r{k}")).collect::<Vec<_>>().join(",");
+        let zeros = vec!["%r7"; 32].join(",");
+        let text = format!(
+            "func k entry max=96 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n    LDC Rd=%r1 Const=c[0][528]\n    MOV_R Rd=%r7\n\
+             {}    ISETP_RI.Cmp=1 Pu=%p9 Ra=%r1 Rb=3\n    brif %p9, blk1(), blk2()\nblk1(): depth=0\n    br blk6({zeros})\n\
+             blk2(): depth=0\n    br blk3({zeros})\n\
+             blk3({}): depth=1\n    WARPGROUP_I\n    WARPGROUP\n\
+             \x20   HGMMA_RUR_OPEN.M53=7.M75=1 Rd={{{}}} URa={{%ur10,%ur11,%ur12,%ur13}} Rc={{{}}}\n\
+             \x20   HGMMA_RUR Pp=!UPT\n    LDS Rd=%r3 Ra=RZ\n    ISETP_RI.Cmp=1 Pu=%p8 Ra=%r3 Rb=9\n    brif %p8, blk4(), blk5()\n\
+             blk4(): depth=1\n    br blk3({})\nblk5(): depth=0\n    br blk6({})\n\
+             blk6({}): depth=0\n    WARPGROUP_I\n{}    exit\n}}\n",
+            each(10..14, &|k| format!("    UMOV_I Rd=%ur{k} Mask=0\n")),
+            list(200),
+            list(300),
+            list(200),
+            list(300),
+            list(300),
+            list(500),
+            each(500..532, &|k| format!("    STS Ra=%r1 Rb=%r{k} Imm={:#x}\n", 4 * (k - 500))),
+        );
+        let mut f = text::parse(&text).unwrap().remove(0);
+        regalloc::run(&mut f, true, Tightness::Tight).unwrap();
+        let product = |i: &crate::mir::Inst| matches!(&i.op, Op::Sass(s) if s.form().mnemonic == "HGMMA");
+        let from = f.blocks.iter().position(|b| b.insts.iter().any(product)).unwrap();
+        let moves = |b: &crate::mir::Block| {
+            b.insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if s.form == sass::forms::MOV_R)).count()
+        };
+        let behind: Vec<usize> = [from, from + 1, from + 2].map(|b| moves(&f.blocks[b])).to_vec();
+        assert_eq!(behind, [0, 0, 0], "{}", text::print(&f));
+        assert!(crate::sched::warpgroup::run(&mut f).is_empty());
+    }
 }

@@ -34,13 +34,16 @@ impl Assign<'_> {
             }
         }
         self.share_sums();
+        // By value: the last edge that gives it to a parameter. What one edge gives to several, as the zero that sums begin with, meets the first of them.
+        let mut given = vec![0; self.f.vregs.len()];
+        let mut edge = 0;
         for b in 0..self.f.blocks.len() {
-            let pairs: Vec<(Vreg, Vreg)> = self.f.blocks[b]
-                .term
-                .edges()
-                .iter()
-                .flat_map(|e| self.f.blocks[e.block.0 as usize].params.iter().copied().zip(e.args.iter().copied()))
-                .collect();
+            let mut pairs: Vec<(Vreg, Vreg)> = Vec::new();
+            for e in self.f.blocks[b].term.edges() {
+                edge += 1;
+                let all = self.f.blocks[e.block.0 as usize].params.iter().copied().zip(e.args.iter().copied());
+                pairs.extend(all.filter(|&(_, v)| std::mem::replace(&mut given[v.index()], edge) != edge));
+            }
             // Copies of uniform registers stand for moves that were between two files.
             let copies = self.f.blocks[b].insts.iter().filter_map(|i| match &i.op {
                 Op::Copy(list) => Some(list.iter()),
@@ -48,8 +51,7 @@ impl Assign<'_> {
             });
             let uniform = |r: &Reg| r.is_virtual() && r.file() == File::Ugpr;
             let copies = copies.flatten().filter(|(d, s)| uniform(d) && uniform(s));
-            let pairs: Vec<(Vreg, Vreg)> =
-                pairs.into_iter().chain(copies.map(|(d, s)| (Vreg(d.index()), Vreg(s.index())))).collect();
+            pairs.extend(copies.map(|(d, s)| (Vreg(d.index()), Vreg(s.index()))));
             for (p, v) in pairs {
                 let (p, v) = (self.rep(p), self.rep(v));
                 self.web[v] = p as u32;

@@ -125,7 +125,12 @@ impl Assign<'_> {
                 let o = self.banks[gpr].occ[r & 255];
                 self.banks[gpr].free(r) || o < HELD && self.vec_hint[o as usize] == (vec, k as u8)
             };
-            if base != NOWHERE && !(0..size).all(|k| mine(base as usize + k, k)) {
+            // A place from a way that goes by where sums are made is none where they are.
+            let summed = || {
+                let (from, to) = (base as usize, base as usize + size);
+                self.wide.iter().any(|w| w.base < to && from < w.end && self.meets(w, u32::MAX))
+            };
+            if base != NOWHERE && (!(0..size).all(|k| mine(base as usize + k, k)) || nth == 0 && summed()) {
                 self.vec_base[vec as usize] = NOWHERE;
                 self.promised.retain(|x| x.1 != vec);
             }
