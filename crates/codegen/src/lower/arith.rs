@@ -349,27 +349,23 @@ impl Lower<'_, '_> {
         self.op(Op::Trunc, &[v], Ty::B32)
     }
 
-    /// a + b or a - b with carry in (PTX's flag, where given) and, if asked, the flag written.
+    /// a + b or a - b with carry in (PTX's flag, where given) and, if asked, the flag written. The flag is the adder's carry, as the vendor's compiler and its
+    /// hardware have it: a difference leaves 1 where nothing was borrowed, though the document speaks of the borrow (docs/ptx-notes.md). It matters where
+    /// `subc` follows a sum or `addc` a difference.
     fn with_carry(&mut self, sub: bool, a: Value, b: Value, flag: Option<Value>, set: bool) -> Value {
         // The flag as a number: what is asked about it later can be asked of the flag.
         if let (Some(f), false, Some(0), Some(0), Ty::B32) =
             (flag, set, self.f.constant(a), self.f.constant(b), self.f.ty(a))
         {
-            let one = self.konst(Ty::B32, if sub { u64::from(u32::MAX) } else { 1 });
-            return self.same(Op::Select, &[one, a, f]);
+            let other = self.konst(Ty::B32, if sub { u64::from(u32::MAX) } else { 1 });
+            return self.same(Op::Select, &if sub { [a, other, f] } else { [other, a, f] });
         }
-        // PTX keeps a borrow, the operation wants "no borrow".
-        let carry = match (flag, sub) {
-            (Some(f), true) => self.same(Op::Not, &[f]),
-            (Some(f), false) => f,
-            (None, _) => self.konst(Ty::P, sub as u64),
-        };
+        let carry = flag.unwrap_or_else(|| self.konst(Ty::P, sub as u64));
         let ty = self.f.ty(a);
         let op = if sub { Op::SubC } else { Op::AddC };
         let id = self.b().push(op, Attr::default(), Default::default(), 0, &[a, b, carry], &[ty, Ty::P]);
         let (v, out) = (self.f.inst(id).results[0], self.f.inst(id).results[1]);
         if set {
-            let out = if sub { self.same(Op::Not, &[out]) } else { out };
             let var = self.carry_var();
             self.write_var_guarded(var, out);
         }

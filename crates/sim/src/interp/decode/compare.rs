@@ -121,16 +121,15 @@ impl Decoder<'_> {
                     out
                 }),
             ),
-            // The flag holds the borrow.
+            // The flag is the adder's carry: 1 where nothing is borrowed (docs/ptx-notes.md).
             Op::Sub | Op::Subc => (
                 2,
                 Box::new(move |s, cin, d| {
                     let mut out = 0;
                     for i in 0..32 {
-                        let borrow = reads && cin >> i & 1 != 0;
-                        let (r, c) = add(s[0][i], !s[1][i], !borrow);
+                        let (r, c) = add(s[0][i], !s[1][i], !reads || cin >> i & 1 != 0);
                         d[i] = r;
-                        out |= (!c as u32) << i;
+                        out |= (c as u32) << i;
                     }
                     out
                 }),
