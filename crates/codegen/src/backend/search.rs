@@ -6,7 +6,7 @@ use crate::mir::{Func, Op};
 use crate::regalloc::{self, Stats, Tightness, Unfit, assign, frame};
 use crate::sched::prepass::DEEPER;
 use crate::sched::warpgroup::losses::{Cause, Loss};
-use crate::sched::{heads, held, select, warpgroup, zeros};
+use crate::sched::{heads, held, select, unread, warpgroup, zeros};
 use crate::{guards, ifconvert};
 use diag::{Diagnostic, Severity};
 use sass::forms as F;
@@ -132,6 +132,7 @@ impl Search {
                         select::run(&mut f);
                         heads::run(&mut f);
                         zeros::run(&mut f);
+                        unread::run(&mut f);
                         held::run(&mut f);
                     }
                     after("ifconvert", &f, false)?;

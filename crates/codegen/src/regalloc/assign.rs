@@ -11,6 +11,7 @@
 
 mod bank;
 mod calls;
+mod constants;
 mod edges;
 mod flight;
 mod gather;
@@ -112,6 +113,8 @@ pub struct Assign<'a> {
     spared: Option<(BitSet, Keeps)>,
     /// What its calls keep, and what it keeps for its own callers.
     keeps: (Keeps, Keeps),
+    /// Where there are constants in uniform registers: what those hold.
+    constants: Option<constants::Constants>,
     divergent: bool,
     /// Where values lie at the end of the block at hand no other block takes over.
     given_up: bool,
@@ -295,6 +298,7 @@ pub fn run(
         spared: calls::spared(f, live),
         next_call: u32::MAX,
         keeps,
+        constants: constants::Constants::new(f),
         divergent: false,
         given_up: false,
         out: Vec::new(),
@@ -370,6 +374,11 @@ impl Assign<'_> {
     fn occupy(&mut self, v: Vreg, r: usize) {
         let file = self.file(v);
         self.banks[file].put(r, v.0);
+        if file == File::Ugpr as usize
+            && let Some(constants) = &mut self.constants
+        {
+            constants.put(v, r);
+        }
         self.banks[file].budget = self.banks[file].budget.max(r + 1);
         self.loc[v.index()] = r as u8;
         self.early[r] |= self.unawaited && file == File::Gpr as usize;
@@ -462,6 +471,11 @@ impl Assign<'_> {
             if self.banks[file].free(r) && self.banks[file].idle(r) && !lost(self, r) {
                 return Some(r);
             }
+        }
+        if file == File::Ugpr as usize
+            && let Some(r) = self.uniform_place(v)
+        {
+            return Some(r);
         }
         // Callee-saved registers for values that live across calls, the others for the rest.
         let (across, own) = self.keeps;

@@ -2,9 +2,11 @@
 //!
 //! What describes the operands of a warpgroup's product lies in four registers side by side, two of which are nearly always the same constant. In a loop each product
 //! has them put in place, where they have been since before the loop. Runs on a function after register allocation: forward over its blocks, what each uniform
-//! register holds on all ways to a place. Where the threads of a warp may be apart nothing is known, as the sides of a branch share these registers and take turns.
+//! register holds on all ways to a place. Where the threads of a warp may be apart nothing is known of what any of them writes, as the sides of a branch share
+//! these registers and take turns.
 //! Linear, times the depth of loops.
 
+use crate::cfg::Cfg;
 use crate::mir::operands::{Place, sass_defs};
 use crate::mir::{Func, Inst, Op};
 use sass::form::SlotName as S;
@@ -65,8 +67,8 @@ fn registers(p: Place) -> std::ops::Range<usize> {
     if uniform { first..(first + p.width as usize).min(64) } else { 0..0 }
 }
 
-/// A register and the constant that is moved to it; what a linker knows is a number beyond words.
-fn moved(s: &Sass) -> Option<(usize, i64)> {
+/// A uniform register, or what stands for one, and the constant that is moved to it; what a linker knows is a number beyond words.
+pub fn constant(s: &Sass) -> Option<(Reg, i64)> {
     let k = match s.form {
         F::UMOV_I => match s.get(S::Mask)?.value {
             Value::Imm(k) => k.get(),
@@ -76,7 +78,49 @@ fn moved(s: &Sass) -> Option<(usize, i64)> {
         _ => return None,
     };
     let to = s.get(S::Rd).and_then(Operand::as_reg).filter(|r| r.file() == File::Ugpr && !r.is_const())?;
-    (s.guard == Operand::reg(Reg::UPT) || s.guard == Operand::reg(Reg::PT)).then_some((to.index() as usize, k))
+    (s.guard == Operand::reg(Reg::UPT) || s.guard == Operand::reg(Reg::PT)).then_some((to, k))
+}
+
+/// As [`constant`], of registers by number.
+fn moved(s: &Sass) -> Option<(usize, i64)> {
+    constant(s).map(|(r, k)| (r.index() as usize, k))
+}
+
+/// By block in which the threads of a warp may be apart: what is written there, and where others of them may be meanwhile. Those are on ways from the same
+/// branch, up to where they meet: blocks that lead to each other, that one block leads to, or that lead to one.
+fn turns(f: &Func, cfg: &Cfg) -> Vec<u64> {
+    let apart = |&b: &u32| f.blocks[b as usize].divergent;
+    let mut pairs = Vec::new();
+    for b in 0..f.blocks.len() {
+        for side in [&cfg.succs[b], &cfg.preds[b]] {
+            let mut others = side.iter().copied().filter(apart).chain(Some(b as u32).filter(apart));
+            if let Some(first) = others.next() {
+                pairs.extend(others.map(|o| (first, o)));
+            }
+        }
+    }
+    let mut region: Vec<u32> = (0..f.blocks.len() as u32).collect();
+    let find = |region: &[u32], mut b: u32| {
+        while region[b as usize] != b {
+            b = region[b as usize];
+        }
+        b
+    };
+    for (a, b) in pairs {
+        let (a, b) = (find(&region, a), find(&region, b));
+        region[a.max(b) as usize] = a.min(b);
+    }
+    let mut written = vec![0u64; f.blocks.len()];
+    for (b, block) in f.blocks.iter().enumerate().filter(|b| b.1.divergent) {
+        let all = &mut written[find(&region, b as u32) as usize];
+        for inst in &block.insts {
+            match &inst.op {
+                Op::Sass(s) => sass_defs(s, |p| registers(p).for_each(|r| *all |= 1 << r)),
+                _ => *all = u64::MAX,
+            }
+        }
+    }
+    (0..f.blocks.len() as u32).map(|b| if apart(&b) { written[find(&region, b) as usize] } else { 0 }).collect()
 }
 
 /// Runs the pass.
@@ -86,11 +130,12 @@ pub fn run(f: &mut Func) {
         return;
     }
     let cfg = f.cfg();
+    let turns = turns(f, &cfg);
     // What holds behind each block; nothing is said of those that were not come to yet.
     let mut behind: Vec<Option<Held>> = vec![None; f.blocks.len()];
     let before = |b: u32, behind: &[Option<Held>]| {
         let mut ways = cfg.preds[b as usize].iter().filter_map(|&p| behind[p as usize].as_ref());
-        let first = ways.next().filter(|_| b != 0 && !f.blocks[b as usize].divergent);
+        let first = ways.next().filter(|_| b != 0);
         let mut held = first.cloned().unwrap_or(Held::NOTHING);
         ways.for_each(|w| held.meet(w));
         held
@@ -103,7 +148,7 @@ pub fn run(f: &mut Func) {
             let mut held = before(b, &behind);
             block.insts.iter().for_each(|i| held.step(i));
             if block.divergent {
-                held = Held::NOTHING;
+                held.known &= !turns[b as usize];
             }
             if behind[b as usize].as_ref() != Some(&held) {
                 behind[b as usize] = Some(held);
@@ -156,5 +201,27 @@ mod tests {
     #[test]
     fn nothing_is_known_where_threads_may_be_apart() {
         assert_eq!(left(" divergent", ""), [2, 2, 2]);
+    }
+
+    /// How many moves are left behind where the sides of a branch meet; one of them has `rest`.
+    fn behind_sides(rest: &str) -> usize {
+        let moves = "    UMOV_I Rd=UR5 Mask=0x40\n    UMOV_U Rd=UR6 Rb=URZ\n";
+        let t = format!(
+            "func k entry max=32 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n{moves}    brif P0, blk1(), blk2()\n\
+             blk1(): depth=0 divergent\n    MOV_R Rd=R2 Rb=RZ\n    br blk3()\nblk2(): depth=0 divergent\n{rest}    br blk3()\n\
+             blk3(): depth=0\n{moves}    brif P1, blk4(), blk5()\nblk4(): depth=0 divergent\n    UMOV_I Rd=UR5 Mask=0x7\n    br blk5()\n\
+             blk5(): depth=0\n    exit\n}}\n"
+        );
+        let mut f = text::parse(&t).unwrap().remove(0);
+        run(&mut f);
+        f.blocks[3].insts.iter().filter(|i| matches!(&i.op, Op::Sass(s) if moved(s).is_some())).count()
+    }
+
+    #[test]
+    fn what_no_side_writes_is_there_where_they_meet() {
+        assert_eq!(behind_sides("    MOV_R Rd=R3 Rb=RZ\n"), 0);
+        assert_eq!(behind_sides("    UMOV_I Rd=UR6 Mask=0x7\n"), 1);
+        // Even what is put back: the other side may have come between.
+        assert_eq!(behind_sides("    UMOV_I Rd=UR6 Mask=0x7\n    UMOV_U Rd=UR6 Rb=URZ\n"), 1);
     }
 }

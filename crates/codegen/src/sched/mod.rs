@@ -33,6 +33,7 @@ pub mod share;
 pub mod sink;
 pub mod traffic;
 pub mod units;
+pub mod unread;
 pub mod warpgroup;
 pub mod zeros;
 

@@ -23,11 +23,7 @@ impl Assign<'_> {
             return Some(known as usize);
         }
         let base = if file == File::Ugpr as usize {
-            let align = alignment(size);
-            let bank = &self.banks[file];
-            let free =
-                |base: usize| bank.window_free(base, size) && (base..base + size).all(|r| !self.kept(file, r, vec));
-            let base = (0..bank.limit).step_by(align).find(|&base| free(base))?;
+            let base = self.uniform_window(vec)?;
             self.promised.push((file, vec as u32, base, size));
             base
         } else {
