@@ -18,7 +18,7 @@ fn registers(p: &Place, skip: u32) -> u64 {
     if p.reg.file() != File::Ugpr || p.reg.is_const() {
         return 0;
     }
-    let first = p.reg.index() as u32;
+    let first = p.reg.index();
     (first + skip..first + u32::from(p.width)).filter(|&r| r < 64).fold(0, |all, r| all | 1 << r)
 }
 
