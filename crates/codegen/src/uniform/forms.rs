@@ -76,6 +76,8 @@ pub(super) enum Swap {
     LutAb,
     /// B and C of a truth table.
     LutBc,
+    /// A and B, with their types.
+    Types,
 }
 
 /// Vector forms with a uniform operand: from which form, which sources change places first.
@@ -95,6 +97,9 @@ const MIXED: &[(FormId, FormId, Swap)] = &[
     (F::IMAD_HI_RRR, F::IMAD_HI_RUR, Swap::No),
     (F::IMAD_HI_RRR, F::IMAD_HI_RUR, Swap::Ab),
     (F::IMAD_HI_RRR, F::IMAD_HI_RRU, Swap::No),
+    (F::IDP_4A_RRR, F::IDP_4A_RUR, Swap::No),
+    (F::IDP_4A_RRR, F::IDP_4A_RUR, Swap::Types),
+    (F::IDP_2A_RRR, F::IDP_2A_RUR, Swap::No),
     (F::LEA_RR, F::LEA_RU, Swap::No),
     (F::LEA_HI_RRR, F::LEA_HI_RUR, Swap::No),
     (F::LEA_HIX_RRR, F::LEA_HIX_RUR, Swap::No),
@@ -237,6 +242,10 @@ pub(super) fn exchange(s: &mut Sass, swap: Swap) -> Option<()> {
             let at = s.form().mods.iter().position(|m| m.name == M::Cmp)?;
             s.mods[at] = *turned.get(s.mods[at] as usize)?;
         }
+        Swap::Types => {
+            let (a, b) = (s.modifier(M::TypeA), s.modifier(M::TypeB));
+            *s = s.clone().with_mod(M::TypeA, b).with_mod(M::TypeB, a);
+        }
         Swap::LutAb | Swap::LutBc => {
             let at = s.slot(S::Lut)?;
             let Value::Imm(table) = s.operands[at].value else { return None };
@@ -252,4 +261,21 @@ pub(super) fn exchange(s: &mut Sass, swap: Swap) -> Option<()> {
         _ => {}
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sass::reg::File;
+
+    /// Bytes with a sign stay bytes with a sign when the words that hold them change places.
+    #[test]
+    fn types_change_places_with_their_sources() {
+        let r = |n: u32| Reg::virt(File::Gpr, n);
+        let mut s = Sass::new(F::IDP_4A_RRR).with(S::Rd, r(9)).with(S::Ra, r(1)).with(S::Rb, r(2)).with(S::Rc, r(3));
+        s = s.with_mod(M::TypeA, 1).with_mod(M::TypeB, 0);
+        exchange(&mut s, Swap::Types).unwrap();
+        assert_eq!([S::Ra, S::Rb, S::Rc].map(|x| s.get(x).and_then(Operand::as_reg)), [r(2), r(1), r(3)].map(Some));
+        assert_eq!((s.modifier(M::TypeA), s.modifier(M::TypeB)), (0, 1));
+    }
 }
