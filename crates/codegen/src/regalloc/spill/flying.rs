@@ -86,11 +86,12 @@ pub(super) fn landing(f: &Func, insts: &[Inst], entry: &Sums) -> FxHashSet<Vreg>
     let mut now = entry.clone();
     let mut landed = FxHashSet::default();
     for inst in insts {
-        let before = now.clone();
-        step(f, inst, &mut now);
-        if now.len() < before.len() {
-            landed.extend(before.iter().map(|x| x.0).filter(|&v| !flies(&now, v)));
+        if let Op::Sass(s) = &inst.op
+            && let Some(left) = waits(s)
+        {
+            landed.extend(now.iter().filter(|x| i64::from(x.1) > left).map(|x| x.0));
         }
+        step(f, inst, &mut now);
     }
     landed
 }
