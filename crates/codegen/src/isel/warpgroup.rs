@@ -8,7 +8,7 @@ use crate::mir::Vreg;
 use sass::enums;
 use sass::form::{ModName as M, SlotName as S};
 use sass::forms as F;
-use sass::inst::{Inst as Sass, Operand};
+use sass::inst::{Inst as Sass, Operand, Value};
 use sass::reg::{File, Reg};
 
 /// A product of nothing that ends a group: what the vendor emits for a group without products.
@@ -28,6 +28,14 @@ pub fn arrive() -> Sass {
 /// Waits until no more than `left` groups are under way.
 pub fn wait(left: i64) -> Sass {
     Sass::new(F::WARPGROUP_I).with(S::ImmAt72, Operand::imm(left))
+}
+
+/// So many groups may stay under way behind a wait; nothing for other instructions.
+pub fn left_by(s: &Sass) -> Option<i64> {
+    (s.form == F::WARPGROUP_I).then(|| match s.get(S::ImmAt72).map(|o| o.value) {
+        Some(Value::Imm(left)) => left.get(),
+        _ => 0,
+    })
 }
 
 impl Sel<'_> {

@@ -26,6 +26,7 @@ use crate::cfg::Cfg;
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
+use crate::sched::holds::{Flight, flies};
 use diag::Diagnostic;
 use rustc_hash::FxHashSet;
 use sass::form::{ModName as M, SlotName as S};
@@ -108,9 +109,9 @@ struct Spiller<'a> {
     /// By value.
     tally: Vec<Tally>,
     /// By block: sums under way where it begins. Empty where no product is.
-    under_way: Vec<flying::Sums>,
+    under_way: Vec<Flight>,
     /// Sums under way behind the instruction at hand.
-    flying: flying::Sums,
+    flying: Flight,
     /// Sums that had to go while they were under way.
     hurried: FxHashSet<Vreg>,
 }
@@ -186,7 +187,7 @@ pub fn run(
         edge_names: Vec::new(),
         tally: vec![Tally { block: NONE, count: 0, name: Vreg(NONE), same: false }; n],
         under_way: if gpr { flying::entries(f, cfg) } else { Vec::new() },
-        flying: flying::Sums::new(),
+        flying: Flight::new(),
         hurried: FxHashSet::default(),
         f,
     };
@@ -281,7 +282,7 @@ impl Spiller<'_> {
             // Sums under way free nothing before they have landed.
             let far = match self.flying.is_empty() {
                 true => farthest(&|_| true),
-                false => farthest(&|v| !flying::flies(&self.flying, v)).or_else(|| farthest(&|_| true)),
+                false => farthest(&|v| !flies(&self.flying, v)).or_else(|| farthest(&|_| true)),
             };
             let Some(v) = far else {
                 return Err(Diagnostic::error(format!(
@@ -289,7 +290,7 @@ impl Spiller<'_> {
                     self.f.name, self.f.max_gprs
                 )));
             };
-            if flying::flies(&self.flying, v) {
+            if flies(&self.flying, v) {
                 self.hurried.insert(v);
             }
             self.remove(v);
@@ -489,7 +490,7 @@ impl Spiller<'_> {
                 next = self.held_in[bi][i];
                 class = if next < LEAVE || next != FAR && count > 0 { 0 } else { 2 };
             }
-            if flying::flies(&self.flying, v) && count > 0 {
+            if flies(&self.flying, v) && count > 0 {
                 (class, next) = (0, 0);
             }
             list.push((class, next, v, false));
@@ -507,7 +508,7 @@ impl Spiller<'_> {
                 next = self.held_params[bi][n];
                 class = if next != FAR { 0 } else { 2 };
             }
-            if flying::flies(&self.flying, p) {
+            if flies(&self.flying, p) {
                 (class, next) = (0, 0);
             }
             list.push((class, next, p, true));
@@ -711,7 +712,7 @@ impl Spiller<'_> {
                 }
             };
             self.loc = u32::MAX;
-            later.extend(todo.extract_if(.., |v| flying::flies(&now, *v) && landing.contains(v)));
+            later.extend(todo.extract_if(.., |v| flies(&now, *v) && landing.contains(v)));
             put(self, &mut todo);
             for (inst, note) in insts.into_iter().zip(old) {
                 self.loc = inst.loc;
@@ -722,8 +723,8 @@ impl Spiller<'_> {
                 });
                 if !landing.is_empty() {
                     flying::step(self.f, &inst, &mut now);
-                    later.extend(todo.extract_if(.., |v| flying::flies(&now, *v) && landing.contains(v)));
-                    todo.extend(later.extract_if(.., |v| !flying::flies(&now, *v)));
+                    later.extend(todo.extract_if(.., |v| flies(&now, *v) && landing.contains(v)));
+                    todo.extend(later.extract_if(.., |v| !flies(&now, *v)));
                 }
                 self.out.push(inst);
                 self.notes.push(note);

@@ -11,7 +11,7 @@
 //! Runs on SSA form, before instructions are scheduled; needs nothing, and adds no wait.
 
 use crate::cfg::{Cfg, DomTree};
-use crate::isel::warpgroup::end_of_group;
+use crate::isel::warpgroup::{end_of_group, left_by};
 use crate::mir::{Func, Inst, Op, Vreg};
 use rustc_hash::FxHashMap;
 use sass::form::SlotName as S;
@@ -24,8 +24,8 @@ use smallvec::SmallVec;
 /// No function has more values under way at once: a wait is missing then, and nothing is done.
 const MOST: usize = 512;
 
-/// Values that products under way read, in ascending order, with how many groups were ended since: 0, its group goes on.
-type Flight = Vec<(Vreg, u8)>;
+/// Values of products under way, in ascending order, with how many groups were ended since: 0, its group goes on. Here those that products read.
+pub type Flight = Vec<(Vreg, u8)>;
 
 /// True if a product reads registers besides its sums.
 pub fn wanted(f: &Func) -> bool {
@@ -67,23 +67,16 @@ fn each_read(f: &Func, s: &Sass, mut to: impl FnMut(Vreg)) {
     }
 }
 
-/// So many groups may stay under way behind a wait.
-fn waits(s: &Sass) -> Option<i64> {
-    match s.get(S::ImmAt72).map(|o| o.value) {
-        Some(Value::Imm(left)) if s.form == F::WARPGROUP_I => Some(left.get()),
-        _ if s.form == F::WARPGROUP_I => Some(0),
-        _ => None,
-    }
-}
-
-fn note(now: &mut Flight, v: Vreg, age: u8) {
+/// Adds a value to those under way.
+pub fn note(now: &mut Flight, v: Vreg, age: u8) {
     match now.binary_search_by_key(&v, |x| x.0) {
         Ok(at) => now[at].1 = now[at].1.min(age),
         Err(at) => now.insert(at, (v, age)),
     }
 }
 
-fn flies(now: &Flight, v: Vreg) -> bool {
+/// True if a value is under way.
+pub fn flies(now: &Flight, v: Vreg) -> bool {
     now.binary_search_by_key(&v, |x| x.0).is_ok()
 }
 
@@ -162,7 +155,7 @@ impl Analysis {
     /// Follows an instruction; gives what its wait was for.
     fn step(&self, f: &Func, inst: &Inst, now: &mut Flight) -> Flight {
         let Op::Sass(s) = &inst.op else { return Flight::new() };
-        if let Some(left) = waits(s) {
+        if let Some(left) = left_by(s) {
             let (done, stay) = now.drain(..).partition(|x| i64::from(x.1) > left);
             *now = stay;
             return done;
@@ -199,7 +192,7 @@ fn part(f: &mut Func, cfg: &Cfg, a: &Analysis) -> bool {
             if let Op::Sass(s) = &mut inst.op {
                 if s.form == F::WARPGROUP {
                     arrived = Some((out.len(), at, now.clone()));
-                } else if waits(s).is_some() {
+                } else if left_by(s).is_some() {
                     arrived = None;
                     copies.clear();
                 } else if product(s) {

@@ -6,7 +6,7 @@
 use super::Assign;
 use crate::bitset::BitSet;
 use crate::cfg::Cfg;
-use crate::isel::warpgroup::end_of_group;
+use crate::isel::warpgroup::{end_of_group, left_by};
 use crate::mir::liveness::Liveness;
 use crate::mir::operands::Place;
 use crate::mir::{Func, Inst, Op, Vreg};
@@ -133,22 +133,13 @@ pub(super) fn need(f: &Func, cfg: &Cfg, live: &Liveness) -> u32 {
     most as u32
 }
 
-/// How many groups of products may be under way still behind such a wait.
-fn groups_left(s: &Sass) -> i64 {
-    match s.get(S::ImmAt72).map(|o| o.value) {
-        Some(Value::Imm(n)) => n.get(),
-        _ => 0,
-    }
-}
-
 /// Finds out which instruction of a block, from 1, waits for the products that read a value: for what is `held`, in `until`.
 pub(super) fn waits(f: &Func, insts: &[Inst], held: &[bool], until: &mut [u32]) {
     // Values that products under way read, with the number of groups that were ended since.
     let mut flying: Vec<(Vreg, i64)> = Vec::new();
     for (i, inst) in insts.iter().enumerate().filter(|_| !held.is_empty()) {
         let Op::Sass(s) = &inst.op else { continue };
-        if s.form == F::WARPGROUP_I {
-            let left = groups_left(s);
+        if let Some(left) = left_by(s) {
             flying.iter().filter(|x| x.1 > left).for_each(|x| until[x.0.index()] = i as u32 + 1);
             flying.retain(|x| x.1 <= left);
         } else if s.form().class == Class::Gmma && *s == end_of_group() {
@@ -247,8 +238,7 @@ impl Assign<'_> {
     pub(super) fn fly(&mut self, s: &Sass) {
         self.unawaited &= s.form != F::WARPGROUP_I;
         let busy = &mut self.banks[File::Gpr as usize].busy;
-        if s.form == F::WARPGROUP_I {
-            let left = groups_left(s);
+        if let Some(left) = left_by(s) {
             if let Some(now) = busy {
                 now.iter_mut().filter(|n| **n > 1 && i64::from(**n) - 1 > left).for_each(|n| *n = 0);
                 if now.iter().all(|&n| n == 0) {

@@ -4,41 +4,16 @@
 //! ([`crate::sched::warpgroup`]), and frees no register before: so other values go, and sums that go later are stored behind the wait.
 
 use crate::cfg::Cfg;
-use crate::isel::warpgroup::end_of_group;
+use crate::isel::warpgroup::{end_of_group, left_by};
 use crate::mir::{Func, Inst, Op, Vreg};
+use crate::sched::holds::{Flight, note};
 use rustc_hash::FxHashSet;
-use sass::form::SlotName as S;
-use sass::forms as F;
-use sass::inst::{Inst as Sass, Value};
 use sass::latency::Class;
 
-/// Sums under way, in ascending order, with how many groups were ended since: 0, theirs goes on.
-pub(super) type Sums = Vec<(Vreg, u8)>;
-
-/// True if a value is among them.
-pub(super) fn flies(sums: &Sums, v: Vreg) -> bool {
-    sums.binary_search_by_key(&v, |x| x.0).is_ok()
-}
-
-fn note(sums: &mut Sums, v: Vreg, age: u8) {
-    match sums.binary_search_by_key(&v, |x| x.0) {
-        Ok(at) => sums[at].1 = sums[at].1.min(age),
-        Err(at) => sums.insert(at, (v, age)),
-    }
-}
-
-/// So many groups may stay under way behind a wait.
-fn waits(s: &Sass) -> Option<i64> {
-    (s.form == F::WARPGROUP_I).then(|| match s.get(S::ImmAt72).map(|o| o.value) {
-        Some(Value::Imm(left)) => left.get(),
-        _ => 0,
-    })
-}
-
 /// Follows an instruction.
-pub(super) fn step(f: &Func, inst: &Inst, sums: &mut Sums) {
+pub(super) fn step(f: &Func, inst: &Inst, sums: &mut Flight) {
     let Op::Sass(s) = &inst.op else { return };
-    if let Some(left) = waits(s) {
+    if let Some(left) = left_by(s) {
         sums.retain(|x| i64::from(x.1) <= left);
     } else if *s == end_of_group() {
         sums.iter_mut().for_each(|x| x.1 = x.1.saturating_add(1));
@@ -48,19 +23,19 @@ pub(super) fn step(f: &Func, inst: &Inst, sums: &mut Sums) {
 }
 
 /// What is under way where each block begins; nothing at all where no product is.
-pub(super) fn entries(f: &Func, cfg: &Cfg) -> Vec<Sums> {
+pub(super) fn entries(f: &Func, cfg: &Cfg) -> Vec<Flight> {
     let gmma = |i: &Inst| matches!(&i.op, Op::Sass(s) if s.form().class == Class::Gmma);
     if !f.blocks.iter().flat_map(|b| &b.insts).any(gmma) {
         return Vec::new();
     }
-    let mut entry = vec![Sums::new(); f.blocks.len()];
+    let mut entry = vec![Flight::new(); f.blocks.len()];
     let mut exit = entry.clone();
     // What is under way only grows from round to round.
     let mut again = true;
     while again {
         again = false;
         for &b in &cfg.rpo {
-            let mut now = Sums::new();
+            let mut now = Flight::new();
             for &p in &cfg.preds[b as usize] {
                 let before = &exit[p as usize];
                 before.iter().for_each(|&(v, age)| note(&mut now, v, age));
@@ -82,12 +57,12 @@ pub(super) fn entries(f: &Func, cfg: &Cfg) -> Vec<Sums> {
 }
 
 /// Which of the sums made in a block, or under way where it begins, land in it.
-pub(super) fn landing(f: &Func, insts: &[Inst], entry: &Sums) -> FxHashSet<Vreg> {
+pub(super) fn landing(f: &Func, insts: &[Inst], entry: &Flight) -> FxHashSet<Vreg> {
     let mut now = entry.clone();
     let mut landed = FxHashSet::default();
     for inst in insts {
         if let Op::Sass(s) = &inst.op
-            && let Some(left) = waits(s)
+            && let Some(left) = left_by(s)
         {
             landed.extend(now.iter().filter(|x| i64::from(x.1) > left).map(|x| x.0));
         }
