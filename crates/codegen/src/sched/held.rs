@@ -6,9 +6,10 @@
 //! these registers and take turns.
 //! Linear, times the depth of loops.
 
+use crate::bitset::BitSet;
 use crate::cfg::Cfg;
 use crate::mir::operands::{Place, sass_defs};
-use crate::mir::{Func, Inst, Op};
+use crate::mir::{Block, Func, Inst, Op};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
@@ -61,7 +62,7 @@ impl Held {
 }
 
 /// The uniform registers of a place.
-fn registers(p: Place) -> std::ops::Range<usize> {
+pub fn registers(p: Place) -> std::ops::Range<usize> {
     let first = p.reg.index() as usize;
     let uniform = p.reg.file() == File::Ugpr && !p.reg.is_const();
     if uniform { first..(first + p.width as usize).min(64) } else { 0..0 }
@@ -89,38 +90,38 @@ fn moved(s: &Sass) -> Option<(usize, i64)> {
 /// By block in which the threads of a warp may be apart: what is written there, and where others of them may be meanwhile. Those are on ways from the same
 /// branch, up to where they meet: blocks that lead to each other, that one block leads to, or that lead to one.
 fn turns(f: &Func, cfg: &Cfg) -> Vec<u64> {
-    let apart = |&b: &u32| f.blocks[b as usize].divergent;
-    let mut pairs = Vec::new();
-    for b in 0..f.blocks.len() {
-        for side in [&cfg.succs[b], &cfg.preds[b]] {
-            let mut others = side.iter().copied().filter(apart).chain(Some(b as u32).filter(apart));
-            if let Some(first) = others.next() {
-                pairs.extend(others.map(|o| (first, o)));
-            }
+    let n = f.blocks.len();
+    let mut turns = vec![0; n];
+    let (mut seen, mut split, mut met) = (BitSet::new(n), BitSet::new(n), BitSet::new(n));
+    for first in (0..n as u32).filter(|&b| f.blocks[b as usize].divergent) {
+        if !seen.insert(first as usize) {
+            continue;
+        }
+        let (mut region, mut at, mut all) = (vec![first], 0, 0);
+        while let Some(&b) = region.get(at) {
+            at += 1;
+            all |= written(&f.blocks[b as usize]);
+            let (succs, preds) = (&cfg.succs[b as usize], &cfg.preds[b as usize]);
+            let mut beside: Vec<u32> = succs.iter().chain(preds).copied().collect();
+            preds.iter().filter(|&&p| split.insert(p as usize)).for_each(|&p| beside.extend(&cfg.succs[p as usize]));
+            succs.iter().filter(|&&s| met.insert(s as usize)).for_each(|&s| beside.extend(&cfg.preds[s as usize]));
+            region.extend(beside.into_iter().filter(|&x| f.blocks[x as usize].divergent && seen.insert(x as usize)));
+        }
+        region.iter().for_each(|&b| turns[b as usize] = all);
+    }
+    turns
+}
+
+/// The uniform registers that a block writes, a bit each.
+fn written(block: &Block) -> u64 {
+    let mut all = 0;
+    for inst in &block.insts {
+        match &inst.op {
+            Op::Sass(s) => sass_defs(s, |p| registers(p).for_each(|r| all |= 1 << r)),
+            _ => return u64::MAX,
         }
     }
-    let mut region: Vec<u32> = (0..f.blocks.len() as u32).collect();
-    let find = |region: &[u32], mut b: u32| {
-        while region[b as usize] != b {
-            b = region[b as usize];
-        }
-        b
-    };
-    for (a, b) in pairs {
-        let (a, b) = (find(&region, a), find(&region, b));
-        region[a.max(b) as usize] = a.min(b);
-    }
-    let mut written = vec![0u64; f.blocks.len()];
-    for (b, block) in f.blocks.iter().enumerate().filter(|b| b.1.divergent) {
-        let all = &mut written[find(&region, b as u32) as usize];
-        for inst in &block.insts {
-            match &inst.op {
-                Op::Sass(s) => sass_defs(s, |p| registers(p).for_each(|r| *all |= 1 << r)),
-                _ => *all = u64::MAX,
-            }
-        }
-    }
-    (0..f.blocks.len() as u32).map(|b| if apart(&b) { written[find(&region, b) as usize] } else { 0 }).collect()
+    all
 }
 
 /// Runs the pass.
@@ -203,14 +204,14 @@ mod tests {
         assert_eq!(left(" divergent", ""), [2, 2, 2]);
     }
 
-    /// How many moves are left behind where the sides of a branch meet; one of them has `rest`.
+    /// How many moves are left behind where the sides of a branch meet; one of them is two blocks, the second of which has `rest`.
     fn behind_sides(rest: &str) -> usize {
         let moves = "    UMOV_I Rd=UR5 Mask=0x40\n    UMOV_U Rd=UR6 Rb=URZ\n";
         let t = format!(
             "func k entry max=32 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n{moves}    brif P0, blk1(), blk2()\n\
-             blk1(): depth=0 divergent\n    MOV_R Rd=R2 Rb=RZ\n    br blk3()\nblk2(): depth=0 divergent\n{rest}    br blk3()\n\
-             blk3(): depth=0\n{moves}    brif P1, blk4(), blk5()\nblk4(): depth=0 divergent\n    UMOV_I Rd=UR5 Mask=0x7\n    br blk5()\n\
-             blk5(): depth=0\n    exit\n}}\n"
+             blk1(): depth=0 divergent\n    MOV_R Rd=R2 Rb=RZ\n    br blk3()\nblk2(): depth=0 divergent\n    MOV_R Rd=R3 Rb=RZ\n    br blk4()\n\
+             blk3(): depth=0\n{moves}    brif P1, blk5(), blk6()\nblk4(): depth=0 divergent\n{rest}    br blk3()\n\
+             blk5(): depth=0 divergent\n    UMOV_I Rd=UR5 Mask=0x7\n    br blk6()\nblk6(): depth=0\n    exit\n}}\n"
         );
         let mut f = text::parse(&t).unwrap().remove(0);
         run(&mut f);

@@ -11,15 +11,10 @@ use crate::mir::{Block, Func, Inst, Op, Term};
 use sass::form::SlotName as S;
 use sass::forms as F;
 use sass::inst::Inst as Sass;
-use sass::reg::File;
 
 /// The uniform registers of a place, a bit each, without the first `skip` of them.
-fn registers(p: &Place, skip: u32) -> u64 {
-    if p.reg.file() != File::Ugpr || p.reg.is_const() {
-        return 0;
-    }
-    let first = p.reg.index();
-    (first + skip..first + u32::from(p.width)).filter(|&r| r < 64).fold(0, |all, r| all | 1 << r)
+fn registers(p: Place, skip: usize) -> u64 {
+    held::registers(p).skip(skip).fold(0, |all, r| all | 1 << r)
 }
 
 /// The words of the descriptor that a product does not read, if it is such a product, and where that is.
@@ -35,10 +30,10 @@ fn step(inst: &Inst, wanted: &mut u64) {
     };
     // What is written under a condition may stay as it was.
     if s.guard.as_reg().is_some_and(|r| r.is_const()) {
-        sass_defs(s, |p| *wanted &= !registers(&p, 0));
+        sass_defs(s, |p| *wanted &= !registers(p, 0));
     }
     let at = described(s);
-    sass_uses(s, |p| *wanted |= registers(&p, if at.is_some() && p.slot.map(usize::from) == at { 2 } else { 0 }));
+    sass_uses(s, |p| *wanted |= registers(p, if at.is_some() && p.slot.map(usize::from) == at { 2 } else { 0 }));
 }
 
 /// What is wanted behind the last instruction of a block, of what the blocks behind it want.
@@ -56,7 +51,7 @@ fn behind(block: &Block, before: &[u64]) -> u64 {
 /// Runs the pass.
 pub fn run(f: &mut Func) {
     let any = f.blocks.iter().flat_map(|b| &b.insts).any(|i| matches!(&i.op, Op::Sass(s) if described(s).is_some()));
-    if !any || !f.entry {
+    if !any {
         return;
     }
     let cfg = f.cfg();
