@@ -339,7 +339,7 @@ fn continue_small(text: usize) {
         unsafe { libc::madvise(at, end.saturating_sub(start), libc::MADV_POPULATE_WRITE) };
     };
     let size = (LEAST + text / EACH) * PAGE;
-    // SAFETY: the block is given back as it was taken; nothing lies behind it yet.
+    // SAFETY: the block, if there is one, is given back as it was taken.
     unsafe {
         let block = libc::malloc(size);
         populate(block.addr(), block.addr() + size);
