@@ -7,6 +7,8 @@
 mod emit;
 #[path = "build/parse.rs"]
 mod parse;
+#[path = "build/pool.rs"]
+mod pool;
 #[path = "build/shapes.rs"]
 mod shapes;
 
@@ -82,7 +84,7 @@ struct EnumDef {
 #[derive(Default)]
 struct Isa {
     enums: BTreeMap<String, EnumDef>,
-    widths: HashMap<String, String>,
+    widths: HashMap<String, Vec<u8>>,
     slots: HashMap<String, SlotDef>,
     mods: HashMap<String, String>,
     forms: Vec<FormDef>,

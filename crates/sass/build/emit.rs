@@ -1,7 +1,9 @@
 //! Writes the tables as Rust source.
 
+use super::pool::{Pool, by_frequency, by_place, counts, pairs, write_lists};
 use super::{FormDef, Isa, ModDef, OPCODE, SlotDef, bad, mask};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::{env, fs, path::Path};
 
@@ -181,7 +183,7 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
     };
     let sum = slot.width.strip_prefix('+').map(|terms| {
         let term = |t: &str| match t.split_once(':') {
-            Some((names, table)) => match (isa.widths.get(table), names.split_once(',')) {
+            Some((names, table)) => match (counts(isa, table), names.split_once(',')) {
                 (Some(counts), None) => format!("Term::One(ModName::{names}, {counts})"),
                 (Some(counts), Some((a, b))) => format!("Term::Two(ModName::{a}, ModName::{b}, {counts})"),
                 (None, _) => bad(at, format!("unknown width table {table}")),
@@ -202,7 +204,7 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
     });
     let width = match slot.width.split_once(':') {
         _ if let Some(sum) = sum => sum,
-        Some((name, table)) => match isa.widths.get(table) {
+        Some((name, table)) => match counts(isa, table) {
             Some(counts) => match name.split_once(',') {
                 Some((first, second)) => format!("Width::ByTwo(ModName::{first}, ModName::{second}, {counts})"),
                 None => format!("Width::By(ModName::{name}, {counts})"),
@@ -221,9 +223,9 @@ fn slot_source(isa: &Isa, at: &str, slot: &SlotDef) -> String {
         },
     };
     format!(
-        "Slot {{ name: SlotName::{}, kind: {kind}, role: Role::{role}, bits: &{:?}, width: {width}, neg: {}, abs: {}, inv: {}, reuse: {}, default_inv: {}, default_reg: {}, blank: blank({kind}, {}, {}), shift: {}, xor: {}, spaced: {} }}",
+        "Slot {{ name: SlotName::{}, kind: {kind}, role: Role::{role}, bits: {}, width: {width}, neg: {}, abs: {}, inv: {}, reuse: {}, default_inv: {}, default_reg: {}, blank: blank({kind}, {}, {}), shift: {}, xor: {}, spaced: {} }}",
         slot.name,
-        slot.bits,
+        pairs("BITS", &slot.bits),
         option(slot.neg),
         option(slot.abs),
         option(slot.inv),
@@ -276,35 +278,41 @@ fn registers(form: &FormDef) -> String {
     format!("Registers {{ reads: {reads:#x}, writes: {writes:#x}, single: {single:#x}, implied: {implied:#x} }}")
 }
 
-fn form_source(isa: &Isa, form: &FormDef) -> String {
-    let slots: Vec<String> = form.slots.iter().map(|s| slot_source(isa, &form.at, s)).collect();
-    let mods: Vec<String> = form
-        .mods
-        .iter()
-        .map(|m| {
-            format!(
-                "ModField {{ name: ModName::{}, bits: &{:?}, values: {}, default: {} }}",
-                m.name, m.bits, m.values, m.default
-            )
-        })
-        .collect();
+fn mod_source(m: &ModDef) -> String {
+    format!(
+        "ModField {{ name: ModName::{}, bits: {}, values: {}, default: {} }}",
+        m.name,
+        pairs("BITS", &m.bits),
+        m.values,
+        m.default
+    )
+}
+
+/// The slots, the modifier fields and the mnemonics of all forms.
+struct Pools {
+    mnemonics: HashMap<String, usize>,
+    slots: Pool,
+    mods: Pool,
+}
+
+fn form_source(isa: &Isa, pools: &Pools, form: &FormDef) -> String {
+    let slots = pools.slots.refer(form.slots.iter().map(|s| slot_source(isa, &form.at, s)));
+    let mods = pools.mods.refer(form.mods.iter().map(mod_source));
     let registers = registers(form);
     let shared = shared(form);
     let effects: Vec<String> = form.effects.iter().map(|e| format!("{e}: true")).collect();
     let rest = if effects.len() == 5 { "" } else { "..NO_EFFECTS" };
     let need = OPCODE | 1 << 91 | form.explicit;
-    let variants: Vec<String> = form.variants.iter().map(|v| form_source(isa, v)).collect();
+    let variants: Vec<String> = form.variants.iter().map(|v| form_source(isa, pools, v)).collect();
     format!(
-        "Form {{ name: {:?}, mnemonic: {:?}, sms: &{:?}, fixed: {:#x}, need: {need:#x}, free: {:#x}, wide: {:#x}, uniform_guard: {}, registers: {registers}, shared: {shared}, slots: &[{}], mods: &[{}], syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }}, variants: &[{}] }}",
+        "Form {{ name: {:?}, mnemonic: text(&MNEMONIC_{}), sms: {}, fixed: {:#x}, need: {need:#x}, free: {:#x}, wide: {:#x}, uniform_guard: {}, registers: {registers}, shared: {shared}, slots: {slots}, mods: {mods}, syntax: {}, class: Class::{}, effects: Effects {{ {}{}{rest} }}, variants: &[{}] }}",
         form.name,
-        form.mnemonic,
-        form.sms,
+        pools.mnemonics[&form.mnemonic],
+        pairs("CHIPS", &form.sms),
         form.fixed,
         form.fixed_mask & !need,
         form.wide,
         form.uniform || form.upguard,
-        slots.join(", "),
-        mods.join(", "),
         pieces(form),
         form.class,
         effects.join(", "),
@@ -445,7 +453,7 @@ fn index(isa: &Isa, out: &mut String) {
         }
         let mut table = vec![(0u16, 0u16); 8192];
         for (key, mut forms) in by_opcode {
-            forms.sort_by_key(|f| (f.2.rank, std::cmp::Reverse(f.2.explicit.count_ones()), f.0, f.1));
+            forms.sort_by_key(|f| (f.2.rank, Reverse(f.2.explicit.count_ones()), f.0, f.1));
             for (i, a) in forms.iter().enumerate() {
                 for b in &forms[i + 1..] {
                     let both = a.2.fixed_mask & b.2.fixed_mask;
@@ -528,10 +536,23 @@ pub(crate) fn write(isa: &Isa) {
         most(&|f| f.mods.len())
     );
     out.push_str("use crate::enums::*;\n");
+    let slots = |f: &FormDef| f.slots.iter().map(|s| slot_source(isa, &f.at, s)).collect();
+    let mods = |f: &FormDef| f.mods.iter().map(mod_source).collect();
+    let pools = Pools {
+        mnemonics: by_frequency(all().map(|f| f.mnemonic.clone())),
+        slots: Pool::new("SLOTS", "Slot", all().map(slots)),
+        mods: Pool::new("MODS", "ModField", all().map(mods)),
+    };
+    write_lists(isa, &mut out);
+    for (n, mnemonic) in by_place(&pools.mnemonics).into_iter().enumerate() {
+        let _ = writeln!(out, "static MNEMONIC_{n}: [u8; {}] = *b{mnemonic:?};", mnemonic.len());
+    }
+    pools.slots.write("Every operand slot that some form has", &mut out);
+    pools.mods.write("Every modifier field that some form has", &mut out);
     let count = isa.forms.len();
     let _ = writeln!(out, "/// Every form.\npub static FORMS: [Form; {count}] = [");
     for form in &isa.forms {
-        let _ = writeln!(out, "    {},", form_source(isa, form));
+        let _ = writeln!(out, "    {},", form_source(isa, &pools, form));
     }
     out.push_str("];\n");
     // Passes ask for these more often than for anything else of a form.
@@ -576,7 +597,8 @@ pub(crate) fn write(isa: &Isa) {
         }
         let _ = writeln!(
             out,
-            "    /// The text of each value.\n    pub static VALUES: &[Option<&str>] = &{:?};\n}}",
+            "    static TEXTS: [Option<&str>; {}] = {:?};\n    /// The text of each value.\n    pub static VALUES: &[Option<&str>] = &TEXTS;\n}}",
+            def.values.len(),
             def.values
         );
     }

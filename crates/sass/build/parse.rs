@@ -82,7 +82,7 @@ impl Isa {
                 "enum" => self.enumeration(&at, &words[1..]),
                 "width" => {
                     let counts: Vec<u8> = words[2..].iter().map(|w| number(&at, w)).collect();
-                    self.widths.insert(words[1].into(), format!("&{counts:?}"));
+                    self.widths.insert(words[1].into(), counts);
                 }
                 "slot" => {
                     let mut slot =

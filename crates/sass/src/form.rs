@@ -45,9 +45,9 @@ pub struct Form {
     /// Some bit of a modifier's field is also another field's, so that the two may contradict each other.
     pub shared: bool,
     /// Operand slots, in the order of the assembly text.
-    pub slots: &'static [Slot],
+    pub slots: &'static [&'static Slot],
     /// Modifier fields.
-    pub mods: &'static [ModField],
+    pub mods: &'static [&'static ModField],
     /// How the text is put together.
     pub syntax: &'static [Piece],
     /// Latency class.

@@ -24,6 +24,14 @@ pub mod tables {
     use crate::latency::Class;
     use crate::reg::File;
     include!(concat!(env!("OUT_DIR"), "/tables.rs"));
+
+    /// Bytes as the text that they are.
+    const fn text(bytes: &'static [u8]) -> &'static str {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(_) => panic!("a mnemonic is a text"),
+        }
+    }
 }
 
 /// One constant a form: `forms::FFMA_RRR`.

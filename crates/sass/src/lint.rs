@@ -118,7 +118,7 @@ impl Checker<'_> {
         };
         // Taken by every lane: no guard, no condition, no mask.
         let plain = |o: &crate::inst::Operand| !o.inv && o.as_reg().is_some_and(Reg::is_const);
-        let condition = |(slot, o): (&crate::form::Slot, &crate::inst::Operand)| match slot.kind {
+        let condition = |(slot, o): (&&crate::form::Slot, &crate::inst::Operand)| match slot.kind {
             SlotKind::Reg(File::Pred | File::Upred) => plain(o),
             // A branch that goes by a mask in a uniform register, or by what all lanes do.
             SlotKind::Reg(File::Ugpr) => inst.form().mnemonic != "BRA",
