@@ -120,6 +120,76 @@ fn modules_of_two_compilers_agree_on_newer_chips() {
     agree("sm_120", 7..=12);
 }
 
+/// A function that takes and gives vectors in registers, and one that takes the address of a parameter.
+const FORMALS: &str = ".func (.reg .v2 .u32 both) pack(.reg .u32 first, .reg .v4 .u16 four, .reg .u32 between, .reg .v2 .b64 wide, .reg .v4 .b8 bytes, .reg .v2 .f32 last)
+{
+.reg .b32 %r<9>; .reg .b64 %d;
+cvt.u32.u16 %r1, four.x; cvt.u32.u16 %r2, four.y; cvt.u32.u16 %r3, four.z; cvt.u32.u16 %r4, four.w;
+mad.lo.u32 %r1, %r1, 3, first; mad.lo.u32 %r1, %r2, 5, %r1; mad.lo.u32 %r1, %r3, 7, %r1; mad.lo.u32 %r1, %r4, 11, %r1;
+mov.b64 %d, last;
+sub.u64 %d, wide.x, %d;
+xor.b64 %d, wide.y, %d;
+mov.b64 both, %d;
+add.u32 both.x, both.x, %r1;
+mov.b32 %r5, bytes;
+add.u32 %r5, %r5, between;
+xor.b32 both.y, both.y, %r5;
+ret;
+}
+.func (.param .b32 result) pick(.param .align 16 .b8 table[20], .param .b32 index)
+{
+.reg .b32 %r<4>; .reg .b64 %d<3>;
+mov.b64 %d0, table;
+ld.param.b32 %r0, [index];
+mul.wide.u32 %d1, %r0, 4;
+add.u64 %d1, %d0, %d1;
+ld.local.b32 %r1, [%d1];
+ld.param.b32 %r2, [table+16];
+sub.u32 %r1, %r1, %r2;
+st.param.b32 [result], %r1;
+ret;
+}
+";
+
+/// The kernel that calls them.
+const CALLING: &str = ".visible .entry k(.param .u64 p0, .param .u64 p1)
+{
+.reg .b64 %in, %out, %d<4>; .reg .b32 %i, %r<8>;
+.reg .v4 .u16 %four; .reg .v2 .u32 %two; .reg .v2 .b64 %wide; .reg .v4 .b8 %bytes; .reg .v2 .f32 %floats; .reg .v2 .b32 %words;
+ld.param.u64 %in, [p0]; ld.param.u64 %out, [p1];
+mov.u32 %i, %tid.x;
+mad.wide.u32 %in, %i, 16, %in; mad.wide.u32 %out, %i, 8, %out;
+ld.global.v2.u64 {%d0, %d1}, [%in];
+mov.b64 %four, %d0; mov.b64 %words, %d1; mov.b32 %bytes, %words.y; mov.b64 %floats, %d1;
+mov.v2.b64 %wide, {%d1, %d0};
+call (%two), pack, (%i, %four, %words.x, %wide, %bytes, %floats);
+{ .param .align 16 .b8 table[20]; .param .b32 index; .param .b32 result;
+st.param.v2.b64 [table], {%d0, %d1}; st.param.b32 [table+16], %two.y;
+and.b32 %r0, %i, 3; st.param.b32 [index], %r0;
+call (result), pick, (table, index);
+ld.param.b32 %r1, [result]; }
+xor.b32 %r1, %r1, %two.x;
+st.global.v2.u32 [%out], {%r1, %two.y};
+ret;
+}
+";
+
+/// Vectors in registers lie in words as they would in memory; their place is a multiple of their size.
+#[test]
+fn vectors_in_registers_agree() {
+    let Some(tools) = testkit::oracle::latest() else { return };
+    let head = ".version 8.3\n.target sm_90\n.address_size 64\n";
+    let declared: String =
+        FORMALS.lines().filter(|l| l.starts_with(".func")).map(|l| format!(".extern {l};\n")).collect();
+    let program = calls::Program {
+        modules: [format!("{head}{declared}{CALLING}"), head.to_string() + &FORMALS.replace(".func", ".visible .func")],
+        whole: format!("{head}{FORMALS}{CALLING}"),
+    };
+    for chip in ["sm_80", "sm_90", "sm_120"] {
+        assert_eq!(failure(&tools, chip, 0, &program, &launch(7)), None);
+    }
+}
+
 /// An entry with references of its module to a texture and a surface, which asks the other module's function about its own and
 /// lets it fetch with gradients, which a function of the system does.
 const ASKING: [&str; 2] = [

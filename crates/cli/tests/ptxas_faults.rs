@@ -73,3 +73,26 @@ fn counters_that_wrap() {
         assert_eq!(ours, expected, "{arch}");
     }
 }
+
+/// A parameter and a result of 128 bits in registers.
+#[test]
+fn registers_of_128_bits_as_parameters() {
+    let text = ".version 8.3\n.target sm_90\n.address_size 64\n\
+        .func (.reg .b128 swapped) swap(.reg .b128 value, .reg .b32 more)\n{\n.reg .b64 %d<2>;\n.reg .b64 %m;\n\
+        mov.b128 {%d0, %d1}, value;\ncvt.u64.u32 %m, more;\nadd.u64 %d0, %d0, %m;\n\
+        mov.b128 swapped, {%d1, %d0};\nret;\n}\n\
+        .visible .entry k(.param .u64 out)\n{\n.reg .b128 %q<2>;\n.reg .b64 %d<5>;\n.reg .b32 %r<2>;\n\
+        ld.param.u64 %d0, [out];\nmov.u32 %r0, %tid.x;\nmul.wide.u32 %d1, %r0, 16;\nadd.u64 %d0, %d0, %d1;\n\
+        ld.global.v2.u64 {%d1, %d2}, [%d0];\nmov.b128 %q0, {%d1, %d2};\ncall (%q1), swap, (%q0, %r0);\n\
+        mov.b128 {%d3, %d4}, %q1;\nst.global.v2.u64 [%d0], {%d3, %d4};\nret;\n}\n";
+    let dir = Scratch::new("ptxas-faults-128");
+    let launch = dir.join("k.toml");
+    let given: Vec<u64> = (1..=16).map(|n| n * 0x0123_4567_89ab_cdef).collect();
+    let hex: String = given.iter().flat_map(|n| n.to_le_bytes()).map(|b| format!("{b:02x}")).collect();
+    let words =
+        format!("kernel = \"k\"\ngrid = [1]\nblock = [8]\n[[arg]]\nbuffer = {{ hex = \"{hex}\" }}\nout = \"out\"\n");
+    std::fs::write(&launch, words).expect("written");
+    let pairs = given.chunks(2).enumerate();
+    let want: Vec<u8> = pairs.flat_map(|(n, p)| [p[1], p[0] + n as u64]).flat_map(u64::to_le_bytes).collect();
+    assert_eq!(both(text, "sm_90", &launch.to_string_lossy()), [want.clone(), want]);
+}

@@ -195,10 +195,11 @@ impl Shape {
         let shape = |v: &VarId| {
             let v = &m.vars[v.index()];
             let register = v.space == Space::Reg;
-            let size = if register { v.ty.bytes().max(1) as u64 } else { v.size() };
+            // A vector lies in registers as it would in memory, at a multiple of its size.
+            let size = if register { v.size().max(1) } else { v.size() };
             Shape {
                 words: size.div_ceil(4) as u32,
-                align: v.align.max(if register { v.ty.bytes() } else { 1 }),
+                align: v.align.max(if register { size as u32 } else { 1 }),
                 open: v.dims.contains(&None),
             }
         };

@@ -354,8 +354,9 @@ fn prototype(m: &Module, returns: &[VarId], params: &[VarId], directives: &[Dire
     }
     for v in returns.iter().chain(params) {
         let v = &m.vars[v.index()];
-        let float = v.ty.is_float();
-        out.push(match v.ty.bytes() {
+        // A vector is a number of its size (ptxas 13.5, `-c`).
+        let float = v.ty.is_float() && v.vector <= 1;
+        out.push(match v.ty.bytes() * u32::from(v.vector.max(1)) {
             0 | 1 => 'b',
             2 => 'h',
             4 if float => 'f',

@@ -256,6 +256,13 @@ pub struct Function {
 }
 
 impl Function {
+    /// The elements of an operand that is a vector register as a whole; none for any other operand.
+    pub fn elements_of(&self, operand: &Operand) -> Option<Vec<Operand>> {
+        let Operand::Reg { reg, elem: None } = *operand else { return None };
+        let n = self.regs.get(reg.index())?.vector;
+        (n > 1).then(|| (0..n).map(|e| Operand::Reg { reg, elem: Some(e) }).collect())
+    }
+
     /// The name of a register as written (`%r1`), with the number of a `%r<10>` range filled in.
     pub fn reg_name(&self, reg: RegId) -> String {
         let at = self.reg_names.partition_point(|n| n.first <= reg.0);

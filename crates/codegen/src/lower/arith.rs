@@ -712,7 +712,13 @@ impl Lower<'_, '_> {
 
     /// `mov`: a copy, an address, or packing and unpacking of vectors.
     fn mov(&mut self, x: &Inst, t: T) -> Res {
-        match (x.operands.first().cloned(), x.operands.get(1).cloned()) {
+        // A vector register is what its elements are.
+        let operand = |n: usize| {
+            let o = x.operands.get(n)?;
+            let elements = self.pf.elements_of(o).filter(|_| x.vector() == 1);
+            Some(elements.map_or_else(|| o.clone(), |e| Operand::Vector(e.into_iter().collect())))
+        };
+        match (operand(0), operand(1)) {
             (Some(dst), Some(src)) if t.bits() == 128 => self.move_quad(x, &dst, &src),
             (Some(dst), Some(src)) if x.vector() > 1 => self.move_vector(x, &dst, &src, t),
             (Some(Operand::Vector(dst)), Some(src)) => {

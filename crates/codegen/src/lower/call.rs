@@ -8,7 +8,7 @@ use crate::ir::{Attr, CallSite, Mem, MemSpace, Op, Term, Ty, Value};
 use diag::{Diagnostic, Span};
 use ptx::isa::Op as P;
 use ptx::module::{
-    AddressBase, Body, Directive, FuncId, FuncKind, InitValue, Inst, Item, Module, Operand, RegId, Stmt, Table, VarId,
+    AddressBase, Body, Directive, FuncId, FuncKind, InitValue, Inst, Item, Module, Operand, Stmt, Table, VarId,
 };
 use ptx::types::{ScalarType as T, Space};
 
@@ -146,7 +146,7 @@ impl Lower<'_, '_> {
     }
 
     /// SSA variables for a `.param` variable of this function: its first word and how many.
-    fn words_of(&mut self, v: VarId) -> (u32, u32) {
+    pub(super) fn words_of(&mut self, v: VarId) -> (u32, u32) {
         if let Some(&w) = self.param_words.get(&v) {
             return w;
         }
@@ -197,22 +197,21 @@ impl Lower<'_, '_> {
                 self.open_param = Some((v, at));
                 continue;
             }
-            for w in 0..words {
-                let value = match place {
-                    Place::Reg(r) => {
-                        args.push(r + w as u8);
-                        self.f.add_param(self.cur, Ty::B32)
-                    }
-                    Place::Stack(at) => {
-                        let zero = self.konst(Ty::B32, 0);
-                        let mem = Mem { space: MemSpace::Stack, bytes: 4, ..Mem::default() };
-                        let at = (at + 4 * w) as i64;
-                        let id = self.b().push(Op::Load, Attr::default(), mem, at, &[zero], &[Ty::B32]);
-                        self.f.inst(id).results[0]
-                    }
-                };
-                self.set_param_word(v, w, value)?;
-            }
+            let mut word = |w: u32| match place {
+                Place::Reg(r) => {
+                    args.push(r + w as u8);
+                    self.f.add_param(self.cur, Ty::B32)
+                }
+                Place::Stack(at) => {
+                    let zero = self.konst(Ty::B32, 0);
+                    let mem = Mem { space: MemSpace::Stack, bytes: 4, ..Mem::default() };
+                    let at = (at + 4 * w) as i64;
+                    let id = self.b().push(Op::Load, Attr::default(), mem, at, &[zero], &[Ty::B32]);
+                    self.f.inst(id).results[0]
+                }
+            };
+            let values: Vec<Value> = (0..words).map(&mut word).collect();
+            self.set_formal(v, &values)?;
         }
         self.f.returns = vec![Ty::B32; rets.len()];
         self.f.signature = CallSite { args, rets, stack: placed.stack, convention, ..CallSite::default() };
@@ -224,78 +223,12 @@ impl Lower<'_, '_> {
         if self.cx.layout.relocatable { Convention::of(directives) } else { Convention::default() }
     }
 
-    /// Word `w` of parameter `v` gets a value: a `.param` word, or (old style) half of or a whole register.
-    fn set_param_word(&mut self, v: VarId, w: u32, value: Value) -> Res {
-        let var = &self.m.vars[v.index()];
-        if var.space == Space::Param {
-            let (first, _) = self.words_of(v);
-            self.write_var(first + w, value);
-            return Ok(());
-        }
-        let reg = self.register_named(v)?;
-        let ty = self.var_ty[reg as usize];
-        if ty == Ty::B64 {
-            let value = if w == 0 {
-                self.op(Op::Zext, &[value], Ty::B64)
-            } else {
-                let old = self.read_var(reg);
-                let lo = self.op(Op::Trunc, &[old], Ty::B32);
-                self.pack(lo, value)
-            };
-            self.write_var(reg, value);
-        } else {
-            let value = if ty == Ty::P {
-                let zero = self.konst(Ty::B32, 0);
-                self.b().icmp(crate::ir::Cmp::Ne, false, value, zero)
-            } else {
-                self.b().resize(value, ty, false)
-            };
-            self.write_var(reg, value);
-        }
-        Ok(())
-    }
-
-    /// The register that stands for a `.reg` parameter.
-    fn register_named(&self, v: VarId) -> Res<u32> {
-        let name = &self.m.vars[v.index()].name;
-        match (0..self.pf.regs.len() as u32).find(|&r| &self.pf.reg_name(RegId(r)) == name) {
-            Some(i) => Ok(i * 4),
-            None => unsupported(format!("register parameter '{name}'"), self.m.vars[v.index()].span),
-        }
-    }
-
-    /// The words of a parameter, read.
-    fn param_word_values(&mut self, v: VarId) -> Res<Vec<Value>> {
-        let var = &self.m.vars[v.index()];
-        if var.space == Space::Param {
-            let (first, n) = self.words_of(v);
-            return Ok((first..first + n).map(|w| self.read_var(w)).collect());
-        }
-        let reg = self.register_named(v)?;
-        let value = self.read_var(reg);
-        Ok(self.value_words(value))
-    }
-
-    fn value_words(&mut self, v: Value) -> Vec<Value> {
-        match self.f.ty(v) {
-            Ty::B64 => {
-                let (lo, hi) = self.b().halves(v);
-                vec![lo, hi]
-            }
-            Ty::P => {
-                let (one, zero) = (self.konst(Ty::B32, 1), self.konst(Ty::B32, 0));
-                vec![self.op(Op::Select, &[one, zero, v], Ty::B32)]
-            }
-            _ => vec![self.b().resize(v, Ty::B32, false)],
-        }
-    }
-
     /// `ret` of a device function.
     pub(super) fn return_term(&mut self) -> Term {
         let mut out = Vec::new();
         for v in self.pf.returns.clone() {
             // A register that does not exist was diagnosed by the signature.
-            out.extend(self.param_word_values(v).unwrap_or_default());
+            out.extend(self.formal_words(v).unwrap_or_default());
         }
         if let Some(var) = self.result_pointer {
             let to = self.read_var(var);
@@ -313,7 +246,7 @@ impl Lower<'_, '_> {
         let bytes = (t.bytes() as i64).min(8);
         let words = match self.open_param {
             Some((open, at)) if open == v => self.open_words(at, offset, bytes * dsts.len() as i64, x)?,
-            _ => self.param_word_values(v)?,
+            _ => self.formal_words(v)?,
         };
         let offset = if self.open_param.is_some_and(|(open, _)| open == v) { offset % 4 } else { offset };
         for (i, d) in dsts.iter().enumerate() {
@@ -516,8 +449,9 @@ impl Lower<'_, '_> {
     fn call_argument(&mut self, arg: &Operand, words: u32, x: &Inst) -> Res<Vec<Value>> {
         let list = match arg {
             Operand::Var { var, offset: 0 } if self.m.vars[var.index()].space == Space::Param => {
-                self.param_word_values(*var)?
+                self.formal_words(*var)?
             }
+            parts if self.parts_of(parts).is_some() => self.parts_words(parts),
             Operand::Reg { reg, .. } => {
                 let ty = self.reg_ty(*reg);
                 let v = self.src(arg, ty, x.span)?;
@@ -544,6 +478,7 @@ impl Lower<'_, '_> {
                 Ok(())
             }
             Operand::Sink => Ok(()),
+            parts if self.parts_of(parts).is_some() => self.write_parts(parts, words),
             other => {
                 let v = match words {
                     [lo, hi] => self.pack(*lo, *hi),

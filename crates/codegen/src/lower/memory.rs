@@ -176,10 +176,7 @@ impl Lower<'_, '_> {
     pub(super) fn vector_operands(&self, op: &Operand) -> Vec<Operand> {
         match op {
             Operand::Vector(list) => list.to_vec(),
-            Operand::Reg { reg, elem: None } if self.pf.regs[reg.index()].vector > 1 => {
-                (0..self.pf.regs[reg.index()].vector).map(|e| Operand::Reg { reg: *reg, elem: Some(e) }).collect()
-            }
-            other => vec![other.clone()],
+            other => self.pf.elements_of(other).unwrap_or_else(|| vec![other.clone()]),
         }
     }
 

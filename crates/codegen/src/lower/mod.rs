@@ -10,6 +10,7 @@ pub mod call;
 mod control;
 mod convert;
 pub(crate) mod copies;
+mod formals;
 mod fragment;
 mod matrix;
 mod meaning;
@@ -257,17 +258,19 @@ impl<'m, 'c> Lower<'m, 'c> {
     fn place_locals(&mut self) {
         let mut end = 0u64;
         let mut align = 1u32;
-        for s in self.body.into_iter().flatten() {
-            if let Stmt::Var(v) = s {
-                let var = &self.m.vars[v.index()];
-                if var.space == Space::Local {
-                    let a = var.align.max(1) as u64;
-                    end = end.div_ceil(a) * a;
-                    self.locals.insert(v, end as u32);
-                    align = align.max(var.align);
-                    end += var.size();
-                }
-            }
+        let own = self.body.into_iter().flatten().filter_map(|s| match s {
+            Stmt::Var(v) if self.m.vars[v.index()].space == Space::Local => Some(v),
+            _ => None,
+        });
+        for v in own.chain(self.addressed()) {
+            let var = &self.m.vars[v.index()];
+            // A parameter is written there by words.
+            let least = if var.space == Space::Param { 4 } else { 1 };
+            let a = var.align.max(least);
+            end = end.next_multiple_of(a.into());
+            self.locals.insert(v, end as u32);
+            align = align.max(a);
+            end += var.size().next_multiple_of(least.into());
         }
         self.f.local_size = end as u32;
         self.f.local_align = align;

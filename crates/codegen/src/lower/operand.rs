@@ -61,7 +61,8 @@ impl Lower<'_, '_> {
                 return Ok(self.add_offset(v, offset));
             }
             Space::Shared => self.shared_address(var, offset, span)?,
-            Space::Local => {
+            // A parameter of a function whose address is taken lies in the frame.
+            Space::Local | Space::Param if space == Space::Local || self.locals.contains_key(&var) => {
                 let at = self.local_offset(var, span)?;
                 self.with_imm(Op::LocalAddr, at + offset, Ty::B32)
             }

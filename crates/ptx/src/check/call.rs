@@ -83,6 +83,11 @@ impl Checker<'_> {
                             && have.dims.is_empty() == want.dims.is_empty()
                             && exact(have.ty, want.ty)
                     }
+                    Operand::Reg { reg, elem: None } if f.elements_of(g).is_some() => {
+                        let have = &f.regs[reg.index()];
+                        want.dims.is_empty() && have.vector == want.vector && exact(have.ty, want.ty)
+                    }
+                    _ if want.vector > 1 => false,
                     Operand::Reg { reg, elem } => match self.reg(f, *reg, *elem) {
                         Ok(t) => want.dims.is_empty() && exact(t, want.ty),
                         Err(_) => false,

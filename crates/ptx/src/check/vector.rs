@@ -49,6 +49,9 @@ impl Checker<'_> {
         if n > 1 {
             return self.elements(f, o, n, ty, exact, true);
         }
+        if let Some(parts) = f.elements_of(o) {
+            return self.packed(f, &parts, ty, true);
+        }
         match o {
             Operand::Vector(parts) => self.packed(f, parts, ty, true),
             Operand::Reg { reg, elem } if exact(self.reg(f, *reg, *elem)?, ty) => Ok(()),
@@ -67,6 +70,13 @@ impl Checker<'_> {
                 Operand::Special(s) if s.is_vector() && exact(s.ty(), ty) => Ok(()),
                 _ => self.elements(f, o, n, ty, exact, false),
             };
+        }
+        let vector = |o: &Operand| matches!(o, Operand::Vector(_)) || f.elements_of(o).is_some();
+        if vector(o) && inst.operands.first().is_some_and(vector) {
+            return because("Illegal vector-vector operands for vector-scalar or scalar-vector mov instruction");
+        }
+        if let Some(parts) = f.elements_of(o) {
+            return self.packed(f, &parts, ty, false);
         }
         match o {
             Operand::Vector(parts) => self.packed(f, parts, ty, false),

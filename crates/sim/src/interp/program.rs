@@ -152,6 +152,15 @@ pub enum Passed {
     Frame(u32),
     /// A register, constant or special value.
     Slot(Slot),
+    /// As many slots, one behind the other: a vector register, each element of which has so many bytes.
+    Slots {
+        /// Of the first element.
+        first: Slot,
+        /// Number of elements.
+        n: u8,
+        /// Bytes of an element.
+        bytes: u8,
+    },
 }
 
 /// What is called.

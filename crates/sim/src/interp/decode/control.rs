@@ -154,6 +154,14 @@ impl Decoder<'_> {
                 return Ok((Passed::Frame(off + *offset as u32), d.m.vars[var.index()].size() as u32));
             }
             let width = d.width(op).div_ceil(8);
+            if let Some(elements) = d.m.funcs[d.func.index()].elements_of(op) {
+                let first = d.dst(&elements[0])?;
+                let n = elements.len() as u8;
+                return Ok((Passed::Slots { first, n, bytes: width as u8 }, width * u32::from(n)));
+            }
+            if matches!(op, Operand::Reg { .. }) && width == 16 {
+                return Ok((Passed::Slots { first: d.halves(op)?[0], n: 2, bytes: 8 }, width));
+            }
             Ok((Passed::Slot(d.src(op, T::B64)?), size.unwrap_or(width)))
         };
         let args =

@@ -96,8 +96,8 @@ struct Decoder<'a> {
     seen: Vec<bool>,
     clusters: bool,
     handles: &'a Handles<'a>,
-    /// Results of the function in registers: where they go when it returns, their bytes, and the register.
-    results: Vec<(Addr, u8, Slot)>,
+    /// Results of the function in registers: where they go when it returns, their bytes, and the registers.
+    results: Vec<(Addr, u8, SmallVec<[Slot; 4]>)>,
     /// Source file and line of the instruction at hand.
     line: (u32, u32),
 }
@@ -191,13 +191,16 @@ impl<'a> Decoder<'a> {
             let (PSpace::Reg, Place::Frame(offset)) = (var.space, self.l.places[v.index()]) else { continue };
             let reg = (0..f.regs.len() as u32).map(RegId).find(|&r| f.reg_name(r) == var.name);
             let addr = Addr { base: zero, offset: offset as i64, frame: true, mask: u64::MAX };
-            let exec = match (reg, element(var.ty)) {
-                (Some(r), Ok(size)) if self.is_value(r, None) && var.vector <= 1 => {
+            // A value of 128 bits lies in two slots.
+            let wide = var.ty.bits() == 128;
+            let (n_slots, size) = if wide { (2, Ok(8)) } else { (var.vector.max(1), element(var.ty)) };
+            let exec = match (reg, size) {
+                (Some(r), Ok(size)) if wide || self.is_value(r, None) => {
+                    let d: SmallVec<[Slot; 4]> = (0..n_slots).map(|e| self.reg(r, Some(e))).collect();
                     if n < f.returns.len() {
-                        self.results.push((addr, size, self.reg(r, None)));
+                        self.results.push((addr, size, d));
                         continue;
                     }
-                    let d = smallvec![self.reg(r, None)];
                     Exec::Load { order: Order::default(), space: Space::Local, addr, size, d, sign: None }
                 }
                 _ => Exec::Unsupported(format!(
@@ -211,8 +214,7 @@ impl<'a> Decoder<'a> {
 
     /// Before a return: results in registers go to the frame.
     fn hand_back(&mut self, guard: PRef, span: diag::Span) {
-        for &(addr, size, slot) in &self.results {
-            let s = smallvec![slot];
+        for (addr, size, s) in self.results.clone() {
             let exec = Exec::Store { order: Order::default(), space: Space::Local, addr, size, s };
             self.p.code.push(Ins { guard, exec, span, line: self.line });
         }
@@ -600,6 +602,10 @@ impl<'a> Decoder<'a> {
         if inst.vector() > 1 {
             return self.mov_vector(to, from, inst.vector(), t);
         }
+        let f = &self.m.funcs[self.func.index()];
+        let packed =
+            |o: &Operand| f.elements_of(o).map_or_else(|| o.clone(), |e| Operand::Vector(e.into_iter().collect()));
+        let (to, from) = (&packed(to), &packed(from));
         match (to, from) {
             (Operand::Vector(list), _) if t.bits() <= 64 => {
                 let d: SmallVec<[Slot; 4]> = list.iter().map(|o| self.dst(o)).collect::<Result<_>>()?;

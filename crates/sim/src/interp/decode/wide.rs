@@ -5,7 +5,7 @@ use super::*;
 
 impl Decoder<'_> {
     /// The halves of a register of 128 bits, or of a constant.
-    fn halves(&mut self, op: &Operand) -> Result<[Slot; 2]> {
+    pub(super) fn halves(&mut self, op: &Operand) -> Result<[Slot; 2]> {
         match op {
             Operand::Reg { reg, elem: None } if self.is_wide(*reg) => {
                 let low = self.regs[reg.index()].0;

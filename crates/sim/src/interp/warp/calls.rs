@@ -79,6 +79,15 @@ impl Warp {
                             let v = self.values(p, depth, s)[i].to_le_bytes();
                             self.local[i].data[to..to + size.min(8)].copy_from_slice(&v[..size.min(8)]);
                         }
+                        Passed::Slots { first, n, bytes } => {
+                            for e in (0..u32::from(n)).take_while(|e| (e + 1) as usize * bytes as usize <= size) {
+                                let slot = Slot(first.0 + e);
+                                self.need(env, depth, &[slot], 1 << i, pc)?;
+                                let v = self.values(p, depth, slot)[i].to_le_bytes();
+                                let at = to + e as usize * bytes as usize;
+                                self.local[i].data[at..at + bytes as usize].copy_from_slice(&v[..bytes as usize]);
+                            }
+                        }
                     }
                 }
                 let frame = &mut self.frames[depth + 1];
@@ -111,6 +120,14 @@ impl Warp {
                             let mut bytes = [0; 8];
                             bytes[..size.min(8)].copy_from_slice(&self.local[i].data[from..from + size.min(8)]);
                             self.put(depth - 1, s, 1 << i, &[u64::from_le_bytes(bytes); 32]);
+                        }
+                        Passed::Slots { first, n, bytes } => {
+                            for e in (0..u32::from(n)).take_while(|e| (e + 1) as usize * bytes as usize <= size) {
+                                let at = from + e as usize * bytes as usize;
+                                let mut value = [0; 8];
+                                value[..bytes as usize].copy_from_slice(&self.local[i].data[at..at + bytes as usize]);
+                                self.put(depth - 1, Slot(first.0 + e), 1 << i, &[u64::from_le_bytes(value); 32]);
+                            }
                         }
                     }
                 }
@@ -153,7 +170,7 @@ impl Warp {
                         bytes[..size].copy_from_slice(&w.local[i].data[at..at + size]);
                         Ok(u64::from_le_bytes(bytes))
                     }
-                    Some((Passed::Slot(s), _)) => Ok(w.values(env.p, depth, *s)[i]),
+                    Some((Passed::Slot(s) | Passed::Slots { first: s, .. }, _)) => Ok(w.values(env.p, depth, *s)[i]),
                     None => Err(stop(FaultKind::Launch, "an argument of a system function is missing", i, pc)),
                 }
             };
@@ -210,7 +227,7 @@ impl Warp {
                         let size = (size as usize).min(8);
                         self.local[i].data[at..at + size].copy_from_slice(&result.to_le_bytes()[..size]);
                     }
-                    Passed::Slot(s) => self.put(depth, s, 1 << i, &[result; 32]),
+                    Passed::Slot(s) | Passed::Slots { first: s, .. } => self.put(depth, s, 1 << i, &[result; 32]),
                 }
             }
         }
