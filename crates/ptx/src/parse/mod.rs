@@ -7,6 +7,7 @@ mod decl;
 mod expr;
 mod func;
 mod heads;
+mod initial;
 mod operand;
 mod quick;
 mod stmt;
