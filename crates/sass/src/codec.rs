@@ -288,7 +288,7 @@ fn read_operands(word: u128, halves: &Halves, c: &Candidate, operands: &mut [Ope
     }
     for &n in c.others {
         let slots = FORMS[c.form as usize].variant(c.variant).slots;
-        operands[n as usize] = decode_operand(word, &slots[n as usize], wide(sm));
+        operands[n as usize] = decode_operand(word, slots[n as usize], wide(sm));
     }
 }
 
@@ -481,10 +481,10 @@ pub fn as_form(inst: &Inst, to: FormId, sm: u16) -> Result<Inst, EncodeError> {
         let named = target.mods.iter().position(|m| m.name == field.name);
         // A field that became wider may have another name.
         let grown = |m: &&ModField| m.bits.first().map(|b| b.0) == field.bits.first().map(|b| b.0);
-        let lies = || target.mods.iter().position(|m| grown(&m) && !form.mods.iter().any(|f| f.name == m.name));
+        let lies = || target.mods.iter().position(|m| grown(m) && !form.mods.iter().any(|f| f.name == m.name));
         match named.or_else(lies) {
             Some(n) => {
-                other.mods[n] = same_value(field, value, &target.mods[n]).ok_or_else(|| lacks(field.name.name()))?
+                other.mods[n] = same_value(field, value, target.mods[n]).ok_or_else(|| lacks(field.name.name()))?
             }
             None if value == field.default => {}
             None => return Err(lacks(field.name.name())),

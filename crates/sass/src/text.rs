@@ -159,7 +159,7 @@ fn indexed(out: &mut String, inst: &Inst, c: u8, r: u8, labels: &dyn Labels) {
         return out.push_str("c[?]");
     };
     let reg = inst.operands[r as usize].as_reg().unwrap_or(Reg::RZ);
-    if let Some(text) = labels.replaced(&inst.form().slots[c as usize], &inst.operands[c as usize]) {
+    if let Some(text) = labels.replaced(inst.form().slots[c as usize], &inst.operands[c as usize]) {
         let none = reg == Reg::RZ || reg == Reg::URZ && inst.form().mnemonic == "LDCU";
         let _ = if none { write!(out, "c[{text}]") } else { write!(out, "c[{reg}+{text}]") };
         return;
@@ -186,7 +186,7 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
     let uniform = if slots.len() == 3 { Some(register(slots[1])) } else { None };
     let Value::Imm(distance) = inst.operands[last as usize].value else { return };
     let distance = distance.get();
-    let replaced = labels.replaced(&inst.form().slots[last as usize], &inst.operands[last as usize]);
+    let replaced = labels.replaced(inst.form().slots[last as usize], &inst.operands[last as usize]);
     if let (Some(text), None, Reg::RZ) = (replaced, uniform, base) {
         return out.push_str(text);
     }
@@ -245,7 +245,7 @@ fn address(out: &mut String, inst: &Inst, slots: &[u8], suffix: &str, hide: Hide
 }
 
 fn operand(out: &mut String, inst: &Inst, n: u8, suffix: &str, pc: u64, labels: &dyn Labels) {
-    let slot: &Slot = &inst.form().slots[n as usize];
+    let slot: &Slot = inst.form().slots[n as usize];
     let op: &Operand = &inst.operands[n as usize];
     if let Some(text) = labels.replaced(slot, op) {
         let _ = match op.value {

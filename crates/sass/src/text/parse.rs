@@ -373,7 +373,7 @@ impl<'a> Matcher<'a> {
 
     /// One operand with its source modifiers into slot `n`; `suffix` must follow the value.
     fn operand(&mut self, n: usize, suffix: &str, text: &'a str) -> Option<&'a str> {
-        let slot: &'static Slot = &self.inst.form().slots[n];
+        let slot: &'static Slot = self.inst.form().slots[n];
         let mut operand = slot.default();
         operand.inv = false;
         let mut rest = text;

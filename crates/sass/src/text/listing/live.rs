@@ -156,7 +156,7 @@ impl Effect {
             // Reading all predicates at once does not count, nor writing all uniform ones.
             let implied = r.slot.is_some_and(|s| inst.form().slots[s as usize].bits.is_empty());
             let counted = !implied || r.def && r.reg.file() == File::Pred;
-            let second = r.slot.is_some_and(|s| second_of_fetch(inst, &inst.form().slots[s as usize]));
+            let second = r.slot.is_some_and(|s| second_of_fetch(inst, inst.form().slots[s as usize]));
             let width = if second && ONE_OF_OTHERS.contains(&sm) { 1 } else { r.width as u32 };
             for n in 0..if counted { width } else { 0 } {
                 let Some(bit) = bit(r.reg).map(|b| b + n as usize) else { continue };
