@@ -160,9 +160,10 @@ ld.param.u64 %in, [p0]; ld.param.u64 %out, [p1];
 mov.u32 %i, %tid.x;
 mad.wide.u32 %in, %i, 16, %in; mad.wide.u32 %out, %i, 8, %out;
 ld.global.v2.u64 {%d0, %d1}, [%in];
-mov.b64 %four, %d0; mov.b64 %words, %d1; mov.b32 %bytes, %words.y; mov.b64 %floats, %d1;
+mov.b64 %four, %d0; mov.b64 %words, %d1; mov.b32 %r3, %words.y; mov.b32 %bytes, %r3; mov.b64 %floats, %d1;
 mov.v2.b64 %wide, {%d1, %d0};
-call (%two), pack, (%i, %four, %words.x, %wide, %bytes, %floats);
+mov.b32 %r2, %words.x;
+call (%two), pack, (%i, %four, %r2, %wide, %bytes, %floats);
 { .param .align 16 .b8 table[20]; .param .b32 index; .param .b32 result;
 st.param.v2.b64 [table], {%d0, %d1}; st.param.b32 [table+16], %two.y;
 and.b32 %r0, %i, 3; st.param.b32 [index], %r0;
@@ -178,7 +179,7 @@ ret;
 #[test]
 fn vectors_in_registers_agree() {
     let Some(tools) = testkit::oracle::latest() else { return };
-    let head = ".version 8.3\n.target sm_90\n.address_size 64\n";
+    let head = ".version 8.7\n.target sm_90\n.address_size 64\n";
     let declared: String =
         FORMALS.lines().filter(|l| l.starts_with(".func")).map(|l| format!(".extern {l};\n")).collect();
     let program = calls::Program {
