@@ -137,10 +137,12 @@ impl Lower<'_, '_> {
         (0..n).map(|n| n * bytes as usize).filter_map(element).collect()
     }
 
-    /// Parameters whose address the function takes.
+    /// Parameters whose address the function takes; not one without a size, which stands on the caller's stack.
     pub(super) fn addressed(&self) -> Vec<VarId> {
         let of_ours = |o: &Operand| match o {
-            Operand::Var { var, .. } if self.pf.params.contains(var) => Some(*var),
+            Operand::Var { var, .. } if self.pf.params.contains(var) => {
+                (!self.m.vars[var.index()].dims.contains(&None)).then_some(*var)
+            }
             _ => None,
         };
         if self.pf.kind != FuncKind::Func
