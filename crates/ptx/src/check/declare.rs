@@ -168,6 +168,9 @@ impl Checker<'_> {
         if v.vector > 1 && u32::from(v.vector) * v.ty.bits() > 128 {
             self.error(v.span, "Vector type too large, exceeds 128 bit limit");
         }
+        if v.vector > 1 && v.ty == ScalarType::Pred {
+            self.error(v.span, "Predicate type can only be used to define scalar register variables");
+        }
         if v.ty == ScalarType::B128 && self.late(Since::new((8, 3), 70)) {
             self.since(v.span, "Type .b128", Since::new((8, 3), 70));
         }
