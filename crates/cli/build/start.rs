@@ -65,6 +65,7 @@ unsafe extern "C" {
     fn __libc_init_first(count: c_int, words: Words, environment: Words);
     fn __libc_check_standard_fds();
     fn _dl_debug_initialize(base: usize, space: isize) -> *const c_void;
+    fn __sbrk(more: isize) -> *mut c_void;
     fn __cxa_atexit(call: extern "C" fn(*mut c_void), with: *mut c_void, of: *mut c_void) -> c_int;
     fn exit(code: c_int) -> !;
 }
@@ -174,6 +175,26 @@ unsafe fn in_large_pages() {
         );
         (&raw const __x86_shared_non_temporal_threshold).read_volatile();
     }
+}
+
+/// Memory for what threads have for themselves, of the first thread; a null pointer where there is none. The library's function moves the end
+/// of the heap for it, which is two calls of the system, and one more to let the heap begin with a page again. Other data that a start
+/// writes lies beside this.
+#[unsafe(no_mangle)]
+extern "C" fn _dl_early_allocate(bytes: usize) -> *mut c_void {
+    /// Bytes enough for this library's own (3,648 with what the programs have).
+    const ENOUGH: usize = 4096;
+    #[repr(C, align(64))]
+    struct Block(core::cell::UnsafeCell<[u8; ENOUGH]>);
+    // SAFETY: no thread is there but the first, and it asks once.
+    unsafe impl Sync for Block {}
+    static BLOCK: Block = Block(core::cell::UnsafeCell::new([0; ENOUGH]));
+    if bytes <= ENOUGH {
+        return BLOCK.0.get().cast();
+    }
+    // SAFETY: this is the library's call; what it fails with is all ones.
+    let old = unsafe { __sbrk(bytes as isize) };
+    if old.addr() == usize::MAX { core::ptr::null_mut() } else { old }
 }
 
 /// Where the program's file lies: that is not known.

@@ -292,7 +292,8 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
         if queued { MANY } else { ((WHOLE / size.max(1)) as u64).max(MANY.min((FEW_WHOLE / size.max(1)) as u64)) };
     let trips = counter.trips(f, start, most);
     let (mut halved, mut ends, mut alike) = (false, false, true);
-    let small = if loads > 0 && ahead(f, members) { SMALL_WITH_LOADS } else { SMALL };
+    let ahead = loads > 0 && ahead(f, members);
+    let small = if ahead { SMALL_WITH_LOADS } else { SMALL };
     let counted = if trips.is_none() && size <= small { counter.trips(f, start, COUNTED) } else { None };
     let divisor = counted.and_then(|n| (2..=by).rev().find(|k| n % k == 0));
     let by = divisor.unwrap_or(by);
@@ -310,7 +311,10 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
         // A branch on a side of another one stays a branch: one iteration does not begin before the one before it is done.
         let nested =
             |&m: &u32| m != latch && !matches!(f.blocks[m as usize].term, Term::Br(_)) && !dom.dominates(m, latch);
+        // Nor does it where loads wait for the stores before them, and then who stores on a side waits longer than who counts.
+        let held = loads > 0 && !ahead && members.len() > 1;
         if idle
+            || held
             || loads >= ENOUGH
             || size > small
             || apart
