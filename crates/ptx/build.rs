@@ -194,8 +194,8 @@ fn type_name(name: &str) -> String {
     }
 }
 
-/// One line of a form file as a Rust expression.
-fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -> (String, String) {
+/// One line of a form file: its opcode, the form as a Rust expression, and the sum of the bits of its words.
+fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -> (String, String, u64) {
     let (head, tail) = line.split_once(':').unwrap_or_else(|| panic!("{at}: no colon"));
     // `shared::cta` has colons of its own: the operands begin behind a colon between blanks or at the end.
     let (head, tail) = match line.find(" : ").or_else(|| line.strip_suffix(" :").map(str::len)) {
@@ -294,15 +294,15 @@ fn form(line: &str, sets: &HashMap<String, String>, mods: &[String], at: &str) -
             other => panic!("{at}: unknown clause {other}"),
         }
     }
-    write!(out, "], since: {}, known: {known:#x} }}", since(ptx, sm, at)).unwrap();
-    (op, out)
+    write!(out, "], since: {} }}", since(ptx, sm, at)).unwrap();
+    (op, out, known)
 }
 
 /// Reads every form file and writes the table, the forms of an opcode side by side.
 fn write_forms(out: &mut String, ops: &[String], mods: &[String]) {
     let mut files: Vec<PathBuf> = std::fs::read_dir("isa").expect("isa").map(|e| e.expect("isa").path()).collect();
     files.sort();
-    let mut forms: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    let mut forms: BTreeMap<usize, Vec<(String, u64)>> = BTreeMap::new();
     for path in files {
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         if !name.ends_with(".ptxi") || name == "words.ptxi" {
@@ -322,10 +322,10 @@ fn write_forms(out: &mut String, ops: &[String], mods: &[String]) {
                     // `mbarrier.{arrive,arrive_drop}` is two forms.
                     let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
                     for name in expand(name) {
-                        let (op, text) = form(&format!("{name} {rest}"), &sets, mods, &at);
+                        let (op, text, known) = form(&format!("{name} {rest}"), &sets, mods, &at);
                         let index =
                             ops.iter().position(|o| *o == op).unwrap_or_else(|| panic!("{at}: unknown opcode {op}"));
-                        forms.entry(index).or_default().push(text);
+                        forms.entry(index).or_default().push((text, known));
                     }
                 }
             }
@@ -334,17 +334,19 @@ fn write_forms(out: &mut String, ops: &[String], mods: &[String]) {
     let count: usize = forms.values().map(Vec::len).sum();
     writeln!(out, "/// Every form, the forms of one opcode side by side.\npub static FORMS: [Form; {count}] = [")
         .unwrap();
-    let mut ranges = Vec::new();
+    let (mut ranges, mut all) = (Vec::new(), Vec::new());
     let mut at = 0;
     for index in 0..ops.len() {
         let list = forms.get(&index).map(Vec::as_slice).unwrap_or(&[]);
-        for text in list {
+        for (text, known) in list {
             writeln!(out, "    {text},").unwrap();
+            all.push(*known);
         }
         ranges.push((at, at + list.len()));
         at += list.len();
     }
     writeln!(out, "];\nstatic FORM_RANGES: [(u16, u16); {}] = {ranges:?};", ops.len()).unwrap();
+    writeln!(out, "static KNOWN: [u64; {count}] = {all:?};").unwrap();
 }
 
 fn main() {

@@ -195,8 +195,6 @@ pub struct Form {
     pub operands: &'static [OperandForm],
     /// Since when.
     pub since: Since,
-    /// The sum of [`Mod::bit`] of all words of the name and the groups: what has another bit fits none.
-    pub known: u64,
 }
 
 include!(concat!(env!("OUT_DIR"), "/isa.rs"));
@@ -293,6 +291,13 @@ impl Op {
         let (from, to) = FORM_RANGES[self as usize];
         &FORMS[from as usize..to as usize]
     }
+
+    /// The forms of the opcode that know modifiers with all of these bits (sums of [`Mod::bit`]): others fit none that have them. What the
+    /// forms know lies by itself, so that those that do not matter are not read.
+    pub fn forms_with(self, bits: u64) -> impl Iterator<Item = &'static Form> {
+        let (from, to) = FORM_RANGES[self as usize];
+        (from as usize..to as usize).filter(move |&n| bits & !KNOWN[n] == 0).map(|n| &FORMS[n])
+    }
 }
 
 impl Mod {
@@ -313,11 +318,14 @@ mod tests {
 
     #[test]
     fn forms_know_their_words() {
-        for form in Op::ALL.into_iter().flat_map(|op| op.forms()) {
+        for (form, known) in FORMS.iter().zip(KNOWN) {
             let words = form.groups.iter().flat_map(|g| g.words).map(|w| w.word);
-            let known = form.name.iter().copied().chain(words).fold(0, |bits, m| bits | m.bit());
-            assert_eq!(form.known, known, "{:?}", form.op);
+            let all = form.name.iter().copied().chain(words).fold(0, |bits, m| bits | m.bit());
+            assert_eq!(known, all, "{:?}", form.op);
         }
+        let with = |bits| Op::Add.forms_with(bits).count();
+        assert_eq!((with(0), with(u64::MAX)), (Op::Add.forms().len(), 0));
+        assert!((1..with(0)).contains(&with(Mod::Ftz.bit())));
     }
 
     #[test]

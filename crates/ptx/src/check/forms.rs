@@ -367,8 +367,7 @@ impl Checker<'_> {
             return Rc::new([]);
         }
         let written = inst.mods.iter().fold(0, |bits, m| bits | m.bit());
-        let near = forms.iter().filter(|form| written & !form.known == 0);
-        let fits: Vec<Fit> = near.filter_map(|form| fit(form, inst.mods, false).ok()).collect();
+        let fits: Vec<Fit> = inst.op.forms_with(written).filter_map(|form| fit(form, inst.mods, false).ok()).collect();
         if fits.is_empty() {
             // The more of the name is there, the nearer.
             let far = |m: &Miss| m.distance() + 500 * (name_length(inst) - m.form.name.len().min(name_length(inst)));
