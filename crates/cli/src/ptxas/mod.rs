@@ -6,7 +6,7 @@ mod more;
 mod table;
 
 use crate::compile::{self, Request};
-use crate::options::{self, Opt, Parsed};
+use crate::options::{self, Parsed};
 use crate::report::{self, Style};
 use arch::{GpuKind, GpuName, Target};
 use codegen::compile::Log;
@@ -394,9 +394,7 @@ fn note(parsed: &Parsed) -> String {
     let mut out = String::new();
     let hidden =
         ["output-file", "input-as-string", "diagnostics", "print-after", "verify", "gpu-name", "disable-warnings"];
-    // Few of many are given, and names of options are the table's own.
-    let given = |o: &&Opt| parsed.values.keys().any(|long| std::ptr::eq(*long, o.long));
-    for o in table::OPTIONS.iter().filter(given).filter(|o| !hidden.contains(&o.long)) {
+    for o in table::OPTIONS.iter().filter(|o| parsed.values.contains_key(o.long) && !hidden.contains(&o.long)) {
         match parsed.values.get(o.long).map(Vec::as_slice) {
             None => {}
             Some([]) => out.extend(["-", o.short, "  "]),
