@@ -177,9 +177,9 @@ unsafe fn in_large_pages() {
     }
 }
 
-/// Memory for what threads have for themselves, of the first thread; a null pointer where there is none. The library's function moves the end
-/// of the heap for it, which is two calls of the system, and one more to let the heap begin with a page again. Other data that a start
-/// writes lies beside this.
+/// Memory for what threads have for themselves, of the first thread. The library's function moves the end of the heap for it, which is two calls
+/// of the system, and one more to let the heap begin with a page again. Other data that a start writes lies beside this. The environment may ask
+/// for more of it (`glibc.rtld.optional_static_tls`); then it is as with the library.
 #[unsafe(no_mangle)]
 extern "C" fn _dl_early_allocate(bytes: usize) -> *mut c_void {
     /// Bytes enough for this library's own (3,648 with what the programs have).

@@ -69,6 +69,17 @@ fn code_and_tables_lie_as_large_pages_do() {
 const PANICS: &str = "SASSAFRAS_TEST_PANICS";
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
+/// What the environment may ask of the C library needs more memory for the first thread than lies in the program.
+#[test]
+fn programs_start_with_more_memory_for_threads() {
+    for room in ["0", "100000"] {
+        let mut ptxas = std::process::Command::new(env!("CARGO_BIN_EXE_ptxas"));
+        let tuned = ptxas.arg("--version").env("GLIBC_TUNABLES", format!("glibc.rtld.optional_static_tls={room}"));
+        let done = tuned.output().expect("it starts");
+        assert!(done.status.success() && done.stdout.starts_with(b"ptxas: "), "{room}: {done:?}");
+    }
+}
+
 #[test]
 fn programs_that_panic_say_so_and_end_as_rust_says_it() {
     if let Some(how) = std::env::var_os(PANICS) {
