@@ -311,7 +311,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
         // A branch on a side of another one stays a branch: one iteration does not begin before the one before it is done.
         let nested =
             |&m: &u32| m != latch && !matches!(f.blocks[m as usize].term, Term::Br(_)) && !dom.dominates(m, latch);
-        // Nor does it where loads wait for the stores before them, and then who stores on a side waits longer than who counts.
+        // Nor does it where all loads wait for the stores of the iteration before: beside that, and the branch, counting is little.
         let held = loads > 0 && !ahead && members.len() > 1;
         if idle
             || held
