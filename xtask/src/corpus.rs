@@ -66,7 +66,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
         let mut made = [None, None];
         let mut why = String::new();
         for (slot, tool) in made.iter_mut().zip([&vendor, &ours]) {
-            let out = work.join("k.cubin");
+            // Several runs may share a folder.
+            let out = work.join(format!("k{}.cubin", std::process::id()));
             let (mut code, mut cost, mut log) = compile_any(tool, file, arch, &[], &out)?;
             // A tool finds its own pages in memory when it runs again, and in the processor's caches what it left there, not what the other
             // one did: so it is for whoever compiles more than one file. The first run is left out.

@@ -313,23 +313,24 @@ pub fn expect(text: &[u8]) {
     }
     // Counted in bytes, sixteen at a time, as long as they do not overflow.
     let count = |part: &[u8]| usize::from(part.iter().map(|&b| u8::from(b == b';')).sum::<u8>());
-    let statements = || text.chunks(u8::MAX.into()).map(count).sum::<usize>();
-    // Not even if it consisted of the shortest statements there are.
-    if text.len() >= PAYS / 8 && text.len() + STATEMENT * statements() >= PAYS {
+    // What follows in longer texts decides nothing.
+    let statements = text[..text.len().min(PAYS)].chunks(u8::MAX.into()).map(count).sum::<usize>();
+    if text.len() + STATEMENT * statements >= PAYS {
         continue_large();
     } else {
-        continue_small(text.len());
+        continue_small(text.len(), statements);
     }
 }
 
-/// Asks for the pages that compiling a text of so many bytes is going to touch, those of the heap and those of the stack: one by one, as they are touched, they
-/// take twice as long.
+/// Asks for the pages that compiling a text of so many bytes and statements is going to touch, those of the heap and those of the stack: one by one, as they are
+/// touched, they take half as long again. A page too many costs twice as much as one too few: remarks and tables for debuggers are text, too, so that both counts
+/// must say so.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn continue_small(text: usize) {
-    /// Bytes of a text for each page, ...
-    const EACH: usize = 180;
+fn continue_small(text: usize, statements: usize) {
+    /// Bytes of a text for each page, and statements, ...
+    const EACH: (usize, usize) = (180, 4);
     /// ... beyond those of any; kernels of a thousand bytes touch fourteen, of eight thousand fifty, five of them before they are read.
-    const LEAST: usize = 3;
+    const LEAST: (usize, usize) = (3, 2);
     /// Pages of the stack that even the shortest kernel comes to.
     const STACK: usize = 6;
     let populate = |start: usize, end: usize| {
@@ -338,7 +339,7 @@ fn continue_small(text: usize) {
         // SAFETY: what the pages hold stays as it is. That a system does not know this advice is no error.
         unsafe { libc::madvise(at, end.saturating_sub(start), libc::MADV_POPULATE_WRITE) };
     };
-    let size = (LEAST + text / EACH) * PAGE;
+    let size = (LEAST.0 + text / EACH.0).min(LEAST.1 + statements / EACH.1) * PAGE;
     // SAFETY: the block, if there is one, is given back as it was taken.
     unsafe {
         let block = libc::malloc(size);

@@ -411,6 +411,7 @@ fn place_joins(f: &mut Func, uniform: &[bool], graphs: &Graphs) -> Option<Vec<Re
     for &join in &cfg.rpo {
         if start[join as usize] != NONE
             && let Some((start, inside)) = enclose(f, cfg, dom, post, &nest, start[join as usize], join)
+            && !(nest.header[start as usize] == NONE && waits_for_all(f, cfg, post, uniform, join, &inside))
         {
             regions.push(split(f, cfg, start, join, &inside));
         } else {
@@ -420,6 +421,35 @@ fn place_joins(f: &mut Func, uniform: &[bool], graphs: &Graphs) -> Option<Vec<Re
     }
     regions.extend(iterations::place(f, uniform, behind));
     Some(regions)
+}
+
+/// True if one side of a branch waits for all threads of the warp, once. Threads on the other side may be about to exit, which is as good as coming there:
+/// a barrier where the sides meet would let each wait for the other. The vendor's compiler sets none there either, and sets one around several such waits,
+/// around parts of a warp and around loops (observed with 13.5).
+fn waits_for_all(f: &Func, cfg: &Cfg, post: &DomTree, uniform: &[bool], join: u32, inside: &[u32]) -> bool {
+    let waits = |inst: &crate::ir::Inst| match inst.op {
+        Op::Bar => inst.imm == 0,
+        Op::Shfl | Op::Vote | Op::Match | Op::Redux | Op::WarpSync | Op::Elect => true,
+        _ => false,
+    };
+    let for_all = |inst: &crate::ir::Inst| {
+        let mask = match inst.op {
+            Op::Bar => return true,
+            Op::Shfl => 3,
+            Op::WarpSync | Op::Elect => 0,
+            _ => 1,
+        };
+        f.constant(inst.args[mask]).is_some_and(|m| m as u32 == u32::MAX)
+    };
+    let all = inside.iter().flat_map(|&b| f.blocks[b as usize].insts.iter().map(move |&i| (b, f.inst(i))));
+    let mut found = all.filter(|(_, inst)| waits(inst));
+    let (Some((at, inst)), None) = (found.next(), found.next()) else { return false };
+    // Not where a branch nearer to it tells threads apart.
+    let nearer = |&d: &u32| {
+        let meets = post.idom[d as usize];
+        divergent_branch(f, cfg, uniform, d) && meets != join && region(cfg, d, meets).contains(&at)
+    };
+    for_all(inst) && !inside.iter().any(nearer)
 }
 
 /// Which loops a block lies in.
@@ -776,6 +806,24 @@ mod tests {
         assert_eq!(c.close[3], Some(0));
         assert_eq!(c.divergent, vec![false, true, false, false, true]);
         assert!(!c.uniform[4], "what leaves a divergent loop differs");
+    }
+
+    /// The other side may exit at once, and nobody waits for it where the sides meet.
+    #[test]
+    fn a_side_that_waits_for_the_whole_warp_is_not_waited_for() {
+        let open = |side: &str, last: usize| {
+            let source = format!(
+                "{TID}v3:b32 = const {{imm=4294967295}}\nv4:b64 = param {{bytes=8}}\nbrif v2, blk1(), blk{last}()\n\
+                 blk1():\n{side}br blk{last}()\nblk{last}():\nstore v4, v0 {{space=global bytes=4}}\nexit"
+            );
+            let (_, found) = analyse(&source);
+            (found.open.iter().flatten().count(), found.divergent[last])
+        };
+        assert_eq!(open("warpsync v3\n", 2), (0, true));
+        assert_eq!(open("warpsync v1\n", 2), (1, false));
+        assert_eq!(open("warpsync v3\nv5:b32 = not v0\nwarpsync v3\n", 2), (1, false));
+        let nested = "v5:p = icmp v0, v1 {cmp=eq}\nbrif v5, blk2(), blk3()\nblk2():\nwarpsync v3\nbr blk3()\nblk3():\nstore v4, v1 {space=global bytes=4}\n";
+        assert_eq!(open(nested, 4), (1, true));
     }
 
     #[test]

@@ -119,6 +119,27 @@ impl Module {
     }
 }
 
+impl Head {
+    /// The same operation, as those do it that know subnormal numbers of f32 as zeros alone: with `.ftz` where it may stand.
+    pub(crate) fn flushing(&self) -> Head {
+        let float = match self.op {
+            Op::Add | Op::Sub | Op::Mul | Op::Mad | Op::Fma | Op::Min | Op::Max | Op::Abs | Op::Neg | Op::Div => true,
+            Op::Rcp | Op::Sqrt | Op::Rsqrt | Op::Ex2 | Op::Lg2 | Op::Sin | Op::Cos => true,
+            Op::Setp | Op::Set | Op::Slct | Op::Cvt => true,
+            _ => false,
+        };
+        let is_type = |m: &&Mod| ScalarType::from_mod(**m).is_some();
+        // What is computed with is the last type that is named.
+        let of_words = self.mods.iter().rfind(is_type) == Some(&Mod::F32);
+        let mut head = self.clone();
+        if float && of_words && !head.mods.contains(&Mod::Ftz) {
+            let at = head.mods.iter().position(|m| is_type(&m)).unwrap_or(0);
+            head.mods.insert(at, Mod::Ftz);
+        }
+        head
+    }
+}
+
 impl Inst<'_> {
     fn first<T>(&self, f: impl Fn(Mod) -> Option<T>) -> Option<T> {
         self.mods.iter().find_map(|&m| f(m))
@@ -244,6 +265,23 @@ mod tests {
     fn inst(op: Op, words: &str) -> Inst<'static> {
         let mods: Vec<Mod> = words.split('.').filter(|w| !w.is_empty()).map(|w| Mod::from_name(w).expect(w)).collect();
         Inst { guard: None, op, mods: mods.leak(), operands: &[], span: Span::default(), head: 0 }
+    }
+
+    #[test]
+    fn old_targets_flush_subnormal_words() {
+        let text = |target: &str| {
+            format!(
+                ".version 2.0\n.target {target}\n.entry k () {{ .reg .f32 a; .reg .f64 d; .reg .pred p; .reg .u32 r; add.f32 a, a, a;\n\
+                 setp.lt.f32 p, a, a; cvt.rpi.s32.f32 r, a; cvt.rn.f32.s32 a, r; set.lt.u32.f32 r, a, a; mov.f32 a, a; add.u32 r, r, r; exit; }}\n"
+            )
+        };
+        let flushed = |target: &str| {
+            let (module, said) = crate::parse(&text(target));
+            assert!(said.is_empty() && crate::check(&module, None).is_empty(), "{said:?}");
+            module.funcs[0].body.as_ref().unwrap().insts().map(|i| i.ftz()).collect::<Vec<bool>>()
+        };
+        assert_eq!(flushed("sm_13"), [true, true, true, false, true, false, false, false]);
+        assert_eq!(flushed("sm_20"), [false; 8]);
     }
 
     #[test]

@@ -74,6 +74,12 @@ impl Lower<'_, '_> {
             Space::Local => MemSpace::Local,
             Space::Const => MemSpace::Const,
             Space::Generic => MemSpace::Generic,
+            // What a function takes the address of lies in its frame.
+            Space::Param | Space::ParamFunc
+                if self.pf.kind == FuncKind::Func && matches!(a.base(), AddressBase::Reg(_)) =>
+            {
+                MemSpace::Local
+            }
             Space::Param | Space::ParamEntry => MemSpace::Param,
             Space::SharedCluster => {
                 let v = match a.base() {
