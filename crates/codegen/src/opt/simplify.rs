@@ -5,6 +5,17 @@
 use super::eval::eval;
 use crate::ir::{Attr, Cmp, Effect, Func, Inst, Op, Ty, Value, mask};
 
+/// What is left of a sum of two when one of them is taken away again, or whose low word is left of its low word: a generic address that was made of one in a window,
+/// and is turned back.
+fn rest(f: &Func, sum: Value, less: Value) -> Option<Value> {
+    let whole = |v: Value| f.def_inst(v).filter(|d| d.op == Op::Trunc).map(|d| d.args[0]);
+    let of = |sum: Value, less: Value| {
+        let d = f.def_inst(sum).filter(|d| d.op == Op::IAdd)?;
+        if d.args[1] == less { Some(d.args[0]) } else { (d.args[0] == less).then(|| d.args[1]) }
+    };
+    of(sum, less).or_else(|| of(whole(sum)?, whole(less)?))
+}
+
 /// What an instruction may be replaced by.
 #[derive(Debug, PartialEq)]
 pub enum Simpler {
@@ -57,6 +68,10 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
     match inst.op {
         Op::IAdd | Op::ISub | Op::Or | Op::Xor | Op::Shl | Op::Shr if k(1) == Some(0) => same(0),
         Op::ISub | Op::Xor if args[0] == args[1] => Some(Simpler::Const(0)),
+        Op::ISub if rest(f, args[0], args[1]).is_some() => {
+            let left = rest(f, args[0], args[1])?;
+            if f.ty(left) == ty { Some(Simpler::Value(left)) } else { with(Op::Trunc, Attr::default(), &[left]) }
+        }
         Op::And | Op::Or | Op::IMin | Op::IMax if args[0] == args[1] => same(0),
         Op::And if k(1) == Some(0) => Some(Simpler::Const(0)),
         Op::And if k(1) == Some(all) => same(0),
@@ -319,6 +334,17 @@ mod tests {
         assert_eq!(last(&format!("{k}v3:b32 = xor v0, v0")), Some(Simpler::Const(0)));
         assert!(matches!(last(&format!("{k}v3:b32 = iadd v1, v0")), Some(Simpler::Inst(_))));
         assert_eq!(last(&format!("{k}v3:b32 = iadd v0, v2")), None);
+    }
+
+    #[test]
+    fn what_was_added_is_taken_away() {
+        let pair = "v0:b64 = param {bytes=8}\nv1:b64 = window {space=local}\nv2:b64 = iadd v0, v1\n";
+        assert_eq!(last(&format!("{pair}v3:b64 = isub v2, v1")), Some(Simpler::Value(Value(0))));
+        assert_eq!(last(&format!("{pair}v3:b64 = isub v2, v0")), Some(Simpler::Value(Value(1))));
+        assert_eq!(last(&format!("{pair}v3:b64 = isub v1, v2")), None);
+        let low = format!("{pair}v3:b32 = trunc v2\nv4:b32 = trunc v1\nv5:b32 = isub v3, v4");
+        let Some(Simpler::Inst(left)) = last(&low) else { panic!("no other instruction") };
+        assert_eq!((left.op, left.args.as_slice()), (Op::Trunc, &[Value(0)][..]));
     }
 
     #[test]
