@@ -132,7 +132,7 @@ impl Parser<'_> {
                 // A declaration after the definition changes nothing.
                 if f.body.is_some() {
                     if !define {
-                        self.expect_p(b';')?;
+                        self.end_of_prototype(kind)?;
                         self.module.items.push(Item::Func { func: id, define });
                         return Ok(());
                     }
@@ -170,9 +170,14 @@ impl Parser<'_> {
         self.func = Some(id);
         self.module.items.push(Item::Func { func: id, define });
         if !define {
-            return self.expect_p(b';');
+            return self.end_of_prototype(kind);
         }
         self.body(id)
+    }
+
+    /// The `;` behind a prototype, which that of an entry must have; the vendor's tool (13.5) wants none behind others, in no version.
+    fn end_of_prototype(&mut self, kind: FuncKind) -> Parsed<()> {
+        if kind == FuncKind::Func && !self.at_p(b';') { Ok(()) } else { self.expect_p(b';') }
     }
 
     fn body(&mut self, id: FuncId) -> Parsed<()> {
@@ -203,8 +208,13 @@ impl Parser<'_> {
     fn directives(&mut self, kind: FuncKind) -> Parsed<Vec<Directive>> {
         let mut out = Vec::new();
         while self.at(Kind::Dot) {
-            let span = self.bump().span;
+            let span = self.tok.span;
             let word = self.text(span).into_owned();
+            // What is no directive of a function is the next item: its prototype has ended.
+            if kind == FuncKind::Func && !known_directive(&word[1..]) {
+                break;
+            }
+            self.bump();
             let launches = matches!(
                 &word[1..],
                 "maxntid"
@@ -371,6 +381,14 @@ impl Parser<'_> {
     pub(super) fn registers(&mut self) -> Parsed<()> {
         let at = self.tok.span;
         let kin = self.kindred()?;
+        if kin.ty == ScalarType::F16x2 {
+            if self.sm() < 53 {
+                self.error(at, "Feature '.f16x2 packed data-type' requires .target sm_53 or higher");
+            }
+            if self.module.version < (4, 2) {
+                self.error(at, "Feature '.f16x2 packed data-type' requires PTX ISA .version 4.2 or later");
+            }
+        }
         if kin.vector > 1 && kin.ty == ScalarType::Pred {
             self.error(at, "Predicate type can only be used to define scalar register variables");
         } else if kin.ty.is_opaque() {
@@ -493,7 +511,12 @@ impl Parser<'_> {
                         continue;
                     }
                     for name in ["abi_preserve", "abi_preserve_control"] {
+                        let at = self.tok.span;
                         if self.eat_dot(name) {
+                            if self.module.version < (9, 0) {
+                                let message = format!("Feature '.{name}' requires PTX ISA .version 9.0 or later");
+                                self.error(at, message);
+                            }
                             directives.push(Directive::Other(name.to_string(), vec![u64::from(self.number()?)]));
                             continue 'directives;
                         }
@@ -518,4 +541,26 @@ impl Parser<'_> {
         self.bind_new("label", label, span, Meaning::Table(id));
         Ok(())
     }
+}
+
+/// The directives between header and body.
+fn known_directive(word: &str) -> bool {
+    matches!(
+        word,
+        "maxntid"
+            | "reqntid"
+            | "reqnctapercluster"
+            | "minnctapersm"
+            | "maxnctapersm"
+            | "maxnreg"
+            | "maxclusterrank"
+            | "explicitcluster"
+            | "blocksareclusters"
+            | "noreturn"
+            | "pragma"
+            | "abi_preserve"
+            | "abi_preserve_control"
+            | "local_maxnreg"
+            | "language"
+    )
 }
