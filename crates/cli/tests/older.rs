@@ -225,3 +225,19 @@ fn directives_before_their_time() {
     );
     says(&dir, &pairs.replace("4.1", "4.2").replace("sm_30", "sm_53"), &[]);
 }
+
+/// Lines and order of messages about headers and calls.
+#[test]
+fn where_headers_and_calls_are_wrong() {
+    let dir = Scratch::new("older-places");
+    let head = ".version 9.0\n.target sm_90\n.address_size 64\n";
+    let open = format!("{head}.entry k(.param .u32 a[]\n)\n{{ ret; }}\n.entry k2(.param .u32 a[]) {{ ret; }}\n");
+    let array = "error: Parameter to entry function cannot be an incomplete array.";
+    says(&dir, &open, &[&format!("line 5; {array}"), &format!("line 7; {array}")]);
+    let ending = format!("{head}.entry k()\n.noreturn\n{{ ret; }}\n");
+    says(&dir, &ending, &["line 5; fatal: Parsing error near '.noreturn': syntax error"]);
+    let calls = format!("{head}.entry k() {{\n.reg .b32 r;\ncall foo, (r);\ncall bar;\nret;\n}}\n");
+    let requires = |line: u32, name: &str| format!("line {line}; error: Call to '{name}' requires call prototype");
+    let unknown = |line: u32, name: &str| format!("line {line}; error: Unknown symbol '{name}'");
+    says(&dir, &calls, &[&requires(6, "foo"), &requires(7, "bar"), &unknown(6, "foo"), &unknown(7, "bar")]);
+}

@@ -29,11 +29,16 @@ impl Parser<'_> {
         done
     }
 
-    fn params(&mut self) -> Parsed<Vec<(Variable, NameId)>> {
+    fn params(&mut self, entry: bool) -> Parsed<Vec<(Variable, NameId)>> {
         let mut out = Vec::new();
         self.expect_p(b'(')?;
         while !self.at_p(b')') {
-            out.push(self.parameter()?);
+            let new = self.parameter()?;
+            // The tool names the line of what stands behind it.
+            if entry && new.0.dims.iter().any(|d| d.is_none_or(|n| n == 0)) {
+                self.error(self.tok.span, "Parameter to entry function cannot be an incomplete array.");
+            }
+            out.push(new);
             if !self.eat_p(b',') {
                 break;
             }
@@ -46,11 +51,11 @@ impl Parser<'_> {
     }
 
     fn function_rest(&mut self, kind: FuncKind, linkage: Linkage, next: FuncId, attributes: Vec<String>) -> Parsed<()> {
-        let returns = if kind == FuncKind::Func && self.at_p(b'(') { self.params()? } else { Vec::new() };
+        let returns = if kind == FuncKind::Func && self.at_p(b'(') { self.params(false)? } else { Vec::new() };
         let (name, span) = self.ident()?;
         // From here on only names of the function come: it has its own meaning from the outermost scope.
         self.local_names = Some(self.names.count());
-        let params = if self.at_p(b'(') { self.params()? } else { Vec::new() };
+        let params = if self.at_p(b'(') { self.params(kind == FuncKind::Entry)? } else { Vec::new() };
         let directives = self.directives(kind)?;
         let define = self.at_p(b'{');
         let text = self.names.text(name);
@@ -227,7 +232,8 @@ impl Parser<'_> {
                     | "explicitcluster"
                     | "blocksareclusters"
             );
-            if kind == FuncKind::Func && launches {
+            let calls = matches!(&word[1..], "noreturn" | "abi_preserve" | "abi_preserve_control");
+            if kind == FuncKind::Func && launches || kind == FuncKind::Entry && calls {
                 return Err(self.fatal(span, format!("Parsing error near '{word}': syntax error")));
             }
             out.push(match &word[1..] {
@@ -494,7 +500,7 @@ impl Parser<'_> {
                 Table::Call { name, targets }
             }
             _ => {
-                let returns = if self.at_p(b'(') { self.params()? } else { Vec::new() };
+                let returns = if self.at_p(b'(') { self.params(false)? } else { Vec::new() };
                 if self.bytes(self.tok.span) != b"_" {
                     return Err(self.syntax());
                 }
@@ -502,7 +508,7 @@ impl Parser<'_> {
                     self.error(span, "Multiple return parameters require .register state space");
                 }
                 self.bump();
-                let params = if self.at_p(b'(') { self.params()? } else { Vec::new() };
+                let params = if self.at_p(b'(') { self.params(false)? } else { Vec::new() };
                 let mut noreturn = false;
                 let mut directives = Vec::new();
                 'directives: while self.at(Kind::Dot) {

@@ -1,6 +1,6 @@
 //! Statements of a body.
 
-use super::{MAX_ERRORS, Parsed, Parser, Site, Stop};
+use super::{MAX_ERRORS, Parsed, Parser, Pending, Site, Stop};
 use crate::isa::{Mod, Op};
 use crate::lex::Kind;
 use crate::module::*;
@@ -165,8 +165,8 @@ impl Parser<'_> {
     fn push_sums(&mut self, head: u32, site: Site, span: Span) -> Parsed<()> {
         let mut operands: Vec<Operand> = self.body.code.new_operands().to_vec();
         self.body.code.drop_operands();
-        let types = self.heads.mods(head).iter().filter_map(|&m| ScalarType::from_mod(m));
-        let (op, float) = (self.heads.op(head), types.last().is_some_and(|t| t.is_float()));
+        let mut types = self.heads.mods(head).iter().filter_map(|&m| ScalarType::from_mod(m));
+        let (op, float) = (self.heads.op(head), types.next_back().is_some_and(|t| t.is_float()));
         let sums = std::mem::take(&mut self.body.sums);
         for &(n, reg, number) in &sums {
             if n == 0 {
@@ -199,11 +199,9 @@ impl Parser<'_> {
         // Labels of the instruction that are not known yet belong to a later number now.
         if let Site::Inst(old) = site {
             let new = InstId(self.body.code.count() as u32);
-            for p in &mut self.body.pending {
-                if matches!(p.site, Site::Inst(at) if at == old) {
-                    p.site = Site::Inst(new);
-                }
-            }
+            // They are the last.
+            let own = |p: &&mut Pending| matches!(p.site, Site::Inst(at) if at == old);
+            self.body.pending.iter_mut().rev().take_while(own).for_each(|p| p.site = Site::Inst(new));
         }
         operands.into_iter().for_each(|o| self.body.code.push_operand(o));
         Ok(())
@@ -306,10 +304,15 @@ impl Parser<'_> {
         };
         self.body.code.push_operand(Operand::List(returns));
         let (name, span) = self.ident()?;
+        let mut nothing = false;
         let target = match self.names.meaning(name) {
             Meaning::Func(f) => Operand::Func(f),
             Meaning::Reg(reg) => Operand::Reg { reg, elem: None },
-            Meaning::Nothing => return Err(self.unknown(name, span)),
+            // That the name is unknown is told at the end of the function.
+            Meaning::Nothing => {
+                nothing = true;
+                Operand::Label(self.pend(name, span, site))
+            }
             _ => return Err(self.error(span, "Function or register expected as the target of 'call'")),
         };
         self.body.code.push_operand(target);
@@ -324,6 +327,10 @@ impl Parser<'_> {
             } else {
                 table = Some(self.declared(site)?);
             }
+        }
+        if nothing {
+            let message = format!("Call to '{}' requires call prototype", self.names.text(name));
+            self.error(span, message);
         }
         self.body.code.push_operand(Operand::List(arguments));
         table.into_iter().for_each(|t| self.body.code.push_operand(t));
