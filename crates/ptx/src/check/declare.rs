@@ -66,10 +66,6 @@ impl Checker<'_> {
                     self.error(span, format!("Invalid directive '.noreturn' for function '{}'", f.name));
                 }
                 Directive::Other(..) if !entry => self.keeps(span, d),
-                Directive::NoReturn if entry => self.error(span, "Parsing error near '.noreturn': syntax error"),
-                Directive::Other(name, _) if entry && name.starts_with("abi_preserve") => {
-                    self.error(span, format!("Parsing error near '.{name}': syntax error"));
-                }
                 Directive::Pragma(words) => self.outer_pragma(words, span),
                 _ => {}
             }
@@ -101,9 +97,6 @@ impl Checker<'_> {
         let entry = f.kind == FuncKind::Entry;
         if v.space == Space::Param && (v.vector > 1 || v.ty == ScalarType::F16x2) {
             self.error(v.span, format!("Variable '{}' cannot be allocated in .param state space", v.name));
-        }
-        if entry && v.dims.iter().any(|d| d.is_none_or(|n| n == 0)) {
-            self.error(v.span, "Parameter to entry function cannot be an incomplete array.");
         }
         if !entry && v.ptr.is_some() {
             self.error(v.span, "Illegal placement of kernel parameter attribute");

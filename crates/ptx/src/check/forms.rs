@@ -367,7 +367,15 @@ impl Checker<'_> {
             return Rc::new([]);
         }
         let written = inst.mods.iter().fold(0, |bits, m| bits | m.bit());
-        let fits: Vec<Fit> = inst.op.forms_with(written).filter_map(|form| fit(form, inst.mods, false).ok()).collect();
+        let mut fits: Vec<Fit> =
+            inst.op.forms_with(written).filter_map(|form| fit(form, inst.mods, false).ok()).collect();
+        // The first versions of these were aligned without saying so.
+        if fits.is_empty() && inst.op == Op::Wmma && self.version < (6, 3) && !inst.has(Mod::Aligned) {
+            let mut mods: SmallVec<[Mod; 12]> = inst.mods.into();
+            mods.push(Mod::Aligned);
+            let forms = inst.op.forms_with(written | Mod::Aligned.bit());
+            fits = forms.filter_map(|form| fit(form, &mods, false).ok()).collect();
+        }
         if fits.is_empty() {
             // The more of the name is there, the nearer.
             let far = |m: &Miss| m.distance() + 500 * (name_length(inst) - m.form.name.len().min(name_length(inst)));

@@ -75,6 +75,10 @@ impl Checker<'_> {
             .collect();
         let name = || forms::name(inst);
         if counted.is_empty() {
+            if self.is_unsynchronized(inst) && given == fits.iter().map(|f| f.operands.len()).max().unwrap_or(0) + 1 {
+                self.error(inst.span, format!(".sync modifier required for instruction '{}'", name()));
+                return self.unsynchronized(inst);
+            }
             let extra = match (inst.op, given) {
                 (Op::Setp | Op::Set, 4) | (Op::Lop3, 6) => inst.operands.last(),
                 _ => None,
@@ -565,6 +569,26 @@ impl Checker<'_> {
         if ok { Ok(()) } else { Err(Bad::Mismatch) }
     }
 
+    fn is_unsynchronized(&self, inst: &Inst) -> bool {
+        matches!(inst.op, Op::Vote | Op::Shfl) && !inst.has(Mod::Sync)
+    }
+
+    /// A vote or shuffle of whatever threads are together: what older versions have.
+    fn unsynchronized(&mut self, inst: &Inst) {
+        let how = format!("Instruction '{}' without '.sync'", if inst.op == Op::Vote { "vote" } else { "shfl" });
+        if self.version >= (6, 4) && self.target.sm >= 70 {
+            let message = format!("{how} is not supported on .target sm_70 and higher from PTX ISA version 6.4");
+            return self.error(inst.span, message);
+        }
+        self.warning(inst.span, format!("{how} may produce unpredictable results on sm_70 and later architectures"));
+        if self.version >= (6, 0) {
+            let message = format!(
+                "{how} is deprecated since PTX ISA version 6.0 and will be discontinued in a future PTX ISA version"
+            );
+            self.warning(inst.span, message);
+        }
+    }
+
     /// First version and SM of the special registers read.
     fn specials(&mut self, inst: &Inst) {
         for o in inst.operands {
@@ -584,6 +608,18 @@ impl Checker<'_> {
             Op::Ld | Op::St | Op::Atom | Op::Red | Op::Ldu if !inst.has(Mod::Async) && !inst.has(Mod::Bulk) => {
                 self.memory(func, f, inst)
             }
+            Op::Mad
+                if self.target.sm >= 20
+                    && self.version >= (3, 1)
+                    && inst.types()[..] == [ScalarType::F32]
+                    && inst.rounding().is_none() =>
+            {
+                if self.version >= (3, 2) {
+                    return self.error(inst.span, "Rounding modifier required for instruction 'mad'");
+                }
+                self.warning(inst.span, "Rounding modifier required for mad.f32 if .target is sm_20 or later.");
+            }
+            Op::Vote | Op::Shfl if self.is_unsynchronized(inst) => self.unsynchronized(inst),
             Op::Cvta if inst.has(Mod::To) && inst.mods.first() != Some(&Mod::To) => {
                 self.error(inst.span, "Unknown modifier '.to'");
             }
@@ -706,7 +742,7 @@ fn discards(inst: &Inst) -> bool {
     match inst.op {
         Op::Atom | Op::Lop3 => true,
         Op::Mbarrier => inst.has(Mod::Arrive) || inst.has(Mod::ArriveDrop),
-        Op::Vote => !inst.has(Mod::Ballot),
+        Op::Vote => inst.has(Mod::Sync) && !inst.has(Mod::Ballot),
         _ => false,
     }
 }

@@ -102,6 +102,10 @@ impl Checker<'_> {
         self.push(Diagnostic::error(message).at(span));
     }
 
+    fn warning(&mut self, span: Span, message: impl Into<String>) {
+        self.push(Diagnostic::new(Severity::Warning, message).at(span));
+    }
+
     fn fatal(&mut self, message: impl Into<String>) {
         self.push(Diagnostic::new(Severity::Fatal, message));
     }

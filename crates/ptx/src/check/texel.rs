@@ -65,11 +65,16 @@ impl Checker<'_> {
         if !matches!(inst.op, Op::Tex | Op::Tld4)
             || !inst.mods.iter().any(|m| matches!(m, Mod::A1d | Mod::A2d | Mod::Acube | Mod::A2dms))
         {
-            return self.lanes(f, coordinates, n, ty, n == 1, false);
+            return match coordinates {
+                Operand::Vector(parts) if self.longer(f, parts, n)? => {
+                    parts[..n].iter().try_for_each(|p| self.lanes(f, p, 1, ty, true, false))
+                }
+                _ => self.lanes(f, coordinates, n, ty, n == 1, false),
+            };
         }
         // The first coordinate of an array is its index.
         let Operand::Vector(parts) = coordinates else { return self.lanes(f, coordinates, n, ty, false, false) };
-        if parts.len() != n {
+        if parts.len() != n && !self.longer(f, parts, n)? {
             return Err(Bad::Mismatch);
         }
         if let Operand::Reg { reg, elem } = &parts[0]
@@ -80,10 +85,27 @@ impl Checker<'_> {
                 forms::name(inst)
             ));
         }
-        for p in &parts[1..] {
+        for p in &parts[1..n] {
             self.lanes(f, p, 1, ty, true, false)?;
         }
         Ok(())
+    }
+
+    /// Are these more coordinates than the geometry has? The vendor's tool (13.5) takes vectors of two and four words for shorter ones,
+    /// in every version, and reads nothing of the rest.
+    fn longer(&self, f: &Function, parts: &[Operand], n: usize) -> Result<bool, Bad> {
+        if parts.len() <= n || !matches!(parts.len(), 2 | 4) {
+            return Ok(false);
+        }
+        for p in &parts[n..] {
+            match p {
+                Operand::Reg { reg, elem } if self.reg(f, *reg, *elem)?.bits() == 32 => {}
+                Operand::Int(_) | Operand::F32(_) => {}
+                Operand::Reg { .. } => return Err(Bad::Because("Incompatible elements of vector expression".into())),
+                _ => return Err(Bad::Mismatch),
+            }
+        }
+        Ok(true)
     }
 
     /// `{a, b, ...}`, a vector register, or where `single` a plain register, of `n` elements of a type.

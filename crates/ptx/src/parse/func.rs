@@ -29,11 +29,16 @@ impl Parser<'_> {
         done
     }
 
-    fn params(&mut self) -> Parsed<Vec<(Variable, NameId)>> {
+    fn params(&mut self, entry: bool) -> Parsed<Vec<(Variable, NameId)>> {
         let mut out = Vec::new();
         self.expect_p(b'(')?;
         while !self.at_p(b')') {
-            out.push(self.parameter()?);
+            let new = self.parameter()?;
+            // The tool names the line of what stands behind it.
+            if entry && new.0.dims.iter().any(|d| d.is_none_or(|n| n == 0)) {
+                self.error(self.tok.span, "Parameter to entry function cannot be an incomplete array.");
+            }
+            out.push(new);
             if !self.eat_p(b',') {
                 break;
             }
@@ -46,11 +51,11 @@ impl Parser<'_> {
     }
 
     fn function_rest(&mut self, kind: FuncKind, linkage: Linkage, next: FuncId, attributes: Vec<String>) -> Parsed<()> {
-        let returns = if kind == FuncKind::Func && self.at_p(b'(') { self.params()? } else { Vec::new() };
+        let returns = if kind == FuncKind::Func && self.at_p(b'(') { self.params(false)? } else { Vec::new() };
         let (name, span) = self.ident()?;
         // From here on only names of the function come: it has its own meaning from the outermost scope.
         self.local_names = Some(self.names.count());
-        let params = if self.at_p(b'(') { self.params()? } else { Vec::new() };
+        let params = if self.at_p(b'(') { self.params(kind == FuncKind::Entry)? } else { Vec::new() };
         let directives = self.directives(kind)?;
         let define = self.at_p(b'{');
         let text = self.names.text(name);
@@ -132,7 +137,7 @@ impl Parser<'_> {
                 // A declaration after the definition changes nothing.
                 if f.body.is_some() {
                     if !define {
-                        self.expect_p(b';')?;
+                        self.end_of_prototype(kind)?;
                         self.module.items.push(Item::Func { func: id, define });
                         return Ok(());
                     }
@@ -170,9 +175,14 @@ impl Parser<'_> {
         self.func = Some(id);
         self.module.items.push(Item::Func { func: id, define });
         if !define {
-            return self.expect_p(b';');
+            return self.end_of_prototype(kind);
         }
         self.body(id)
+    }
+
+    /// The `;` behind a prototype, which that of an entry must have; the vendor's tool (13.5) wants none behind others, in no version.
+    fn end_of_prototype(&mut self, kind: FuncKind) -> Parsed<()> {
+        if kind == FuncKind::Func && !self.at_p(b';') { Ok(()) } else { self.expect_p(b';') }
     }
 
     fn body(&mut self, id: FuncId) -> Parsed<()> {
@@ -203,8 +213,13 @@ impl Parser<'_> {
     fn directives(&mut self, kind: FuncKind) -> Parsed<Vec<Directive>> {
         let mut out = Vec::new();
         while self.at(Kind::Dot) {
-            let span = self.bump().span;
+            let span = self.tok.span;
             let word = self.text(span).into_owned();
+            // What is no directive of a function is the next item: its prototype has ended.
+            if kind == FuncKind::Func && !known_directive(&word[1..]) {
+                break;
+            }
+            self.bump();
             let launches = matches!(
                 &word[1..],
                 "maxntid"
@@ -217,7 +232,8 @@ impl Parser<'_> {
                     | "explicitcluster"
                     | "blocksareclusters"
             );
-            if kind == FuncKind::Func && launches {
+            let calls = matches!(&word[1..], "noreturn" | "abi_preserve" | "abi_preserve_control");
+            if kind == FuncKind::Func && launches || kind == FuncKind::Entry && calls {
                 return Err(self.fatal(span, format!("Parsing error near '{word}': syntax error")));
             }
             out.push(match &word[1..] {
@@ -371,6 +387,14 @@ impl Parser<'_> {
     pub(super) fn registers(&mut self) -> Parsed<()> {
         let at = self.tok.span;
         let kin = self.kindred()?;
+        if kin.ty == ScalarType::F16x2 {
+            if self.sm() < 53 {
+                self.error(at, "Feature '.f16x2 packed data-type' requires .target sm_53 or higher");
+            }
+            if self.module.version < (4, 2) {
+                self.error(at, "Feature '.f16x2 packed data-type' requires PTX ISA .version 4.2 or later");
+            }
+        }
         if kin.vector > 1 && kin.ty == ScalarType::Pred {
             self.error(at, "Predicate type can only be used to define scalar register variables");
         } else if kin.ty.is_opaque() {
@@ -476,7 +500,7 @@ impl Parser<'_> {
                 Table::Call { name, targets }
             }
             _ => {
-                let returns = if self.at_p(b'(') { self.params()? } else { Vec::new() };
+                let returns = if self.at_p(b'(') { self.params(false)? } else { Vec::new() };
                 if self.bytes(self.tok.span) != b"_" {
                     return Err(self.syntax());
                 }
@@ -484,7 +508,7 @@ impl Parser<'_> {
                     self.error(span, "Multiple return parameters require .register state space");
                 }
                 self.bump();
-                let params = if self.at_p(b'(') { self.params()? } else { Vec::new() };
+                let params = if self.at_p(b'(') { self.params(false)? } else { Vec::new() };
                 let mut noreturn = false;
                 let mut directives = Vec::new();
                 'directives: while self.at(Kind::Dot) {
@@ -493,7 +517,12 @@ impl Parser<'_> {
                         continue;
                     }
                     for name in ["abi_preserve", "abi_preserve_control"] {
+                        let at = self.tok.span;
                         if self.eat_dot(name) {
+                            if self.module.version < (9, 0) {
+                                let message = format!("Feature '.{name}' requires PTX ISA .version 9.0 or later");
+                                self.error(at, message);
+                            }
                             directives.push(Directive::Other(name.to_string(), vec![u64::from(self.number()?)]));
                             continue 'directives;
                         }
@@ -518,4 +547,26 @@ impl Parser<'_> {
         self.bind_new("label", label, span, Meaning::Table(id));
         Ok(())
     }
+}
+
+/// The directives between header and body.
+fn known_directive(word: &str) -> bool {
+    matches!(
+        word,
+        "maxntid"
+            | "reqntid"
+            | "reqnctapercluster"
+            | "minnctapersm"
+            | "maxnctapersm"
+            | "maxnreg"
+            | "maxclusterrank"
+            | "explicitcluster"
+            | "blocksareclusters"
+            | "noreturn"
+            | "pragma"
+            | "abi_preserve"
+            | "abi_preserve_control"
+            | "local_maxnreg"
+            | "language"
+    )
 }

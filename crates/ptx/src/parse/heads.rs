@@ -131,6 +131,11 @@ impl Heads {
         self.known[head as usize].op
     }
 
+    /// The modifiers of a head.
+    pub fn mods(&self, head: u32) -> &[Mod] {
+        &self.known[head as usize].mods
+    }
+
     /// All heads, each at its number.
     pub fn all(&mut self) -> Vec<Head> {
         std::mem::take(&mut self.known)

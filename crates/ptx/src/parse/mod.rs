@@ -69,12 +69,14 @@ struct Body {
     /// Indices of `pending` that are not settled, and the marks of the open scopes in it.
     open: Vec<u32>,
     marks: Vec<usize>,
+    /// Operands of the instruction at hand that are sums: their place, the register and the number.
+    sums: Vec<(usize, RegId, i64)>,
 }
 
 impl Body {
     /// Forgets everything but the room for the next function.
     fn clear(&mut self) {
-        let Body { regs, reg_names, labels, tables, code, pending, open, marks } = self;
+        let Body { regs, reg_names, labels, tables, code, pending, open, marks, sums } = self;
         regs.clear();
         reg_names.clear();
         labels.clear();
@@ -83,6 +85,7 @@ impl Body {
         pending.clear();
         open.clear();
         marks.clear();
+        sums.clear();
     }
 
     /// A register that is no part of a range.
@@ -437,6 +440,9 @@ impl<'a> Parser<'a> {
         self.target()?;
         if self.eat_dot("address_size") {
             let span = self.tok.span;
+            if self.module.version < (2, 3) {
+                self.error(span, "Feature '.address_size directive' requires PTX ISA .version 2.3 or later");
+            }
             match self.number()? {
                 n @ (32 | 64) => self.module.address_size = n as u8,
                 _ => {

@@ -1,6 +1,6 @@
 //! Statements of a body.
 
-use super::{MAX_ERRORS, Parsed, Parser, Site, Stop};
+use super::{MAX_ERRORS, Parsed, Parser, Pending, Site, Stop};
 use crate::isa::{Mod, Op};
 use crate::lex::Kind;
 use crate::module::*;
@@ -130,14 +130,81 @@ impl Parser<'_> {
     fn instruction(&mut self, word: Span, guard: Option<Guard>, start: u32) -> Parsed<()> {
         let head = self.head(word)?;
         let site = Site::Inst(InstId(self.body.code.count() as u32));
+        self.body.sums.clear();
         let done = self.operands(head.map(|h| h.0), site);
         let span = Span::new(start, self.prev_end);
         let done = done.and_then(|()| self.expect_p(b';'));
         match (head, &done) {
-            (Some((_, head)), Ok(())) => self.body.code.push_inst(guard, head, span),
+            (Some((_, head)), Ok(())) => {
+                if !self.body.sums.is_empty() {
+                    self.push_sums(head, site, span)?;
+                }
+                self.body.code.push_inst(guard, head, span);
+            }
             _ => self.body.code.drop_operands(),
         }
         done
+    }
+
+    /// `+ n` behind a source register: the vendor's tool (13.5) adds the number, in every version.
+    #[cold]
+    fn sum(&mut self, operand: Operand) -> Parsed<()> {
+        let Operand::Reg { reg, elem: None } = operand else { return Err(self.syntax()) };
+        if self.body.regs[reg.index()].vector > 1 || self.body.regs[reg.index()].ty == ScalarType::Pred {
+            return Err(self.syntax());
+        }
+        let n = self.body.code.new_operands().len();
+        let number = self.offset()?;
+        self.body.sums.push((n, reg, number));
+        Ok(())
+    }
+
+    /// Additions ahead of the instruction whose operands are sums, into registers of their own: modulo the width of the register, which
+    /// is at least that of the instruction.
+    #[cold]
+    fn push_sums(&mut self, head: u32, site: Site, span: Span) -> Parsed<()> {
+        let mut operands: Vec<Operand> = self.body.code.new_operands().to_vec();
+        self.body.code.drop_operands();
+        let mut types = self.heads.mods(head).iter().filter_map(|&m| ScalarType::from_mod(m));
+        let (op, float) = (self.heads.op(head), types.next_back().is_some_and(|t| t.is_float()));
+        let sums = std::mem::take(&mut self.body.sums);
+        for &(n, reg, number) in &sums {
+            if n == 0 {
+                return Err(self.error(span, format!("Result register required for instruction '{}'", op.name())));
+            }
+            let ty = self.body.regs[reg.index()].ty;
+            let add = match ty.bits() {
+                16 => Mod::U16,
+                32 => Mod::U32,
+                64 => Mod::U64,
+                _ => Mod::Pred,
+            };
+            if float || ty.is_float() || ty.is_packed() || add == Mod::Pred {
+                return Err(self.error(span, "sums of registers and constants other than integers are not supported"));
+            }
+            let result = RegId(self.body.regs.len() as u32);
+            let name = format!("%__sum{}", result.0);
+            let id = self.names.intern(name.as_bytes());
+            self.body.register(name, ty, 1);
+            self.bind_new("variable", id, span, Meaning::Reg(result));
+            self.body.code.push_regs(Regs { first: result, count: 1, range: None });
+            for operand in [result, reg].map(|reg| Operand::Reg { reg, elem: None }) {
+                self.body.code.push_operand(operand);
+            }
+            self.body.code.push_operand(Operand::Int(number));
+            let add = self.heads.head(Op::Add, SmallVec::from_slice(&[add]));
+            self.body.code.push_inst(None, add, span);
+            operands[n] = Operand::Reg { reg: result, elem: None };
+        }
+        // Labels of the instruction that are not known yet belong to a later number now.
+        if let Site::Inst(old) = site {
+            let new = InstId(self.body.code.count() as u32);
+            // They are the last.
+            let own = |p: &&mut Pending| matches!(p.site, Site::Inst(at) if at == old);
+            self.body.pending.iter_mut().rev().take_while(own).for_each(|p| p.site = Site::Inst(new));
+        }
+        operands.into_iter().for_each(|o| self.body.code.push_operand(o));
+        Ok(())
     }
 
     /// What stands before the operands: the opcode and the number of it with its modifiers; none after an unknown modifier.
@@ -174,6 +241,10 @@ impl Parser<'_> {
         if failed {
             return Ok(None);
         }
+        // Targets before sm_20 have no denormal numbers of 32 bits.
+        if op == Op::Mad && mods.contains(&Mod::F32) && !mods.contains(&Mod::Ftz) && self.sm() < 20 {
+            mods.insert(0, Mod::Ftz);
+        }
         let head = self.heads.head(op, mods);
         // Without blanks between them.
         if self.prev_end == end
@@ -186,6 +257,13 @@ impl Parser<'_> {
         Ok(Some((op, head)))
     }
 
+    /// The SM of the target.
+    #[cold]
+    pub(super) fn sm(&self) -> u16 {
+        let target = self.module.target.iter().find_map(|w| arch::Target::parse(&w.replacen("compute_", "sm_", 1)));
+        target.map_or(0, |t| t.sm)
+    }
+
     fn operands(&mut self, op: Option<Op>, site: Site) -> Parsed<()> {
         if op == Some(Op::Call) {
             return self.call(site);
@@ -193,6 +271,9 @@ impl Parser<'_> {
         if !self.at_p(b';') {
             loop {
                 let operand = self.operand(site)?;
+                if self.at_p(b'+') {
+                    self.sum(operand.clone())?;
+                }
                 self.body.code.push_operand(operand);
                 if !self.eat_p(b',') {
                     break;
@@ -223,10 +304,15 @@ impl Parser<'_> {
         };
         self.body.code.push_operand(Operand::List(returns));
         let (name, span) = self.ident()?;
+        let mut nothing = false;
         let target = match self.names.meaning(name) {
             Meaning::Func(f) => Operand::Func(f),
             Meaning::Reg(reg) => Operand::Reg { reg, elem: None },
-            Meaning::Nothing => return Err(self.unknown(name, span)),
+            // That the name is unknown is told at the end of the function.
+            Meaning::Nothing => {
+                nothing = true;
+                Operand::Label(self.pend(name, span, site))
+            }
             _ => return Err(self.error(span, "Function or register expected as the target of 'call'")),
         };
         self.body.code.push_operand(target);
@@ -241,6 +327,10 @@ impl Parser<'_> {
             } else {
                 table = Some(self.declared(site)?);
             }
+        }
+        if nothing {
+            let message = format!("Call to '{}' requires call prototype", self.names.text(name));
+            self.error(span, message);
         }
         self.body.code.push_operand(Operand::List(arguments));
         table.into_iter().for_each(|t| self.body.code.push_operand(t));

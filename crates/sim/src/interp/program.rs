@@ -619,7 +619,7 @@ pub enum Exec {
     ClusterArrive { release: bool },
     /// See [`Exec::ClusterArrive`].
     ClusterWait,
-    /// A warp-wide operation with its member mask.
+    /// A warp-wide operation with its member mask; without one it is that of the lanes that are together.
     Collective { mask: Slot, key: u32, op: Collective },
     /// `activemask`
     ActiveMask { d: Slot },

@@ -51,20 +51,19 @@ impl Decoder<'_> {
     }
 
     pub(super) fn collective(&mut self, inst: &Inst) -> Result<Exec> {
-        if !inst.has(Mod::Sync) {
-            return gap("without .sync");
-        }
         let ops = &inst.operands;
         let t = inst.ty();
         let (Some(first), Some(last)) = (ops.first(), ops.last()) else { return gap("operands are missing") };
-        let mask = self.src(last, T::U32)?;
+        let synchronized = inst.has(Mod::Sync);
+        let mask = if synchronized { self.src(last, T::U32)? } else { Slot::NONE };
+        let given = ops.len() + usize::from(!synchronized);
         let (d, p) = match first {
             Operand::Pair(pair) => (Some(&pair.0), self.pdst(&pair.1)?),
             one => (Some(one), None),
         };
         let d = d.ok_or("")?;
         let op = match inst.op {
-            Op::Shfl if ops.len() == 5 => Collective::Shfl {
+            Op::Shfl if given == 5 => Collective::Shfl {
                 d: self.dst(d)?,
                 p,
                 mode: match inst.shift_mode().ok_or("no mode")? {
@@ -77,7 +76,7 @@ impl Decoder<'_> {
                 b: self.src(&ops[2], T::U32)?,
                 c: self.src(&ops[3], T::U32)?,
             },
-            Op::Vote if ops.len() == 3 => {
+            Op::Vote if given == 3 => {
                 let kind = if inst.has(Mod::All) {
                     Vote::All
                 } else if inst.has(Mod::Any) {
@@ -94,10 +93,10 @@ impl Decoder<'_> {
                     Collective::Vote { kind, d: Slot::NONE, p: self.pdst(d)?, a }
                 }
             }
-            Op::Match if ops.len() == 3 => {
+            Op::Match if synchronized && given == 3 => {
                 Collective::Match { all: inst.has(Mod::All), d: self.dst(d)?, p, a: self.src(&ops[1], t)? }
             }
-            Op::Redux if ops.len() == 3 => {
+            Op::Redux if synchronized && given == 3 => {
                 let f: ReduxFn = match (inst.atom_op().ok_or("no operation")?, t.is_signed()) {
                     (AtomOp::Add, _) => |a, b| a.wrapping_add(b),
                     (AtomOp::Min, true) => |a, b| (a as i32).min(b as i32) as u32,
@@ -111,7 +110,7 @@ impl Decoder<'_> {
                 };
                 Collective::Redux { d: self.dst(d)?, a: self.src(&ops[1], t)?, f }
             }
-            Op::Elect => Collective::Elect { d: self.dst(d)?, p },
+            Op::Elect if synchronized => Collective::Elect { d: self.dst(d)?, p },
             _ => return gap("operands are missing"),
         };
         let key = self.key(inst);

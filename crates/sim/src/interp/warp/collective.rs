@@ -41,7 +41,7 @@ impl Warp {
     }
 
     /// Computes a warp-wide instruction for the lanes that met.
-    fn complete(&mut self, env: &mut Env<'_>, m: u32) -> Res<()> {
+    pub(super) fn complete(&mut self, env: &mut Env<'_>, m: u32) -> Res<()> {
         let p = env.p;
         let op = |w: &Warp, i: usize| match &p.code[w.pc[i] as usize].exec {
             Exec::Collective { op, .. } => op,

@@ -66,6 +66,11 @@ impl Warp {
                 self.wait[i] = Wait::Cluster;
                 self.waiting |= 1 << i;
             }),
+            Exec::Collective { mask: Slot::NONE, .. } => {
+                each(m, |i| self.pc[i] = pc);
+                self.complete(env, m)?;
+                each(m, |i| self.pc[i] = pc + 1);
+            }
             Exec::Collective { mask, key, .. } => {
                 self.need(env, depth, &[*mask], m, pc)?;
                 let masks = *self.values(env.p, depth, *mask);
