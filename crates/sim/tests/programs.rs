@@ -40,7 +40,7 @@ fn programs() -> Vec<Program> {
             name: "names of variables in generic accesses",
             decls: ".shared .align 4 .b32 pad[4];\n.shared .align 4 .b32 sum[4];",
             // The name says which memory: 64 threads add 1 and 3 to shared words; each has its own local word.
-            body: ".local .align 4 .b32 own[4];\nst.shared.u32 [pad], %r1;\nmov.u32 %r2, 0;\nst.u32 [sum+4], %r2;\nbar.sync 0;\nred.add.u32 [sum+4], 1;\n\
+            body: ".local .align 4 .b32 own[4];\nsetp.eq.u32 %p2, %r1, 0;\n@%p2 st.shared.u32 [pad], %r1;\nmov.u32 %r2, 0;\n@%p2 st.u32 [sum+4], %r2;\nbar.sync 0;\nred.add.u32 [sum+4], 1;\n\
                    atom.add.u32 %r3, [sum+4], 3;\nbar.sync 0;\nadd.u32 %r4, %r1, 7;\nst.local.u32 [own+8], %r4;\nld.u32 %r5, [own+8];\nld.u32 %r6, [sum+4];\n\
                    mad.lo.u32 %r5, %r6, 1000, %r5;\nst.global.u32 [%rd2], %r5;",
             launch: |_| {},
