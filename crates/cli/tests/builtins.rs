@@ -152,7 +152,8 @@ fn integer_division() {
     check(differences(0, Rnd::Rn, "udiv32", "div.u32", "u32", &p, false));
     check(differences(0, Rnd::Rn, "urem32", "rem.u32", "u32", &p, false));
     let s64 = [
-        1u64,
+        0u64,
+        1,
         2,
         3,
         10,
@@ -167,15 +168,20 @@ fn integer_division() {
         u64::MAX - 1,
         u64::MAX,
     ];
-    let p: Vec<_> = operands(64, &s64, 8000).into_iter().filter(|p| p.1 != 0).collect();
+    let p = operands(64, &s64, 8000);
     check(differences(1, Rnd::Rn, "udiv64", "div.u64", "u64", &p, false));
     check(differences(1, Rnd::Rn, "udiv64slow", "div.u64", "u64", &p, false));
     check(differences(1, Rnd::Rn, "urem64", "rem.u64", "u64", &p, false));
+    check(differences(1, Rnd::Rn, "urem64slow", "rem.u64", "u64", &p, false));
+    let some: Vec<_> = p.iter().copied().filter(|p| p.1 != 0).collect();
+    check(differences(1, Rnd::Rn, "udiv64known", "div.u64", "u64", &some, false));
     // What is not defined: the one quotient that does not fit.
     let fits = |&(a, b): &(u64, u64)| (a, b) != (1 << 63, u64::MAX);
     let p: Vec<_> = p.into_iter().filter(fits).collect();
     check(differences(1, Rnd::Rn, "sdiv64", "div.s64", "s64", &p, false));
     check(differences(1, Rnd::Rn, "srem64", "rem.s64", "s64", &p, false));
+    check(differences(1, Rnd::Rn, "sdiv64slow", "div.s64", "s64", &p, false));
+    check(differences(1, Rnd::Rn, "srem64slow", "rem.s64", "s64", &p, false));
 }
 
 #[test]

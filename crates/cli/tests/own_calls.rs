@@ -71,3 +71,33 @@ fn functions_of_a_kernels_own_agree_on_other_chips() {
         testkit::seeds(1..=12, |seed| failure(seed, chip));
     }
 }
+
+/// The vendor's compiler takes predicates only where functions do not keep to the ABI; here they are words that are 0 or 1.
+#[test]
+fn predicates_are_arguments_and_results() {
+    let text = ".version 8.0\n.target sm_75\n.address_size 64\n\
+        .func (.reg .b32 x, .reg .pred y) f(.reg .b32 i, .reg .pred q)\n{\nsetp.gt.u32 y, i, 40;\nselp.u32 x, 100, 200, q;\n@q ret;\n\
+        setp.lt.u32 y, i, 9;\nret;\n}\n\
+        .func (.reg .pred y) odd(.reg .b32 i)\n{\n.reg .b32 n;\nand.b32 n, i, 1;\nsetp.eq.u32 y, n, 1;\nret;\n}\n\
+        .visible .entry k(.param .u64 p)\n{\n.reg .b64 a, n;\n.reg .b32 t, x, y;\n.reg .pred q, z;\nld.param.u64 a, [p];\nmov.u32 t, %tid.x;\n\
+        mul.wide.u32 n, t, 4;\nadd.u64 a, a, n;\ncall (q), odd, (t);\ncall (x, z), f, (t, q);\nselp.u32 y, 1, 2, z;\nadd.u32 x, x, y;\n\
+        st.global.u32 [a], x;\nret;\n}\n";
+    let (m, d) = ptx::parse(text);
+    assert!(d.is_empty(), "{d:?}");
+    let args = vec![sim::Arg::Buffer { data: vec![0; 256], out: None }];
+    let launch = sim::Launch { kernel: "k".into(), grid: [1; 3], block: [64, 1, 1], args, ..Default::default() };
+    let want: Vec<u8> = (0..64u32)
+        .map(|i| if i % 2 == 1 { 100 + if i > 40 { 1 } else { 2 } } else { 200 + if i < 9 { 1 } else { 2 } })
+        .flat_map(u32::to_le_bytes)
+        .collect();
+    assert_eq!(sim::run_ptx(&m, &launch, &Config::default()).expect("it runs").buffers[0], want);
+    for chip in ["sm_75", "sm_90a"] {
+        let target = arch::Target::parse(chip).expect("a chip");
+        for effort in 0..=codegen::opt::MOST_EFFORT {
+            let options = codegen::Options { verify: true, threads: 1, target, effort, ..Default::default() };
+            let code = codegen::compile(&m, &options).expect("it compiles").cubin;
+            let done = sim::run_sass(&code, &launch, &Config::default()).expect("it runs");
+            assert_eq!(done.buffers[0], want, "{chip} at effort {effort}");
+        }
+    }
+}

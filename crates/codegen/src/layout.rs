@@ -159,9 +159,8 @@ fn plain_variable(m: &Module, v: VarId) -> image::Variable {
 /// # Errors
 /// An initialiser that the image cannot hold, with its place.
 pub fn image_variables(m: &Module, layout: &Layout) -> Result<Vec<image::Variable>, Diagnostic> {
-    let number = |f: FuncId| layout.pointer(call::target(m, f)).unwrap_or(0);
     let name = |v: VarId| m.vars[v.index()].name.clone();
-    listed(m).into_iter().map(|v| content(m, v, Some(&number), &name)).collect()
+    listed(m).into_iter().map(|v| content(m, v, Some(layout), &name)).collect()
 }
 
 /// A variable of a relocatable module with its content, in which functions and variables stand by name.
@@ -172,11 +171,11 @@ pub fn content_by_name(m: &Module, v: VarId, name: &dyn Fn(VarId) -> String) -> 
     content(m, v, None, name)
 }
 
-/// `number` gives the value of a pointer to a function; where there is none, functions stand by name.
+/// `placed` says where constants lie and what pointers to functions are; where it is none, both stand by name.
 fn content(
     m: &Module,
     v: VarId,
-    number: Option<&dyn Fn(FuncId) -> u64>,
+    placed: Option<&Layout>,
     name: &dyn Fn(VarId) -> String,
 ) -> Result<image::Variable, Diagnostic> {
     let var = &m.vars[v.index()];
@@ -187,10 +186,10 @@ fn content(
     for value in init {
         let bits = match value {
             InitValue::Bits(b) => *b,
-            InitValue::Func(f) => match number {
-                Some(number) => {
+            InitValue::Func(f) => match placed {
+                Some(layout) => {
                     out.resolved = true;
-                    number(*f)
+                    layout.pointer(call::target(m, *f)).unwrap_or(0)
                 }
                 None if width == 8 => {
                     let entry = m.funcs[f.index()].kind == FuncKind::Entry;
@@ -201,23 +200,29 @@ fn content(
                 }
                 None => return Err(initialiser(var, "the address of a function in elements of this size")),
             },
-            InitValue::Var { var: target, offset, mask, .. } => {
+            InitValue::Var { var: target, offset: addend, generic, mask } => {
                 let space = m.vars[target.index()].space;
-                let kind = match width {
-                    8 => image::DataRelocKind::Generic64,
-                    4 => image::DataRelocKind::Generic32,
+                // The name of a constant alone is its place in the bank, also in data of global memory. (ptxas 13.5. With `-c` it
+                // writes 64 bits for elements of 32, and what stands behind them into the addend.)
+                let in_bank = space == Space::Const && !generic;
+                let kind = match (width, in_bank) {
+                    (8, false) => image::DataRelocKind::Generic64,
+                    (4, false) => image::DataRelocKind::Generic32,
+                    (8, true) => image::DataRelocKind::Address64,
+                    (4, true) => image::DataRelocKind::Low32,
                     _ => return Err(initialiser(var, "an address in elements of this size")),
                 };
                 if mask.is_some() || !matches!(space, Space::Global | Space::Const) {
                     return Err(initialiser(var, "a part of an address, or an address in shared or local memory,"));
                 }
-                out.relocs.push(image::DataReloc {
-                    offset: bytes.len() as u64,
-                    kind,
-                    symbol: name(*target),
-                    addend: *offset,
-                });
-                0
+                match placed.filter(|_| in_bank) {
+                    Some(layout) => u64::from(layout.constant[target.index()]).wrapping_add_signed(*addend),
+                    None => {
+                        let (offset, symbol) = (bytes.len() as u64, name(*target));
+                        out.relocs.push(image::DataReloc { offset, kind, symbol, addend: *addend });
+                        0
+                    }
+                }
             }
         };
         bytes.extend(&bits.to_le_bytes()[..width.min(8)]);

@@ -338,3 +338,18 @@ fn a_carry_that_becomes_a_number_is_asked_for_as_it_is() {
         assert_eq!((count(&t, "IADD3"), count(&t, "ISETP"), count(&t, "SEL")), (1, 0, 1), "{t:#?}");
     }
 }
+
+/// A quotient by 0 is all ones; where the divisor is no 0, nobody asks.
+#[test]
+fn divisors_are_asked_for_zero_where_they_may_be_it() {
+    let questions = |divisor: &str| {
+        let t = code(&format!(
+            "ld.global.v2.b32 {{%r1, %r2}}, [%a];\n{divisor}\ndiv.u32 %r5, %r1, %r2;\nst.global.u32 [%a], %r5;"
+        ));
+        count(&t, "ISETP")
+    };
+    let asked = questions("");
+    for known in ["or.b32 %r2, %r2, 4;", "mov.u32 %r2, %ntid.x;", "mov.u32 %r2, 7;"] {
+        assert_eq!(questions(known) + 1, asked, "{known}");
+    }
+}

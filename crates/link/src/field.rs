@@ -19,6 +19,9 @@ pub mod number {
     pub const ABS32: u32 = 1;
     /// 64-bit address.
     pub const ABS64: u32 = 2;
+    /// Generic addresses: 32 bits, 64 bits, and single bytes of them, the lowest first. Of a constant they are known when the file is
+    /// loaded, not before.
+    pub const GENERIC: [u32; 10] = [3, 4, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x5b];
     /// Low half of an address in bits 63:32.
     pub const ABS32_LO_32: u32 = 0x38;
     /// High half of an address in bits 63:32.

@@ -189,7 +189,10 @@ fn section_relocs(
                 patch(out, if world.shared[v as usize].dynamic { start } else { places.addresses[v as usize] }, 0)?;
                 continue;
             }
-            Place::Section(to) if owner.function != NONE || is_bank(&owner.name) => {
+            Place::Section(to)
+                if !number::GENERIC.contains(&r.kind)
+                    && (owner.function != NONE || is_bank(&owner.name) || owner.name == GLOBAL_INIT) =>
+            {
                 let to = &world.sections[to as usize];
                 if is_bank(&to.name) {
                     if to.dead {
@@ -286,6 +289,9 @@ fn not_unified(kind: u32, other: u8) -> u32 {
 fn describes_code(name: &str) -> bool {
     matches!(name, ".debug_frame" | ".debug_line" | ".nv_debug_line_sass")
 }
+
+/// Where global variables with initialisers lie.
+const GLOBAL_INIT: &str = ".nv.global.init";
 
 fn is_bank(name: &str) -> bool {
     name.starts_with(".nv.constant")

@@ -2,9 +2,27 @@
 
 use super::builtins::Routine;
 use super::{Cx, Step};
-use crate::ir::{Attr, Cmp, Op, Ty, Value};
+use crate::ir::{Attr, Cmp, Func, NONZERO, Op, Sreg, Ty, Value};
+
+/// True for a divisor that is known not to be 0.
+fn nonzero(f: &Func, v: Value, depth: u32) -> bool {
+    if let Some(n) = f.constant(v) {
+        return n != 0;
+    }
+    let Some(inst) = f.def_inst(v).filter(|_| depth < 4) else { return false };
+    let known = |&a: &Value| nonzero(f, a, depth + 1);
+    match inst.op {
+        Op::Or => inst.args.iter().any(known),
+        Op::Zext | Op::Sext | Op::IAbs | Op::INeg => known(&inst.args[0]),
+        Op::Select => inst.args[..2].iter().all(known),
+        Op::Sreg => Sreg::from_sub(inst.attr.sub).is_some_and(Sreg::is_size),
+        _ => false,
+    }
+}
 
 /// Quotient and remainder. 16-bit ones are done in 32 bits; signed ones on magnitudes.
+///
+/// By 0 both are all ones: PTX leaves that open, but it is what the vendor's code gives, for every type (ptxas 13.5, sm_75 to sm_120).
 pub(super) fn division(cx: &mut Cx) -> Step {
     let inst = cx.inst;
     let ty = cx.result_ty();
@@ -13,16 +31,25 @@ pub(super) fn division(cx: &mut Cx) -> Step {
     if ty == Ty::B16 {
         let ext = if signed { Op::Sext } else { Op::Zext };
         let (a, b) = (cx.op(ext, &[a], Ty::B32), cx.op(ext, &[b], Ty::B32));
-        let v = cx.one(inst.op, Attr { signed, ..Attr::default() }, &[a, b], Ty::B32);
+        let v = cx.one(inst.op, Attr { signed, sub: inst.attr.sub, ..Attr::default() }, &[a, b], Ty::B32);
         let v = cx.op(Op::Trunc, &[v], Ty::B16);
         // The 32-bit division just written is expanded when its block is come to again.
+        return again(cx, v);
+    }
+    let called = ty == Ty::B64 && cx.seldom.as_ref().is_some_and(|s| s.wants(Routine::UDiv64));
+    // Routines of 64 bits that are called ask themselves.
+    if !called && inst.attr.sub != NONZERO && !nonzero(cx.f, b, 0) {
+        let v = cx.one(inst.op, Attr { signed, sub: NONZERO, ..Attr::default() }, &[a, b], ty);
+        let (zero, ones) = (cx.k(ty, 0), cx.k(ty, if ty == Ty::B64 { u64::MAX } else { u32::MAX.into() }));
+        let some = cx.b().icmp(Cmp::Ne, false, b, zero);
+        let v = cx.op(Op::Select, &[v, ones, some], ty);
         return again(cx, v);
     }
     if ty == Ty::B32 && !signed {
         let r = if inst.op == Op::IDiv { Routine::UDiv32 } else { Routine::URem32 };
         return Step::Call(r, vec![a, b]);
     }
-    if ty == Ty::B64 && cx.seldom.as_ref().is_some_and(|s| s.wants(Routine::UDiv64)) {
+    if called {
         let routine = match (inst.op, signed) {
             (Op::IDiv, false) => Routine::UDiv64,
             (Op::IDiv, true) => Routine::Div64(0),
@@ -32,9 +59,9 @@ pub(super) fn division(cx: &mut Cx) -> Step {
         return Step::Call(routine, vec![a, b]);
     }
     if ty == Ty::B64 && !signed && inst.op == Op::IDiv {
-        return Step::Call(Routine::UDiv64Slow, vec![a, b]);
+        return Step::Call(Routine::UDiv64Known, vec![a, b]);
     }
-    let unsigned = Attr::default();
+    let unsigned = Attr { sub: NONZERO, ..Attr::default() };
     if !signed {
         let q = cx.one(Op::IDiv, unsigned, &[a, b], ty);
         let p = cx.op(Op::IMul, &[q, b], ty);

@@ -19,6 +19,8 @@ pub enum Routine {
     URem32,
     UDiv64,
     UDiv64Slow,
+    /// By what is not 0.
+    UDiv64Known,
     /// 0: signed quotient, 1: unsigned remainder, 2: signed remainder.
     Div64(u8),
     Div64Slow(u8),
@@ -64,7 +66,7 @@ const SOURCES: [Source; 5] = [
     source!("div_u32", ["udiv32", "urem32"]),
     source!(
         "div_u64",
-        ["udiv64", "udiv64slow", "sdiv64", "urem64", "srem64", "sdiv64slow", "urem64slow", "srem64slow"]
+        ["udiv64", "udiv64slow", "sdiv64", "urem64", "srem64", "sdiv64slow", "urem64slow", "srem64slow", "udiv64known"]
     ),
     source!("div_f32", ["fdiv", "frcp", "fsqrt", "fdivslow", "frcpslow", "fsqrtslow", "frcpnear", "fsqrtnear"]),
     source!("div_f64", ["ddiv", "dsqrt", "ddivslow", "dsqrtslow", "ddivnear", "drcpnear", "dsqrtnear"]),
@@ -115,7 +117,7 @@ fn part(file: usize, name: &str) -> String {
 }
 
 /// Most routines of a file.
-const MOST: usize = 8;
+const MOST: usize = 9;
 
 /// A routine in the ways it is used in, each made when it is first asked for.
 #[derive(Debug)]
@@ -136,6 +138,7 @@ fn cell(routine: Routine) -> (&'static Cell, usize, usize, Rnd) {
         Routine::URem32 => (0, 1, Rnd::Rn),
         Routine::UDiv64 => (1, 0, Rnd::Rn),
         Routine::UDiv64Slow => (1, 1, Rnd::Rn),
+        Routine::UDiv64Known => (1, 8, Rnd::Rn),
         Routine::Div64(n) => (1, 2 + n as usize, Rnd::Rn),
         Routine::Div64Slow(n) => (1, 5 + n as usize, Rnd::Rn),
         Routine::FDiv(r) => (2, 0, r),
@@ -414,6 +417,7 @@ mod tests {
                 Routine::URem32,
                 Routine::UDiv64,
                 Routine::UDiv64Slow,
+                Routine::UDiv64Known,
                 Routine::FDiv(r),
                 Routine::FDivSlow(r),
                 Routine::FRcpSlow(r),

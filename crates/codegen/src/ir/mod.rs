@@ -15,7 +15,7 @@ pub mod text;
 pub mod verify;
 
 pub use build::Builder;
-pub use ops::{AtomOp, Attr, BarKind, Cmp, Effect, Fmt, LineHint, Mem, MemSpace, Op, Rnd, Scope, Sem, Sreg};
+pub use ops::{AtomOp, Attr, BarKind, Cmp, Effect, Fmt, LineHint, Mem, MemSpace, NONZERO, Op, Rnd, Scope, Sem, Sreg};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

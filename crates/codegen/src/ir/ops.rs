@@ -92,7 +92,7 @@ ops! {
     IMadWide "imadwide" 3 Pure;
     /// a * b + c + carry in (P) of unsigned words, c of twice their width; results: sum, carry out (P).
     IMadWideC "imadwidec" 4 Pure;
-    /// Quotient; undefined on zero, as in PTX.
+    /// Quotient; by zero all ones, but undefined where `sub` is [`NONZERO`]. So is the remainder.
     IDiv "idiv" 2 Pure;
     IRem "irem" 2 Pure;
     INeg "ineg" 1 Pure;
@@ -436,7 +436,18 @@ sregs! {
     ParamAddress ParamEnd
 }
 
+/// In [`Attr::sub`] of [`Op::IDiv`] and [`Op::IRem`]: what comes of a divisor that is zero is not used.
+pub const NONZERO: u8 = 1;
+
 impl Sreg {
+    /// True for sizes of blocks, clusters and grids, which are never 0.
+    pub fn is_size(self) -> bool {
+        use Sreg::*;
+        matches!(self, NtidX | NtidY | NtidZ | NctaidX | NctaidY | NctaidZ)
+            || matches!(self, ClusterNctaidX | ClusterNctaidY | ClusterNctaidZ)
+            || matches!(self, NclusteridX | NclusteridY | NclusteridZ)
+    }
+
     /// True if the threads of a warp read different values.
     pub fn differs(self) -> bool {
         use Sreg::*;

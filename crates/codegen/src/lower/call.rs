@@ -480,8 +480,13 @@ impl Lower<'_, '_> {
             Operand::Sink => Ok(()),
             parts if self.parts_of(parts).is_some() => self.write_parts(parts, words),
             other => {
+                let predicate = matches!(other, Operand::Reg { reg, .. } if self.reg_ty(*reg) == Ty::P);
                 let v = match words {
                     [lo, hi] => self.pack(*lo, *hi),
+                    [one] if predicate => {
+                        let zero = self.konst(Ty::B32, 0);
+                        self.b().icmp(crate::ir::Cmp::Ne, false, *one, zero)
+                    }
                     [one] => *one,
                     _ => return unsupported("this call result", Span::default()),
                 };

@@ -2,7 +2,7 @@
 
 mod float;
 
-use crate::ir::{Attr, Cmp, Op, Ty, mask};
+use crate::ir::{Attr, Cmp, NONZERO, Op, Ty, mask};
 
 /// The first result of `op` on constant arguments (bits in the low bits of their types), if it is known exactly.
 ///
@@ -36,7 +36,8 @@ pub fn eval(op: Op, attr: Attr, tys: &[Ty], args: &[u64], ty: Ty) -> Option<u64>
         }
         Op::IDiv | Op::IRem => {
             if b == 0 {
-                return None;
+                // What code without constants gives (`expand::bits`).
+                return (attr.sub != NONZERO).then(|| cut(u64::MAX));
             }
             let (q, r) = if attr.signed {
                 (sx(0).wrapping_div(sx(1)) as u64, sx(0).wrapping_rem(sx(1)) as u64)
@@ -156,7 +157,9 @@ mod tests {
         assert_eq!(e(Op::IMulHi, s, Ty::B32, &[0xffff_ffff, 3]), Some(0xffff_ffff));
         assert_eq!(e(Op::IMulHi, u, Ty::B64, &[u64::MAX, u64::MAX]), Some(u64::MAX - 1));
         assert_eq!(e(Op::IDiv, s, Ty::B32, &[0x8000_0000, 0xffff_ffff]), Some(0x8000_0000));
-        assert_eq!(e(Op::IDiv, s, Ty::B32, &[7, 0]), None);
+        assert_eq!(e(Op::IDiv, s, Ty::B32, &[7, 0]), Some(0xffff_ffff));
+        assert_eq!(e(Op::IRem, s, Ty::B16, &[7, 0]), Some(0xffff));
+        assert_eq!(e(Op::IRem, Attr { sub: NONZERO, ..s }, Ty::B32, &[7, 0]), None);
         assert_eq!(e(Op::Shf, Attr { sub: 0, ..u }, Ty::B32, &[0x8000_0000, 1, 33]), Some(3));
         assert_eq!(bfe(0xf0, 32, 4, 4, true), 0xffff_ffff);
         assert_eq!(bfe(0x8000_0000, 32, 28, 8, true), 0xffff_fff8);

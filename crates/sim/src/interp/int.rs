@@ -40,7 +40,7 @@ pub fn alu(inst: &Inst) -> Option<(usize, AluFn)> {
             l3(move |a, b, c| c.wrapping_add((sx(a, bits) as i128 - sx(b, bits) as i128).unsigned_abs() as u64) & m),
         ),
         Op::Sad => (3, l3(move |a, b, c| c.wrapping_add((a & m).abs_diff(b & m)) & m)),
-        // Division by zero has no defined result; here it is all ones, and the remainder is the dividend.
+        // Division by zero has no defined result; here it is all ones, and so is the remainder, as in the vendor's code.
         Op::Div if signed => (
             2,
             m2(move |a, b| {
@@ -53,10 +53,10 @@ pub fn alu(inst: &Inst) -> Option<(usize, AluFn)> {
             2,
             m2(move |a, b| {
                 let (a, b) = (sx(a, bits), sx(b, bits));
-                (if b == 0 { a } else { a.wrapping_rem(b) }) as u64 & m
+                if b == 0 { m } else { a.wrapping_rem(b) as u64 & m }
             }),
         ),
-        Op::Rem => (2, m2(move |a, b| (a & m).checked_rem(b & m).unwrap_or(a & m))),
+        Op::Rem => (2, m2(move |a, b| (a & m).checked_rem(b & m).unwrap_or(m))),
         Op::Abs => (1, l1(move |a| sx(a, bits).wrapping_abs() as u64 & m)),
         Op::Neg => (1, l1(move |a| a.wrapping_neg() & m)),
         Op::Min | Op::Max if inst.has(Mod::Relu) => {

@@ -152,6 +152,8 @@ pub enum Passed {
     Frame(u32),
     /// A register, constant or special value.
     Slot(Slot),
+    /// A predicate: a byte that is 0 or 1.
+    Pred(PRef),
     /// As many slots, one behind the other: a vector register, each element of which has so many bytes.
     Slots {
         /// Of the first element.

@@ -2,7 +2,7 @@
 
 use super::chip::Chip;
 use crate::launch::Launch;
-use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, Window, get};
+use crate::memory::{CONST, Global, LOCAL, MAX_SHARED, PARAM, SHARED, Window, get, put};
 use crate::texture::{Sampler, Table};
 use crate::world::World;
 use cubin::elf::{Elf, Section, Symbol};
@@ -44,9 +44,7 @@ pub struct Image {
 
 /// Types of relocations, by what the vendor's tool writes for a construct.
 mod reloc {
-    /// A 64-bit address.
-    pub const ADDRESS: u32 = 2;
-    /// A 64-bit handle of a texture, in a variable.
+    /// A 64-bit address in a variable: generic, or the handle of a texture.
     pub const HANDLE: u32 = 4;
     /// A handle of a texture, in bank 0.
     pub const TEXTURE: u32 = 6;
@@ -62,14 +60,41 @@ mod reloc {
     pub const CALL: u32 = 0x3a;
     /// See [`CALL`].
     pub const CALL_64: u32 = 0x4b;
-    /// Those that hold an address.
-    pub const ADDRESSES: [u32; 5] = [ADDRESS, LOW, HIGH, CALL, CALL_64];
+    /// Those that hold an address in code.
+    pub const ADDRESSES: [u32; 4] = [LOW, HIGH, CALL, CALL_64];
     /// Bytes of an entry in a table of textures, samplers or surfaces.
     pub const ENTRY_SIZE: u32 = 0x37;
     /// A handle of a sampler in a word of its own.
     pub const SAMPLER_APART: u32 = 0x65;
     /// Those for references of the module.
     pub const REFERENCES: [u32; 5] = [HANDLE, TEXTURE, SAMPLER, SURFACE, SAMPLER_APART];
+    /// Types of the symbols of such references.
+    pub const REFERENCE_SYMBOLS: [u8; 3] = [10, 11, 12];
+
+    /// Which part of an address goes into data.
+    pub struct Part {
+        /// The generic address, not the one in the variable's own memory.
+        pub generic: bool,
+        /// Its lowest bit that is taken.
+        pub shift: u32,
+        /// The number of bytes.
+        pub bytes: u32,
+    }
+
+    /// What a relocation of data takes of an address.
+    pub fn data(kind: u32) -> Option<Part> {
+        let part = |generic, shift, bytes| Some(Part { generic, shift, bytes });
+        match kind {
+            1 => part(false, 0, 4),
+            2 => part(false, 0, 8),
+            3 => part(true, 0, 4),
+            HANDLE => part(true, 0, 8),
+            // Single bytes: ptxas 13.5 for `0xff00(x)`.
+            0x4c..=0x53 => part(false, 8 * (kind - 0x4c), 1),
+            0x54..=0x5b => part(true, 8 * (kind - 0x54), 1),
+            _ => None,
+        }
+    }
 }
 
 /// Largest section of globals, in bytes.
@@ -236,11 +261,15 @@ impl Image {
                 set_immediate(word, Table::ENTRY);
                 continue;
             }
-            if !reloc::ADDRESSES.contains(&r.kind) {
+            let part = reloc::data(r.kind);
+            if part.is_none() && !reloc::ADDRESSES.contains(&r.kind) || reloc::REFERENCE_SYMBOLS.contains(&symbol.kind)
+            {
                 continue;
             }
+            let in_bank = elf.sections.get(symbol.shndx as usize).is_some_and(|s| s.name == ".nv.constant3");
             let base = match sections.get(symbol.shndx as usize) {
                 Some(Some(base)) => *base,
+                _ if in_bank && part.is_some() => part.as_ref().filter(|p| p.generic).map_or(0, |_| CONST),
                 _ if texts.get(symbol.shndx as usize).is_some_and(|t| t.is_some()) => {
                     texts[symbol.shndx as usize].unwrap_or(0)
                 }
@@ -268,17 +297,25 @@ impl Image {
                 }
                 continue;
             }
-            if r.kind != reloc::ADDRESS {
-                continue;
-            }
+            let Some(part) = part else { continue };
+            // A table without addends finds them in place.
+            let field = |old: u64| {
+                let sum = if table.kind == REL { value.wrapping_add(old) } else { value };
+                sum >> part.shift
+            };
             let target = table.info as usize;
             if let Some(Some(at)) = sections.get(target) {
-                // A table without addends finds them in place.
                 let at = at.wrapping_add(r.offset);
-                let old = if table.kind == REL { global.load(at, 8).unwrap_or(0) } else { 0 };
-                global.store(at, 8, value.wrapping_add(old)).map_err(|e| e.message)?;
+                let old = global.load(at, part.bytes).map_err(|e| e.message)?;
+                global.store(at, part.bytes, field(old)).map_err(|e| e.message)?;
             } else if let Some(Some(d)) = data.get_mut(target) {
-                put64(d, r.offset as usize, value);
+                let end = r.offset.saturating_add(u64::from(part.bytes));
+                if end > d.len() as u64 {
+                    return Err(format!("an address lies outside of {}", elf.sections[target].name));
+                }
+                let at = r.offset as usize;
+                let old = get(d, at, part.bytes);
+                put(d, at, part.bytes, field(old));
             }
         }
         let mut bank = |name: &str| -> Vec<u8> {

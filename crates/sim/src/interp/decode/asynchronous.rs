@@ -122,7 +122,7 @@ impl Decoder<'_> {
             }
             _ => None,
         };
-        let s = elements(value).iter().map(|o| self.src(o, t)).collect::<Result<_>>()?;
+        let s = self.elements(value).iter().map(|o| self.src(o, t)).collect::<Result<_>>()?;
         let (addr, done) = (self.addr(at)?, self.addr(done)?);
         Ok(Exec::AsyncStore(Box::new(AsyncStore { addr, size: element(t)?, s, f, done })))
     }

@@ -161,6 +161,11 @@ impl Decoder<'_> {
             if matches!(op, Operand::Reg { .. }) && width == 16 {
                 return Ok((Passed::Slots { first: d.halves(op)?[0], n: 2, bytes: 8 }, width));
             }
+            if let Operand::Reg { reg, .. } | Operand::NotReg(reg) = op
+                && d.is_pred(*reg)
+            {
+                return Ok((Passed::Pred(d.psrc(op)?), 1));
+            }
             Ok((Passed::Slot(d.src(op, T::B64)?), size.unwrap_or(width)))
         };
         let args =

@@ -49,10 +49,10 @@ impl Decoder<'_> {
             _ => Slot::NONE,
         };
         let [d, a, b, c, ..] = inst.operands else { return gap("operands are missing") };
-        let d: SmallVec<[Slot; 8]> = elements(d).iter().map(|o| self.dst(o)).collect::<Result<_>>()?;
+        let d: SmallVec<[Slot; 8]> = self.elements(d).iter().map(|o| self.dst(o)).collect::<Result<_>>()?;
         let mut source = |o: &Operand, t: T| -> Result<SmallVec<[Slot; 8]>> {
             let wide = if t == T::F64 { T::B64 } else { T::B32 };
-            elements(o).iter().map(|o| self.src(o, if t == T::F32 { T::F32 } else { wide })).collect()
+            self.elements(o).iter().map(|o| self.src(o, if t == T::F32 { T::F32 } else { wide })).collect()
         };
         let (a, b, c) = (source(a, *at)?, source(b, *bt)?, source(c, *ct)?);
         let counts = mma.registers();
@@ -70,7 +70,7 @@ impl Decoder<'_> {
         let arg = |i: usize| inst.operands.get(i).ok_or_else(|| "an operand is missing".to_string());
         let regs = |d: &mut Self, o: &Operand, to: bool| -> Result<SmallVec<[Slot; 8]>> {
             let wide = if types.first() == Some(&T::F64) { T::B64 } else { T::B32 };
-            elements(o).iter().map(|o| if to { d.dst(o) } else { d.src(o, wide) }).collect()
+            d.elements(o).iter().map(|o| if to { d.dst(o) } else { d.src(o, wide) }).collect()
         };
         if inst.has(Mod::Load) || inst.has(Mod::Store) {
             let load = inst.has(Mod::Load);

@@ -29,8 +29,20 @@ impl Decoder<'_> {
             },
             _ => self.func.0 != self.p.entry,
         };
+        // The name of a variable says where it lies, whatever the instruction says of generic addresses.
+        let named = match addr {
+            Operand::Mem(a) => match a.base() {
+                AddressBase::Var(v) => Some(self.m.vars[v.index()].space),
+                _ => None,
+            },
+            _ => None,
+        };
         Ok(match inst.space() {
-            PSpace::Generic => Space::Generic,
+            PSpace::Generic => match named {
+                Some(PSpace::Shared) => Space::Shared,
+                Some(PSpace::Local) => Space::Local,
+                _ => Space::Generic,
+            },
             PSpace::Global => Space::Global,
             PSpace::Shared | PSpace::SharedCluster => Space::Shared,
             PSpace::Local => Space::Local,
@@ -63,7 +75,7 @@ impl Decoder<'_> {
         let (space, addr) = (self.space(inst, operand)?, self.addr(operand)?);
         let op = inst.atom_op().ok_or("no operation")?;
         let n = inst.vector() as usize;
-        let all = |o: &Operand| -> Vec<Operand> { elements(o).into_iter().cloned().collect() };
+        let all = |o: &Operand| -> Vec<Operand> { self.elements(o).into_vec() };
         let (to, from) = (if red { Vec::new() } else { all(arg(0)?) }, all(arg(at + 1)?));
         if from.len() != n || !red && to.len() != n {
             return gap("the vector does not fit the operand");

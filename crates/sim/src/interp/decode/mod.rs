@@ -54,6 +54,7 @@ pub fn decode(m: &Module, l: &Layout, entry: FuncId, clusters: bool, handles: &H
         handles,
         line: (0, 0),
         results: Vec::new(),
+        byte: Slot::NONE,
     };
     d.p.files = m.files.iter().map(|f| f.name.clone()).collect();
     d.p.funcs = m.funcs.iter().enumerate().map(|(i, f)| d.signature(i, f)).collect();
@@ -96,10 +97,22 @@ struct Decoder<'a> {
     seen: Vec<bool>,
     clusters: bool,
     handles: &'a Handles<'a>,
-    /// Results of the function in registers: where they go when it returns, their bytes, and the registers.
-    results: Vec<(Addr, u8, SmallVec<[Slot; 4]>)>,
+    /// Results of the function in registers.
+    results: Vec<Returned>,
+    /// A slot of the function for the byte that a predicate is in the frame.
+    byte: Slot,
     /// Source file and line of the instruction at hand.
     line: (u32, u32),
+}
+
+/// A result in registers: where it goes when the function returns, the bytes of a register, and the registers; or the predicate that
+/// the byte is made of before.
+#[derive(Clone)]
+struct Returned {
+    addr: Addr,
+    size: u8,
+    from: SmallVec<[Slot; 4]>,
+    pred: Option<PRef>,
 }
 
 fn gap<X>(what: impl Into<String>) -> Result<X> {
@@ -145,6 +158,11 @@ impl<'a> Decoder<'a> {
                 self.regs.push((slots, r.ty.bits()));
                 slots += n * r.ty.bits().div_ceil(64);
             }
+        }
+        let formals = f.returns.iter().chain(&f.params);
+        if formals.into_iter().any(|v| self.m.vars[v.index()].ty == T::Pred) {
+            self.byte = Slot(slots);
+            slots += 1;
         }
         self.p.slots = self.p.slots.max(slots as usize);
         self.p.preds = self.p.preds.max(preds as usize);
@@ -193,12 +211,27 @@ impl<'a> Decoder<'a> {
             let addr = Addr { base: zero, offset: offset as i64, frame: true, mask: u64::MAX };
             // A value of 128 bits lies in two slots.
             let wide = var.ty.bits() == 128;
+            if let Some(r) = reg.filter(|&r| self.is_pred(r)) {
+                let (slot, size, byte) = (self.regs[r.index()].0, 1, self.byte);
+                if n < f.returns.len() {
+                    let pred = Some(PRef { slot, neg: false });
+                    self.results.push(Returned { addr, size, from: smallvec![byte], pred });
+                    continue;
+                }
+                let (order, space, d) = (Order::default(), Space::Local, smallvec![byte]);
+                let load = Exec::Load { order, space, addr, size, d, sign: None };
+                let set = Exec::Compare { p: Some(slot), q: None, s: [byte, zero], f: c2(|a, b| a != b), with: None };
+                for exec in [load, set] {
+                    self.p.code.push(Ins { guard: PRef::TRUE, exec, span: f.span, line: (0, 0) });
+                }
+                continue;
+            }
             let (n_slots, size) = if wide { (2, Ok(8)) } else { (var.vector.max(1), element(var.ty)) };
             let exec = match (reg, size) {
                 (Some(r), Ok(size)) if wide || self.is_value(r, None) => {
                     let d: SmallVec<[Slot; 4]> = (0..n_slots).map(|e| self.reg(r, Some(e))).collect();
                     if n < f.returns.len() {
-                        self.results.push((addr, size, d));
+                        self.results.push(Returned { addr, size, from: d, pred: None });
                         continue;
                     }
                     Exec::Load { order: Order::default(), space: Space::Local, addr, size, d, sign: None }
@@ -214,8 +247,12 @@ impl<'a> Decoder<'a> {
 
     /// Before a return: results in registers go to the frame.
     fn hand_back(&mut self, guard: PRef, span: diag::Span) {
-        for (addr, size, s) in self.results.clone() {
-            let exec = Exec::Store { order: Order::default(), space: Space::Local, addr, size, s };
+        for Returned { addr, size, from, pred } in self.results.clone() {
+            if let Some(p) = pred {
+                let exec = Exec::Select { d: self.byte, a: self.constant(1), b: self.constant(0), p };
+                self.p.code.push(Ins { guard, exec, span, line: self.line });
+            }
+            let exec = Exec::Store { order: Order::default(), space: Space::Local, addr, size, s: from };
             self.p.code.push(Ins { guard, exec, span, line: self.line });
         }
     }
@@ -285,6 +322,17 @@ impl<'a> Decoder<'a> {
             Operand::Pair(p) => self.width(&p.0),
             Operand::Vector(v) => v.first().map_or(64, |o| self.width(o)),
             _ => 64,
+        }
+    }
+
+    /// The elements of a vector operand, be it a list or a vector register, or the operand itself.
+    fn elements(&self, op: &Operand) -> SmallVec<[Operand; 4]> {
+        match op {
+            Operand::Vector(list) => list.iter().cloned().collect(),
+            one => match self.m.funcs[self.func.index()].elements_of(one) {
+                Some(list) => list.into_iter().collect(),
+                None => smallvec![one.clone()],
+            },
         }
     }
 
@@ -477,7 +525,7 @@ impl<'a> Decoder<'a> {
             }
             Op::Ld | Op::Ldu => {
                 let (space, addr) = (self.space(inst, arg(1)?)?, self.addr(arg(1)?)?);
-                let list = elements(arg(0)?);
+                let list = self.elements(arg(0)?);
                 let d: SmallVec<[Slot; 4]> = list.iter().map(|o| self.dst(o)).collect::<Result<_>>()?;
                 let size = element(t)?;
                 let width = self.width(arg(0)?);
@@ -490,7 +538,7 @@ impl<'a> Decoder<'a> {
             Op::St if inst.has(Mod::Async) => self.async_store(inst),
             Op::St => {
                 let (space, addr) = (self.space(inst, arg(0)?)?, self.addr(arg(0)?)?);
-                let list = elements(arg(1)?);
+                let list = self.elements(arg(1)?);
                 let s: SmallVec<[Slot; 4]> = list.iter().map(|o| self.src(o, t)).collect::<Result<_>>()?;
                 if s.len() != inst.vector() as usize {
                     return gap("the vector does not fit the operand");
@@ -544,7 +592,8 @@ impl<'a> Decoder<'a> {
             Op::Ldmatrix | Op::Stmatrix if inst.has(Mod::M8n8) && t == T::B16 => {
                 let load = inst.op == Op::Ldmatrix;
                 let (regs, at) = if load { (arg(0)?, arg(1)?) } else { (arg(1)?, arg(0)?) };
-                let r: SmallVec<[Slot; 4]> = elements(regs)
+                let r: SmallVec<[Slot; 4]> = self
+                    .elements(regs)
                     .iter()
                     .map(|o| if load { self.dst(o) } else { self.src(o, T::B32) })
                     .collect::<Result<_>>()?;
@@ -664,13 +713,5 @@ fn combine(op: BoolOp) -> Combine {
         BoolOp::And => Combine::And,
         BoolOp::Or => Combine::Or,
         BoolOp::Xor => Combine::Xor,
-    }
-}
-
-/// The elements of a vector operand, or the operand itself.
-fn elements(op: &Operand) -> SmallVec<[&Operand; 4]> {
-    match op {
-        Operand::Vector(list) => list.iter().collect(),
-        one => smallvec![one],
     }
 }

@@ -17,7 +17,7 @@ impl Decoder<'_> {
         let Operand::TexMem(parts) = &ops[at] else { return gap("") };
         let [map, coordinates] = parts.as_slice() else { return gap("this kind of address") };
         let map = self.map_address(map)?;
-        let coordinates = elements(coordinates).iter().map(|o| self.src(o, T::S32)).collect::<Result<_>>()?;
+        let coordinates = self.elements(coordinates).iter().map(|o| self.src(o, T::S32)).collect::<Result<_>>()?;
         let mut x = TensorCopy {
             map,
             coordinates,
@@ -44,7 +44,7 @@ impl Decoder<'_> {
         if inst.has(Mod::Im2col)
             && let Some(list) = &mut x.offsets
         {
-            *list = elements(arg(rest)?).iter().map(|o| self.src(o, T::U16)).collect::<Result<_>>()?;
+            *list = self.elements(arg(rest)?).iter().map(|o| self.src(o, T::U16)).collect::<Result<_>>()?;
             rest += 1;
         }
         if inst.has(Mod::MulticastCluster) {

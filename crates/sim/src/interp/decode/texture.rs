@@ -53,7 +53,7 @@ impl Decoder<'_> {
         let sampler = sampler.map(|s| self.src(s, T::U64)).transpose()?;
         // Layers and samples are integers in front of the coordinates.
         let integers = geometry.layers as usize + geometry.samples as usize;
-        let list = elements(coordinates);
+        let list = self.elements(coordinates);
         if list.len() < integers + geometry.dims {
             return gap("coordinates are missing");
         }
@@ -69,15 +69,15 @@ impl Decoder<'_> {
         let types = inst.types();
         let [dt, ct] = types.as_slice() else { return gap("these types") };
         let (d, p) = match inst.operands.first().ok_or("")? {
-            Operand::Pair(pair) => (elements(&pair.0), self.pdst(&pair.1)?),
-            one => (elements(one), None),
+            Operand::Pair(pair) => (self.elements(&pair.0), self.pdst(&pair.1)?),
+            one => (self.elements(one), None),
         };
         let d = d.iter().map(|o| self.dst(o)).collect::<Result<_>>()?;
         let at = self.texel_address(inst, *ct)?;
         let dims = at.geometry.dims;
         let mut rest = inst.operands.iter().skip_while(|o| !matches!(o, Operand::TexMem(_))).skip(1).peekable();
         let vector = |d: &mut Self, o: &Operand, t: T| -> Result<SmallVec<[Slot; 4]>> {
-            elements(o).iter().take(dims).map(|o| d.src(o, t)).collect()
+            d.elements(o).iter().take(dims).map(|o| d.src(o, t)).collect()
         };
         let mut lod = LodFrom::Base;
         if inst.has(Mod::Level) {
@@ -119,11 +119,11 @@ impl Decoder<'_> {
         let formatted = inst.has(Mod::P);
         let what = match inst.op {
             Op::Suld => {
-                let list = elements(inst.operands.first().ok_or("")?);
+                let list = self.elements(inst.operands.first().ok_or("")?);
                 SurfaceMove::Load(list.iter().map(|o| self.dst(o)).collect::<Result<_>>()?)
             }
             op => {
-                let list = elements(inst.operands.last().ok_or("")?);
+                let list = self.elements(inst.operands.last().ok_or("")?);
                 let s = list.iter().map(|o| self.src(o, t)).collect::<Result<_>>()?;
                 if op == Op::Sust {
                     SurfaceMove::Store(s)

@@ -40,10 +40,10 @@ impl Decoder<'_> {
         let (a, b) = (element(*at)?, element(*bt)?);
         let mut rest = inst.operands.iter();
         let mut next = || rest.next().ok_or_else(|| "an operand is missing".to_string());
-        let d = elements(next()?).iter().map(|o| self.dst(o)).collect::<Result<_>>()?;
+        let d = self.elements(next()?).iter().map(|o| self.dst(o)).collect::<Result<_>>()?;
         let from = match next()? {
             v @ Operand::Vector(_) => {
-                MatrixA::Held(elements(v).iter().map(|o| self.src(o, T::B32)).collect::<Result<_>>()?)
+                MatrixA::Held(self.elements(v).iter().map(|o| self.src(o, T::B32)).collect::<Result<_>>()?)
             }
             o => MatrixA::Shared(self.src(o, T::B64)?),
         };

@@ -112,14 +112,14 @@ impl Decoder<'_> {
         }
         if inst.has(Mod::LdReduce) {
             let addr = self.addr(arg(1)?)?;
-            let d = elements(arg(0)?).iter().map(|o| self.dst(o)).collect::<Result<_>>()?;
+            let d = self.elements(arg(0)?).iter().map(|o| self.dst(o)).collect::<Result<_>>()?;
             return Ok(Exec::Load { order, space: Space::Global, addr, size: element(t)?, d, sign: None });
         }
         if inst.has(Mod::Red) {
             return self.atom(inst);
         }
         let addr = self.addr(arg(0)?)?;
-        let s = elements(arg(1)?).iter().map(|o| self.src(o, t)).collect::<Result<_>>()?;
+        let s = self.elements(arg(1)?).iter().map(|o| self.src(o, t)).collect::<Result<_>>()?;
         Ok(Exec::Store { order, space: Space::Global, addr, size: element(t)?, s })
     }
 }

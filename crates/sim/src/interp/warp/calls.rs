@@ -79,6 +79,10 @@ impl Warp {
                             let v = self.values(p, depth, s)[i].to_le_bytes();
                             self.local[i].data[to..to + size.min(8)].copy_from_slice(&v[..size.min(8)]);
                         }
+                        Passed::Pred(pred) => {
+                            self.need_pred(env, depth, pred, 1 << i, pc)?;
+                            self.local[i].data[to] = (self.pred(depth, pred) >> i & 1) as u8;
+                        }
                         Passed::Slots { first, n, bytes } => {
                             for e in (0..u32::from(n)).take_while(|e| (e + 1) as usize * bytes as usize <= size) {
                                 let slot = Slot(first.0 + e);
@@ -120,6 +124,10 @@ impl Warp {
                             let mut bytes = [0; 8];
                             bytes[..size.min(8)].copy_from_slice(&self.local[i].data[from..from + size.min(8)]);
                             self.put(depth - 1, s, 1 << i, &[u64::from_le_bytes(bytes); 32]);
+                        }
+                        Passed::Pred(pred) => {
+                            let value = u32::from(self.local[i].data[from] != 0) << i;
+                            self.put_pred(depth - 1, Some(pred.slot), 1 << i, value);
                         }
                         Passed::Slots { first, n, bytes } => {
                             for e in (0..u32::from(n)).take_while(|e| (e + 1) as usize * bytes as usize <= size) {
@@ -171,6 +179,7 @@ impl Warp {
                         Ok(u64::from_le_bytes(bytes))
                     }
                     Some((Passed::Slot(s) | Passed::Slots { first: s, .. }, _)) => Ok(w.values(env.p, depth, *s)[i]),
+                    Some((Passed::Pred(p), _)) => Ok(u64::from(w.pred(depth, *p) >> i & 1)),
                     None => Err(stop(FaultKind::Launch, "an argument of a system function is missing", i, pc)),
                 }
             };
@@ -228,6 +237,7 @@ impl Warp {
                         self.local[i].data[at..at + size].copy_from_slice(&result.to_le_bytes()[..size]);
                     }
                     Passed::Slot(s) | Passed::Slots { first: s, .. } => self.put(depth, s, 1 << i, &[result; 32]),
+                    Passed::Pred(p) => self.put_pred(depth, Some(p.slot), 1 << i, u32::from(result != 0) << i),
                 }
             }
         }
