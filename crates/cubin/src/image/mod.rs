@@ -310,7 +310,7 @@ impl ReferenceKind {
     }
 
     /// What the description of a parameter has in the place of its memory.
-    fn parameter(self) -> u8 {
+    pub fn parameter(self) -> u8 {
         match self {
             ReferenceKind::Texture => 6,
             ReferenceKind::Sampler => 8,
