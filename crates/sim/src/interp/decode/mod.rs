@@ -491,7 +491,8 @@ impl<'a> Decoder<'a> {
             Op::St => {
                 let (space, addr) = (self.space(inst, arg(0)?)?, self.addr(arg(0)?)?);
                 let list = elements(arg(1)?);
-                let s: SmallVec<[Slot; 4]> = list.iter().map(|o| self.src(o, t)).collect::<Result<_>>()?;
+                let part = |o: &&Operand| if **o == Operand::Sink { Ok(Slot::NONE) } else { self.src(o, t) };
+                let s: SmallVec<[Slot; 4]> = list.iter().map(part).collect::<Result<_>>()?;
                 if s.len() != inst.vector() as usize {
                     return gap("the vector does not fit the operand");
                 }
