@@ -232,6 +232,23 @@ pub enum InitValue {
     },
     /// Address of a function.
     Func(FuncId),
+    /// One byte of the address of a function, with the mask as written.
+    FuncByte(FuncId, u64),
+}
+
+impl InitValue {
+    /// The function whose address, or a byte of it, this is.
+    pub fn function(&self) -> Option<FuncId> {
+        match self {
+            InitValue::Func(f) | InitValue::FuncByte(f, _) => Some(*f),
+            _ => None,
+        }
+    }
+}
+
+/// The number of the byte that a mask of an initialiser selects.
+pub fn masked_byte(mask: u64) -> u32 {
+    mask.trailing_zeros() / 8
 }
 
 /// Entry or device function.

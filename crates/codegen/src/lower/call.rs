@@ -7,9 +7,7 @@ use crate::abi::{Convention, Keeps, Place, Placed, Shape};
 use crate::ir::{Attr, CallSite, Mem, MemSpace, Op, Term, Ty, Value};
 use diag::{Diagnostic, Span};
 use ptx::isa::Op as P;
-use ptx::module::{
-    AddressBase, Body, Directive, FuncId, FuncKind, InitValue, Inst, Item, Module, Operand, Stmt, Table, VarId,
-};
+use ptx::module::{AddressBase, Body, Directive, FuncId, FuncKind, Inst, Item, Module, Operand, Stmt, Table, VarId};
 use ptx::types::{ScalarType as T, Space};
 
 /// What a kernel reaches.
@@ -59,9 +57,7 @@ pub fn address_taken(m: &Module) -> Vec<FuncId> {
     }
     for v in &m.vars {
         for i in v.init.iter().flatten() {
-            if let InitValue::Func(f) = i {
-                taken.push(*f);
-            }
+            taken.extend(i.function());
         }
     }
     for f in &m.funcs {
@@ -245,13 +241,13 @@ impl Lower<'_, '_> {
         // Registers of 128 bits come in halves.
         let bytes = (t.bytes() as i64).min(8);
         let words = match self.open_param {
-        // What lies beyond the parameter has no value that anybody may count on, as where a vector of four is read of twelve bytes: zero.
-        let beyond = self.konst(Ty::B32, 0);
-        let word = |at: usize| words.get(at).copied().unwrap_or(beyond);
             Some((open, at)) if open == v => self.open_words(at, offset, bytes * dsts.len() as i64, x)?,
             _ => self.formal_words(v)?,
         };
         let offset = if self.open_param.is_some_and(|(open, _)| open == v) { offset % 4 } else { offset };
+        // What lies beyond the parameter has no value that anybody may count on, as where a vector of four is read of twelve bytes: zero.
+        let beyond = self.konst(Ty::B32, 0);
+        let word = |at: usize| words.get(at).copied().unwrap_or(beyond);
         for (i, d) in dsts.iter().enumerate() {
             let at = offset + i as i64 * bytes;
             let Some(n) = usize::try_from(at).ok().map(|at| at / 4) else {
@@ -290,14 +286,14 @@ impl Lower<'_, '_> {
     pub(super) fn store_call_param(&mut self, x: &Inst, v: VarId, offset: i64, values: &[Value], bytes: u32) -> Res {
         let (first, n) = self.words_of(v);
         for (i, &value) in values.iter().enumerate() {
+            let at = offset + i as i64 * bytes as i64;
+            if at < 0 {
+                return out_of_param(self.variable_name(v), x.span);
+            }
             // What would lie beyond the parameter is written nowhere.
             let word = at / 4;
             if word >= n as i64 {
                 continue;
-            }
-            let at = offset + i as i64 * bytes as i64;
-            if at < 0 {
-                return out_of_param(self.variable_name(v), x.span);
             }
             let var = first + word as u32;
             match bytes {

@@ -73,7 +73,7 @@ fn named(m: &Module, entry: FuncId) -> Vec<bool> {
     let mut funcs = vec![entry];
     for value in m.vars.iter().flat_map(|v| v.init.iter().flatten()) {
         match value {
-            InitValue::Func(f) => funcs.push(*f),
+            InitValue::Func(f) | InitValue::FuncByte(f, _) => funcs.push(*f),
             InitValue::Var { var, .. } => vars[var.index()] = true,
             InitValue::Bits(_) => {}
         }
@@ -222,6 +222,7 @@ fn initial_bytes(l: &Layout, var: &Variable) -> Vec<u8> {
         let n = match *value {
             InitValue::Bits(n) => n,
             InitValue::Func(f) => FUNCTION + f.0 as u64,
+            InitValue::FuncByte(f, mask) => (FUNCTION + f.0 as u64) >> (8 * ptx::module::masked_byte(mask)),
             InitValue::Var { var, offset, generic, mask } => {
                 let base = match l.places[var.index()] {
                     Place::Global(a) => a,

@@ -64,6 +64,8 @@ mod reloc {
     pub const CALL_64: u32 = 0x4b;
     /// Those that hold an address.
     pub const ADDRESSES: [u32; 5] = [ADDRESS, LOW, HIGH, CALL, CALL_64];
+    /// The first byte of a generic address in a variable; those of the other seven follow.
+    pub const BYTE: u32 = 0x54;
     /// Bytes of an entry in a table of textures, samplers or surfaces.
     pub const ENTRY_SIZE: u32 = 0x37;
     /// A handle of a sampler in a word of its own.
@@ -236,7 +238,8 @@ impl Image {
                 set_immediate(word, Table::ENTRY);
                 continue;
             }
-            if !reloc::ADDRESSES.contains(&r.kind) {
+            let byte = r.kind.checked_sub(reloc::BYTE).filter(|n| *n < 8);
+            if !reloc::ADDRESSES.contains(&r.kind) && byte.is_none() {
                 continue;
             }
             let base = match sections.get(symbol.shndx as usize) {
@@ -268,10 +271,15 @@ impl Image {
                 }
                 continue;
             }
+            let target = table.info as usize;
+            if let (Some(n), Some(Some(at))) = (byte, sections.get(target)) {
+                let at = at.wrapping_add(r.offset);
+                global.store(at, 1, value >> (8 * n) & 0xff).map_err(|e| e.message)?;
+                continue;
+            }
             if r.kind != reloc::ADDRESS {
                 continue;
             }
-            let target = table.info as usize;
             if let Some(Some(at)) = sections.get(target) {
                 // A table without addends finds them in place.
                 let at = at.wrapping_add(r.offset);

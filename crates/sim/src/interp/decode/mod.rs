@@ -59,9 +59,7 @@ pub fn decode(m: &Module, l: &Layout, entry: FuncId, clusters: bool, handles: &H
     d.p.funcs = m.funcs.iter().enumerate().map(|(i, f)| d.signature(i, f)).collect();
     for v in &m.vars {
         for value in v.init.iter().flatten() {
-            if let ptx::module::InitValue::Func(f) = value {
-                d.work.push(*f);
-            }
+            d.work.extend(value.function());
         }
     }
     while let Some(f) = d.work.pop() {
