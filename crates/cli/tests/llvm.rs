@@ -98,7 +98,13 @@ fn all_of_shared_memory_on_the_first_chips() {
     let text = ".visible .entry k(.param .u64 p)\n{\n.reg .b64 %d; .reg .b32 %r<6>;\n.shared .b32 s[100];\nld.param.u64 %d, [p];\nmov.u32 %r1, %total_smem_size;\n\
         mov.u32 %r3, %tid.x;\nshl.b32 %r3, %r3, 2;\nmov.u32 %r4, s;\nadd.u32 %r3, %r3, %r4;\n\
          st.shared.b32 [%r3], %r1;\nld.shared.b32 %r2, [%r3];\nst.global.b32 [%d], %r2;\nret;\n}\n";
-    assert_eq!(words(text, "sm_75", &[0]), [400]);
+    let (m, _) = ptx::parse(&format!("{}{text}", HEAD.replace("CHIP", "sm_75")));
+    let target = arch::Target::parse("sm_75").expect("a chip");
+    let code = codegen::compile(&m, &codegen::Options { target, verify: true, ..Default::default() }).expect("code");
+    let args = vec![Arg::Buffer { data: vec![0; 4], out: None }];
+    let launch = Launch { kernel: "k".into(), grid: [1, 1, 1], block: [32, 1, 1], args, ..Launch::default() };
+    let got = sim::run_sass(&code.cubin, &launch, &Config::default()).unwrap_or_else(|f| panic!("{f}"));
+    assert_eq!(got.buffers[0], 400u32.to_le_bytes());
 }
 
 /// Products of bytes in every shape, with and without saturation, of matrices that are whole numbers in memory.
