@@ -25,7 +25,7 @@ use cubin::image::{self, Image, Kernel, Object, Tool};
 use diag::{Diagnostic, Severity};
 use ptx::SHARED_SPILLS;
 use ptx::isa::Op;
-use ptx::module::{Body, FuncId, FuncKind, Linkage, Module, Operand, VarId};
+use ptx::module::{Body, FuncId, FuncKind, Linkage, Module, Operand, Pointee, VarId};
 use ptx::types::{ScalarType, Space};
 
 /// What a compilation gives.
@@ -594,10 +594,11 @@ fn params(m: &Module, vars: &[VarId], offsets: &[u32]) -> Vec<image::Param> {
                 None => (0, 1),
                 Some((space, align)) => {
                     let code = match space {
-                        Some(Space::Local) => 1,
-                        Some(Space::Shared) => 2,
-                        Some(Space::Const) => 3,
-                        Some(Space::Global) => 4,
+                        Some(Pointee::Memory(Space::Local)) => 1,
+                        Some(Pointee::Memory(Space::Shared)) => 2,
+                        Some(Pointee::Memory(Space::Const)) => 3,
+                        Some(Pointee::Memory(Space::Global)) => 4,
+                        Some(Pointee::Object(ty)) => reference_kind(ty).map_or(5, image::ReferenceKind::parameter),
                         _ => 5,
                     };
                     (code, align.max(1))

@@ -200,6 +200,32 @@ fn content(
                 }
                 None => return Err(initialiser(var, "the address of a function in elements of this size")),
             },
+            InitValue::FuncByte(f, mask) => {
+                let (byte, entry) = (ptx::module::masked_byte(*mask), m.funcs[f.index()].kind == FuncKind::Entry);
+                match placed {
+                    Some(layout) if !entry => {
+                        out.resolved = true;
+                        layout.pointer(call::target(m, *f)).unwrap_or(0) >> (8 * byte)
+                    }
+                    _ => {
+                        let kind = match entry {
+                            true => image::DataRelocKind::DescriptorByte(byte as u8),
+                            false => image::DataRelocKind::AddressByte(byte as u8),
+                        };
+                        let symbol = m.funcs[f.index()].name.clone();
+                        out.relocs.push(image::DataReloc { offset: bytes.len() as u64, kind, symbol, addend: 0 });
+                        0
+                    }
+                }
+            }
+            InitValue::Var { var: target, offset, mask: Some(mask), generic }
+                if width == 1 && (*generic || m.vars[target.index()].space == Space::Global) =>
+            {
+                let kind = image::DataRelocKind::GenericByte(ptx::module::masked_byte(*mask) as u8);
+                let (offset, addend) = (bytes.len() as u64, *offset);
+                out.relocs.push(image::DataReloc { offset, kind, symbol: name(*target), addend });
+                0
+            }
             InitValue::Var { var: target, offset: addend, generic, mask } => {
                 let space = m.vars[target.index()].space;
                 // The name of a constant alone is its place in the bank, also in data of global memory. (ptxas 13.5. With `-c` it

@@ -118,12 +118,8 @@ fn order(m: &Module, wanted: &[String], reached: bool) -> Vec<FuncId> {
     let entry = |f: &FuncId| m.funcs[f.index()].kind == FuncKind::Entry;
     let chosen = |f: &FuncId| wanted.is_empty() || wanted.contains(&m.funcs[f.index()].name);
     let entries: Vec<FuncId> = all.clone().filter(|f| entry(f) && chosen(f)).collect();
-    let stored: FxHashSet<FuncId> = m
-        .vars
-        .iter()
-        .flat_map(|v| v.init.iter().flatten())
-        .filter_map(|i| if let InitValue::Func(f) = i { Some(*f) } else { None })
-        .collect();
+    let stored: FxHashSet<FuncId> =
+        m.vars.iter().flat_map(|v| v.init.iter().flatten()).filter_map(InitValue::function).collect();
     let functions = all.filter(|f| !entry(f) && (!reached || stored.contains(f)));
     for root in entries.into_iter().rev().chain(functions) {
         // A walk of its own, not by calls: chains of functions may be long.
@@ -231,7 +227,7 @@ fn text(m: &Module, f: FuncId, c: Compiled, layout: &Layout, used: &mut Used, ta
         c.relocs.iter().filter_map(|r| if let Symbol::Variable(n) = r.to.symbol { Some(n) } else { None }).collect();
     for v in variables {
         for i in m.vars[v as usize].init.iter().flatten() {
-            if let InitValue::Func(g) = i
+            if let Some(g) = i.function()
                 && !t.takes.contains(&m.funcs[g.index()].name)
             {
                 t.takes.push(m.funcs[g.index()].name.clone());
@@ -258,7 +254,7 @@ fn text(m: &Module, f: FuncId, c: Compiled, layout: &Layout, used: &mut Used, ta
 fn initialiser(m: &Module, v: VarId, used: &mut Used, taken: &mut Vec<FuncId>) {
     for i in m.vars[v.index()].init.iter().flatten() {
         match i {
-            InitValue::Func(f) => {
+            InitValue::Func(f) | InitValue::FuncByte(f, _) => {
                 used.functions.insert(f.0);
                 if m.funcs[f.index()].kind == FuncKind::Func {
                     taken.push(*f);

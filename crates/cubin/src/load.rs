@@ -89,13 +89,23 @@ impl Patch {
         match self.kind {
             1 | 3 | 0x22 | 0x46 => Some(4),
             2 | 4 | 0x23 | 0x66 => Some(8),
+            0x4c..0x64 | 0x68..0x70 => Some(1),
             _ => None,
+        }
+    }
+
+    /// The first byte of the address that is written: the number of the byte where only one is.
+    fn first(&self) -> usize {
+        match self.kind {
+            0x4c..0x64 => (self.kind - 0x4c) as usize % 8,
+            0x68..0x70 => (self.kind - 0x68) as usize,
+            _ => 0,
         }
     }
 
     /// True where the address shall be a generic one (a constant's address lies in its window).
     pub fn generic(&self) -> bool {
-        matches!(self.kind, 3 | 4)
+        matches!(self.kind, 3 | 4 | 0x54..0x5c)
     }
 }
 
@@ -266,7 +276,9 @@ impl Loaded {
             let value = start.wrapping_add(patch.addend as u64).to_le_bytes();
             let range = patch.offset as usize..(patch.offset as usize).saturating_add(width);
             let field = self.bytes_mut(patch.place).and_then(|b| b.get_mut(range));
-            field.ok_or_else(|| error("lies outside of its section"))?.copy_from_slice(&value[..width]);
+            field
+                .ok_or_else(|| error("lies outside of its section"))?
+                .copy_from_slice(&value[patch.first()..][..width]);
         }
         Ok(())
     }

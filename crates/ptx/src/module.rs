@@ -176,8 +176,8 @@ pub struct Variable {
     pub dims: Vec<Option<u64>>,
     /// Flattened initialiser, element by element; shorter than the variable means zeros follow. `None`: not initialised.
     pub init: Option<Vec<InitValue>>,
-    /// For entry parameters `.ptr`: state space (None = generic) and `.align`.
-    pub ptr: Option<(Option<Space>, u32)>,
+    /// For entry parameters `.ptr`: what it points to (None = generic memory) and `.align`.
+    pub ptr: Option<(Option<Pointee>, u32)>,
     /// `.attribute(.managed)` and the like, as written.
     pub attributes: Vec<String>,
     /// What a texture, surface or sampler says of itself: names and values as written, a list for each element of an array.
@@ -191,6 +191,25 @@ impl Variable {
     pub fn size(&self) -> u64 {
         let elem = self.ty.bytes() as u64 * self.vector as u64;
         self.dims.iter().fold(elem, |n, d| n.saturating_mul(d.unwrap_or(0)))
+    }
+}
+
+/// What `.ptr` says that a parameter of a kernel points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pointee {
+    /// Memory of a state space.
+    Memory(Space),
+    /// A texture, sampler or surface: the type of a reference to it.
+    Object(ScalarType),
+}
+
+impl Pointee {
+    /// The word without its dot.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pointee::Memory(space) => space.name(),
+            Pointee::Object(ty) => ty.name(),
+        }
     }
 }
 
@@ -213,6 +232,23 @@ pub enum InitValue {
     },
     /// Address of a function.
     Func(FuncId),
+    /// One byte of the address of a function, with the mask as written.
+    FuncByte(FuncId, u64),
+}
+
+impl InitValue {
+    /// The function whose address, or a byte of it, this is.
+    pub fn function(&self) -> Option<FuncId> {
+        match self {
+            InitValue::Func(f) | InitValue::FuncByte(f, _) => Some(*f),
+            _ => None,
+        }
+    }
+}
+
+/// The number of the byte that a mask of an initialiser selects.
+pub fn masked_byte(mask: u64) -> u32 {
+    mask.trailing_zeros() / 8
 }
 
 /// Entry or device function.

@@ -178,6 +178,7 @@ impl Printer<'_> {
                     self.out.push(')');
                 }
             }
+            InitValue::FuncByte(f, mask) => put!(self, "0x{mask:X}({})", self.m.funcs[f.index()].name),
             InitValue::Func(f) => self.out.push_str(&self.m.funcs[f.index()].name),
         }
     }

@@ -691,6 +691,10 @@ impl<'a> Sel<'a> {
     }
 
     pub(super) fn hadd2(&mut self, h: HalfOp, a: Operand, b: Operand) -> Operand {
+        // Negations and magnitudes of bf16 where nothing adds them: -0 * 0 + a.
+        if h.bf16 && b == ZERO.negated() && !arch::units(self.layout.sm).adds_bf16 {
+            return self.hfma2(h, b, ZERO, a);
+        }
         self.half2(HADD2, h, a, b, M::Ftz).finish()
     }
 

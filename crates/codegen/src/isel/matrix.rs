@@ -62,6 +62,7 @@ impl Sel<'_> {
             (Unit::Half, Some(_)) => F::HMMA_RRRRRI_2,
             (Unit::Int, None) if self.has(F::IMMA_RRRR_4) => F::IMMA_RRRR_4,
             (Unit::Int, Some(_)) if self.has(F::IMMA_RRRRRI_3) => F::IMMA_RRRRRI_3,
+            (Unit::Int, None) if self.has(F::IMMA_RRRR) => F::IMMA_RRRR,
             (Unit::Int, None) => F::IMMA_RRRR_3,
             (Unit::Int, Some(_)) => F::IMMA_RRRRRI_2,
             (Unit::Bit, _) if p.kind == 1 => self.first(&[F::BMMA_RRRR, F::BMMA_RRRR_2, F::BMMA_RRRR_3]),
@@ -93,6 +94,8 @@ impl Sel<'_> {
         let m = Sass::new(form);
         let mut m = match p.unit {
             Unit::Half => m.with_mod(M::M75, shape).with_mod(M::M76, p.wide as u8).with_mod(M::M82, p.kind),
+            // One of all shapes and types.
+            Unit::Int if form == F::IMMA_RRRR => m.with_mod(M::M76, p.kind & 3).with_mod(M::Sat, p.sat as u8),
             Unit::Int => m
                 .with_mod(M::M75, shape)
                 .with_mod(M::M76, p.kind & 1)

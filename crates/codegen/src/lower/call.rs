@@ -7,9 +7,7 @@ use crate::abi::{Convention, Keeps, Place, Placed, Shape};
 use crate::ir::{Attr, CallSite, Mem, MemSpace, Op, Term, Ty, Value};
 use diag::{Diagnostic, Span};
 use ptx::isa::Op as P;
-use ptx::module::{
-    AddressBase, Body, Directive, FuncId, FuncKind, InitValue, Inst, Item, Module, Operand, Stmt, Table, VarId,
-};
+use ptx::module::{AddressBase, Body, Directive, FuncId, FuncKind, Inst, Item, Module, Operand, Stmt, Table, VarId};
 use ptx::types::{ScalarType as T, Space};
 
 /// What a kernel reaches.
@@ -59,9 +57,7 @@ pub fn address_taken(m: &Module) -> Vec<FuncId> {
     }
     for v in &m.vars {
         for i in v.init.iter().flatten() {
-            if let InitValue::Func(f) = i {
-                taken.push(*f);
-            }
+            taken.extend(i.function());
         }
     }
     for f in &m.funcs {
@@ -249,21 +245,21 @@ impl Lower<'_, '_> {
             _ => self.formal_words(v)?,
         };
         let offset = if self.open_param.is_some_and(|(open, _)| open == v) { offset % 4 } else { offset };
+        // What lies beyond the parameter has no value that anybody may count on, as where a vector of four is read of twelve bytes: zero.
+        let beyond = self.konst(Ty::B32, 0);
+        let word = |at: usize| words.get(at).copied().unwrap_or(beyond);
         for (i, d) in dsts.iter().enumerate() {
             let at = offset + i as i64 * bytes;
-            let Some(&word) = usize::try_from(at / 4).ok().and_then(|w| words.get(w)) else {
+            let Some(n) = usize::try_from(at).ok().map(|at| at / 4) else {
                 return out_of_param(self.variable_name(v), x.span);
             };
             let value = match bytes {
-                8 => match words.get(at as usize / 4 + 1) {
-                    Some(&hi) => self.pack(word, hi),
-                    None => return out_of_param(self.variable_name(v), x.span),
-                },
-                4 => word,
+                8 => self.pack(word(n), word(n.saturating_add(1))),
+                4 => word(n),
                 _ => {
                     let (at, width) = (self.konst(Ty::B32, (at as u64 % 4) * 8), self.konst(Ty::B32, bytes as u64 * 8));
                     let attr = Attr { signed: t.is_signed(), ..Attr::default() };
-                    self.one(Op::Bfe, attr, &[word, at, width], Ty::B32)
+                    self.one(Op::Bfe, attr, &[word(n), at, width], Ty::B32)
                 }
             };
             self.write(d, value, t.is_signed())?;
@@ -291,16 +287,22 @@ impl Lower<'_, '_> {
         let (first, n) = self.words_of(v);
         for (i, &value) in values.iter().enumerate() {
             let at = offset + i as i64 * bytes as i64;
-            let word = at.div_euclid(4);
-            if at < 0 || word + (bytes as i64 / 8) >= n as i64 {
+            if at < 0 {
                 return out_of_param(self.variable_name(v), x.span);
+            }
+            // What would lie beyond the parameter is written nowhere.
+            let word = at / 4;
+            if word >= n as i64 {
+                continue;
             }
             let var = first + word as u32;
             match bytes {
                 8 => {
                     let (lo, hi) = self.b().halves(value);
                     self.write_var(var, lo);
-                    self.write_var(var + 1, hi);
+                    if word + 1 < n as i64 {
+                        self.write_var(var + 1, hi);
+                    }
                 }
                 4 => self.write_var(var, value),
                 _ => {

@@ -2,7 +2,8 @@
 //!
 //! PTX does not say which thread holds what; here it is what the vendor's compiler does, so that fragments may cross
 //! calls between code of both: those of `mma`, with as many tiles of 8 columns (16 rows) as the shape has. `m8n32k16` is
-//! the product of the transposed matrices: B lies as A would, and the sums are transposed.
+//! the product of the transposed matrices: B lies as A would, and the sums are transposed; but not bytes where the machine takes 8 rows of
+//! them.
 
 use super::matrix::{Plan, Shape, rounding, shape};
 use super::{Lower, Res};
@@ -40,9 +41,14 @@ struct Fragment {
     along_rows: bool,
 }
 
-fn fragment(s: Shape, t: T, part: Part) -> Fragment {
+/// True if the product is that of the transposed matrices; `tall`: the machine takes 16 rows of bytes.
+fn turned(s: Shape, t: T, tall: bool) -> bool {
+    s.m == 8 && s.n == 32 && (tall || !t.is_int())
+}
+
+fn fragment(s: Shape, t: T, part: Part, tall: bool) -> Fragment {
     let bits = t.bits();
-    let transposed = s.m == 8 && s.n == 32;
+    let transposed = turned(s, t, tall);
     if part == Part::Sum {
         let (majors, minors) = if transposed { (s.n, s.m) } else { (s.m, s.n) };
         let pack = if t == T::F16 { 2 } else { 1 };
@@ -158,9 +164,14 @@ impl Lower<'_, '_> {
         (base, p.offset + (fast * bits / 8) as i64)
     }
 
+    /// The machine takes 16 rows of bytes at once.
+    fn tall(&self) -> bool {
+        arch::units(self.cx.layout.sm).sixteen_rows_of_bytes
+    }
+
     fn wmma_load(&mut self, x: &Inst) -> Res {
         let (Some(s), Some(part)) = (shape(x), part(x)) else { return self.unsupported(x) };
-        let f = fragment(s, x.ty(), part);
+        let f = fragment(s, x.ty(), part, self.tall());
         let by_rows = x.has(Mod::Row);
         let width = leading(s, part, by_rows);
         if let Some(blocks) = blocks(&f, part, by_rows)
@@ -271,7 +282,7 @@ impl Lower<'_, '_> {
 
     fn wmma_store(&mut self, x: &Inst) -> Res {
         let Some(s) = shape(x) else { return self.unsupported(x) };
-        let f = fragment(s, x.ty(), Part::Sum);
+        let f = fragment(s, x.ty(), Part::Sum, self.tall());
         let by_rows = x.has(Mod::Row);
         let mut p = self.fragment_base(x, 0, &f, by_rows, leading(s, Part::Sum, by_rows))?;
         let values = self.values(x, 1)?;
@@ -314,7 +325,7 @@ impl Lower<'_, '_> {
             _ => return self.unsupported(x),
         };
         let (va, vb, vc) = (self.values(x, 1)?, self.values(x, 2)?, self.values(x, 3)?);
-        let transposed = s.m == 8 && s.n == 32;
+        let transposed = turned(s, a, self.tall());
         let (left, right, tl, tr) = if transposed { (vb, va, b, a) } else { (va, vb, a, b) };
         let (rows, columns) = if transposed { (s.n, s.m) } else { (s.m, s.n) };
         let tile = Shape { m: rows.min(16), n: 8, k: s.k };
@@ -464,10 +475,10 @@ mod tests {
         cases.push((Shape { m: 8, n: 8, k: 4 }, T::F64, T::F64));
         cases.push((Shape { m: 8, n: 8, k: 32 }, T::U4, T::S32));
         cases.push((Shape { m: 8, n: 8, k: 128 }, T::B1, T::S32));
-        for (s, t, sum) in cases {
+        for ((s, t, sum), tall) in cases.iter().flat_map(|&c| [(c, true), (c, false)]) {
             for part in [Part::A, Part::B, Part::Sum] {
-                let f = fragment(s, if part == Part::Sum { sum } else { t }, part);
-                let (majors, minors) = match (part, s.m == 8 && s.n == 32) {
+                let f = fragment(s, if part == Part::Sum { sum } else { t }, part, tall);
+                let (majors, minors) = match (part, turned(s, t, tall)) {
                     (Part::A, _) => (s.m, s.k),
                     (Part::B, _) => (s.n, s.k),
                     (Part::Sum, false) => (s.m, s.n),

@@ -243,6 +243,15 @@ impl Lower<'_, '_> {
         self.op(Op::Select, &[limit, sum, over], Ty::B32)
     }
 
+    /// A product of bytes with 16 rows of 16 columns by two with 8 rows.
+    fn upper_and_lower(&mut self, p: &Plan, a: &[Value], b: &[Value], c: &[Value]) -> Option<Vec<Value>> {
+        let half = Plan { shape: Shape { m: 8, ..p.shape }, ..*p };
+        let (&[above, below], &[c0, c1, c2, c3], 16, None) = (a, c, p.shape.k, p.sparse) else { return None };
+        let mut out = self.machine(&half, &[above], b, &[c0, c1], None)?;
+        out.extend(self.machine(&half, &[below], b, &[c2, c3], None)?);
+        Some(out)
+    }
+
     /// A product that the machine has.
     fn machine(&mut self, p: &Plan, a: &[Value], b: &[Value], c: &[Value], meta: Option<Value>) -> Option<Vec<Value>> {
         let (unit, kind) = match (p.a, p.b) {
@@ -254,6 +263,9 @@ impl Lower<'_, '_> {
             (T::F64, T::F64) => (Unit::Double, p.rnd as u8),
             _ => return None,
         };
+        if unit == Unit::Int && p.shape.m == 16 && !arch::units(self.cx.layout.sm).sixteen_rows_of_bytes {
+            return self.upper_and_lower(p, a, b, c);
+        }
         let words = |list: &[Value]| list.iter().map(|&v| if self.f.ty(v) == Ty::B64 { 2 } else { 1 }).sum::<u8>();
         let product = Product {
             unit,

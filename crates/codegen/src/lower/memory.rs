@@ -203,6 +203,9 @@ impl Lower<'_, '_> {
         let srcs = self.vector_operands(&x.operands[1]);
         let srcs = if t.bits() == 128 { self.halves_of(&srcs, x)? } else { srcs };
         let (ty, bytes) = self.element(x, t)?;
+        if srcs.contains(&Operand::Sink) {
+            return self.store_some(x, a, &srcs, bytes, ty);
+        }
         let mut values = Vec::new();
         for s in &srcs {
             values.push(self.stored(s, t, ty, x)?);
@@ -223,6 +226,34 @@ impl Lower<'_, '_> {
         args.extend(values);
         args.extend(self.policy_of(x, &mut mem)?);
         self.b().push(Op::Store, Attr::default(), mem, offset, &args, &[]);
+        Ok(())
+    }
+
+    /// A store of the elements of a vector that are not `_`: as many at once as lie where a store of so many may.
+    fn store_some(&mut self, x: &Inst, a: Address, srcs: &[Operand], bytes: u32, ty: Ty) -> Res {
+        let (space, base, offset) = self.address(x, a, x.space())?;
+        let mut mem = self.mem(x, space, bytes);
+        if mem.sem == Sem::Release {
+            self.push_fence(mem.scope, 0);
+            mem.sem = Sem::Relaxed;
+        }
+        let policy = self.policy_of(x, &mut mem)?;
+        let most = (16 / bytes) as usize;
+        let mut at = 0;
+        while at < srcs.len() {
+            let fits = |n: usize| at % n == 0 && srcs.get(at..at + n).is_some_and(|s| !s.contains(&Operand::Sink));
+            let Some(n) = [4, 2, 1].into_iter().find(|&n| n <= most && fits(n)) else {
+                at += 1;
+                continue;
+            };
+            let mut args = vec![base];
+            for s in &srcs[at..at + n] {
+                args.push(self.stored(s, x.ty(), ty, x)?);
+            }
+            args.extend(policy);
+            self.b().push(Op::Store, Attr::default(), mem, offset + at as i64 * i64::from(bytes), &args, &[]);
+            at += n;
+        }
         Ok(())
     }
 

@@ -65,6 +65,10 @@ impl Lower<'_, '_> {
             S::Pm64(n) => (nth(Sreg::Pm0, n), Ty::B64, true),
             S::Envreg(n) => (nth(Sreg::Envreg0, n), Ty::B32, false),
             S::DynamicSmemSize => (Some(Sreg::DynamicSmem), Ty::B32, false),
+            // Nothing of it is the system's on the first chips.
+            S::TotalSmemSize if arch::bank0(self.cx.layout.sm).is_none_or(|b| b.smem_taken.is_none()) => {
+                (Some(Sreg::SmemSize), Ty::B32, false)
+            }
             S::TotalSmemSize => {
                 let (all, taken) = (self.sreg(Sreg::SmemSize, Ty::B32), self.sreg(Sreg::SmemTaken, Ty::B32));
                 return Ok(self.same(Op::ISub, &[all, taken]));

@@ -91,6 +91,11 @@ impl Lower<'_, '_> {
                 let v = self.shifted(v, 11, true);
                 self.map_edit(map, 8, 0x1800, Some(v));
             }
+            // The last mode is a bit of its own.
+            () if is("swizzle_mode") && self.f.constant(v) == Some(4) => {
+                let v = self.konst(Ty::B32, OTHER_SWIZZLE);
+                self.map_edit(map, 8, 0x6000 | OTHER_SWIZZLE, Some(v));
+            }
             () if is("swizzle_mode") => {
                 let v = self.shifted(v, 13, true);
                 self.map_edit(map, 8, 0x6000 | OTHER_SWIZZLE, Some(v));

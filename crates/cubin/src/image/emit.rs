@@ -206,7 +206,7 @@ impl Image {
                 any |= v.resolved;
                 for r in &v.relocs {
                     let at = layout.offsets[i] + r.offset;
-                    list.push(reloc(d, at, r.kind as u32, find(&r.symbol)?, r.addend));
+                    list.push(reloc(d, at, r.kind.number(), find(&r.symbol)?, r.addend));
                 }
             }
             list.sort_by_key(|r| std::cmp::Reverse(r.offset));

@@ -189,19 +189,41 @@ pub struct DataReloc {
     pub addend: i64,
 }
 
-/// Relocations of data; the numbers are those of the file.
+/// Relocations of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataRelocKind {
     /// Low half of the address in its own memory.
-    Low32 = 1,
+    Low32,
     /// Address in its own memory.
-    Address64 = 2,
+    Address64,
     /// Low half of the generic address.
-    Generic32 = 3,
+    Generic32,
     /// Generic address: what `generic(x)`, and a variable's name alone, give on current machines.
-    Generic64 = 4,
+    Generic64,
     /// Descriptor of an entry.
-    Descriptor64 = 0x23,
+    Descriptor64,
+    /// One byte of the address in its own memory, by number.
+    AddressByte(u8),
+    /// One byte of the generic address.
+    GenericByte(u8),
+    /// One byte of the descriptor of an entry.
+    DescriptorByte(u8),
+}
+
+impl DataRelocKind {
+    /// The number in the file.
+    pub fn number(self) -> u32 {
+        match self {
+            DataRelocKind::Low32 => 1,
+            DataRelocKind::Address64 => 2,
+            DataRelocKind::Generic32 => 3,
+            DataRelocKind::Generic64 => 4,
+            DataRelocKind::Descriptor64 => 0x23,
+            DataRelocKind::AddressByte(n) => 0x4c + u32::from(n),
+            DataRelocKind::GenericByte(n) => 0x54 + u32::from(n),
+            DataRelocKind::DescriptorByte(n) => 0x5c + u32::from(n),
+        }
+    }
 }
 
 /// An entry.
@@ -310,7 +332,7 @@ impl ReferenceKind {
     }
 
     /// What the description of a parameter has in the place of its memory.
-    fn parameter(self) -> u8 {
+    pub fn parameter(self) -> u8 {
         match self {
             ReferenceKind::Texture => 6,
             ReferenceKind::Sampler => 8,

@@ -12,7 +12,9 @@ use super::emit::{registers_in_header, text};
 use super::frame::object_frame;
 use super::group::{Group, group};
 use super::info::kernel_attributes;
-use super::{Binding, CONSTANT3, DataReloc, Debug, GLOBAL, GLOBAL_INIT, Kernel, Layout, Reference, Tool, Variable};
+use super::{
+    Binding, CONSTANT3, DataReloc, DataRelocKind, Debug, GLOBAL, GLOBAL_INIT, Kernel, Layout, Reference, Tool, Variable,
+};
 use crate::attr::{self, Attr};
 use crate::elf::{ET_EXTENSIBLE, ET_REL, Elf, Reloc, SHT_LOPROC, Symbol};
 use crate::lines::write::{Sequence, write};
@@ -164,6 +166,9 @@ const UNIFIED: [&str; 8] =
 const RESERVED_END: u64 = 0x400;
 /// R_CUDA_UNIFIED: the address of a function in data.
 const FUNCTION_ADDRESS: u32 = 0x66;
+
+/// The first byte of one; the others follow.
+const FUNCTION_BYTE: u32 = 0x68;
 /// R_CUDA_64.
 const ADDRESS: u32 = 2;
 /// R_CUDA_ABS32_32: a word of the code.
@@ -467,8 +472,12 @@ impl Object {
             let mut list = Vec::new();
             for (v, at) in module.iter().zip(&layout.offsets).filter(|(v, _)| v.section() == section) {
                 for DataReloc { offset, kind, symbol, addend } in &v.relocs {
-                    let kind =
-                        if functions.contains(symbol.as_str()) && !group.old { FUNCTION_ADDRESS } else { *kind as u32 };
+                    let unified = functions.contains(symbol.as_str()) && !group.old;
+                    let kind = match *kind {
+                        DataRelocKind::AddressByte(n) if unified => FUNCTION_BYTE + u32::from(n),
+                        _ if unified => FUNCTION_ADDRESS,
+                        kind => kind.number(),
+                    };
                     list.push(reloc(d, at + offset, kind, names.find(symbol)?, *addend));
                 }
             }

@@ -250,6 +250,10 @@ fn variables(elf: &Elf, symbols: &[Symbol]) -> Result<Vec<Variable>, Diagnostic>
                 3 => DataRelocKind::Generic32,
                 4 => DataRelocKind::Generic64,
                 0x23 => DataRelocKind::Descriptor64,
+                n @ 0x4c..0x54 => DataRelocKind::AddressByte((n - 0x4c) as u8),
+                n @ 0x54..0x5c => DataRelocKind::GenericByte((n - 0x54) as u8),
+                n @ 0x5c..0x64 => DataRelocKind::DescriptorByte((n - 0x5c) as u8),
+                n @ 0x68..0x70 => DataRelocKind::AddressByte((n - 0x68) as u8),
                 _ => DataRelocKind::Address64,
             };
             for s in symbols.iter().filter(|s| s.shndx as usize == index && matches!(s.kind, 1 | 13)) {

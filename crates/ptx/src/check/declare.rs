@@ -182,7 +182,8 @@ impl Checker<'_> {
                 self.since(v.span, ".unified", Since::new((8, 0), 90));
             }
         }
-        if v.init.iter().flatten().any(|i| matches!(i, InitValue::Var { mask: Some(_), .. })) {
+        if v.init.iter().flatten().any(|i| matches!(i, InitValue::Var { mask: Some(_), .. } | InitValue::FuncByte(..)))
+        {
             let since = Since::new((7, 1), 0);
             if self.late(since) {
                 self.since(v.span, "mask operator in initializer", since);

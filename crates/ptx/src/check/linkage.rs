@@ -154,10 +154,7 @@ fn functions(m: &Module, how: Linking) -> Vec<Diagnostic> {
     if declared.is_empty() {
         return Vec::new();
     }
-    let stored = m.vars.iter().flat_map(|v| v.init.iter().flatten()).filter_map(|i| match i {
-        InitValue::Func(id) => Some(*id),
-        _ => None,
-    });
+    let stored = m.vars.iter().flat_map(|v| v.init.iter().flatten()).filter_map(InitValue::function);
     let used: Vec<FuncId> = m.funcs.iter().flat_map(named).chain(stored).filter(missing).collect();
     let wanted = declared.into_iter().filter(|id| m.funcs[id.index()].linkage != Linkage::Extern);
     let mut seen = FxHashSet::default();

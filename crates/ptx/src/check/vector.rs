@@ -168,7 +168,8 @@ impl Checker<'_> {
         for p in parts {
             match p {
                 Operand::Reg { .. } => {}
-                Operand::Sink if dest => {}
+                // Stores of 256 bits leave out what is not named.
+                Operand::Sink if dest || u32::from(n) * ty.bits() == 256 => {}
                 Operand::Sink => return because("Sink '_' not allowed as a source operand"),
                 Operand::Int(_) if dest => return because("Result register required for instruction 'mov'"),
                 _ if !dest => constant(p, Some(ty))?,

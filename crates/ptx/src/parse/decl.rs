@@ -14,7 +14,7 @@ pub(super) struct Kindred {
     pub align: Option<u32>,
     pub ty: ScalarType,
     pub vector: u8,
-    pub ptr: Option<(Option<Space>, u32)>,
+    pub ptr: Option<(Option<Pointee>, u32)>,
     pub attributes: Vec<String>,
 }
 
@@ -58,6 +58,8 @@ impl Parser<'_> {
                 return Err(self.syntax());
             }
             match &text[1..] {
+                // Of what a pointer points to once, and behind all else.
+                "align" if out.ptr.is_some_and(|p| p.1 != 0) => return Err(self.syntax()),
                 "align" => {
                     self.bump();
                     let at = self.tok.span;
@@ -81,6 +83,13 @@ impl Parser<'_> {
                 word => {
                     let Some(m) = Mod::from_name(word) else { return Err(self.syntax()) };
                     if let Some(ty) = ScalarType::from_mod(m) {
+                        if let Some((to @ None, 0)) = &mut out.ptr
+                            && ty.is_opaque()
+                        {
+                            *to = Some(Pointee::Object(ty));
+                            self.bump();
+                            continue;
+                        }
                         if typed {
                             return Err(self.syntax());
                         }
@@ -99,10 +108,10 @@ impl Parser<'_> {
                             space,
                             Some(Space::Global | Space::Const | Space::Shared | Space::Local | Space::Generic)
                         );
-                        if !pointed || ptr.0.is_some() {
+                        if !pointed || *ptr != (None, 0) {
                             return Err(self.syntax());
                         }
-                        ptr.0 = space;
+                        ptr.0 = space.map(Pointee::Memory);
                     } else {
                         out.vector = match m {
                             Mod::V2 => 2,

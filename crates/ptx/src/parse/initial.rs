@@ -225,7 +225,7 @@ impl Parser<'_> {
             }
             Meaning::Func(_) if offset != 0 => Err(self.fatal(span, "Initial value type mismatch")),
             Meaning::Func(_) if generic => Err(self.fatal(span, "Invalid initial value expression")),
-            Meaning::Func(f) if mask.is_none() => Ok(InitValue::Func(f)),
+            Meaning::Func(f) => Ok(mask.map_or(InitValue::Func(f), |mask| InitValue::FuncByte(f, mask))),
             Meaning::Nothing => {
                 let message = format!("Invalid initial value symbol '{}'", self.names.text(name));
                 Err(self.fatal(span, message))

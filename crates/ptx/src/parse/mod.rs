@@ -648,6 +648,45 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Labels of a section, and distances between them, came later than sections.
+    fn section_labels(&mut self, open: usize, len: usize) {
+        let (src, end) = (self.src, open + len);
+        let word = |s: &[u8]| {
+            let start = |b: &u8| b.is_ascii_alphabetic() || b"_$%".contains(b);
+            let rest = |b: &&u8| b.is_ascii_alphanumeric() || b"_$".contains(b);
+            s.first().filter(|b| start(b)).map_or(0, |_| 1 + s[1..].iter().take_while(rest).count())
+        };
+        let mut at = open;
+        while at < end {
+            let start = at;
+            at = memchr::memchr(b'\n', &src[at..end]).map_or(end, |n| at + n + 1);
+            let line = &src[start..at];
+            let mut line = line.windows(2).position(|w| w == b"//").map_or(line, |n| &line[..n]).trim_ascii();
+            let span = Span::new(start as u32, start as u32);
+            while let n @ 1.. = word(line)
+                && let [b':', rest @ ..] = line[n..].trim_ascii_start()
+            {
+                if self.module.version < (7, 0) {
+                    let message = "Feature 'Defining labels in .section' requires PTX ISA .version 7.0 or later";
+                    self.error(span, message);
+                }
+                line = rest.trim_ascii_start();
+            }
+            if let [b'.', rest @ ..] = line {
+                for value in rest[word(rest)..].split(|&b| b == b',').map(<[u8]>::trim_ascii) {
+                    if let n @ 1.. = word(value)
+                        && let [b'-', other @ ..] = value[n..].trim_ascii_start()
+                        && word(other.trim_ascii_start()) > 0
+                    {
+                        let message =
+                            "Feature 'labels1 - labels2 expression in .section' requires PTX ISA .version 7.5 or later";
+                        self.error(span, message);
+                    }
+                }
+            }
+        }
+    }
+
     /// `.section name { raw }`
     fn section(&mut self) -> Parsed<()> {
         self.bump();
@@ -668,6 +707,9 @@ impl<'a> Parser<'a> {
         };
         let body = text(&self.src[open..open + len]).trim().to_string();
         self.section_values(open, len);
+        if self.module.version < (7, 5) {
+            self.section_labels(open, len);
+        }
         self.lex.seek(open + len + 1);
         self.bump();
         self.module.items.push(Item::Section { name, body });

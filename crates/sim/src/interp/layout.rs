@@ -1,6 +1,7 @@
 //! Where variables lie: addresses of globals and constants, offsets in shared memory, frames and parameters.
 
 use crate::memory::{CONST, Global, SHARED_RESERVED};
+use ptx::isa::Op;
 use ptx::module::{AddressBase, FuncId, FuncKind, InitValue, Item, Module, Operand, VarId, Variable};
 use ptx::types::Space;
 
@@ -72,7 +73,7 @@ fn named(m: &Module, entry: FuncId) -> Vec<bool> {
     let mut funcs = vec![entry];
     for value in m.vars.iter().flat_map(|v| v.init.iter().flatten()) {
         match value {
-            InitValue::Func(f) => funcs.push(*f),
+            InitValue::Func(f) | InitValue::FuncByte(f, _) => funcs.push(*f),
             InitValue::Var { var, .. } => vars[var.index()] = true,
             InitValue::Bits(_) => {}
         }
@@ -92,9 +93,36 @@ fn named(m: &Module, entry: FuncId) -> Vec<bool> {
     vars
 }
 
+/// Where the last byte ends that `ld.param` and `st.param` name of each variable, from its begin: code may read a vector of four of twelve
+/// bytes, and what it writes beyond a parameter must not change another.
+fn touched(m: &Module) -> Vec<u32> {
+    /// Bytes beyond which nobody is believed.
+    const MOST: i64 = 1 << 16;
+    let mut ends = vec![0; m.vars.len()];
+    for f in &m.funcs {
+        for i in f.body.iter().flat_map(|b| b.insts()) {
+            let (a, v) = match (i.op, i.operands) {
+                (Op::Ld, [v, Operand::Mem(a), ..]) | (Op::St, [Operand::Mem(a), v, ..]) => (a, v),
+                _ => continue,
+            };
+            let AddressBase::Var(var) = a.base() else { continue };
+            let count = match v {
+                Operand::Vector(list) => list.len(),
+                v => f.elements_of(v).map_or(1, |l| l.len()),
+            };
+            let end = a.offset().saturating_add(count as i64 * i64::from(i.ty().bytes()));
+            if (1..=MOST).contains(&end) {
+                ends[var.index()] = end.max(i64::from(ends[var.index()])) as u32;
+            }
+        }
+    }
+    ends
+}
+
 /// Lays out the variables of a module for a launch of `entry`, with globals in `global`.
 pub fn layout(m: &Module, entry: FuncId, global: &mut Global) -> Layout {
     let mut l = Layout { places: vec![Place::None; m.vars.len()], frames: vec![0; m.funcs.len()], ..Layout::default() };
+    let touched = touched(m);
     for (i, f) in m.funcs.iter().enumerate() {
         for &v in f.params.iter().chain(&f.returns) {
             let var = &m.vars[v.index()];
@@ -104,7 +132,7 @@ pub fn layout(m: &Module, entry: FuncId, global: &mut Global) -> Layout {
             if f.kind == FuncKind::Func {
                 let at = up(l.frames[i], var.align);
                 l.places[v.index()] = Place::Frame(at);
-                l.frames[i] = at.saturating_add(size);
+                l.frames[i] = at.saturating_add(size.max(touched[v.index()]));
             } else if i == entry.index() {
                 let at = up(l.param_size, var.align);
                 l.places[v.index()] = Place::Param(at);
@@ -154,6 +182,7 @@ pub fn layout(m: &Module, entry: FuncId, global: &mut Global) -> Layout {
             }
             (Space::Local | Space::Param | Space::ParamFunc, Some(f)) => {
                 let at = up(l.frames[f.index()], v.align);
+                let size = if v.space == Space::Local { size } else { size.max(touched[i]) };
                 l.frames[f.index()] = at.saturating_add(size).min(u32::MAX / 2);
                 Place::Frame(at)
             }
@@ -193,6 +222,7 @@ fn initial_bytes(l: &Layout, var: &Variable) -> Vec<u8> {
         let n = match *value {
             InitValue::Bits(n) => n,
             InitValue::Func(f) => FUNCTION + f.0 as u64,
+            InitValue::FuncByte(f, mask) => (FUNCTION + f.0 as u64) >> (8 * ptx::module::masked_byte(mask)),
             InitValue::Var { var, offset, generic, mask } => {
                 let base = match l.places[var.index()] {
                     Place::Global(a) => a,

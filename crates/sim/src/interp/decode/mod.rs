@@ -60,9 +60,7 @@ pub fn decode(m: &Module, l: &Layout, entry: FuncId, clusters: bool, handles: &H
     d.p.funcs = m.funcs.iter().enumerate().map(|(i, f)| d.signature(i, f)).collect();
     for v in &m.vars {
         for value in v.init.iter().flatten() {
-            if let ptx::module::InitValue::Func(f) = value {
-                d.work.push(*f);
-            }
+            d.work.extend(value.function());
         }
     }
     while let Some(f) = d.work.pop() {
@@ -539,7 +537,8 @@ impl<'a> Decoder<'a> {
             Op::St => {
                 let (space, addr) = (self.space(inst, arg(0)?)?, self.addr(arg(0)?)?);
                 let list = self.elements(arg(1)?);
-                let s: SmallVec<[Slot; 4]> = list.iter().map(|o| self.src(o, t)).collect::<Result<_>>()?;
+                let part = |o: &Operand| if *o == Operand::Sink { Ok(Slot::NONE) } else { self.src(o, t) };
+                let s: SmallVec<[Slot; 4]> = list.iter().map(part).collect::<Result<_>>()?;
                 if s.len() != inst.vector() as usize {
                     return gap("the vector does not fit the operand");
                 }

@@ -83,6 +83,10 @@ impl Warp {
         for lane in lanes(m) {
             let (sp, a) = resolve(x.space, at[lane]);
             for (k, &slot) in x.slots.iter().enumerate() {
+                // `_` in a vector.
+                if slot == Slot::NONE {
+                    continue;
+                }
                 let how = At { depth, lane, pc, align: if k == 0 { whole } else { size }, strong: order.strong };
                 let v = self.values(env.p, depth, slot)[lane];
                 self.store_lane(env, (sp, a.wrapping_add(k as u64 * size as u64)), size, how, v)

@@ -279,7 +279,7 @@ impl Warp {
         if !env.check_init {
             return Ok(());
         }
-        for &s in slots {
+        for &s in slots.iter().filter(|s| **s != Slot::NONE) {
             let missing = m & !self.written(depth, s);
             if missing != 0 {
                 if self.under_way(depth, s) {
