@@ -186,19 +186,19 @@ fn content(
     for value in init {
         let bits = match value {
             InitValue::Bits(b) => *b,
-            InitValue::Func(f) => match placed {
-                Some(layout) => {
+            InitValue::Func(f) => match (placed, m.funcs[f.index()].kind == FuncKind::Entry) {
+                (Some(layout), false) => {
                     out.resolved = true;
                     layout.pointer(call::target(m, *f)).unwrap_or(0)
                 }
-                None if width == 8 => {
-                    let entry = m.funcs[f.index()].kind == FuncKind::Entry;
+                // The driver alone knows where a kernel's descriptor lies.
+                (_, entry) if width == 8 => {
                     let kind = if entry { image::DataRelocKind::Descriptor64 } else { image::DataRelocKind::Address64 };
                     let symbol = m.funcs[f.index()].name.clone();
                     out.relocs.push(image::DataReloc { offset: bytes.len() as u64, kind, symbol, addend: 0 });
                     0
                 }
-                None => return Err(initialiser(var, "the address of a function in elements of this size")),
+                _ => return Err(initialiser(var, "the address of a function in elements of this size")),
             },
             InitValue::FuncByte(f, mask) => {
                 let (byte, entry) = (ptx::module::masked_byte(*mask), m.funcs[f.index()].kind == FuncKind::Entry);

@@ -122,17 +122,34 @@ impl Module {
 impl Head {
     /// The same operation, as those do it that know subnormal numbers of f32 as zeros alone: with `.ftz` where it may stand.
     pub(crate) fn flushing(&self) -> Head {
-        let float = match self.op {
-            Op::Add | Op::Sub | Op::Mul | Op::Mad | Op::Fma | Op::Min | Op::Max | Op::Abs | Op::Neg | Op::Div => true,
-            Op::Rcp | Op::Sqrt | Op::Rsqrt | Op::Ex2 | Op::Lg2 | Op::Sin | Op::Cos => true,
-            Op::Setp | Op::Set | Op::Slct | Op::Cvt => true,
-            _ => false,
-        };
+        const FLOAT: &[Op] = &[
+            Op::Add,
+            Op::Sub,
+            Op::Mul,
+            Op::Mad,
+            Op::Fma,
+            Op::Min,
+            Op::Max,
+            Op::Abs,
+            Op::Neg,
+            Op::Div,
+            Op::Rcp,
+            Op::Sqrt,
+            Op::Rsqrt,
+            Op::Ex2,
+            Op::Lg2,
+            Op::Sin,
+            Op::Cos,
+            Op::Setp,
+            Op::Set,
+            Op::Slct,
+            Op::Cvt,
+        ];
         let is_type = |m: &&Mod| ScalarType::from_mod(**m).is_some();
         // What is computed with is the last type that is named.
         let of_words = self.mods.iter().rfind(is_type) == Some(&Mod::F32);
         let mut head = self.clone();
-        if float && of_words && !head.mods.contains(&Mod::Ftz) {
+        if FLOAT.contains(&self.op) && of_words && !head.mods.contains(&Mod::Ftz) {
             let at = head.mods.iter().position(|m| is_type(&m)).unwrap_or(0);
             head.mods.insert(at, Mod::Ftz);
         }
