@@ -48,7 +48,11 @@ impl Printer<'_> {
     fn module(&mut self) {
         let m = self.m;
         put!(self, ".version {}.{}\n", m.version.0, m.version.1);
-        put!(self, ".target {}\n.address_size {}\n", m.target.join(", "), m.address_size);
+        put!(self, ".target {}\n", m.target.join(", "));
+        // Before, there is no such directive.
+        if m.version >= (2, 3) {
+            put!(self, ".address_size {}\n", m.address_size);
+        }
         for item in &m.items {
             match item {
                 Item::Var(id) => self.var(*id),
