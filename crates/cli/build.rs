@@ -45,6 +45,11 @@ fn main() {
     let mut start = Err("the programs are not linked with the GNU C library in them");
     let (mut pages, mut filled_up) = (false, false);
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|v| v == value);
+    if is("PROFILE", "release") && std::env::var_os("RUSTC_WORKSPACE_WRAPPER").is_none() {
+        println!(
+            "cargo:warning=built without the profile of profile/release.profdata, as cargo was not started inside the repository: programs take half as long again"
+        );
+    }
     if is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu") && is("CARGO_CFG_TARGET_ARCH", "x86_64")
     {
         println!("cargo:rustc-link-arg-bins=-no-pie");

@@ -648,7 +648,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Labels of a section, and distances between them, came later than sections.
+    /// Labels of a section, distances between them and numbers below zero came later than sections.
     fn section_labels(&mut self, open: usize, len: usize) {
         let (src, end) = (self.src, open + len);
         let word = |s: &[u8]| {
@@ -674,6 +674,13 @@ impl<'a> Parser<'a> {
             }
             if let [b'.', rest @ ..] = line {
                 for value in rest[word(rest)..].split(|&b| b == b',').map(<[u8]>::trim_ascii) {
+                    if let [b'-', other @ ..] = value
+                        && other.trim_ascii_start().first().is_some_and(u8::is_ascii_digit)
+                    {
+                        let message =
+                            "Feature 'Negative numbers in dwarf section' requires PTX ISA .version 7.5 or later";
+                        self.error(span, message);
+                    }
                     if let n @ 1.. = word(value)
                         && let [b'-', other @ ..] = value[n..].trim_ascii_start()
                         && word(other.trim_ascii_start()) > 0
