@@ -241,10 +241,6 @@ impl Parser<'_> {
         if failed {
             return Ok(None);
         }
-        // Targets before sm_20 have no denormal numbers of 32 bits.
-        if op == Op::Mad && mods.contains(&Mod::F32) && !mods.contains(&Mod::Ftz) && self.sm() < 20 {
-            mods.insert(0, Mod::Ftz);
-        }
         let head = self.heads.head(op, mods);
         // Without blanks between them.
         if self.prev_end == end
