@@ -220,20 +220,9 @@ impl Parser<'_> {
                 break;
             }
             self.bump();
-            let launches = matches!(
-                &word[1..],
-                "maxntid"
-                    | "reqntid"
-                    | "reqnctapercluster"
-                    | "minnctapersm"
-                    | "maxnctapersm"
-                    | "maxnreg"
-                    | "maxclusterrank"
-                    | "explicitcluster"
-                    | "blocksareclusters"
-            );
-            let calls = matches!(&word[1..], "noreturn" | "abi_preserve" | "abi_preserve_control");
-            if kind == FuncKind::Func && launches || kind == FuncKind::Entry && calls {
+            let of_others =
+                if kind == FuncKind::Func { LAUNCHES.contains(&&word[1..]) } else { CALLS.contains(&&word[1..]) };
+            if of_others {
                 return Err(self.fatal(span, format!("Parsing error near '{word}': syntax error")));
             }
             out.push(match &word[1..] {
@@ -549,24 +538,26 @@ impl Parser<'_> {
     }
 }
 
-/// The directives between header and body.
+/// Directives between header and body that entries alone have.
+const LAUNCHES: [&str; 9] = [
+    "maxntid",
+    "reqntid",
+    "reqnctapercluster",
+    "minnctapersm",
+    "maxnctapersm",
+    "maxnreg",
+    "maxclusterrank",
+    "explicitcluster",
+    "blocksareclusters",
+];
+
+/// Those that functions alone have.
+const CALLS: [&str; 3] = ["noreturn", "abi_preserve", "abi_preserve_control"];
+
+/// Those that both have.
+const SHARED: [&str; 3] = ["pragma", "local_maxnreg", "language"];
+
+/// True for a directive between header and body.
 fn known_directive(word: &str) -> bool {
-    matches!(
-        word,
-        "maxntid"
-            | "reqntid"
-            | "reqnctapercluster"
-            | "minnctapersm"
-            | "maxnctapersm"
-            | "maxnreg"
-            | "maxclusterrank"
-            | "explicitcluster"
-            | "blocksareclusters"
-            | "noreturn"
-            | "pragma"
-            | "abi_preserve"
-            | "abi_preserve_control"
-            | "local_maxnreg"
-            | "language"
-    )
+    LAUNCHES.contains(&word) || CALLS.contains(&word) || SHARED.contains(&word)
 }
