@@ -8,6 +8,12 @@ use testkit::tool::run;
 
 const HEAD: &str = ".version 8.6\n.target CHIP\n.address_size 64\n";
 
+/// One block of `k` with one buffer.
+fn launch(threads: u32, data: Vec<u8>) -> Launch {
+    let args = vec![Arg::Buffer { data, out: None }];
+    Launch { kernel: "k".into(), grid: [1, 1, 1], block: [threads, 1, 1], args, ..Launch::default() }
+}
+
 /// What a warp of `k` leaves of a buffer of these bytes, whoever runs it, for a chip; `text` has all but the directives in front.
 fn left(text: &str, chip: &str, data: Vec<u8>) -> Vec<u8> {
     left_by(&format!("{}{text}", HEAD.replace("CHIP", chip)), chip, data, true)
@@ -19,13 +25,7 @@ fn left_by(text: &str, chip: &str, data: Vec<u8>, vendor: bool) -> Vec<u8> {
     let target = arch::Target::parse(chip).expect("a chip");
     d.extend(ptx::check(&m, Some(&target)));
     assert!(d.is_empty(), "{d:?}\n{text}");
-    let launch = Launch {
-        kernel: "k".into(),
-        grid: [1, 1, 1],
-        block: [32, 1, 1],
-        args: vec![Arg::Buffer { data, out: None }],
-        ..Launch::default()
-    };
+    let launch = launch(32, data);
     let done = sim::run_ptx(&m, &launch, &Config::default()).unwrap_or_else(|f| panic!("{f}\n{text}"));
     let mut codes = Vec::new();
     for effort in 0..=codegen::opt::MOST_EFFORT {
@@ -101,9 +101,7 @@ fn all_of_shared_memory_on_the_first_chips() {
     let (m, _) = ptx::parse(&format!("{}{text}", HEAD.replace("CHIP", "sm_75")));
     let target = arch::Target::parse("sm_75").expect("a chip");
     let code = codegen::compile(&m, &codegen::Options { target, verify: true, ..Default::default() }).expect("code");
-    let args = vec![Arg::Buffer { data: vec![0; 4], out: None }];
-    let launch = Launch { kernel: "k".into(), grid: [1, 1, 1], block: [32, 1, 1], args, ..Launch::default() };
-    let got = sim::run_sass(&code.cubin, &launch, &Config::default()).unwrap_or_else(|f| panic!("{f}"));
+    let got = sim::run_sass(&code.cubin, &launch(32, vec![0; 4]), &Config::default()).unwrap_or_else(|f| panic!("{f}"));
     assert_eq!(got.buffers[0], 400u32.to_le_bytes());
 }
 
@@ -238,14 +236,7 @@ fn the_fifth_way_to_swizzle() {
     assert!(d.is_empty());
     let target = arch::Target::parse("sm_103a").expect("a chip");
     let code = codegen::compile(&m, &codegen::Options { target, verify: true, ..Default::default() }).expect("code");
-    let data = vec![0xff; 128];
-    let launch = Launch {
-        kernel: "k".into(),
-        grid: [1, 1, 1],
-        block: [1, 1, 1],
-        args: vec![Arg::Buffer { data, out: None }],
-        ..Launch::default()
-    };
+    let launch = launch(1, vec![0xff; 128]);
     let got =
         sim::run_sass(&code.cubin, &launch, &Config::default()).unwrap_or_else(|f| panic!("{f}")).buffers.remove(0);
     let word = u32::from_le_bytes([got[8], got[9], got[10], got[11]]);
