@@ -135,3 +135,26 @@ fn check(name: &str, beside: bool, oracle: Option<&Path>) {
         }
     }
 }
+
+/// Only the driver knows where a kernel's descriptor lies: it is told the place, as by the vendor's compiler.
+#[test]
+fn addresses_of_kernels_are_left_to_the_driver() {
+    const DESCRIPTOR: u64 = 0x23;
+    let text = format!(
+        "{HEAD}.visible .entry k(.param .u64 p);\n.visible .global .align 8 .u64 s[2] = {{7, k}};\n\
+         .visible .entry k(.param .u64 p)\n{{\n.reg .b64 a, b;\nld.param.u64 a, [p];\nld.global.u64 b, [s+8];\nst.global.u64 [a], b;\nret;\n}}\n"
+    );
+    let dir = Scratch::new("addresses-kernels");
+    std::fs::write(dir.join("m.ptx"), text).expect("written");
+    let mut tools = vec![Path::new(env!("CARGO_BIN_EXE_ptxas")).to_path_buf()];
+    tools.extend(testkit::oracle::latest().map(|o| o.join("bin/ptxas")));
+    for tool in tools {
+        must(&dir, &tool, &["-arch=sm_90a", "m.ptx", "-o", "m.cubin"]);
+        let elf = cubin::elf::Elf::read(&std::fs::read(dir.join("m.cubin")).expect("a cubin")).expect("a cubin");
+        let (_, table) = elf.section(".rela.nv.global.init").expect("a relocation");
+        let words: Vec<u64> = table.data.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().unwrap())).collect();
+        let [at, info, 0] = words[..] else { panic!("{}: {words:x?}", tool.display()) };
+        let symbols = elf.symbols().expect("symbols");
+        assert_eq!((at, info & 0xffff_ffff, symbols[(info >> 32) as usize].name.as_str()), (8, DESCRIPTOR, "k"));
+    }
+}
