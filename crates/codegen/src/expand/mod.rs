@@ -203,6 +203,13 @@ fn concerns(op: Op) -> bool {
     )
 }
 
+/// The result of an operation on constants.
+fn known(cx: &Cx) -> Option<u64> {
+    let inst = cx.inst;
+    let args: Option<Vec<u64>> = inst.args.iter().map(|&v| cx.f.constant(v)).collect();
+    crate::opt::eval::eval(inst.op, inst.attr, &[], &args?, cx.result_ty())
+}
+
 fn expand(cx: &mut Cx) -> Step {
     let inst = cx.inst;
     let fmt = inst.attr.fmt;
@@ -214,6 +221,10 @@ fn expand(cx: &mut Cx) -> Step {
         Op::Bfi => bits::insert(cx),
         Op::Fns => Step::Call(builtins::Routine::Fns, inst.args.to_vec()),
         Op::Brev | Op::Popc | Op::Clz if cx.ty(inst.args[0]) == Ty::B16 => Step::Keep,
+        Op::FDiv | Op::FRcp | Op::FSqrt if let Some(bits) = known(cx) => {
+            let ty = cx.result_ty();
+            Step::Values(vec![cx.k(ty, bits)])
+        }
         Op::FDiv | Op::FRcp | Op::FSqrt | Op::FRsqrt | Op::FEx2 | Op::FLg2 | Op::FSin | Op::FCos if fmt == Fmt::F32 => {
             float::single(cx)
         }

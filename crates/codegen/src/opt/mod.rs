@@ -37,6 +37,7 @@ mod threading;
 pub mod twins;
 pub mod unroll;
 mod upper;
+mod whole;
 pub mod wider;
 pub mod words;
 
@@ -58,7 +59,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 40] = [
+const PASSES: [Pass; 41] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -77,6 +78,7 @@ const PASSES: [Pass; 40] = [
     }),
     ("gvn", LEAST_EFFORT, gvn::run),
     ("reread", SOME_EFFORT, reread::run),
+    ("whole", SOME_EFFORT, whole::run),
     ("sums", SOME_EFFORT, sums::run),
     ("dce", NO_EFFORT, dce::run),
     (CONTRACT, NO_EFFORT, contract::run),

@@ -41,6 +41,10 @@ pub fn eval(op: Op, attr: Attr, args: &[u64], ty: Ty) -> Option<u64> {
             let half = |v: u64| encode(half_of(attr.fmt)?, number(attr.fmt2, v)?, attr.rnd);
             Some(half(a)? << 16 | half(*args.get(1)?)?)
         }
+        Op::FDiv | Op::FRcp | Op::FSqrt if attr.sub & 3 == 0 && plain => {
+            quotient_or_root(op, attr, a, args.get(1).copied())
+        }
+        Op::FRcp | Op::FSqrt | Op::FRsqrt | Op::FEx2 | Op::FLg2 if attr.fmt == Fmt::F32 && !attr.sat => power(op, a),
         Op::F2I => to_integer(attr, number(attr.fmt, a)?, ty),
         Op::I2F if !attr.sat => {
             let v = a & mask_of(attr.sub);
@@ -152,6 +156,44 @@ fn arithmetic(op: Op, attr: Attr, a: u64, b: u64, c: u64) -> Option<u64> {
         _ => sum(x * y, number(attr.fmt, c)?)?,
     };
     encode(attr.fmt, r, Rnd::Rn)
+}
+
+/// A correctly rounded quotient, reciprocal or square root.
+fn quotient_or_root(op: Op, attr: Attr, a: u64, b: Option<u64>) -> Option<u64> {
+    let x = number(attr.fmt, a)?;
+    let y = b.map_or(Some(1.0), |b| number(attr.fmt, b))?;
+    let r = match (op, attr.fmt) {
+        // Rounded twice, from more than twice the digits: the same as once.
+        (Op::FDiv, _) => x / y,
+        (Op::FRcp, _) => 1.0 / x,
+        _ => x.sqrt(),
+    };
+    match attr.fmt {
+        Fmt::F64 => (r == 0.0 || r.is_normal() || r.is_infinite()).then(|| r.to_bits()),
+        Fmt::F32 => encode(attr.fmt, r, Rnd::Rn),
+        _ => None,
+    }
+}
+
+/// What the unit for reciprocals, roots, powers and logarithms gives where that is exact: of powers of two (of four for roots), and of integers that
+/// are exponents. ptxas computes these, too.
+fn power(op: Op, a: u64) -> Option<u64> {
+    let x = number(Fmt::F32, a)?;
+    let exponent = (x.to_bits() >> 52) as i64 - 1023;
+    let of_two = |e: i64| (-126..=127).contains(&e).then(|| ((e + 127) as u64) << 23);
+    if op == Op::FEx2 {
+        return (x == x.trunc() && (-126.0..=127.0).contains(&x)).then(|| of_two(x as i64))?;
+    }
+    if !(x > 0.0 && x.is_finite() && x.to_bits() & mask_of(52) == 0) {
+        return None;
+    }
+    match op {
+        Op::FLg2 => encode(Fmt::F32, exponent as f64, Rnd::Rn),
+        Op::FRcp => of_two(-exponent),
+        _ if exponent % 2 != 0 => None,
+        Op::FSqrt => of_two(exponent / 2),
+        _ => of_two(-exponent / 2),
+    }
 }
 
 /// How two numbers compare, neither of them a NaN.
@@ -306,6 +348,61 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn units_give_powers_of_two_exactly() {
+        let unit = Attr { fmt: Fmt::F32, sub: 1, ..Attr::default() };
+        let of = |op, v: f32| e(op, unit, Ty::B32, &[v.to_bits() as u64]).map(|r| f32::from_bits(r as u32));
+        assert_eq!(of(Op::FLg2, 16.0), Some(4.0));
+        assert_eq!(of(Op::FLg2, 1.0).map(f32::to_bits), Some(0));
+        assert_eq!(of(Op::FLg2, 0.125), Some(-3.0));
+        assert_eq!(of(Op::FEx2, -126.0), Some(f32::MIN_POSITIVE));
+        assert_eq!(of(Op::FEx2, -0.0), Some(1.0));
+        assert_eq!(of(Op::FRcp, -8.0), None);
+        assert_eq!(of(Op::FRcp, 0.25), Some(4.0));
+        assert_eq!(of(Op::FSqrt, 0.25), Some(0.5));
+        assert_eq!(of(Op::FRsqrt, 64.0), Some(0.125));
+        for (op, v) in [
+            (Op::FLg2, 10.0),
+            (Op::FLg2, 0.0),
+            (Op::FLg2, -2.0),
+            (Op::FEx2, 0.5),
+            (Op::FEx2, -127.0),
+            (Op::FEx2, 128.0),
+            (Op::FRcp, 3.0),
+            (Op::FRcp, f32::INFINITY),
+            (Op::FRcp, 2f32.powi(127)),
+            (Op::FSqrt, 2.0),
+            (Op::FRsqrt, 9.0),
+        ] {
+            assert_eq!(of(op, v), None, "{op:?} {v}");
+        }
+    }
+
+    #[test]
+    fn quotients_and_roots_are_rounded_once() {
+        let exact = |op, args: &[f32]| {
+            let args: Vec<u64> = args.iter().map(|v| v.to_bits() as u64).collect();
+            e(op, Attr { fmt: Fmt::F32, ..Attr::default() }, Ty::B32, &args).map(|r| f32::from_bits(r as u32))
+        };
+        assert_eq!(exact(Op::FRcp, &[3.0]), Some(1.0 / 3.0));
+        assert_eq!(exact(Op::FSqrt, &[2.0]), Some(2f32.sqrt()));
+        assert_eq!(exact(Op::FSqrt, &[-2.0]), None);
+        assert_eq!(exact(Op::FDiv, &[0.0, 0.0]), None);
+        assert_eq!(exact(Op::FDiv, &[-1.0, 0.0]), Some(f32::NEG_INFINITY));
+        assert_eq!(exact(Op::FDiv, &[f32::MIN_POSITIVE, 2.0]), None);
+        let mut v = 1u64;
+        for _ in 0..10_000 {
+            v = v.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            let [x, y] = [v >> 32, v].map(|w| f32::from_bits(w as u32 & 0xbfff_ffff | 0x2000_0000));
+            if (x / y).is_normal() && x.is_normal() && y.is_normal() {
+                assert_eq!(exact(Op::FDiv, &[x, y]), Some(x / y));
+            }
+        }
+        let double = Attr { fmt: Fmt::F64, ..Attr::default() };
+        assert_eq!(e(Op::FDiv, double, Ty::B64, &[1f64.to_bits(), 3f64.to_bits()]), Some((1f64 / 3.0).to_bits()));
+        assert_eq!(e(Op::FDiv, Attr { rnd: Rnd::Rz, ..double }, Ty::B64, &[1f64.to_bits(), 3f64.to_bits()]), None);
     }
 
     #[test]
