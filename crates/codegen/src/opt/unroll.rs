@@ -297,7 +297,7 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let counted = if trips.is_none() && size <= small { counter.trips(f, start, COUNTED) } else { None };
     let divisor = counted.and_then(|n| (2..=by).rev().find(|k| n % k == 0));
     let by = divisor.unwrap_or(by);
-    if trips.is_none() && branching {
+    if trips.is_none() && (branching || members.iter().any(|&m| !dom.dominates(m, latch) && seldom(f, m))) {
         return None;
     }
     if trips.is_none() && divisor.is_none() {
@@ -352,6 +352,11 @@ fn whole_warps(f: &Func, inst: &Inst) -> bool {
         }
         _ => by_whole_warps(inst),
     }
+}
+
+/// True for a block with what is seldom done, behind a branch that stays one: one iteration does not begin before the one before it is done.
+fn seldom(f: &Func, block: u32) -> bool {
+    f.blocks[block as usize].insts.iter().any(|&i| f.inst(i).op == Op::Routine)
 }
 
 /// True for what reads nothing that takes long: routines, and constants, which come from a bank of the processor's own.

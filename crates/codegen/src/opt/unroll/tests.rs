@@ -212,6 +212,24 @@ fn what_whole_warps_do_may_stand_in_a_row() {
     assert_eq!(shuffles(shuffle, false, "param {bytes=4 imm=8}"), 2);
 }
 
+/// A quotient in each iteration, whose seldom case is a routine beside it.
+#[test]
+fn iterations_with_a_routine_aside_are_repeated_where_all_are_known() {
+    let checks = |trips: &str, aside: &str| {
+        let body = format!(
+            "blk0():\nv0:b64 = param {{bytes=8}}\nv1:b32 = const {{imm=0}}\nv2:b32 = {trips}\nv3:b32 = const {{imm=1}}\nv4:b32 = sreg\nbr blk1(v1, v4)\n\
+             blk1(v5:b32, v6:b32):\nv7:p = fcheck v6, v5 {{fmt=f32}}\nbrif v7, blk2(), blk3(v6)\n\
+             blk2():\nv8:b32 = {aside}\nbr blk3(v8)\n\
+             blk3(v9:b32):\nv10:b32 = iadd v5, v3\nv11:p = icmp v10, v2 {{cmp=lt signed}}\nbrif v11, blk1(v10, v9), blk4()\nblk4():\nret v9"
+        );
+        after(&body).matches("fcheck").count()
+    };
+    let routine = "routine v6, v5";
+    assert_eq!(checks("const {imm=5}", routine), 5);
+    assert_eq!((checks("const {imm=300}", routine), checks("param {bytes=4 imm=8}", routine)), (1, 1));
+    assert_eq!(checks("const {imm=300}", "iadd v6, v5"), 4);
+}
+
 #[test]
 fn atomics_in_a_row_are_few() {
     let body = |n: usize, trips: usize| {
