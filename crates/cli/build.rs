@@ -9,8 +9,8 @@
 //! each page fault and finds them faster: the smallest kernel takes 1.0 ms instead of 1.7 (`docs/speed.md`). A program that is
 //! copied after it was linked, as an installed one is, has this anyway. Where the pieces are large pages (2 MiB, Linux 6.18 with ext4), and
 //! code and tables begin at multiples of their size in the file and in memory, one page fault maps a whole one: the smallest kernel has 53
-//! page faults instead of 120. What begins a large page fills it, in the file and in memory, as only whole ones are mapped so (`fill.ld`): 38
-//! page faults. Up to 2 MiB of padding before each part of the file are the price. What is written at start lies together, and stays writable
+//! page faults instead of 120. What a run needs stands together (`places.ld`): 38 page faults. Up to 2 MiB of padding before each part of
+//! the file are the price. What is written at start lies together, and stays writable
 //! (`norelro`): a part of its own for what is only written then is two calls of the system and a page more. The compiler takes
 //! tables with references in them for constants where it is told that programs lie at fixed addresses (`.cargo/config.toml`).
 //!
@@ -43,7 +43,7 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=build");
     let mut start = Err("the programs are not linked with the GNU C library in them");
-    let (mut pages, mut filled_up) = (false, false);
+    let mut pages = false;
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|v| v == value);
     if is("PROFILE", "release") && std::env::var_os("RUSTC_WORKSPACE_WRAPPER").is_none() {
         println!(
@@ -64,17 +64,13 @@ fn main() {
         }
         let mut options: Vec<String> = llvm(&folder).into_iter().map(String::from).collect();
         pages = options.iter().any(|option| option == PAGES[0]);
-        if let Some(script) = filled(&folder) {
-            filled_up = true;
-            options.push(script);
-        }
+        options.extend(placed(&folder));
         options.extend(ordered(&folder).into_iter().flatten());
         options.iter().for_each(|option| println!("cargo:rustc-link-arg-bins={option}"));
     }
     // For the tests that say which it is.
     println!("cargo:rustc-env=SASSAFRAS_START={}", start.err().unwrap_or_default());
     println!("cargo:rustc-env=SASSAFRAS_PAGES={pages}");
-    println!("cargo:rustc-env=SASSAFRAS_FILLED={filled_up}");
 }
 
 /// Names in a folder the archives that a program without shared libraries takes, under the names that the standard library
@@ -104,8 +100,8 @@ fn archives(folder: &Path, first: &[&Path]) -> Option<PathBuf> {
 const PAGES: [&str; 4] =
     ["-Wl,-z,max-page-size=2097152", "-Wl,-z,separate-loadable-segments", "-Wl,-z,norelro", "-Wl,--icf=all"];
 
-/// Lets code and tables end where large pages do; linked as a file.
-const FILL: &str = "build/fill.ld";
+/// Says what stands where; linked as a file.
+const PLACES: &str = "build/places.ld";
 
 /// The functions that runs go through, in the order in which they shall lie (`cargo xtask profile order`).
 const ORDER: &str = "../../profile/order.txt";
@@ -140,9 +136,9 @@ fn llvm(folder: &Path) -> Vec<&'static str> {
     [&[written][..], &PAGES].into_iter().filter(taken).flatten().copied().collect()
 }
 
-/// The script that fills large pages up, as an argument of the linker; none where it does not take it for a program as ours are.
-fn filled(folder: &Path) -> Option<String> {
-    let script = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR")?).join(FILL).to_str()?.to_owned();
+/// The script that says what stands where, as an argument of the linker; none where it does not take it for a program as ours are.
+fn placed(folder: &Path) -> Option<String> {
+    let script = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR")?).join(PLACES).to_str()?.to_owned();
     let library = format!("-L{}", folder.join("plain").display());
     let options: Vec<String> = [&["-no-pie", "-static", &library, &script][..], &PAGES]
         .concat()
