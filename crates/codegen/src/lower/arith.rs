@@ -329,7 +329,9 @@ impl Lower<'_, '_> {
             P::Rem => Op::IRem,
             _ => return self.unsupported(x),
         };
-        let mut v = self.one(op, attr, &[a, b], ty);
+        // Sums of numbers with and without signs are the same.
+        let plain = matches!(op, Op::IAdd | Op::ISub);
+        let mut v = self.one(op, if plain { Attr::default() } else { attr }, &[a, b], ty);
         if x.has(Mod::Relu) {
             let zero = self.konst(ty, 0);
             v = self.one(Op::IMax, attr, &[v, zero], ty);
@@ -337,16 +339,18 @@ impl Lower<'_, '_> {
         self.dst(x, v, t.is_signed())
     }
 
-    /// `add.sat.s32`, `sub.sat.s32`: computed in 64 bits and clamped.
+    /// `add.sat.s32`, `sub.sat.s32`: what leaves the range has another sign than a, which then says to which end it goes.
     fn saturating(&mut self, sub: bool, a: Value, b: Value) -> Value {
-        let a = self.op(Op::Sext, &[a], Ty::B64);
-        let b = self.op(Op::Sext, &[b], Ty::B64);
         let v = self.same(if sub { Op::ISub } else { Op::IAdd }, &[a, b]);
-        let signed = Attr { signed: true, ..Attr::default() };
-        let (lo, hi) = (self.konst(Ty::B64, i32::MIN as i64 as u64), self.konst(Ty::B64, i32::MAX as u64));
-        let v = self.one(Op::IMax, signed, &[v, lo], Ty::B64);
-        let v = self.one(Op::IMin, signed, &[v, hi], Ty::B64);
-        self.op(Op::Trunc, &[v], Ty::B32)
+        // A sum may leave it only where the other one has the sign of a, a difference only where it has not.
+        let (turned, other) = (self.same(Op::Xor, &[v, a]), self.same(Op::Xor, &[if sub { a } else { v }, b]));
+        let left = self.same(Op::And, &[turned, other]);
+        let (zero, most) = (self.konst(Ty::B32, 0), self.konst(Ty::B32, i32::MAX as u64));
+        let left = self.b().icmp(Cmp::Lt, true, left, zero);
+        let places = self.konst(Ty::B32, 31);
+        let sign = self.one(Op::Shr, Attr { signed: true, ..Attr::default() }, &[a, places], Ty::B32);
+        let end = self.same(Op::Xor, &[sign, most]);
+        self.op(Op::Select, &[end, v, left], Ty::B32)
     }
 
     /// a + b or a - b with carry in (PTX's flag, where given) and, if asked, the flag written. The flag is the adder's carry, as the vendor's compiler and its
