@@ -85,7 +85,7 @@ struct Halves {
     mates: Vec<u32>,
     /// By value: how often it is read.
     uses: Vec<u32>,
-    /// By value: the block of the operation on halves that makes it.
+    /// By value: the block of the operation on halves, or conversion, that makes it.
     home: Vec<u32>,
     /// By value: where in `readers` the operations on halves begin that read it.
     first: Vec<u32>,
@@ -106,9 +106,11 @@ impl Halves {
             for &id in &f.blocks[b as usize].insts {
                 let inst = f.inst(id);
                 if on_half(inst) {
-                    home[inst.results[0].index()] = b;
                     inst.args.iter().for_each(|a| first[a.index() + 1] += 1);
+                } else if inst.op != Op::F2F {
+                    continue;
                 }
+                home[inst.results[0].index()] = b;
             }
         }
         for v in 0..n {
@@ -124,15 +126,7 @@ impl Halves {
                 }
             }
         }
-        Halves {
-            pairs: Vec::new(),
-            mates: vec![NONE; n],
-            uses: super::uses(f),
-            home,
-            first,
-            readers,
-            done: vec![0; n],
-        }
+        Halves { pairs: Vec::new(), mates: vec![NONE; n], uses: super::uses(f), home, first, readers, done: vec![0; n] }
     }
 
     fn pair(&self, v: Value) -> Option<&Pair> {
@@ -266,7 +260,7 @@ impl Halves {
                 if let Some((p, q)) = lone.filter(|&(p, q)| self.similar(f, p, q) && self.pairs.len() - before < MANY) {
                     self.add(a, b, Made::Operations(p, q));
                     work.push((p, q));
-                } else if !self.converted(f, a, b) {
+                } else if !self.converted(f, a, b, home) {
                     self.undo(before);
                     return false;
                 }
@@ -275,11 +269,11 @@ impl Halves {
         true
     }
 
-    /// True for two singles made halves for one reader each: an instruction makes both.
-    fn converted(&self, f: &Func, lo: Value, hi: Value) -> bool {
-        let (Some(x), Some(y)) = (f.def_inst(lo), f.def_inst(hi)) else { return false };
-        let once = self.uses[lo.index()] == 1 && self.uses[hi.index()] == 1 && self.alone(lo) && self.alone(hi);
-        once && x.op == Op::F2F && y.op == Op::F2F && x.attr == y.attr && x.attr.fmt2 == Fmt::F32
+    /// True for two singles made halves in a block, for one reader each: an instruction makes both.
+    fn converted(&self, f: &Func, lo: Value, hi: Value, b: u32) -> bool {
+        let Some((x, y)) = self.lone(f, lo, b).zip(self.lone(f, hi, b)) else { return false };
+        let (x, y) = (f.inst(x), f.inst(y));
+        x.op == Op::F2F && y.op == Op::F2F && x.attr == y.attr && x.attr.fmt2 == Fmt::F32
     }
 
     /// Looks for mates among the operations of a block, and hands them on to the blocks behind it.
@@ -335,7 +329,7 @@ impl Halves {
     fn begins(&self, f: &Func, inst: &Inst) -> bool {
         inst.args.iter().all(|&a| match self.pair(a) {
             Some(p) => matches!(p.made, Made::Word(_)),
-            None => self.home[a.index()] == NONE && !matches!(f.def(a), Def::Param(..)),
+            None => f.def_inst(a).is_some_and(|d| !on_half(d)),
         })
     }
 

@@ -113,7 +113,9 @@ const PASSES: [Pass; 41] = [
     }),
     ("halves", SOME_EFFORT, |f| {
         if halves::run(f) {
+            // First what parameters were given that nobody reads now: it would stand for halves taken out behind a loop.
             params::run(f);
+            dce::run(f);
             gvn::run(f);
             dce::run(f);
         }

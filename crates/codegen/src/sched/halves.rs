@@ -119,7 +119,8 @@ fn doubled(sass: &Sass) -> Option<(Vreg, (Vreg, bool))> {
 
 /// True for what computes with two halves, or compares them, and says of each register which half it takes for which.
 fn computes(sass: &Sass) -> bool {
-    sass.form != F::HADD2_F32_RR && sass.form().mods.iter().any(|m| m.name == M::HalfA)
+    !matches!(sass.form, F::HADD2_F32_RR | F::HADD2_F32_RC | F::HADD2_F32_RU)
+        && sass.form().mods.iter().any(|m| m.name == M::HalfA)
 }
 
 /// Lets an instruction read what the halves that it reads come from.

@@ -89,7 +89,9 @@ impl Work<'_> {
     /// A value as it is now: half of a word, if it became that.
     fn half(&mut self, f: &mut Func, v: Value) -> Value {
         let Some(&n) = self.halves.mates.get(v.index()) else { return v };
-        let Some(word) = self.words.get(n as usize).copied().flatten().filter(|_| self.live.becomes(n)) else { return v };
+        let Some(word) = self.words.get(n as usize).copied().flatten().filter(|_| self.live.becomes(n)) else {
+            return v;
+        };
         let (block, half) = self.taken[v.index()];
         if block == self.block {
             return half;

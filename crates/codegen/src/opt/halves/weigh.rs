@@ -71,12 +71,14 @@ fn gains(f: &Func, cfg: &Cfg, halves: &Halves, groups: &[u32]) -> Vec<i64> {
         match pair.made {
             Made::Word(_) => {}
             Made::Operations(x, y) => {
-                let (inst, weight) = (f.inst(x), weight(halves.home[pair.lo.index()]));
+                let home = halves.home[pair.lo.index()];
+                let (inst, weight) = (f.inst(x), weight(home));
                 // A change of sign is mostly part of what reads it.
                 if !matches!(inst.op, Op::FNeg | Op::FAbs) {
                     gain[g as usize] += weight;
                 }
-                let converted = inst.args.iter().zip(&f.inst(y).args).filter(|&(&a, &b)| halves.converted(f, a, b));
+                let converted =
+                    inst.args.iter().zip(&f.inst(y).args).filter(|&(&a, &b)| halves.converted(f, a, b, home));
                 gain[g as usize] += weight * converted.count() as i64;
             }
             made => {
