@@ -56,6 +56,9 @@ impl Gen {
         }
         let _ = writeln!(self.text, ")\n{{");
         self.text.push_str(POOLS);
+        if self.sides {
+            self.text.push_str(super::sides::POOLS);
+        }
         for l in [
             "ld.param.b64 %a1, [p_out]",
             "ld.param.b32 %t5, [p_sm]",

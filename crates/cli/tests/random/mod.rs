@@ -5,6 +5,7 @@
 
 mod calls;
 pub mod mutated;
+pub mod sides;
 mod wide;
 
 use std::fmt::Write;
@@ -65,6 +66,8 @@ struct Gen {
     functions: Vec<calls::Function>,
     /// All classes, not the first ones alone.
     wide: bool,
+    /// Statements on both halves of words, too.
+    sides: bool,
 }
 
 /// The kernel of a seed; `statements` is about how many instructions its body has. With `wide` it has all classes: halves, bytes of
@@ -78,6 +81,7 @@ pub fn program(seed: u64, statements: usize, wide: bool) -> String {
         loops: 0,
         functions: Vec::new(),
         wide,
+        sides: wide && seed >= sides::FIRST,
     };
     g.text.push_str(".version 8.7\n.target sm_90\n.address_size 64\n");
     g.text.push_str(wide::TABLE);
@@ -129,6 +133,9 @@ impl Gen {
     fn head(&mut self) {
         self.text.push_str(".visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)\n{\n");
         self.text.push_str(POOLS);
+        if self.sides {
+            self.text.push_str(sides::POOLS);
+        }
         self.text.push_str("\t.shared .align 16 .b8 sm[1024];\n");
         self.text.push_str("\t.shared .align 16 .b8 warps[2048];\n");
         for l in [

@@ -12,10 +12,10 @@ pub(super) const TABLE: &str = ".const .align 16 .b32 table[16] = {1, 2, 3, 5, 7
 const AT: usize = 384;
 
 impl Gen {
-    fn x(&mut self) -> String {
+    pub(super) fn x(&mut self) -> String {
         format!("%x{}", self.rng.below(X))
     }
-    fn y(&mut self) -> String {
+    pub(super) fn y(&mut self) -> String {
         format!("%y{}", self.rng.below(Y))
     }
     fn o(&mut self) -> String {
@@ -68,6 +68,9 @@ impl Gen {
     }
 
     pub(super) fn wide(&mut self) {
+        if self.sides && self.rng.below(2) == 0 {
+            return self.sides();
+        }
         match self.rng.below(20) {
             0..4 => self.halves(),
             4..6 => self.brain(),

@@ -14,6 +14,7 @@ pub mod eval;
 mod floors;
 pub mod funnel;
 pub mod gvn;
+pub mod halves;
 pub mod idle;
 pub mod join;
 mod ladder;
@@ -59,7 +60,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 41] = [
+const PASSES: [Pass; 42] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -108,6 +109,15 @@ const PASSES: [Pass; 41] = [
     ("twins", MORE_EFFORT, |f| {
         if twins::run(f) {
             params::run(f);
+            gvn::run(f);
+            dce::run(f);
+        }
+    }),
+    ("halves", SOME_EFFORT, |f| {
+        if halves::run(f) {
+            // First what parameters were given that nobody reads now: it would stand for halves taken out behind a loop.
+            params::run(f);
+            dce::run(f);
             gvn::run(f);
             dce::run(f);
         }

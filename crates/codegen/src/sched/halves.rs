@@ -18,25 +18,39 @@ const READ: [(S, M); 3] = [(S::Ra, M::HalfA), (S::Rb, M::HalfB), (S::Rc, M::Half
 /// Where the low half of a register comes from: a register, and whether it is the upper half of it.
 type Origin = Option<(Vreg, bool)>;
 
+/// Where the halves of registers come from.
+#[derive(Default)]
+struct Origins {
+    low: Vec<Origin>,
+    /// Of registers that have the same half twice.
+    twice: Vec<Origin>,
+}
+
 /// Runs the pass, on SSA form.
 pub fn run(f: &mut Func) {
-    let mut origins: Vec<Origin> = Vec::new();
+    let mut origins = Origins::default();
     let cfg = f.cfg();
     // A definition comes before its readers in this order.
     for &b in &cfg.rpo {
         for i in 0..f.blocks[b as usize].insts.len() {
             let Op::Sass(sass) = &mut f.blocks[b as usize].insts[i].op else { continue };
             if let Some((d, from)) = moved(sass) {
-                if origins.is_empty() {
-                    origins = vec![None; f.vregs.len()];
+                if origins.low.is_empty() {
+                    origins.low = vec![None; f.vregs.len()];
                 }
                 // Moved twice: the first place.
                 let (v, upper) = from;
-                let first = if upper { None } else { origins[v.index()] };
-                origins[d.index()] = Some(first.unwrap_or(from));
+                let first = if upper { None } else { origins.low[v.index()] };
+                origins.low[d.index()] = Some(first.unwrap_or(from));
             }
-            if !origins.is_empty() {
+            if !(origins.low.is_empty() && origins.twice.is_empty()) {
                 read(sass, &origins);
+            }
+            if let Some((d, from)) = doubled(sass) {
+                if origins.twice.is_empty() {
+                    origins.twice = vec![None; f.vregs.len()];
+                }
+                origins.twice[d.index()] = Some(from);
             }
         }
     }
@@ -85,23 +99,54 @@ fn moved(sass: &Sass) -> Option<(Vreg, (Vreg, bool))> {
     Some((Vreg(d.index()), (Vreg(register(sass, slot)?.index()), upper)))
 }
 
+/// For an instruction whose result has half of a register as both of its halves: the result, the register, and whether it is the
+/// upper half.
+fn doubled(sass: &Sass) -> Option<(Vreg, (Vreg, bool))> {
+    if sass.form != F::PRMT_RIR || sass.modifier(M::Mode) != 0 || sass.guard != Operand::reg(Reg::PT) {
+        return None;
+    }
+    let selector = number(sass, S::Rb)?;
+    let half = |bytes: u32| match bytes & 0xff {
+        0x10 => Some((register(sass, S::Ra)?, false)),
+        0x32 => Some((register(sass, S::Ra)?, true)),
+        0x54 => Some((register(sass, S::Rc)?, false)),
+        0x76 => Some((register(sass, S::Rc)?, true)),
+        _ => None,
+    };
+    let (r, upper) = half(selector).filter(|&lower| half(selector >> 8) == Some(lower))?;
+    Some((Vreg(register(sass, S::Rd)?.index()), (Vreg(r.index()), upper)))
+}
+
+/// True for what computes with two halves, or compares them, and says of each register which half it takes for which.
+fn computes(sass: &Sass) -> bool {
+    !matches!(sass.form, F::HADD2_F32_RR | F::HADD2_F32_RC | F::HADD2_F32_RU)
+        && sass.form().mods.iter().any(|m| m.name == M::HalfA)
+}
+
 /// Lets an instruction read what the halves that it reads come from.
-fn read(sass: &mut Sass, origins: &[Origin]) {
-    let origin = |r: Reg| origins.get(r.index() as usize).copied().flatten();
+fn read(sass: &mut Sass, origins: &Origins) {
+    let at = |list: &[Origin], r: Reg| list.get(r.index() as usize).copied().flatten();
+    let origin = |r: Reg| at(&origins.low, r);
     if sass.form == F::PRMT_RIR && sass.modifier(M::Mode) == 0 {
         return permuted(sass, &origin);
     }
+    let mut computing = None;
     for (slot, half) in READ {
-        if sass.modifier(half) != hswz::H0_H0 {
-            continue;
-        }
         let Some(&o) = sass.get(slot) else { continue };
         let Some(r) = o.as_reg().filter(|r| r.is_virtual() && r.file() == File::Gpr) else { continue };
-        let Some((v, upper)) = origin(r) else { continue };
+        let (v, upper) = match sass.modifier(half) {
+            hswz::H0_H0 => match origin(r) {
+                Some(found) => found,
+                None => continue,
+            },
+            hswz::H1_H0 => match at(&origins.twice, r) {
+                Some(found) if *computing.get_or_insert_with(|| computes(sass)) => found,
+                _ => continue,
+            },
+            _ => continue,
+        };
         sass.set(slot, Operand { value: Value::Reg(Reg::virt(File::Gpr, v.0)), ..o });
-        if upper {
-            sass.set_mod(half, hswz::H1_H1);
-        }
+        sass.set_mod(half, if upper { hswz::H1_H1 } else { hswz::H0_H0 });
     }
 }
 
@@ -157,6 +202,14 @@ mod tests {
             "    SHF_RIR.Dir=1.Type=3.Hi=1 Rd=%r1 Ra=RZ Rb=0x10 Rc=%r0\n    LOP3_RIR Rd=%r2 Ra=%r0 Rb=0xffff Rc=RZ Pp=!PT Lut=0xc0\n    PRMT_RIR Rd=%r9 Ra=%r1 Rb=0x5410 Rc=%r2\n",
         );
         assert!(!t.contains("SHF") && !t.contains("LOP3") && t.contains("Ra=%r0 Rb=0x5432 Rc=%r0"), "{t}");
+    }
+
+    #[test]
+    fn a_half_for_both_is_read_where_it_is() {
+        let t = after(
+            "    PRMT_RIR Rd=%r1 Ra=%r0 Rb=0x7732 Rc=RZ\n    PRMT_RIR Rd=%r2 Ra=%r1 Rb=0x5410 Rc=%r1\n    HFMA2_RRR Rd=%r3 Ra=%r2 Rb=%r0 Rc=%r0\n    HMUL2_RR Rd=%r9 Ra=%r3 Rb=-%r2\n",
+        );
+        assert!(!t.contains("PRMT") && t.contains("HFMA2_RRR.HalfA=3 Rd=%r3 Ra=%r0") && t.contains("Rb=-%r0"), "{t}");
     }
 
     #[test]
