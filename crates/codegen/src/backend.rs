@@ -270,7 +270,7 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             after("prepass", &f, true)?;
             let mut place = None;
             let other = search.run(f, &mut |f| choose(f, &mut place), &mut after);
-            if other.as_ref().is_ok_and(|o| trial.as_ref().map_or(true, |t| o.cost() < t.cost())) {
+            if other.as_ref().is_ok_and(|o| trial.as_ref().map_or(true, |t| o.replaces(t))) {
                 (trial, light) = (other, place);
             }
         }

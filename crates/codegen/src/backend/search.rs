@@ -11,6 +11,7 @@ use crate::{guards, ifconvert};
 use diag::{Diagnostic, Severity};
 use sass::forms as F;
 use sass::reg::File;
+use std::cmp::Ordering;
 
 /// Cycles that a product takes that is waited for, roughly: 64 sums of a thread, four steps deep.
 const WAIT: u64 = 96;
@@ -25,6 +26,12 @@ const FEW: u64 = 24;
 const APART: u32 = 4;
 /// ... and at most so many.
 const MOST_APART: u32 = 28;
+
+/// Fewer waits may cost such a part more than more of them: how long one takes is known only roughly.
+const DEARER: u64 = 16;
+
+/// Of as many waits, what costs less by no more than such a part is not worth more values on the stack.
+const NOTICED: u64 = 64;
 
 /// How registers are assigned.
 pub struct Search {
@@ -60,6 +67,19 @@ impl Trial {
     /// What the function costs, to compare with another way to assign its registers ([`cost`]).
     pub fn cost(&self) -> u64 {
         cost(&self.f)
+    }
+
+    /// True if it is better than what another order of the function has become: with as many waits what costs less, and noticeably so if more of it is on the
+    /// stack; with more or fewer of them the one with fewer, as long as that does not cost much more.
+    pub fn replaces(&self, other: &Trial) -> bool {
+        let (mine, its) = (self.cost(), other.cost());
+        match self.lost.len().cmp(&other.lost.len()) {
+            Ordering::Less => mine <= its + its / DEARER,
+            Ordering::Equal if self.stats.spilled > other.stats.spilled => mine + mine / NOTICED < its,
+            Ordering::Equal if self.stats.spilled < other.stats.spilled => mine <= its + its / NOTICED,
+            Ordering::Equal => mine < its,
+            Ordering::Greater => its > mine + mine / DEARER,
+        }
     }
 
     /// True if it is better than another way to assign the registers: fewer waits, then what costs less, the square of that as much as registers.
@@ -195,6 +215,26 @@ mod tests {
         };
         assert!(cost(1, 0, 0) > cost(0, 20, 0) && cost(1, 0, 0) < cost(0, 30, 0));
         assert_eq!(cost(1, 1, 1), 8 * cost(1, 1, 0));
+    }
+
+    /// Of two orders the one with fewer waits is taken if it does not cost much more, and of as many waits the one with less on the stack if that costs hardly
+    /// more.
+    #[test]
+    fn an_order_is_replaced_for_fewer_waits_and_for_less_on_the_stack() {
+        let trial = |lost: usize, spilled: u32, insts: usize| {
+            let lines = "    MOV_R Rd=R4 Rb=RZ\n".repeat(insts);
+            let t = format!(
+                "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n{lines}    exit\n}}\n"
+            );
+            let f = text::parse(&t).unwrap().remove(0);
+            let lost = vec![Loss { cause: Cause::Registers, loc: 0 }; lost];
+            Trial { f, stats: Stats { spilled, ..Stats::default() }, lost }
+        };
+        assert!(trial(0, 40, 1030).replaces(&trial(1, 0, 1000)) && !trial(1, 0, 1000).replaces(&trial(0, 40, 1030)));
+        assert!(!trial(0, 40, 1100).replaces(&trial(1, 0, 1000)) && trial(1, 0, 1000).replaces(&trial(0, 40, 1100)));
+        assert!(trial(0, 3, 1010).replaces(&trial(0, 17, 1000)) && !trial(0, 17, 1000).replaces(&trial(0, 3, 1010)));
+        assert!(!trial(0, 3, 1020).replaces(&trial(0, 17, 1000)) && trial(0, 17, 1000).replaces(&trial(0, 3, 1020)));
+        assert!(trial(0, 0, 999).replaces(&trial(0, 0, 1000)) && !trial(0, 0, 1000).replaces(&trial(0, 0, 1000)));
     }
 
     /// Registers are worth the square of what fewer instructions save, as long as they are not few.

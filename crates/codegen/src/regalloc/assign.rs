@@ -30,7 +30,7 @@ use crate::mir::liveness::Liveness;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Inst, Op, Term, Vreg};
 use crate::registers::{RESERVED, UNIT};
-use bank::{Bank, COPY_RESTS, LOAD_RESTS, members};
+use bank::{Bank, COPY_RESTS, LOAD_RESTS, SLOW_RESTS, members};
 use diag::Diagnostic;
 use sass::form::SlotName as S;
 use sass::forms as F;
@@ -89,8 +89,8 @@ pub struct Assign<'a> {
     promised: Vec<Promise>,
     /// Places of wide vectors, as the sums of a warpgroup's products: nothing that lasts may take them in any block.
     wide: Vec<Wide>,
-    /// By block: what products under way at its end read.
-    flights: Vec<Option<Box<flight::Flight>>>,
+    /// By block: what products under way at its end read, and what they write.
+    flights: Vec<[Option<Box<flight::Flight>>; 2]>,
     held: Vec<bool>,
     /// By value: which instruction of the block at hand waits for the products that read it, `u32::MAX` where none does; of what is `held`.
     until: Vec<u32>,
@@ -283,7 +283,7 @@ pub fn run(
         vec_base: vec![NOWHERE; f.vecs.len()],
         promised: Vec::new(),
         wide: Vec::new(),
-        flights: vec![None; blocks],
+        flights: vec![[None, None]; blocks],
         until: vec![u32::MAX; held.len()],
         flown: kept::flown(f, &held, &idle),
         apart: tight != Tightness::Free || f.at_entry > 0,
@@ -792,6 +792,16 @@ impl Assign<'_> {
         }
         self.near.clear();
         self.stays = None;
+        // Rows of values stand where sums were. What comes late may lie where its own source was, but soon not where that of the one before is still to be
+        // read, as each in the row would then wait for it.
+        if s.form().class == Class::Xu && !self.wide.is_empty() {
+            let source = s.get(S::Rb).and_then(Operand::as_reg).filter(|r| r.file() == File::Gpr && !r.is_const());
+            let over = |r: usize| made.iter().any(|m| self.loc[m.1.index()] as usize == r);
+            if let Some(r) = source.map(|r| r.index() as usize).filter(|&r| !over(r)) {
+                let bank = &mut self.banks[File::Gpr as usize];
+                bank.read[r] = bank.read[r].max(at + SLOW_RESTS);
+            }
+        }
         for &(i, _) in &made {
             self.rename(&mut s.operands[i], 1);
         }
@@ -971,5 +981,41 @@ fn rest(s: &Sass) -> u32 {
         Class::Global if s.form().mnemonic == "LDGSTS" => COPY_RESTS,
         Class::Global | Class::Shared | Class::Local | Class::Texture => LOAD_RESTS,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mir::{Op, text};
+    use crate::regalloc::{self, Tightness};
+    use sass::form::SlotName as S;
+    use sass::latency::Class;
+
+    /// Something slow in a row, of sums that are read last there, with a free register below theirs: none is written where the one before reads.
+    #[test]
+    fn slow_results_keep_clear_of_each_others_sources() {
+        let each = |line: &str| (10..26).map(|k| line.replace('$', &k.to_string())).collect::<String>();
+        let uniform: String = (30..34).map(|k| format!("    UMOV_I Rd=%ur{k} Mask=0\n")).collect();
+        let sums: Vec<String> = (10..26).map(|k| format!("%r{k}")).collect();
+        let t = format!(
+            "func k entry max=64 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n{uniform}    LDS Rd=%r1 Ra=RZ\n    WARPGROUP\n    \
+             HGMMA_RUR_OPEN.M53=3 Rd={{{}}} URa={{%ur30,%ur31,%ur32,%ur33}} Pp=!UPT\n    HGMMA_RUR Pp=!UPT\n    WARPGROUP_I\n    STS Ra=RZ Rb=%r1\n{}{}    \
+             exit\n}}\n",
+            sums.join(","),
+            each("    MUFU_R.Func=2 Rd=%r1$ Rb=%r$\n"),
+            each("    STS Ra=RZ Rb=%r1$ Imm=$\n"),
+        );
+        let mut f = text::parse(&t).unwrap().remove(0);
+        regalloc::run(&mut f, true, Tightness::Free).unwrap();
+        let mut before = None;
+        for inst in &f.blocks[0].insts {
+            if let Op::Sass(s) = &inst.op
+                && s.form().class == Class::Xu
+            {
+                let [to, from] = [S::Rd, S::Rb].map(|slot| s.get(slot).and_then(|o| o.as_reg()));
+                assert!(to.is_some() && to != before, "{}", text::print(&f));
+                before = from.filter(|_| from != to);
+            }
+        }
     }
 }

@@ -37,26 +37,32 @@ pub fn settle(f: &mut Func) {
     }
 }
 
-/// Takes the instructions out of which nobody but an edge behind their block reads what they make.
+/// Takes the instructions out of which nobody but an edge behind their block reads what they make; what begins for such edges ([`crate::sched::holds`]) begins
+/// behind everything else in its block, too, whatever has been put there since: spilling and assignment then know that nothing is put away for it.
 pub fn run(f: &mut Func) {
-    let stands = |f: &Func, b: usize| f.blocks[b].insts.iter().any(|i| made(i).is_some());
+    let begins = |i: &Inst| matches!(&i.op, Op::Hold { begins, .. } if !begins.is_empty());
+    let stands = |f: &Func, b: usize| f.blocks[b].insts.iter().any(|i| made(i).is_some() || begins(i));
     let blocks: Vec<usize> = (0..f.blocks.len()).filter(|&b| stands(f, b)).collect();
     if blocks.is_empty() {
         return;
     }
     let reads = reads(f);
     for b in blocks {
-        let block = &f.blocks[b];
-        let mut here = vec![0u32; f.vregs.len()];
+        let block = &mut f.blocks[b];
+        let mut here = vec![0u32; reads.len()];
         block.term.edges().iter().flat_map(|e| &e.args).for_each(|v| here[v.index()] += 1);
-        let free = |i: &Inst| made(i).filter(|v| here[v.index()] == reads[v.index()]);
-        let begins: Vec<Vreg> = block.insts.iter().filter_map(free).collect();
-        let insts = &mut f.blocks[b].insts;
-        insts.retain(|i| free(i).is_none());
-        if begins.is_empty() {
-            continue;
+        let free = |v: &mut Vreg| here[v.index()] == reads[v.index()];
+        let mut begins: Vec<Vreg> = Vec::new();
+        block.insts.retain_mut(|inst| {
+            let zero = made(inst).filter(|v| free(&mut v.clone()));
+            begins.extend(zero);
+            let Op::Hold { ends, begins: list } = &mut inst.op else { return zero.is_none() };
+            begins.extend(list.extract_if(.., free));
+            !ends.is_empty() || !list.is_empty()
+        });
+        if !begins.is_empty() {
+            block.insts.push(Inst::new(Op::Hold { ends: Vec::new(), begins }, u32::MAX));
         }
-        insts.push(Inst::new(Op::Hold { ends: Vec::new(), begins }, u32::MAX));
     }
     settle(f);
 }
@@ -113,6 +119,33 @@ mod tests {
              blk3(%r6, %r7): depth=0\n    STS Ra=%r0 Rb=%r6\n    @%p1 STS Ra=%r0 Rb=%r7 Imm=0x40\n    exit\n"
         ));
         assert!(!t.contains("MOV") && !t.contains("CS2R"), "{t}");
+    }
+
+    /// What begins for a loop's parameters before the end of its block goes to nowhere, though the loop has no register for it.
+    #[test]
+    fn what_begins_early_is_not_put_away() {
+        let list = |from: usize, n: usize| (from..from + n).map(|k| format!("%r{k}")).collect::<Vec<_>>().join(", ");
+        let lines = |from: usize, n: usize, line: &str| {
+            (from..from + n).map(|k| line.replace('$', &k.to_string())).collect::<String>()
+        };
+        let body = format!(
+            "blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    hold  -> {}\n{}    br blk1({})\n\
+             blk1({}): depth=1\n    hold {} ->\n{}    STS Ra=RZ Rb=%r0\n    ISETP_RI.Cmp=1 Pu=%p1 Ra=%r0 Rb=5\n    brif %p1, blk2(), blk3()\n\
+             blk2(): depth=1\n    br blk1({})\nblk3(): depth=0\n{}    exit\n",
+            list(100, 16),
+            lines(200, 16, "    LDS Rd=%r$ Ra=RZ Imm=$\n"),
+            list(100, 16),
+            list(300, 16),
+            list(300, 16),
+            lines(400, 4, "    LDS Rd=%r$ Ra=RZ Imm=$\n") + &lines(400, 4, "    STS Ra=RZ Rb=%r$\n"),
+            list(300, 16),
+            lines(200, 16, "    STS Ra=RZ Rb=%r$\n"),
+        );
+        let head = "func k entry max=28 outgoing=0 fixed=0 size=0 align=8 {\n";
+        let mut f = text::parse(&format!("{head}{body}}}\n")).unwrap().remove(0);
+        let stats = regalloc::run(&mut f, true, Tightness::Free).unwrap();
+        let before = stats.spill_stores;
+        assert!(before <= 4 * 12, "{stats:?}\n{}", text::print(&f));
     }
 
     /// What something else reads, too, is made.

@@ -9,6 +9,8 @@ use sass::reg::File;
 pub(super) const COPY_RESTS: u32 = 48;
 /// ... and one that another access to memory reads.
 pub(super) const LOAD_RESTS: u32 = 6;
+/// One that something slow reads, as another slow one would have to wait for that.
+pub(super) const SLOW_RESTS: u32 = 4;
 
 /// The registers of one file.
 pub(super) struct Bank {
@@ -34,6 +36,8 @@ pub(super) struct Bank {
     pub(super) read: [u32; 256],
     /// Registers that products under way read, where there are any.
     pub(super) busy: Option<Box<Flight>>,
+    /// Registers that products under way write, where there are any, in blocks that have been seen.
+    pub(super) sums: Option<Box<Flight>>,
     /// Registers that a loop keeps for what its products will read: what is moved goes elsewhere, if it can.
     pub(super) kept: Set,
 }
@@ -78,6 +82,7 @@ impl Bank {
             now: 0,
             read: [0; 256],
             busy: None,
+            sums: None,
             kept: [0; 4],
         }
     }
@@ -131,6 +136,11 @@ impl Bank {
     /// True if no product under way reads the register.
     pub(super) fn idle(&self, r: usize) -> bool {
         self.busy.as_ref().is_none_or(|b| b[r & 255] == 0)
+    }
+
+    /// True if no product under way writes the register.
+    pub(super) fn landed(&self, r: usize) -> bool {
+        self.sums.as_ref().is_none_or(|s| s[r & 255] == 0)
     }
 
     /// True if no product under way reads the register, and none of a loop will.

@@ -187,19 +187,22 @@ impl Assign<'_> {
 
     /// What is under way where a block begins: what is at the end of any block before it that has been seen.
     pub(super) fn begin_flight(&mut self, b: u32) {
-        let busy = &mut self.banks[File::Gpr as usize].busy;
-        *busy = None;
+        let mut now = [None, None];
         for &p in &self.cfg.preds[b as usize] {
-            let Some(before) = &self.flights[p as usize] else { continue };
-            match busy {
-                None => *busy = Some(before.clone()),
-                Some(now) => {
-                    for (n, &o) in now.iter_mut().zip(before.iter()) {
-                        *n = if *n == 0 || o == 0 { (*n).max(o) } else { (*n).min(o) };
+            for (now, before) in now.iter_mut().zip(&self.flights[p as usize]) {
+                let Some(before) = before else { continue };
+                match now {
+                    None => *now = Some(before.clone()),
+                    Some(now) => {
+                        for (n, &o) in now.iter_mut().zip(before.iter()) {
+                            *n = if *n == 0 || o == 0 { (*n).max(o) } else { (*n).min(o) };
+                        }
                     }
                 }
             }
         }
+        let bank = &mut self.banks[File::Gpr as usize];
+        [bank.busy, bank.sums] = now;
     }
 
     /// The blocks to which control comes from the one at hand without a wait in between, those that begin with what comes before one.
@@ -218,7 +221,8 @@ impl Assign<'_> {
 
     /// Remembers what is under way at the end of a block.
     pub(super) fn end_flight(&mut self, b: usize) {
-        self.flights[b] = self.banks[File::Gpr as usize].busy.take();
+        let bank = &mut self.banks[File::Gpr as usize];
+        self.flights[b] = [bank.busy.take(), bank.sums.take()];
     }
 
     /// Sums that nobody reads are written all the same, some time later.
@@ -237,25 +241,33 @@ impl Assign<'_> {
     /// Follows an instruction whose registers are assigned.
     pub(super) fn fly(&mut self, s: &Sass) {
         self.unawaited &= s.form != F::WARPGROUP_I;
-        let busy = &mut self.banks[File::Gpr as usize].busy;
+        let bank = &mut self.banks[File::Gpr as usize];
+        let flights = [&mut bank.busy, &mut bank.sums];
         if let Some(left) = left_by(s) {
-            if let Some(now) = busy {
-                now.iter_mut().filter(|n| **n > 1 && i64::from(**n) - 1 > left).for_each(|n| *n = 0);
-                if now.iter().all(|&n| n == 0) {
-                    *busy = None;
+            for flight in flights {
+                if let Some(now) = flight {
+                    now.iter_mut().filter(|n| **n > 1 && i64::from(**n) - 1 > left).for_each(|n| *n = 0);
+                    if now.iter().all(|&n| n == 0) {
+                        *flight = None;
+                    }
                 }
             }
         } else if s.form().class == Class::Gmma {
             if s.form == F::HGMMA_RUR && *s == end_of_group() {
-                busy.iter_mut().flat_map(|b| b.iter_mut()).filter(|n| **n > 0).for_each(|n| *n = n.saturating_add(1));
-            } else if let Some(at) = s.slot(S::Ra)
-                && let Value::Reg(r) = s.operands[at].value
-                && r.file() == File::Gpr
-                && !r.is_const()
-            {
-                let now = busy.get_or_insert_with(|| Box::new([0; 256]));
-                let first = r.index() as usize;
-                now[first..first + s.slot_width(at) as usize].fill(1);
+                let ages = flights.into_iter().flatten().flat_map(|f| f.iter_mut());
+                ages.filter(|n| **n > 0).for_each(|n| *n = n.saturating_add(1));
+                return;
+            }
+            for (flight, slot) in flights.into_iter().zip([S::Ra, S::Rd]) {
+                if let Some(at) = s.slot(slot)
+                    && let Value::Reg(r) = s.operands[at].value
+                    && r.file() == File::Gpr
+                    && !r.is_const()
+                {
+                    let now = flight.get_or_insert_with(|| Box::new([0; 256]));
+                    let first = r.index() as usize;
+                    now[first..first + s.slot_width(at) as usize].fill(1);
+                }
             }
         }
     }

@@ -97,6 +97,11 @@ impl Assign<'_> {
             }
             let inside = members.get_or_insert_with(|| Rc::new(self.loop_at(b))).clone();
             self.vec_base[vec as usize] = base as u8;
+            // Where the loop was entered they may have lain elsewhere; what it makes goes here.
+            for (k, v) in self.f.vecs[vec as usize].clone().into_iter().enumerate() {
+                let rep = self.rep(v);
+                self.web_reg[rep] = (base + k) as u8;
+            }
             self.kept.push(Kept { inside, vec, base });
         }
         for place in &self.kept {

@@ -5,7 +5,7 @@ use super::bank::Bank;
 use crate::mir::{Vreg, alignment};
 use smallvec::SmallVec;
 
-/// What it costs to write what a product under way reads, in moves: it is waited for.
+/// What it costs to write what a product under way reads, or to move what it writes, in moves: it is waited for.
 const BUSY: usize = 16;
 
 /// What it is worth, in moves, that what a product reads lies where the next iteration leaves it alone.
@@ -39,13 +39,14 @@ pub(super) struct Plan {
 }
 
 /// Leaves vectors that are in place, puts the others where the least is in the way: rather values that stand alone than those of another vector that is in
-/// place, in `whole` registers, which would have to be put together again. What lies in registers that are `fixed` stays there.
+/// place, in `whole` registers, which would have to be put together again. What lies in registers that are `fixed` stays there, and nothing else moves where
+/// it would be in the way of sums that are made later, to registers that are `shunned`, as long as there are others.
 pub(super) fn plan_near(
     bank: &Bank,
     groups: &mut [Group],
     dying: &[Vreg],
     whole: &[bool; 256],
-    fixed: &[bool; 256],
+    [fixed, shunned]: [&[bool; 256]; 2],
 ) -> Option<Plan> {
     let mut pinned = [false; 256]; // read there
     let mut pinned_live = [false; 256]; // and needed later
@@ -69,7 +70,7 @@ pub(super) fn plan_near(
         }
     }
     let lives = |v: u32| v < HELD && !dying.contains(&Vreg(v));
-    let busy = |r: usize| if bank.idle(r) { 0 } else { BUSY };
+    let busy = |r: usize| if bank.idle(r) && bank.landed(r) { 0 } else { BUSY };
     let apart = |r: usize| usize::from(whole[r]);
     for pass in [false, true] {
         for n in 0..groups.len() {
@@ -119,11 +120,16 @@ pub(super) fn plan_near(
             (p, pl, rs) = mark(g, base);
         }
     }
-    finish(bank, groups, dying, [&p, &rs], fixed)
+    finish(bank, groups, dying, [&p, &rs], [fixed, shunned])
 }
 
-/// Places all vectors anew, apart from each other, the widest first: no holes. `fixed` as in [`plan_near`].
-pub(super) fn plan_fresh(bank: &Bank, groups: &mut [Group], dying: &[Vreg], fixed: &[bool; 256]) -> Option<Plan> {
+/// Places all vectors anew, apart from each other, the widest first: no holes. `fixed` and `shunned` as in [`plan_near`].
+pub(super) fn plan_fresh(
+    bank: &Bank,
+    groups: &mut [Group],
+    dying: &[Vreg],
+    [fixed, shunned]: [&[bool; 256]; 2],
+) -> Option<Plan> {
     let mut taken = [false; 256];
     // What is defined over another vector comes after it.
     groups.iter_mut().for_each(|g| g.base = None);
@@ -145,7 +151,7 @@ pub(super) fn plan_fresh(bank: &Bank, groups: &mut [Group], dying: &[Vreg], fixe
         taken[base..base + size].fill(true);
         g.base = Some(base);
     }
-    finish(bank, groups, dying, [&taken, &taken], fixed)
+    finish(bank, groups, dying, [&taken, &taken], [fixed, shunned])
 }
 
 /// Finds homes for everything that is in the way: not where vectors are read; values needed later not where vectors are
@@ -155,7 +161,7 @@ fn finish(
     groups: &[Group],
     dying: &[Vreg],
     [read, defined]: [&[bool; 256]; 2],
-    fixed: &[bool; 256],
+    [fixed, shunned]: [&[bool; 256]; 2],
 ) -> Option<Plan> {
     let mut moves: Vec<(Vreg, usize)> = Vec::new();
     let mut bases = Vec::new();
@@ -191,7 +197,11 @@ fn finish(
     for (v, lives) in homeless {
         let may = |r: &usize| bank.usable[*r] && !target_taken[*r] && !(lives && defined[*r]);
         let all = || (0..bank.limit).filter(may);
-        let to = all().find(|&r| bank.spare(r)).or_else(|| all().find(|&r| bank.idle(r))).or_else(|| all().next())?;
+        let to = all()
+            .find(|&r| bank.spare(r) && !shunned[r])
+            .or_else(|| all().find(|&r| bank.spare(r)))
+            .or_else(|| all().find(|&r| bank.idle(r)))
+            .or_else(|| all().next())?;
         target_taken[to] = true;
         moves.push((v, to));
     }
@@ -220,7 +230,7 @@ mod tests {
         assert!(bank.occ[2] == FREE);
         let list: SmallVec<[Vreg; 4]> = SmallVec::from_slice(&[Vreg(100), Vreg(101)]);
         let mut groups = [Group { list, base: None, def: None, live: true, over: None, home: None }];
-        let plan = plan_near(&bank, &mut groups, &[], &[false; 256], &[false; 256]).unwrap();
+        let plan = plan_near(&bank, &mut groups, &[], &[false; 256], [&[false; 256]; 2]).unwrap();
         (plan.bases, plan.moves.iter().map(|m| m.1).collect())
     }
 
@@ -238,9 +248,33 @@ mod tests {
         for (live, to) in [(true, 6), (false, 4)] {
             let mut groups = [group([100, 101], None, None, live), group([200, 201], Some(4), Some(0), false)];
             let dying: &[Vreg] = if live { &[] } else { &[Vreg(100), Vreg(101)] };
-            let plan = plan_near(&bank, &mut groups, dying, &[false; 256], &[false; 256]).unwrap();
+            let plan = plan_near(&bank, &mut groups, dying, &[false; 256], [&[false; 256]; 2]).unwrap();
             assert_eq!(plan.bases, [(0, 4)]);
             assert_eq!(plan.moves, [(Vreg(100), to), (Vreg(101), to + 1)]);
+        }
+    }
+
+    /// Sums of eight, of which the place is looked for among twice as many registers: values stand in one half, fewer in the other, which are under way.
+    #[test]
+    fn sums_under_way_stay_where_others_can_move() {
+        for (flying, shunned, base) in [(false, false, 8), (true, false, 0), (false, true, 8)] {
+            let mut bank = Bank::new(File::Gpr, [true; 256], 32, 32);
+            (0..5).for_each(|r| bank.put(r, 7 + r as u32));
+            (8..11).for_each(|r| bank.put(r, 7 + r as u32));
+            (19..24).chain(27..32).for_each(|r| bank.put(r, 7 + r as u32));
+            let mut sums = Box::new([0; 256]);
+            sums[8..11].fill(u8::from(flying));
+            sums[19..32].fill(u8::from(flying));
+            bank.sums = Some(sums);
+            let mut away = [false; 256];
+            away[5..8].fill(shunned);
+            let list: SmallVec<[Vreg; 4]> = (100..108).map(Vreg).collect();
+            let mut groups = [Group { list, base: None, def: Some(0), live: false, over: None, home: None }];
+            let plan = plan_near(&bank, &mut groups, &[], &[false; 256], [&[false; 256], &away]).unwrap();
+            assert_eq!(plan.bases, [(0, base)]);
+            // What makes room goes to where no later sums will be.
+            assert!(!shunned || plan.moves.iter().all(|m| m.1 >= 16), "{:?}", plan.moves);
+            assert!(shunned || flying || plan.moves.iter().all(|m| m.1 < 8), "{:?}", plan.moves);
         }
     }
 

@@ -169,6 +169,17 @@ impl Assign<'_> {
         out
     }
 
+    /// Registers in the places of wide vectors that the rest of the block makes values of: what moves there has to move once more.
+    fn summed_later(&self, file: usize) -> [bool; 256] {
+        let mut out = [false; 256];
+        if file == File::Gpr as usize {
+            let now = self.banks[file].now;
+            let later = self.wide.iter().filter(|w| w.makers.last().is_some_and(|&m| m > now));
+            later.for_each(|w| out[w.base..w.end].fill(true));
+        }
+        out
+    }
+
     pub(super) fn bank_of(&mut self, vec: u32) -> &mut Bank {
         let file = self.file(self.f.vecs[vec as usize][0]);
         &mut self.banks[file]
@@ -285,9 +296,10 @@ impl Assign<'_> {
             }
             groups.sort_by_key(|g| std::cmp::Reverse(alignment(g.list.len())));
             let whole = self.whole(file);
-            let fixed = self.fixed(file);
-            let mut plan = plan_near(&self.banks[file], &mut groups.clone(), dying, &whole, &fixed)
-                .or_else(|| plan_fresh(&self.banks[file], &mut groups, dying, &fixed));
+            let (fixed, shunned) = (self.fixed(file), self.summed_later(file));
+            let apart = [&fixed, &shunned];
+            let mut plan = plan_near(&self.banks[file], &mut groups.clone(), dying, &whole, apart)
+                .or_else(|| plan_fresh(&self.banks[file], &mut groups, dying, apart));
             if plan.is_none() && !late.is_empty() {
                 let dying: SmallVec<[Vreg; 8]> = dying.iter().chain(late).copied().collect();
                 for g in &mut groups {
@@ -297,8 +309,8 @@ impl Assign<'_> {
                     g.base = (still && base.is_multiple_of(alignment(g.list.len()))).then_some(base);
                     g.live &= g.list.iter().any(|v| !dying.contains(v));
                 }
-                plan = plan_near(&self.banks[file], &mut groups.clone(), &dying, &whole, &fixed)
-                    .or_else(|| plan_fresh(&self.banks[file], &mut groups, &dying, &fixed));
+                plan = plan_near(&self.banks[file], &mut groups.clone(), &dying, &whole, apart)
+                    .or_else(|| plan_fresh(&self.banks[file], &mut groups, &dying, apart));
             }
             let Some(plan) = plan else {
                 if fixed.contains(&true) {
