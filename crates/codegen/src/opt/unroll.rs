@@ -290,11 +290,12 @@ fn candidate(f: &Func, cfg: &Cfg, dom: &DomTree, members: &[u32], place: &[u32])
     let queued = loads == 0 && atomics >= LOADS;
     let most =
         if queued { MANY } else { ((WHOLE / size.max(1)) as u64).max(MANY.min((FEW_WHOLE / size.max(1)) as u64)) };
-    let trips = counter.trips(f, start, most);
+    let facts = count::facts(f, cfg, entry);
+    let trips = counter.trips(f, start, most, &facts);
     let (mut halved, mut ends, mut alike) = (false, false, true);
     let ahead = loads > 0 && ahead(f, members);
     let small = if ahead { SMALL_WITH_LOADS } else { SMALL };
-    let counted = if trips.is_none() && size <= small { counter.trips(f, start, COUNTED) } else { None };
+    let counted = if trips.is_none() && size <= small { counter.trips(f, start, COUNTED, &facts) } else { None };
     let divisor = counted.and_then(|n| (2..=by).rev().find(|k| n % k == 0));
     let by = divisor.unwrap_or(by);
     if trips.is_none() && (branching || members.iter().any(|&m| !dom.dominates(m, latch) && seldom(f, m))) {

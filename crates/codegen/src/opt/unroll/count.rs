@@ -1,5 +1,6 @@
 //! Counters of loops: how often a loop runs, and whether it will run a few times more.
 
+use crate::cfg::Cfg;
 use crate::ir::ops::inverse_cmp;
 use crate::ir::{Attr, Builder, Cmp, Effect, Func, Op, Sreg, Term, Ty, Value, mask};
 use crate::opt::eval::eval;
@@ -149,38 +150,110 @@ fn root(f: &Func, mut v: Value) -> (Value, i64) {
     (v, offset)
 }
 
+/// A comparison that holds where a loop is entered.
+pub struct Fact {
+    cmp: Cmp,
+    signed: bool,
+    values: [Value; 2],
+}
+
+/// So many blocks before a loop are asked what they have led here for.
+const ASKED: usize = 8;
+
+/// What the ways to a loop's entry have asked.
+pub fn facts(f: &Func, cfg: &Cfg, entry: u32) -> Vec<Fact> {
+    let mut found = Vec::new();
+    let mut b = entry;
+    for _ in 0..ASKED {
+        let &[p] = cfg.preds[b as usize].as_slice() else { break };
+        if let Term::CondBr { cond, then, els, .. } = &f.blocks[p as usize].term
+            && then.block != els.block
+        {
+            let mut holds = then.block.0 == b;
+            let mut test = f.def_inst(*cond);
+            while let Some(not) = test.filter(|t| t.op == Op::Not) {
+                (test, holds) = (f.def_inst(not.args[0]), !holds);
+            }
+            if let Some(t) = test.filter(|t| t.op == Op::ICmp)
+                && let Some(cmp) = if holds { Some(t.attr.cmp) } else { inverse_cmp(t.attr.cmp) }
+            {
+                found.push(Fact { cmp, signed: t.attr.signed, values: [t.args[0], t.args[1]] });
+            }
+        }
+        b = p;
+    }
+    found
+}
+
 impl Counter {
-    /// How often the loop runs if its counter begins with `start`, if that is known and at most `most`.
-    pub fn trips(&self, f: &Func, start: Value, most: u64) -> Option<u64> {
-        self.between_constants(f, start, most).or_else(|| self.above_one_value(f, start, most))
+    /// How often the loop runs if its counter begins with `start`, if that is known and at most `most`. `facts` hold where it is entered.
+    pub fn trips(&self, f: &Func, start: Value, most: u64, facts: &[Fact]) -> Option<u64> {
+        self.between_constants(f, start, most).or_else(|| self.above_one_value(f, start, most, facts))
     }
 
-    /// The same where the counter begins and ends constants away from one value that is known to be small: nothing wraps then, and
-    /// only the constants matter.
-    fn above_one_value(&self, f: &Func, start: Value, limit: u64) -> Option<u64> {
+    /// The same where the counter begins and ends constants away from one value: only the constants matter where nothing wraps, and where both are the same.
+    fn above_one_value(&self, f: &Func, start: Value, limit: u64, facts: &[Fact]) -> Option<u64> {
         if self.ty != Ty::B32 {
             return None;
         }
         let ((base, mut at), (other, bound)) = (root(f, start), root(f, self.bound));
-        if base != other || bound < 0 {
+        if base != other {
             return None;
         }
-        let room = (1i64 << 31) - 1 - most(f, base, 4)? as i64;
+        let straight = self.straight(f, base, facts);
         let step = i64::from(self.step as u32 as i32);
         if !self.before {
             at += step;
         }
         for n in 1..=limit {
-            if at < 0 || at > room || bound > room {
-                return None;
-            }
-            let holds = eval(Op::ICmp, self.attr(self.cmp), &[self.ty; 2], &[at as u64, bound as u64], Ty::P)?;
-            if holds == 0 {
+            let holds = if at == bound {
+                matches!(self.cmp, Cmp::Le | Cmp::Ge | Cmp::Eq)
+            } else {
+                let together = |&&(least, most): &&(i64, i64)| least <= at.min(bound) && at.max(bound) <= most;
+                straight.iter().find(together)?;
+                let order = at.cmp(&bound);
+                match self.cmp {
+                    Cmp::Eq => false,
+                    Cmp::Ne => true,
+                    Cmp::Lt | Cmp::Le => order.is_lt(),
+                    Cmp::Gt | Cmp::Ge => order.is_gt(),
+                    _ => return None,
+                }
+            };
+            if !holds {
                 return Some(n);
             }
             at += step;
         }
         None
+    }
+
+    /// Ranges of constants: added to a value, those of one range are in the order in which the counter is compared, as nothing wraps between them.
+    fn straight(&self, f: &Func, base: Value, facts: &[Fact]) -> Vec<(i64, i64)> {
+        let mut out = Vec::new();
+        if let Some(m) = most(f, base, 4) {
+            out.push((0, (1 << 31) - 1 - m as i64));
+        }
+        // Numbers on a grid do not wrap before the next one on it, and there only the last one does.
+        let grid = 1i64 << low_zeros(f, base, 4).min(30);
+        let last = if self.signed { (1i64 << 31) - grid } else { -grid } as u32;
+        let is = |v: Value, k: u32| f.constant(v).is_some_and(|c| c as u32 == k);
+        let mut wraps = true;
+        for x in facts {
+            match (x.cmp, x.values) {
+                (Cmp::Ne, [a, b]) => wraps &= !(a == base && is(b, last) || b == base && is(a, last)),
+                (Cmp::Lt | Cmp::Gt, [a, b]) if x.signed == self.signed => {
+                    let ((v, low), (w, high)) =
+                        if x.cmp == Cmp::Lt { (root(f, a), root(f, b)) } else { (root(f, b), root(f, a)) };
+                    if v == base && w == base && low < high {
+                        out.push((low, high));
+                    }
+                }
+                _ => {}
+            }
+        }
+        out.push((0, grid - i64::from(wraps)));
+        out
     }
 
     fn between_constants(&self, f: &Func, start: Value, most: u64) -> Option<u64> {

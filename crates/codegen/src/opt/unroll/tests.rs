@@ -47,8 +47,13 @@ fn a_known_number_of_iterations_from_where_a_thread_begins() {
     assert_eq!(from("sreg", 3, "le"), 4);
     // It runs once, however far behind it is.
     assert_eq!(from("sreg", 0, "lt"), 1);
-    // Any other number may wrap on the way.
-    assert_eq!(from("param {bytes=4 imm=8}", 5, "lt"), 7);
+    // Any other number may wrap on the way, but not before the next one that is as round.
+    assert_eq!(from("param {bytes=4 imm=8}", 17, "lt"), 7);
+    assert_eq!(from("param {bytes=4 imm=8}", 5, "lt"), 5);
+    assert_eq!(from("param {bytes=4 imm=8}", 15, "lt"), 15);
+    // At the next one the last of all may have wrapped, unless there is one iteration.
+    assert_eq!(from("param {bytes=4 imm=8}", 16, "lt"), 7);
+    assert_eq!(from("param {bytes=4 imm=8}", 1, "lt"), 1);
     // So may the bound lie before the value.
     assert_eq!(from("sreg", -5, "lt"), 7);
 }
@@ -210,6 +215,35 @@ fn what_whole_warps_do_may_stand_in_a_row() {
     assert_eq!(shuffles(&some, false, three), 2);
     assert_eq!(shuffles(shuffle, true, three), 2);
     assert_eq!(shuffles(shuffle, false, "param {bytes=4 imm=8}"), 2);
+}
+
+/// A loop from a round number to the next one, which is entered under a condition.
+#[test]
+fn a_known_number_of_iterations_behind_a_question() {
+    let behind = |round: u32, question: &str, signed: &str| {
+        let body = format!(
+            "blk0():\nv0:b64 = param {{bytes=8}}\nv1:b32 = param {{bytes=4 imm=8}}\nv2:b32 = const {{imm={round}}}\nv3:b32 = shl v1, v2\nv4:b32 = const {{imm=16}}\n\
+             v5:b32 = iadd v3, v4\nv6:b32 = const {{imm=4}}\nv7:b32 = const {{imm=2147483632}}\nv8:b32 = const {{imm=4294967280}}\nv9:p = icmp {question}\n\
+             brif v9, blk1(), blk3(v4)\nblk1():\nbr blk2(v4, v3)\nblk2(v10:b32, v11:b32):\n\
+             v12:b32 = load v0 {{space=global bytes=4 sem=volatile}}\nv13:b32 = iadd v10, v12\nv14:b32 = iadd v11, v6\n\
+             v15:p = icmp v14, v5 {{cmp=lt{signed}}}\nbrif v15, blk2(v13, v14), blk3(v13)\nblk3(v16:b32):\nret v16"
+        );
+        let left = after(&body);
+        (left.matches("load").count(), left.contains("brif v15"))
+    };
+    // LLVM asks so whether there is anything from a round number to the next one.
+    assert_eq!(behind(4, "v3, v7 {cmp=ne}", " signed"), (4, false));
+    assert_eq!(behind(4, "v8, v3 {cmp=ne}", ""), (4, false));
+    assert_eq!(behind(5, "v3, v8 {cmp=eq}", " signed"), (4, false));
+    // Another number, or the last one of other comparisons.
+    assert_ne!(behind(4, "v3, v8 {cmp=ne}", " signed"), (4, false));
+    assert_ne!(behind(4, "v3, v7 {cmp=eq}", " signed"), (4, false));
+    assert_ne!(behind(3, "v3, v7 {cmp=ne}", " signed"), (4, false));
+    // Or it is asked as it stands.
+    assert_eq!(behind(0, "v3, v5 {cmp=lt signed}", " signed"), (4, false));
+    assert_eq!(behind(0, "v5, v3 {cmp=gt}", ""), (4, false));
+    assert_ne!(behind(0, "v3, v5 {cmp=lt}", " signed"), (4, false));
+    assert_ne!(behind(0, "v3, v5 {cmp=ge signed}", " signed"), (4, false));
 }
 
 /// A quotient in each iteration, whose seldom case is a routine beside it.
