@@ -126,7 +126,15 @@ fn round(f: &mut Func, left: &mut usize) -> bool {
     if !cfg.goes_back() {
         return false;
     }
-    let mut loops = candidates(f, &cfg, &cfg.dominators());
+    let (mut loops, once) = candidates(f, &cfg, &cfg.dominators());
+    if !once.is_empty() {
+        for (header, latch) in once {
+            let Term::CondBr { then, els, .. } = &f.blocks[latch as usize].term else { continue };
+            let out = if then.block.0 == header { els.clone() } else { then.clone() };
+            f.blocks[latch as usize].term = Term::Br(out);
+        }
+        return true;
+    }
     within(&mut loops, left);
     if loops.is_empty() {
         return false;
@@ -190,8 +198,9 @@ fn within(loops: &mut Vec<Loop>, all: &mut usize) {
     });
 }
 
-/// The loops to be unrolled, in no order that matters: none lies in another.
-fn candidates(f: &Func, cfg: &Cfg, dom: &DomTree) -> Vec<Loop> {
+/// The loops to be unrolled, in no order that matters: none lies in another. And those around others that run once: their headers, and the blocks that never
+/// go back.
+fn candidates(f: &Func, cfg: &Cfg, dom: &DomTree) -> (Vec<Loop>, Vec<(u32, u32)>) {
     let loops = cfg.loops(dom);
     let mut place = vec![NONE; f.values.len()];
     for &b in &cfg.rpo {
@@ -200,7 +209,7 @@ fn candidates(f: &Func, cfg: &Cfg, dom: &DomTree) -> Vec<Loop> {
             f.inst(i).results.iter().for_each(|r| place[r.index()] = b);
         }
     }
-    let mut out = Vec::new();
+    let (mut out, mut once) = (Vec::new(), Vec::new());
     // The loop in `out` of each block.
     let mut of = vec![NONE; f.blocks.len()];
     for (header, members) in &loops.members {
@@ -212,12 +221,15 @@ fn candidates(f: &Func, cfg: &Cfg, dom: &DomTree) -> Vec<Loop> {
             members.iter().for_each(|&m| of[m as usize] = out.len() as u32);
             out.push(l);
         }
+        if !innermost {
+            once.extend(runs_once(f, cfg, members, &place).map(|latch| (*header, latch)));
+        }
     }
     // What is read behind a loop must be known wherever its exit leads.
     let mut bad = vec![false; out.len()];
     let mut listed = vec![false; f.values.len()];
     if out.is_empty() {
-        return out;
+        return (out, once);
     }
     for &b in &cfg.rpo {
         let mut read = |v: Value| {
@@ -242,7 +254,18 @@ fn candidates(f: &Func, cfg: &Cfg, dom: &DomTree) -> Vec<Loop> {
     out.retain(|_| !bad.next().unwrap_or(false));
     // Where the iterations in a row are a loop again, the last one asks.
     out.iter_mut().filter(|l| !l.even).for_each(|l| l.test = lone_test(f, l));
-    out
+    (out, once)
+}
+
+/// The block that could go back in a loop that runs once, whatever is in it: the diagonal of causal attention is one where its tiles are squares.
+fn runs_once(f: &Func, cfg: &Cfg, members: &[u32], place: &[u32]) -> Option<u32> {
+    let header = members[0];
+    let inside = |b: u32| members.contains(&b);
+    let (back, outer): (Vec<u32>, Vec<u32>) = cfg.preds[header as usize].iter().partition(|&&p| inside(p));
+    let (&[latch], &[entry]) = (back.as_slice(), outer.as_slice()) else { return None };
+    let counter = count::find(f, header, latch, &|v| !inside(place[v.index()]))?;
+    let start = f.blocks[entry as usize].term.edges().iter().find(|e| e.block.0 == header)?.args[counter.param];
+    (counter.trips(f, start, 1, &count::facts(f, cfg, entry)) == Some(1)).then_some(latch)
 }
 
 /// A loop that can be unrolled, as far as its own blocks say, and is worth it. `place` is the block of each value.

@@ -246,6 +246,22 @@ fn a_known_number_of_iterations_behind_a_question() {
     assert_ne!(behind(0, "v3, v5 {cmp=ge signed}", " signed"), (4, false));
 }
 
+/// A loop that waits for something in a loop of its own, from a round number to the next one or beyond.
+#[test]
+fn a_loop_around_another_that_runs_once_is_none() {
+    let goes_back = |last: u32| {
+        let body = format!(
+            "blk0():\nv0:b64 = param {{bytes=8}}\nv1:b32 = param {{bytes=4 imm=8}}\nv2:b32 = const {{imm=6}}\nv3:b32 = shl v1, v2\nv4:b32 = const {{imm=64}}\n\
+             v5:b32 = const {{imm={last}}}\nv6:b32 = iadd v3, v5\nbr blk1(v3, v1)\n\
+             blk1(v7:b32, v8:b32):\nbr blk2()\nblk2():\nv9:b32 = load v0 {{space=global bytes=4 sem=volatile}}\nv10:p = icmp v9, v1 {{cmp=ne}}\n\
+             brif v10, blk2(), blk3()\nblk3():\nv11:b32 = iadd v7, v4\nv12:b32 = imul v8, v9\nv13:p = icmp v11, v6 {{cmp=lt signed}}\n\
+             brif v13, blk1(v11, v12), blk4()\nblk4():\nret v12"
+        );
+        after(&body).contains("brif v13")
+    };
+    assert_eq!((goes_back(64), goes_back(65), goes_back(128)), (false, true, true));
+}
+
 /// A quotient in each iteration, whose seldom case is a routine beside it.
 #[test]
 fn iterations_with_a_routine_aside_are_repeated_where_all_are_known() {
