@@ -3,7 +3,7 @@
 //! `for (i = 1; i <= log2f(16); i++)` counts in integers and asks in floats. What is asked of the integer needs no conversion, and says how often the
 //! loop runs (`unroll`).
 
-use crate::ir::{Attr, Cmp, Fmt, Func, Inst, Mem, Op, Ty, Value, ops};
+use crate::ir::{Attr, Block, Builder, Cmp, Fmt, Func, Inst, Op, Ty, Value, ops};
 use smallvec::SmallVec;
 
 /// Constants of this size and more are left alone: below it every integer is a number of single precision, and what lies above it stays above when it
@@ -13,28 +13,21 @@ const EXACT: f64 = (1u32 << 24) as f64;
 /// Runs the pass.
 pub fn run(f: &mut Func) {
     for b in 0..f.blocks.len() {
-        let mut n = 0;
-        while n < f.blocks[b].insts.len() {
-            let id = f.blocks[b].insts[n];
-            n += 1;
-            let Some((counted, cmp, signed, bound)) = question(f, f.inst(id)) else { continue };
-            let bound = Inst {
-                op: Op::Const,
-                attr: Attr::default(),
-                mem: Mem::default(),
-                imm: i64::from(bound),
-                args: SmallVec::new(),
-                results: SmallVec::new(),
-                loc: f.inst(id).loc,
-            };
-            let bound = f.new_inst(bound, &[Ty::B32]);
-            let value = f.inst(bound).results[0];
-            f.blocks[b].insts.insert(n - 1, bound);
-            n += 1;
-            let inst = &mut f.insts[id.0 as usize];
-            inst.op = Op::ICmp;
-            inst.attr = Attr { cmp, signed, ..Attr::default() };
-            inst.args = SmallVec::from_slice(&[counted, value]);
+        if !f.blocks[b].insts.iter().any(|&id| question(f, f.inst(id)).is_some()) {
+            continue;
+        }
+        for id in std::mem::take(&mut f.blocks[b].insts) {
+            if let Some((counted, cmp, signed, bound)) = question(f, f.inst(id)) {
+                let loc = f.inst(id).loc;
+                let mut to = Builder::new(f, Block(b as u32));
+                to.loc = loc;
+                let value = to.constant(Ty::B32, u64::from(bound));
+                let inst = &mut f.insts[id.0 as usize];
+                inst.op = Op::ICmp;
+                inst.attr = Attr { cmp, signed, ..Attr::default() };
+                inst.args = SmallVec::from_slice(&[counted, value]);
+            }
+            f.blocks[b].insts.push(id);
         }
     }
 }
