@@ -492,6 +492,33 @@ mod tests {
         assert_eq!(most, 5);
     }
 
+    /// Where more values are alive in uniform registers than may be, what makes no more of them is ordered all the same.
+    #[test]
+    fn loads_wait_side_by_side_where_uniform_registers_are_full() {
+        let mut body = String::from("blk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n");
+        (0..44).for_each(|i| body += &format!("    S2UR Rd=%ur{} Sr=0x25\n", 100 + i));
+        body += "    br blk1()\nblk1(): depth=1\n";
+        for i in 0..44 {
+            let (address, loaded) = (200 + i, 300 + i);
+            body += &format!("    IADD3_RUR Rd=%r{address} Ra=%r0 Rb=%ur{}\n", 100 + i);
+            body += &format!("    LDG.Sem=4 UR=UR4 Rd=%r{loaded} Ra={{%r{address},%r0}}\n");
+            body += &format!("    STS Ra=RZ Rb=%r{loaded} Imm={:#x}\n", 4 * i);
+        }
+        body += "    S2UR Rd=%ur99 Sr=0x26\n    IADD3_RUR Rd=%r1 Ra=%r0 Rb=%ur99\n    ISETP_RR Pu=%p5 Ra=%r1 Rb=RZ\n    brif %p5, blk1(), blk2()\nblk2(): depth=0\n    exit\n";
+        let head = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\n";
+        let mut f = text::parse(&format!("{head}{body}}}\n")).unwrap().remove(0);
+        run(&mut f, 90, Freedom::of(REGISTER_LEVEL));
+        verify::ssa(&f).unwrap();
+        let (mut now, mut most) = (0u32, 0);
+        for inst in &f.blocks[1].insts {
+            let Op::Sass(s) = &inst.op else { continue };
+            now += u32::from(s.form().mnemonic == "LDG");
+            now -= u32::from(s.form().mnemonic == "STS");
+            most = most.max(now);
+        }
+        assert!(most > 8, "{most}");
+    }
+
     /// Of many chains that each wait for a load some are under way together, though not all can be.
     #[test]
     fn chains_go_on_though_not_all_can_begin() {

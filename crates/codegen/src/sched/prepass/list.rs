@@ -100,6 +100,8 @@ pub struct Task {
     leads: Vec<bool>,
     /// Loads for the next iteration: how long it takes before that can go on.
     carried: Vec<(u32, u32)>,
+    /// What makes values that a warp shares.
+    shared: Vec<bool>,
 }
 
 impl Task {
@@ -125,7 +127,11 @@ impl Task {
         let far =
             |i: u32| leads[i as usize] && matches!(&part[i as usize].op, Op::Sass(s) if latency::needs_write_sb(s, sm));
         fed.iter_mut().filter(|i| **i != NONE && !far(**i)).for_each(|i| *i = NONE);
-        Task { graph, heeded, fed, height, leads, carried }
+        let mut shared = vec![false; n];
+        for (inst, shared) in part.iter().zip(&mut shared) {
+            f.defs(&inst.op, |v| *shared |= matches!(f.vregs[v.index()], File::Ugpr | File::Upred));
+        }
+        Task { graph, heeded, fed, height, leads, carried, shared }
     }
 }
 
@@ -158,7 +164,7 @@ pub struct Scheduled {
 pub fn schedule(
     f: &Func,
     part: &[Inst],
-    Task { graph, heeded, fed, leads, carried, .. }: &Task,
+    Task { graph, heeded, fed, leads, carried, shared, .. }: &Task,
     urgency: &[u32],
     room: Room,
     values: &mut Values,
@@ -177,54 +183,62 @@ pub fn schedule(
     let mut ready: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new(); // by urgency
     // What did not fit when it was tried.
     let mut waiting: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new();
+    // What makes shared values while there are as many as may be: it goes when it is the oldest.
+    let mut held: Vec<(u32, Reverse<u32>)> = Vec::new();
     (0..n as u32).filter(|&i| before[i as usize] == 0).for_each(|i| later.push(Reverse((0, i))));
     let mut now = 0u32;
     // The oldest one that is left. All that come before it are done, so it can be next.
     let mut oldest = 0;
     while oldest < n {
         let tight = |file: File| values.live[file as usize & 3] >= values.limit[file as usize & 3];
+        let full = tight(File::Ugpr) || tight(File::Upred);
+        if !full {
+            ready.extend(held.drain(..));
+        }
         let mut next = None;
-        if !tight(File::Ugpr) && !tight(File::Upred) {
-            while let Some(&Reverse((_, i))) = later.peek().filter(|x| x.0.0 <= now) {
-                later.pop();
-                ready.push((urgency[i as usize], Reverse(i)));
+        while let Some(&Reverse((_, i))) = later.peek().filter(|x| x.0.0 <= now) {
+            later.pop();
+            ready.push((urgency[i as usize], Reverse(i)));
+        }
+        let mut tries = TRIES;
+        while tries > 0
+            && next.is_none()
+            && let Some((h, Reverse(i))) = ready.pop()
+        {
+            if issued[i as usize] {
+                continue;
             }
-            let mut tries = TRIES;
-            while tries > 0
-                && next.is_none()
-                && let Some((h, Reverse(i))) = ready.pop()
+            let limits = |i: usize| [if leads[i] { room.loads } else { room.gprs }, values.limit[2]];
+            let ready = |i: usize| before[i] == 1 && !issued[i];
+            let at = i as usize;
+            if full && shared[at] && !follows[at] {
+                held.push((h, Reverse(i)));
+                continue;
+            }
+            let load = fed[at];
+            let alone = load == NONE || !ready(load as usize);
+            if follows[at] || alone && fits(&mut profiles, oldest, at, limits(at)) {
+                next = Some(i);
+            } else if let Some(list) = if alone { chain(heeded, at, ready) } else { Some(smallvec![load]) }
+                && leads_with(&mut profiles, oldest, at, &list, limits)
             {
-                if issued[i as usize] {
+                list.iter().for_each(|&k| follows[k as usize] = true);
+                next = Some(i);
+            } else {
+                waiting.push((h, Reverse(i)));
+                tries -= 1;
+            }
+        }
+        // The oldest would be waited for: what is ready before it is tried first.
+        if next.is_none() {
+            let idle = ready.is_empty() && waiting.is_empty() && held.is_empty();
+            match later.peek() {
+                Some(&Reverse((t, _))) if idle || t < ready_at[oldest] => {
+                    now = t;
                     continue;
                 }
-                let limits = |i: usize| [if leads[i] { room.loads } else { room.gprs }, values.limit[2]];
-                let ready = |i: usize| before[i] == 1 && !issued[i];
-                let at = i as usize;
-                let load = fed[at];
-                let alone = load == NONE || !ready(load as usize);
-                if follows[at] || alone && fits(&mut profiles, oldest, at, limits(at)) {
-                    next = Some(i);
-                } else if let Some(list) = if alone { chain(heeded, at, ready) } else { Some(smallvec![load]) }
-                    && leads_with(&mut profiles, oldest, at, &list, limits)
-                {
-                    list.iter().for_each(|&k| follows[k as usize] = true);
-                    next = Some(i);
-                } else {
-                    waiting.push((h, Reverse(i)));
-                    tries -= 1;
-                }
-            }
-            // The oldest would be waited for: what is ready before it is tried first.
-            if next.is_none() {
-                let idle = ready.is_empty() && waiting.is_empty();
-                match later.peek() {
-                    Some(&Reverse((t, _))) if idle || t < ready_at[oldest] => {
-                        now = t;
-                        continue;
-                    }
-                    None if idle => break,
-                    _ => {}
-                }
+                None if idle => break,
+                _ => {}
             }
         }
         let i = next.unwrap_or(oldest as u32);
