@@ -4,7 +4,7 @@
 
 use super::builtins::Routine;
 use super::{Cx, Step};
-use crate::ir::{Attr, Cmp, Edge, Fmt, Op, Rnd, Term, Ty, Value};
+use crate::ir::{Attr, Cmp, Edge, Fmt, Func, Inst, InstId, Op, Rnd, Term, Ty, Value};
 
 const F32: Attr =
     Attr { fmt: Fmt::F32, fmt2: Fmt::None, rnd: Rnd::Rn, cmp: Cmp::Eq, ftz: false, sat: false, signed: false, sub: 0 };
@@ -48,6 +48,21 @@ impl Cx<'_> {
 
 const SMALLEST: f32 = f32::MIN_POSITIVE;
 
+/// So many quotients beside each other have two conditions each: they are done sooner so. (Of eight in Triton's `gelu` 0.82 of the static cycles, of 128 in a product with SiLU 1.06.)
+const FEW: usize = 12;
+
+/// A quotient of the full range, in single precision.
+pub(super) fn full_quotient(inst: &Inst) -> bool {
+    inst.op == Op::FDiv && inst.attr.fmt == Fmt::F32 && inst.attr.sub & 3 == FULL
+}
+
+/// True if there are more quotients of the full range, by different divisors, than have room beside each other: this one, and others among what follows it.
+pub(super) fn many_quotients(f: &Func, first: &Inst, rest: &[InstId]) -> bool {
+    let mut last = first.args[1];
+    let others = rest.iter().map(|&i| f.inst(i)).filter(|i| full_quotient(i));
+    others.filter(|i| std::mem::replace(&mut last, i.args[1]) != i.args[1]).nth(FEW - 1).is_some()
+}
+
 /// Single precision.
 pub(super) fn single(cx: &mut Cx) -> Step {
     let inst = cx.inst;
@@ -63,11 +78,14 @@ pub(super) fn single(cx: &mut Cx) -> Step {
                 return Step::Values(vec![cx.one(Op::FMul, Attr { ftz: attr.ftz, ..F32 }, &[x, r], Ty::B32)]);
             }
             // Full range: a large divisor is scaled down, a subnormal one up; the quick form only does the latter. No divisor is both: both questions
-            // are asked of the one that there is.
-            let small = (!unit_only).then(|| cx.magnitude(Cmp::Lt, y, SMALLEST));
+            // are asked of the one that there is, unless there are many quotients beside each other, where one condition each leaves more predicates.
+            let mut small = (!unit_only && !cx.many).then(|| cx.magnitude(Cmp::Lt, y, SMALLEST));
             if attr.sub & 3 == FULL {
                 let large = cx.magnitude(Cmp::Gt, y, 8.507_059e37);
                 (x, y) = (cx.scale_if(large, x, 0.25), cx.scale_if(large, y, 0.25));
+            }
+            if !unit_only && cx.many {
+                small = Some(cx.magnitude(Cmp::Lt, y, SMALLEST));
             }
             if let Some(small) = small {
                 (x, y) = (cx.scale_if(small, x, 16777216.0), cx.scale_if(small, y, 16777216.0));

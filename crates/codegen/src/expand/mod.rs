@@ -70,13 +70,16 @@ fn expand_block(
 ) {
     let insts = std::mem::take(&mut f.blocks[block.index()].insts);
     let mut iter = insts.into_iter();
+    let mut quotients = None;
     while let Some(id) = iter.next() {
         if !concerns(f.inst(id).op) {
             f.blocks[block.index()].insts.push(id);
             continue;
         }
         let inst = f.inst(id).clone();
-        let step = expand(&mut Cx { f, block, inst: &inst, seldom: seldom.as_deref_mut(), absorbed });
+        let many = float::full_quotient(&inst)
+            && *quotients.get_or_insert_with(|| float::many_quotients(f, &inst, iter.as_slice()));
+        let step = expand(&mut Cx { f, block, inst: &inst, seldom: seldom.as_deref_mut(), absorbed, many });
         match step {
             Step::Keep => f.blocks[block.index()].insts.push(id),
             Step::Values(values) => aliases.extend(inst.results.iter().copied().zip(values)),
@@ -146,6 +149,8 @@ struct Cx<'a> {
     seldom: Option<&'a mut builtins::Seldom>,
     /// As [`absorbed::find`] says.
     absorbed: Option<&'a BitSet>,
+    /// The first of [`float::many_quotients`], or one behind it in its block.
+    many: bool,
 }
 
 impl Cx<'_> {

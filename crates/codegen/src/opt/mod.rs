@@ -33,6 +33,7 @@ pub mod reread;
 pub mod rotate;
 pub mod simplify;
 mod stale;
+pub mod strides;
 pub mod sums;
 mod threading;
 pub mod twins;
@@ -60,7 +61,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 42] = [
+const PASSES: [Pass; 43] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -135,6 +136,9 @@ const PASSES: [Pass; 42] = [
         }
     }),
     ("wider", MORE_EFFORT, wider::run),
+    ("strides", MOST_EFFORT, |f| {
+        strides::run(f);
+    }),
     ("products", SOME_EFFORT, products::run),
     ("chains", SOME_EFFORT, chains::run),
     ("dce", SOME_EFFORT, dce::run),
