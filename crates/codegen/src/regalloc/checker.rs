@@ -4,8 +4,8 @@
 //! known to hold; where paths meet only what all agree on is kept. Every operand of every original instruction must
 //! then be in a place that holds the value the input names. Knows nothing of how the allocator decides.
 
-use super::Note;
 use super::spill::Symbols;
+use super::{Banks, Note};
 use crate::cfg::Cfg;
 use crate::mir::operands::{Place, sass_defs, sass_uses};
 use crate::mir::{Func, Op, Term, Vreg};
@@ -31,6 +31,8 @@ struct Checker<'a> {
     made_at: Vec<(u32, u32)>,
     /// By value of the input: it is whatever its register holds.
     undefined: Vec<bool>,
+    /// The general registers that values may be assigned.
+    usable: [bool; 256],
 }
 
 fn place(r: Reg) -> usize {
@@ -50,7 +52,9 @@ pub fn run(before: &Func, after: &Func, cfg: &Cfg, symbols: &Symbols, notes: &[V
     let places = SLOTS + slots.max().unwrap_or(0);
     let undefined = super::undefined::values(before);
     let now = vec![Set::new(); places];
-    let mut c = Checker { before, after, symbols, cfg, notes, now, checking: false, error: None, made_at, undefined };
+    let usable = Banks::of(before).usable(File::Gpr);
+    let mut c =
+        Checker { before, after, symbols, cfg, notes, now, checking: false, error: None, made_at, undefined, usable };
     let n = before.blocks.len();
     let mut entry: Vec<Option<Vec<(u32, u32)>>> = vec![None; n];
     let mut start: Vec<(u32, u32)> = before.live_in.iter().map(|&(v, r)| (place(r) as u32, symbols.get(v))).collect();
@@ -379,6 +383,9 @@ impl Checker<'_> {
         for (k, (r, symbol)) in written.iter().enumerate() {
             if written[..k].iter().any(|w| w.0 == *r) {
                 self.fail(format!("{r} is written twice by {}", what()));
+            }
+            if r.file() == File::Gpr && !r.is_const() && !self.usable[r.index() as usize & 255] {
+                self.fail(format!("{r}, which is not for values, is written by {}", what()));
             }
             self.define(*r, *symbol);
         }

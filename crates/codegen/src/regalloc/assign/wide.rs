@@ -264,7 +264,7 @@ impl Assign<'_> {
             let apart = |base: usize| met.iter().all(|m| m.end <= base || base + size <= m.start);
             let align = alignment(size);
             let bases = |top: usize| {
-                let all = (LOWEST / align..).map(|n| n * align).take_while(move |base| base + size <= top);
+                let all = (LOWEST.div_ceil(align)..).map(|n| n * align).take_while(move |base| base + size <= top);
                 all.filter(|&base| apart(base))
             };
             let owned = self.owned(vec).min(limit);
@@ -357,6 +357,26 @@ fn makes(f: &Func, inst: &Inst, mine: impl Fn(&Vreg) -> bool) -> bool {
 mod tests {
     use crate::mir::{Op, text};
     use crate::regalloc::{self, Tightness};
+
+    /// Sixteen sums begin at a multiple of sixteen: not at R0, as R1 among the first sixteen is where the stack begins.
+    #[test]
+    fn the_stack_is_not_among_sums() {
+        let list = |first: usize| (first..first + 16).map(|n| format!("%r{n}")).collect::<Vec<_>>().join(", ");
+        let zeros: String = (1000..1016).map(|n| format!("    MOV_R Rd=%r{n}\n")).collect();
+        let uniform: String = (0..4).map(|n| format!("    UMOV_I Rd=%ur{} Mask=0\n", 900 + n)).collect();
+        let (to, from) = (list(1400).replace(' ', ""), list(1200).replace(' ', ""));
+        let stored: String = (1400..1416).map(|n| format!("    STG.Size=4 Ra=RZ Rb=%r{n} URc=UR4\n")).collect();
+        let t = format!(
+            "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {{\nblk0(): depth=0\n{uniform}{zeros}    br blk1({})\nblk1({}): depth=1\n    WARPGROUP\n\
+             \x20   HGMMA_RUR_OPEN.M53=3.M75=1 Rd={{{to}}} URa={{%ur900,%ur901,%ur902,%ur903}} Rc={{{from}}}\n    HGMMA_RUR Pp=!UPT\n    WARPGROUP_I\n\
+             \x20   ISETP_RI.Cmp=1 Pu=%p4 Ra=RZ Rb=9\n    brif %p4, blk2(), blk3()\nblk2(): depth=1\n    br blk1({})\nblk3(): depth=0\n{stored}    exit\n}}\n",
+            list(1000),
+            list(1200),
+            list(1400),
+        );
+        let mut f = text::parse(&t).unwrap().remove(0);
+        regalloc::run(&mut f, true, Tightness::Tight).unwrap();
+    }
 
     /// Two products of 64 sums each stay in place through a loop, though hardly more values are alive than these.
     #[test]
