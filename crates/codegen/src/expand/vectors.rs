@@ -1,13 +1,41 @@
-//! Vector loads and stores of narrow elements: whole words move, bytes and halves are taken out of them.
+//! Vector loads and stores of narrow elements: whole words move, bytes and halves are taken out of them. Those of 256 bits become two of 128: PTX says of a vector
+//! access that it is one of each element, in no order.
 
 use super::{Cx, Step};
 use crate::ir::{Attr, MemSpace, Op, Ty, Value};
+
+/// Bytes of the widest access.
+const WIDEST: usize = 16;
+
+/// An access of `n` elements as two accesses, of half of them each.
+fn halves(cx: &mut Cx, n: usize) -> Step {
+    let inst = cx.inst;
+    let mut values = Vec::with_capacity(n);
+    for half in 0..2 {
+        let (from, to) = (half * (n / 2), if half == 0 { n / 2 } else { n });
+        let mut args = vec![inst.args[0]];
+        let mut types = Vec::new();
+        if inst.op == Op::Load {
+            types.extend(inst.results[from..to].iter().map(|&r| cx.ty(r)));
+        } else {
+            args.extend_from_slice(&inst.operands()[1 + from..1 + to]);
+        }
+        args.extend(inst.policy());
+        let imm = inst.imm + (from * inst.mem.bytes as usize) as i64;
+        let id = cx.b().push(inst.op, inst.attr, inst.mem, imm, &args, &types);
+        values.extend(cx.f.inst(id).results.iter().copied());
+    }
+    Step::Values(values)
+}
 
 /// Loads and stores that are wider in number than in words.
 pub(super) fn memory(cx: &mut Cx) -> Step {
     let inst = cx.inst;
     let n = if inst.op == Op::Load { inst.results.len() } else { inst.operands().len() - 1 };
     let bytes = inst.mem.bytes as usize;
+    if n * bytes > WIDEST && inst.mem.space != MemSpace::Stack {
+        return halves(cx, n);
+    }
     if n < 2 || bytes >= 4 || inst.mem.space == MemSpace::Stack {
         return Step::Keep;
     }
@@ -60,5 +88,22 @@ fn join(cx: &mut Cx, part: &[Value], width: u64) -> Value {
             select(cx, lo, hi, 0x5410)
         }
         (list, _) => list[0],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ir::{text, verify};
+
+    #[test]
+    fn what_is_wider_than_an_access_is_two() {
+        let body = "func k entry returns() {\nblk0():\nv0:b64 = param {space=param bytes=8}\nv1:b64, v2:b64, v3:b64, v4:b64 = load v0 {space=global bytes=8 imm=64}\n\
+                    store v0, v4, v3, v2, v1 {space=global bytes=8 imm=96}\nexit\n}\n";
+        let mut f = text::parse(body).unwrap().remove(0);
+        crate::expand::run(&mut f);
+        verify::verify(&f).unwrap();
+        let t = text::print(&f);
+        assert!(t.matches(" load v0 ").count() == 2 && t.matches(" store v0, ").count() == 2, "{t}");
+        assert!([64, 80, 96, 112].iter().all(|at| t.contains(&format!("imm={at}"))), "{t}");
     }
 }
