@@ -48,7 +48,7 @@ impl Cx<'_> {
 
 const SMALLEST: f32 = f32::MIN_POSITIVE;
 
-/// So many quotients beside each other have two conditions each: they are done sooner so. (Of eight in Triton's `gelu` 0.82 of the static cycles, of 128 in a product with SiLU 1.06.)
+/// So many quotients beside each other have two conditions each: they are done sooner so. (Eight in Triton's `gelu`: 0.82 of the static cycles of the other form.)
 const FEW: usize = 12;
 
 /// A quotient of the full range, in single precision.
