@@ -136,9 +136,7 @@ const PASSES: [Pass; 43] = [
         }
     }),
     ("wider", MORE_EFFORT, wider::run),
-    ("strides", MOST_EFFORT, |f| {
-        strides::run(f);
-    }),
+    ("strides", MOST_EFFORT, strides::run),
     ("products", SOME_EFFORT, products::run),
     ("chains", SOME_EFFORT, chains::run),
     ("dce", SOME_EFFORT, dce::run),

@@ -10,7 +10,7 @@
 use super::{dce, identity, params, substitute, uses};
 use crate::bitset::BitSet;
 use crate::ir::{Block, Builder, Def, Func, Inst, InstId, Op, Ty, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// So many pointers at least: two of them take as many registers and instructions either way.
@@ -35,16 +35,51 @@ struct Pointer {
 struct Way {
     op: Op,
     signed: bool,
-    step: SmallVec<[Value; 2]>,
+    step: SmallVec<[Part; 2]>,
     base: Value,
     more: Option<Value>,
 }
 
-/// Runs the pass; true if anything changed.
-pub fn run(f: &mut Func) -> bool {
+/// Part of a step: constants are told apart by what they are, not by who made them.
+#[derive(PartialEq, Eq, Hash)]
+enum Part {
+    Known(u64),
+    Made(Value),
+}
+
+/// What comes into blocks, and what goes, in one walk.
+#[derive(Default)]
+struct Changes {
+    /// At the beginning of a block.
+    first: FxHashMap<u32, Vec<InstId>>,
+    before: FxHashMap<InstId, Vec<InstId>>,
+    behind: FxHashMap<InstId, Vec<InstId>>,
+    gone: FxHashSet<InstId>,
+}
+
+impl Changes {
+    fn apply(mut self, f: &mut Func, blocks: &[u32]) {
+        for &b in blocks {
+            let old = std::mem::take(&mut f.blocks[b as usize].insts);
+            let mut new = self.first.remove(&b).unwrap_or_default();
+            new.reserve(old.len());
+            for i in old {
+                new.extend(self.before.remove(&i).unwrap_or_default());
+                if !self.gone.contains(&i) {
+                    new.push(i);
+                }
+                new.extend(self.behind.remove(&i).unwrap_or_default());
+            }
+            f.blocks[b as usize].insts = new;
+        }
+    }
+}
+
+/// Runs the pass.
+pub fn run(f: &mut Func) {
     let sum = |i: &&Inst| i.op == Op::IAdd && f.ty(i.results[0]) == Ty::B64;
     if f.insts.iter().filter(sum).nth(LEAST - 1).is_none() {
-        return false;
+        return;
     }
     let cfg = f.cfg();
     let loops = cfg.loops(&cfg.dominators());
@@ -68,7 +103,6 @@ pub fn run(f: &mut Func) -> bool {
     if changed {
         dce::run(f);
     }
-    changed
 }
 
 /// The arguments of the only edge from one block to another.
@@ -196,36 +230,26 @@ fn sums(f: &mut Func, members: &[u32]) -> bool {
     }
     // Where something else reads a pointer it stays alive.
     let uses = uses(f);
-    let mut groups: Vec<(Shared, Vec<(InstId, Value)>)> = Vec::new();
-    for (i, stays, list) in found {
-        let most = list.into_iter().rev().max_by_key(|x| sizes[&x.0]).filter(|_| uses[stays.index()] == 1);
-        let Some((shared, from)) = most else { continue };
-        match groups.iter_mut().find(|g| g.0 == shared) {
-            Some(g) => g.1.push((i, from)),
-            None => groups.push((shared, vec![(i, from)])),
-        }
+    let chosen = found.into_iter().filter(|x| uses[x.1.index()] == 1).filter_map(|(i, _, list)| {
+        list.into_iter().rev().max_by_key(|x| sizes[&x.0]).map(|(shared, from)| (shared, (i, from)))
+    });
+    let groups = grouped(chosen);
+    if groups.is_empty() {
+        return false;
     }
-    groups.retain(|g| g.1.len() >= LEAST);
+    let mut changes = Changes::default();
     for (Shared { base, more, moves }, list) in &groups {
-        let mut steps = Vec::new();
+        let steps = match f.def(*moves) {
+            Def::Param(b, _) => changes.first.entry(b.0).or_default(),
+            Def::Inst(id, _) => changes.behind.entry(id).or_default(),
+        };
         let mut shared = *base;
         for &v in [*moves].iter().chain(more) {
             let sum = Inst { args: [shared, v].into_iter().collect(), ..f.inst(list[0].0).clone() };
-            steps.push(f.new_inst(sum, &[Ty::B64]));
-            shared = f.inst(steps[steps.len() - 1]).results[0];
+            let id = f.new_inst(sum, &[Ty::B64]);
+            steps.push(id);
+            shared = f.inst(id).results[0];
         }
-        let (block, place) = match f.def(*moves) {
-            Def::Param(b, _) => (b.index(), 0),
-            Def::Inst(id, _) => {
-                let found = members.iter().find_map(|&m| {
-                    let n = f.blocks[m as usize].insts.iter().position(|&i| i == id)?;
-                    Some((m as usize, n + 1))
-                });
-                let Some(found) = found else { continue };
-                found
-            }
-        };
-        f.blocks[block].insts.splice(place..place, steps);
         for &(i, from) in list {
             let mut new = Vec::new();
             again(f, from, *base, shared, &mut new);
@@ -233,18 +257,31 @@ fn sums(f: &mut Func, members: &[u32]) -> bool {
             let Some(last) = new.pop() else { continue };
             let results = f.inst(i).results.clone();
             f.insts[i.0 as usize] = Inst { results, ..f.inst(last).clone() };
-            for &m in members {
-                let insts = &mut f.blocks[m as usize].insts;
-                if let Some(n) = insts.iter().position(|&x| x == i) {
-                    insts.splice(n..n, new.iter().copied());
-                    break;
-                }
-            }
+            changes.before.insert(i, new);
         }
     }
-    !groups.is_empty()
+    changes.apply(f, members);
+    true
 }
 
+/// What has the same key, in the order of the first of each, where there is enough of it.
+fn grouped<K: Eq + std::hash::Hash, T>(list: impl Iterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
+    let mut places: FxHashMap<K, usize> = FxHashMap::default();
+    let mut groups: Vec<Vec<T>> = Vec::new();
+    for (key, x) in list {
+        let at = *places.entry(key).or_insert(groups.len());
+        if at == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[at].push(x);
+    }
+    let mut keys: Vec<(usize, K)> = places.into_iter().map(|(k, at)| (at, k)).collect();
+    keys.sort_unstable_by_key(|k| k.0);
+    keys.into_iter().zip(groups).map(|((_, k), list)| (k, list)).filter(|g| g.1.len() >= LEAST).collect()
+}
+
+/// Of pointers that a loop steps alike, one steps, and the others lie at offsets of it. True if there were some. The loop is come to from `before` and goes back from
+/// `latch`.
 fn one_loop(f: &mut Func, header: Block, members: &[u32], before: u32, latch: u32) -> bool {
     let (Some(inits), Some(nexts)) = (arguments(f, before, header), arguments(f, latch, header)) else { return false };
     let uses = uses(f);
@@ -260,7 +297,7 @@ fn one_loop(f: &mut Func, header: Block, members: &[u32], before: u32, latch: u3
         }
     }
     let outside = |v: Value| !made.contains(v.index());
-    let mut ways: Vec<(Way, Vec<Pointer>)> = Vec::new();
+    let mut found: Vec<(Way, Pointer)> = Vec::new();
     for (nth, &p) in f.blocks[header.index()].params.iter().enumerate() {
         let (init, Def::Inst(next, _)) = (inits[nth], f.def(nexts[nth])) else { continue };
         let step = f.inst(next);
@@ -288,28 +325,19 @@ fn one_loop(f: &mut Func, header: Block, members: &[u32], before: u32, latch: u3
             (more != p && outside(more) && f.constant(more).is_none()).then_some((i.results[0], more))
         });
         let (read, more) = sum.map_or((p, None), |(r, more)| (r, Some(more)));
-        // Constants are told apart by what they are, not by who made them.
-        let step_of = |v: Value| f.constant(v).map_or(v, |bits| constant(f, &ways, bits).unwrap_or(v));
-        let way = Way {
-            op: step.op,
-            signed: step.attr.signed,
-            step: others.iter().map(|&v| step_of(v)).collect(),
-            base,
-            more,
-        };
-        let pointer = Pointer { nth, init, next, read };
-        match ways.iter_mut().find(|w| w.0 == way) {
-            Some(w) => w.1.push(pointer),
-            None => ways.push((way, vec![pointer])),
-        }
+        let part = |v: &Value| f.constant(*v).map_or(Part::Made(*v), Part::Known);
+        let step_by = others.iter().map(part).collect();
+        let way = Way { op: step.op, signed: step.attr.signed, step: step_by, base, more };
+        found.push((way, Pointer { nth, init, next, read }));
     }
-    ways.retain(|w| w.1.len() >= LEAST);
+    let ways = grouped(found.into_iter());
     if ways.is_empty() {
         return false;
     }
     let mut replaced: Vec<(Value, Value)> = Vec::new();
     let mut keep: Vec<Vec<bool>> = f.blocks.iter().map(|b| vec![true; b.params.len()]).collect();
     let mut list = Vec::new();
+    let mut changes = Changes::default();
     for (way, pointers) in ways {
         let loc = f.inst(pointers[0].next).loc;
         let mut at = Builder::new(f, Block(before));
@@ -325,12 +353,7 @@ fn one_loop(f: &mut Func, header: Block, members: &[u32], before: u32, latch: u3
         step.args.iter_mut().filter(|a| **a == p).for_each(|a| *a = shared);
         let next = f.new_inst(step, &[Ty::B64]);
         let stepped = f.inst(next).results[0];
-        for &m in members {
-            let insts = &mut f.blocks[m as usize].insts;
-            if let Some(n) = insts.iter().position(|&i| i == pointers[0].next) {
-                insts.insert(n + 1, next);
-            }
-        }
+        changes.behind.insert(pointers[0].next, vec![next]);
         for (from, v) in [(before, start), (latch, stepped)] {
             let edges = f.blocks[from as usize].term.edges_mut();
             edges.into_iter().filter(|e| e.block == header).for_each(|e| e.args.push(v));
@@ -339,29 +362,20 @@ fn one_loop(f: &mut Func, header: Block, members: &[u32], before: u32, latch: u3
             let v = again(f, x.init, way.base, shared, &mut list);
             replaced.push((x.read, v));
             keep[header.index()][x.nth] = false;
+            // What stepped a pointer reads it: it goes, as its sum does, which nobody reads now.
+            changes.gone.insert(x.next);
+            if let Def::Inst(sum, _) = f.def(x.read) {
+                changes.gone.insert(sum);
+            }
         }
-        // What stepped a pointer reads it: it goes, too.
-        let gone: Vec<InstId> = pointers.iter().map(|x| x.next).collect();
-        members.iter().for_each(|&m| f.blocks[m as usize].insts.retain(|i| !gone.contains(i)));
     }
-    f.blocks[header.index()].insts.splice(0..0, list);
-    // The sums of pointers that are gone are read by nobody.
-    let sums: Vec<Value> = replaced.iter().map(|r| r.0).filter(|&v| matches!(f.def(v), Def::Inst(..))).collect();
-    members.iter().for_each(|&m| {
-        let mut insts = std::mem::take(&mut f.blocks[m as usize].insts);
-        insts.retain(|&i| !f.inst(i).results.iter().any(|r| sums.contains(r)));
-        f.blocks[m as usize].insts = insts;
-    });
+    changes.first.insert(header.0, list);
+    changes.apply(f, members);
     let mut table = identity(f);
     replaced.into_iter().for_each(|(old, new)| table[old.index()] = new);
     substitute(f, &mut table);
     params::remove(f, &keep);
     true
-}
-
-/// The constant of this value that a way steps by.
-fn constant(f: &Func, ways: &[(Way, Vec<Pointer>)], bits: u64) -> Option<Value> {
-    ways.iter().flat_map(|w| &w.0.step).copied().find(|&v| f.constant(v) == Some(bits))
 }
 
 #[cfg(test)]

@@ -432,6 +432,18 @@ mod tests {
     use crate::mir::{text, verify};
     use crate::pipeline::REGISTER_LEVEL;
 
+    /// How many loads are under way behind each instruction of a block, where one of `ends` ends each.
+    fn under_way<'a>(f: &'a Func, block: usize, ends: &'a str) -> impl Iterator<Item = u32> + 'a {
+        let names = f.blocks[block].insts.iter().filter_map(|i| match &i.op {
+            Op::Sass(s) => Some(s.form().mnemonic),
+            _ => None,
+        });
+        names.scan(0, move |now, name| {
+            *now = *now + u32::from(name == "LDG") - u32::from(name == ends);
+            Some(*now)
+        })
+    }
+
     /// Chains of exchanges between lanes begin together though more predicates are alive than there may be.
     #[test]
     fn predicates_that_are_short_leave_the_rest_its_order() {
@@ -481,15 +493,8 @@ mod tests {
         let mut f = text::parse(&format!("{head}{body}    exit\n}}\n")).unwrap().remove(0);
         run(&mut f, 90, Freedom::of(REGISTER_LEVEL));
         verify::ssa(&f).unwrap();
-        // How many loads are under way at most whose sum has not been added yet.
-        let (mut now, mut most) = (0u32, 0);
-        for inst in &f.blocks[1].insts {
-            let Op::Sass(s) = &inst.op else { continue };
-            now += u32::from(s.form().mnemonic == "LDG");
-            now -= u32::from(s.form().mnemonic == "FADD");
-            most = most.max(now);
-        }
-        assert_eq!(most, 5);
+        // Whose sum has not been added yet.
+        assert_eq!(under_way(&f, 1, "FADD").max(), Some(5));
     }
 
     /// Where more values are alive in uniform registers than may be, what makes no more of them is ordered all the same.
@@ -509,14 +514,8 @@ mod tests {
         let mut f = text::parse(&format!("{head}{body}}}\n")).unwrap().remove(0);
         run(&mut f, 90, Freedom::of(REGISTER_LEVEL));
         verify::ssa(&f).unwrap();
-        let (mut now, mut most) = (0u32, 0);
-        for inst in &f.blocks[1].insts {
-            let Op::Sass(s) = &inst.op else { continue };
-            now += u32::from(s.form().mnemonic == "LDG");
-            now -= u32::from(s.form().mnemonic == "STS");
-            most = most.max(now);
-        }
-        assert!(most > 8, "{most}");
+        let most = under_way(&f, 1, "STS").max();
+        assert!(most > Some(8), "{most:?}");
     }
 
     /// Of many chains that each wait for a load some are under way together, though not all can be.
@@ -539,14 +538,7 @@ mod tests {
         let mut f = text::parse(&format!("{head}{body}    exit\n}}\n")).unwrap().remove(0);
         run(&mut f, 90, Freedom::of(REGISTER_LEVEL));
         verify::ssa(&f).unwrap();
-        let (mut now, mut most, mut sum) = (0u32, 0, 0);
-        for inst in &f.blocks[0].insts {
-            let Op::Sass(s) = &inst.op else { continue };
-            now += u32::from(s.form().mnemonic == "LDG");
-            now -= u32::from(s.form().mnemonic == "FADD");
-            most = most.max(now);
-            sum += now;
-        }
+        let (most, sum) = under_way(&f, 0, "FADD").fold((0, 0), |(most, sum), now| (most.max(now), sum + now));
         // More than the first ones, too.
         assert!(most >= 6 && sum as usize > 4 * f.blocks[0].insts.len(), "{most} {sum}");
     }

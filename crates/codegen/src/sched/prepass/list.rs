@@ -184,7 +184,7 @@ pub fn schedule(
     // What did not fit when it was tried.
     let mut waiting: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new();
     // What makes shared values while there are as many as may be: it goes when it is the oldest.
-    let mut held: Vec<(u32, Reverse<u32>)> = Vec::new();
+    let mut held: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new();
     (0..n as u32).filter(|&i| before[i as usize] == 0).for_each(|i| later.push(Reverse((0, i))));
     let mut now = 0u32;
     // The oldest one that is left. All that come before it are done, so it can be next.
@@ -192,8 +192,9 @@ pub fn schedule(
     while oldest < n {
         let tight = |file: File| values.live[file as usize & 3] >= values.limit[file as usize & 3];
         let full = tight(File::Ugpr) || tight(File::Upred);
+        // Few at once: with one of them there may be as many again, and all would be put aside once more.
         if !full {
-            ready.extend(held.drain(..));
+            (0..TRIES).for_each(|_| ready.extend(held.pop()));
         }
         let mut next = None;
         while let Some(&Reverse((_, i))) = later.peek().filter(|x| x.0.0 <= now) {
