@@ -501,6 +501,7 @@ fn enclose(
     start: u32,
     join: u32,
 ) -> Option<(u32, Vec<u32>)> {
+    let first = start;
     let mut start = start;
     loop {
         let mut h = nest.header[start as usize];
@@ -533,7 +534,13 @@ fn enclose(
         let lost = |b: u32| {
             cfg.succs[b as usize].is_empty() && !matches!(f.blocks[b as usize].term, Term::Exit | Term::Unreachable)
         };
-        let bad = inside.contains(&start) || inside.iter().any(|&b| lost(b));
+        // Nor has one that begins outside a loop and ends within, which only a loop with several ways in leads to: it is there once, and ends in each iteration.
+        let around =
+            if nest.header[join as usize] == join { nest.parent[join as usize] } else { nest.header[join as usize] };
+        let outside = around != NONE && !nest.holds(around, start);
+        // Nor is there anybody to wait for where the start moved to before the loop that the branch goes round.
+        let holds = start == first || inside.contains(&first);
+        let bad = outside || !holds || inside.contains(&start) || inside.iter().any(|&b| lost(b));
         return (!bad).then_some((start, inside));
     }
 }
@@ -588,6 +595,16 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Option<Vec<Region>>, before: 
     }
     // Outer regions (larger) first: they get the lower numbers, and their BSSY comes first in a shared block.
     sets.sort_by_key(|(i, s, _)| (std::cmp::Reverse(s.count()), *i));
+    // Of those that begin together the one that another's end lies in is around it, though it may be as small where threads leave it sooner.
+    for k in 1..sets.len() {
+        let within = |i: &usize| {
+            let (inner, outer) = (&regions[sets[*i].0], &regions[sets[k].0]);
+            inner.start == outer.start && sets[k].1.contains(inner.join as usize)
+        };
+        if let Some(i) = (0..k).find(within) {
+            sets[i..=k].rotate_right(1);
+        }
+    }
     // Blocks with calls, and the first barrier that the callees keep.
     let mut kept: Vec<(usize, usize)> = Vec::new();
     for b in (0..n).filter(|_| !sets.is_empty()) {
@@ -597,8 +614,13 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Option<Vec<Region>>, before: 
     for k in 0..sets.len() {
         let r = &regions[sets[k].0];
         let mut used = [false; BARRIERS];
+        let mut crossed = false;
         for (i, set, number) in &sets[..k] {
             let o = &regions[*i];
+            // One that ends in another and begins before it: each would wait for threads that wait for the other.
+            crossed |= number.is_some()
+                && (sets[k].1.contains(o.join as usize) && !sets[k].1.contains(o.start as usize)
+                    || set.contains(r.join as usize) && !set.contains(r.start as usize) && o.start != r.start);
             // Both barriers are alive somewhere if one region starts within the other, or they start together.
             let overlap = set.contains(r.start as usize)
                 || o.start == r.start
@@ -611,7 +633,8 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Option<Vec<Region>>, before: 
         // A barrier around a call must be one that the callee keeps.
         let inside = kept.iter().filter(|&&(b, _)| b == r.start as usize || sets[k].1.contains(b));
         let first = inside.map(|k| k.1).max().unwrap_or(0);
-        let free = (first..BARRIERS).find(|&b| !used[b] && (f.entry || b != EXCLUSIVE.1 as usize)).map(|b| b as u8);
+        let usable = |b: &usize| !crossed && !used[*b] && (f.entry || *b != EXCLUSIVE.1 as usize);
+        let free = (first..BARRIERS).find(usable).map(|b| b as u8);
         sets[k].2 = free;
         if let Some(b) = free {
             out.open[r.start as usize].push((b, Block(r.join)));

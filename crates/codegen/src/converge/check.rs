@@ -79,4 +79,44 @@ mod tests {
         c.close[5] = Some(1);
         assert!(run(&f, &c).is_err_and(|e| e.contains("set again in blk2")));
     }
+
+    /// A kernel or a function of `blocks` blocks whose ways are chance's, but for the way from each block to the next: every branch tells threads apart.
+    fn by_chance(seed: u64, blocks: u64) -> Func {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut below = |n: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 20) % n
+        };
+        let function = below(3) == 0;
+        let end = if function { "ret v0" } else { "exit" };
+        let near = 2 + below(12);
+        let mut body =
+            "blk0():\nv0:b32 = sreg\nv1:b32 = const {imm=3}\nv2:p = icmp v0, v1 {cmp=lt}\nbr blk1()\n".to_owned();
+        for b in 1..blocks {
+            let mut to = || (b.saturating_sub(near) + below(2 * near)).clamp(1, blocks);
+            let other = to();
+            let term = match below(12) {
+                0..7 if other != b + 1 => format!("brif v2, blk{}(), blk{other}()", b + 1),
+                7 if other < b => format!("br blk{other}()"),
+                8 if below(4) == 0 => end.to_owned(),
+                _ => format!("br blk{}()", b + 1),
+            };
+            body += &format!("blk{b}():\n{term}\n");
+        }
+        body += &format!("blk{blocks}():\n{end}");
+        let head = if function { "func f returns(b32)" } else { "func k entry returns()" };
+        text::parse(&format!("{head} {{\n{body}\n}}")).unwrap().remove(0)
+    }
+
+    #[test]
+    fn nobody_waits_for_who_waits_elsewhere() {
+        let (first, count) = (1, std::env::var("SASSAFRAS_GRAPHS").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000));
+        for seed in first..first + count {
+            let mut f = by_chance(seed, 4 + seed % 28);
+            let c = crate::converge::run(&mut f);
+            assert_eq!(run(&f, &c), Ok(()), "graph {seed}:\n{}", text::print(&f));
+        }
+    }
 }

@@ -19,7 +19,7 @@ const TRIES: usize = 4 * MOST;
 /// Puts join blocks for those of the divergent `branches` that meet behind a loop around them; with each the block where it meets
 /// by a barrier that is there, whatever loop that is in, or [`NONE`].
 pub(super) fn place(f: &mut Func, uniform: &[bool], mut branches: Vec<(u32, u32)>) -> Vec<Region> {
-    let mut out = Vec::new();
+    let mut out: Vec<Region> = Vec::new();
     let mut tries = TRIES;
     while !branches.is_empty() && out.len() < MOST {
         let cfg = living_graph(f);
@@ -27,7 +27,8 @@ pub(super) fn place(f: &mut Func, uniform: &[bool], mut branches: Vec<(u32, u32)
         let loops = cfg.loops(&dom);
         branches.retain(|&(d, _)| divergent_branch(f, &cfg, uniform, d));
         let nest = Nest::new(&cfg, &dom);
-        match next(&cfg, &loops, &nest, &dom.idom, &mut branches, &mut tries) {
+        let left: Vec<u32> = out.iter().flat_map(|r| r.leaves.iter().copied()).collect();
+        match next(&cfg, &loops, &nest, &dom.idom, &left, &mut branches, &mut tries) {
             Some(meeting) => out.push(cut(f, &cfg, &meeting)),
             None => break,
         }
@@ -43,12 +44,13 @@ struct Meeting {
 }
 
 /// The innermost loop in which some of `branches` meet, and where; what is found, or has no place, is taken out of `branches`.
-/// `tries`: how many places may still be looked at.
+/// `given_up`: blocks where threads give barriers up; `tries`: how many places may still be looked at.
 fn next(
     cfg: &Cfg,
     loops: &Loops,
     nest: &Nest,
     idom: &[u32],
+    given_up: &[u32],
     branches: &mut Vec<(u32, u32)>,
     tries: &mut usize,
 ) -> Option<Meeting> {
@@ -61,7 +63,7 @@ fn next(
         let iteration = Iteration::new(cfg, *header, members);
         // What meets inside this loop, behind another one, has its barrier.
         let outer = |join: u32| join == NONE || !nest.holds(*header, join);
-        while let Some((join, group)) = iteration.group(branches.iter().filter(|b| outer(b.1)).map(|b| b.0)) {
+        while let Some((join, group)) = iteration.group(given_up, branches.iter().filter(|b| outer(b.1)).map(|b| b.0)) {
             *tries = tries.checked_sub(1)?;
             group.iter().for_each(|&d| left[d as usize] = false);
             branches.retain(|&(d, _)| left[d as usize]);
@@ -105,13 +107,18 @@ impl<'a> Iteration<'a> {
         self.members.len() as u32
     }
 
-    /// Those of `branches` that divide threads here and meet at one place, and the place.
-    fn group(&self, branches: impl Iterator<Item = u32> + Clone) -> Option<(u32, Vec<u32>)> {
+    /// Those of `branches` that divide threads here and meet at one place, and the place: one behind those of `given_up`, as who waited before such a block
+    /// would wait inside the region whose barrier is given up there.
+    fn group(&self, given_up: &[u32], branches: impl Iterator<Item = u32> + Clone) -> Option<(u32, Vec<u32>)> {
+        let gives_up = |l: u32| self.members.get(l as usize).is_some_and(|b| given_up.contains(b));
         let meets = |d: u32| {
             let l = self.local[d as usize];
             let mut ways = self.graph.succs.get(l as usize)?.iter();
             let first = ways.next()?;
-            let join = self.post.idom[l as usize];
+            let mut join = self.post.idom[l as usize];
+            while gives_up(join) {
+                join = self.post.idom[join as usize];
+            }
             (ways.any(|s| s != first) && join <= self.end()).then_some(join)
         };
         let join = branches.clone().find_map(meets)?;
@@ -190,7 +197,7 @@ fn cut(f: &mut Func, cfg: &Cfg, m: &Meeting) -> Region {
 #[cfg(test)]
 mod tests {
     use crate::converge::{Convergence, run};
-    use crate::ir::{Func, Term, text, verify};
+    use crate::ir::{Block, Func, Term, text, verify};
 
     fn analyse(body: &str) -> (Func, Convergence) {
         let head = "blk0():\nv0:b32 = sreg\nv1:b32 = const {imm=3}\nv2:p = icmp v0, v1 {cmp=lt}\nbr blk1(v1)\n";
@@ -231,6 +238,23 @@ mod tests {
         let join = (0..f.blocks.len()).find(|&b| c.close[b] == Some(barrier)).expect("it is waited for");
         assert_eq!(f.blocks[join].term.successors()[0].index(), 1);
         assert_eq!(c.leave.iter().flatten().count(), 2);
+    }
+
+    #[test]
+    fn who_goes_on_with_an_outer_loop_meets_behind_where_the_inner_one_is_given_up() {
+        // From the inner loop some threads go round the outer one, by one way.
+        let (f, c) = analyse(
+            "blk1(v3:b32):\nbr blk2(v3)\nblk2(v4:b32):\nv5:p = icmp v4, v0 {cmp=eq}\nbrif v5, blk3(), blk4()\n\
+             blk3():\nv6:p = icmp v4, v0 {cmp=lt}\nbrif v6, blk4(), blk5()\nblk4():\nv7:p = icmp v4, v0 {cmp=gt}\nbrif v7, blk2(v0), blk6()\n\
+             blk5():\nv8:p = icmp v4, v0 {cmp=ne}\nbrif v8, blk2(v1), blk1(v4)\nblk6():\nv9:b32 = not v1\nexit",
+        );
+        crate::converge::check::run(&f, &c).unwrap();
+        let barrier = c.open[1].first().expect("the outer loop's iterations meet").0;
+        let join = (0..f.blocks.len()).find(|&b| c.close[b] == Some(barrier)).expect("it is waited for");
+        assert_eq!(f.blocks[join].term.successors()[..], [Block(1)]);
+        let way =
+            (0..f.blocks.len()).find(|&b| f.blocks[b].term.successors().iter().any(|s| s.index() == join)).unwrap();
+        assert!(c.leave[way].is_some_and(|b| b != barrier), "the inner barrier is given up before");
     }
 
     #[test]

@@ -268,7 +268,15 @@ fn stalls(
             let Some(first) = first_inst(blocks, start, x as usize) else { continue };
             let f = &code[first];
             units.reads(first).for_each(|(u, _)| more = more.max(carried[u] as u32));
-            units.writes(first).for_each(|(u, _)| more = more.max(carried[u] as u32));
+            units.writes(first).for_each(|(u, slot)| {
+                more = more.max(carried[u] as u32);
+                let (r, used) = c.reader[u];
+                if r != NONE
+                    && let Latency::Fixed(n) = latency::war(code[r as usize], used, f, slot.unwrap_or(0), sm)
+                {
+                    more = more.max((issue[r as usize] + n as u32).saturating_sub(before + stall));
+                }
+            });
             for sb in (0..6).filter(|sb| f.ctrl.wait >> sb & 1 != 0) {
                 more = more.max(sb_set[sb].saturating_sub(before + stall));
             }
@@ -412,6 +420,13 @@ mod tests {
             _ => Control::default(),
         };
         blocks.iter().map(|b| b.insts.iter().map(control).collect()).collect()
+    }
+
+    #[test]
+    fn what_the_uniform_datapath_reads_last_is_not_overwritten_too_soon_in_the_next_block() {
+        let reader = "ULEA.HI.X UR8, UR8, UR23, UR9, 0x6, UP0";
+        let last = |next: &'static str| controls(&[(&[reader], &[1]), (&[next, "EXIT"], &[])])[0][0].stall;
+        assert_eq!((last("UMOV UR9, URZ"), last("ULDC UR9, c[0x0][0x210]"), last("UMOV UR10, URZ")), (3, 3, 2));
     }
 
     #[test]
