@@ -231,6 +231,17 @@ fn programs_of_halves_agree() {
     testkit::seeds(first..=first + 60, |seed| failure(seed, &launch, None, true, chip));
 }
 
+/// Programs whose blocks go to each other as chance has it.
+#[test]
+fn programs_of_ways_agree() {
+    let other = std::env::var("SASSAFRAS_CHIP").ok();
+    let chip = other.as_deref().unwrap_or("sm_90");
+    let launch = launch();
+    let first = random::ways::FIRST;
+    let count = std::env::var("SASSAFRAS_WAYS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    testkit::seeds(first..=first + count, |seed| failure(seed, &launch, None, false, chip));
+}
+
 /// The same with few registers, so that much is spilled.
 #[test]
 fn programs_agree_when_spilled() {

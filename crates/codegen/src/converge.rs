@@ -534,15 +534,22 @@ fn enclose(
         let lost = |b: u32| {
             cfg.succs[b as usize].is_empty() && !matches!(f.blocks[b as usize].term, Term::Exit | Term::Unreachable)
         };
-        // Nor has one that begins outside a loop and ends within, which only a loop with several ways in leads to: it is there once, and ends in each iteration.
-        let around =
-            if nest.header[join as usize] == join { nest.parent[join as usize] } else { nest.header[join as usize] };
-        let outside = around != NONE && !nest.holds(around, start);
         // Nor is there anybody to wait for where the start moved to before the loop that the branch goes round.
         let holds = start == first || inside.contains(&first);
-        let bad = outside || !holds || inside.contains(&start) || inside.iter().any(|&b| lost(b));
+        let bad = !holds || !one_way_in(cfg, start, &inside) || inside.iter().any(|&b| lost(b));
         return (!bad).then_some((start, inside));
     }
+}
+
+/// True if whoever comes to a block `inside` comes by `start`, where the barrier is set, each time: dominating them is not enough, as threads that have met may come
+/// back into a loop with several ways in, and would wait for those that have left it.
+fn one_way_in(cfg: &Cfg, start: u32, inside: &[u32]) -> bool {
+    let mut within = BitSet::new(cfg.len());
+    inside.iter().for_each(|&b| {
+        within.insert(b as usize);
+    });
+    let known = |&p: &u32| p == start || within.contains(p as usize) || !cfg.reachable(p);
+    !within.contains(start as usize) && inside.iter().all(|&b| cfg.preds[b as usize].iter().all(known))
 }
 
 /// Routes the edges from `start` and the region into `join` through a new block, but for those that `cfg` leaves out: who only exits there waits for nobody, and
@@ -614,7 +621,10 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Option<Vec<Region>>, before: 
     for k in 0..sets.len() {
         let r = &regions[sets[k].0];
         let mut used = [false; BARRIERS];
-        let mut crossed = false;
+        // Threads that call a function have what it saves of the barrier in a register: giving it up meanwhile would change nothing there.
+        let calls = |&i: &InstId| matches!(f.inst(i).op, Op::Call | Op::CallIndirect);
+        let given_up = !r.leaves.is_empty();
+        let mut crossed = given_up && (0..n).any(|b| sets[k].1.contains(b) && f.blocks[b].insts.iter().any(calls));
         for (i, set, number) in &sets[..k] {
             let o = &regions[*i];
             // One that ends in another and begins before it: each would wait for threads that wait for the other.

@@ -6,6 +6,7 @@
 mod calls;
 pub mod mutated;
 pub mod sides;
+pub mod ways;
 mod wide;
 
 use std::fmt::Write;
@@ -71,8 +72,11 @@ struct Gen {
 }
 
 /// The kernel of a seed; `statements` is about how many instructions its body has. With `wide` it has all classes: halves, bytes of
-/// floats, video, 128 bits, atomics of every kind, indexed branches, generic addresses, matrices, calls.
+/// floats, video, 128 bits, atomics of every kind, indexed branches, generic addresses, matrices, calls. From [`ways::FIRST`] on it has what [`ways`] says.
 pub fn program(seed: u64, statements: usize, wide: bool) -> String {
+    if seed >= ways::FIRST {
+        return ways::program(seed);
+    }
     let mut g = Gen {
         rng: Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
         text: String::new(),

@@ -1,9 +1,9 @@
 //! Proves that nobody waits for threads that wait elsewhere.
 //!
-//! Whoever sets a barrier waits where it is waited for, gives it up, or ends. A thread that came to a meeting set before, or set the barrier again, without either
-//! would wait there for those that wait inside for it.
+//! Whoever sets a barrier waits where it is waited for, gives it up, or ends. A thread that came to a meeting set before, or set the barrier again, without
+//! either would wait there for those that wait inside for it. And nobody comes there who has not set it: he would wait for those who have, and have left.
 
-use super::{Convergence, walk};
+use super::{Convergence, living_graph, one_way_in, walk};
 use crate::cfg::Cfg;
 use crate::ir::Func;
 
@@ -13,6 +13,7 @@ use crate::ir::Func;
 /// Which barrier a way leads around, and where to.
 pub fn run(f: &Func, c: &Convergence) -> Result<(), String> {
     let cfg = Cfg::new(f.blocks.iter().map(|b| b.term.successors().into_iter().map(|s| s.0).collect()).collect());
+    let living = living_graph(f);
     let mut opens_for = vec![Vec::new(); f.blocks.len()];
     for (b, list) in c.open.iter().enumerate() {
         list.iter().for_each(|o| opens_for[o.1.index()].push(b as u32));
@@ -20,6 +21,15 @@ pub fn run(f: &Func, c: &Convergence) -> Result<(), String> {
     for (b, list) in c.open.iter().enumerate() {
         for (n, &(barrier, join)) in list.iter().enumerate() {
             let inside = walk(&cfg, b as u32, |x| x == join.0 || c.leave[x as usize] == Some(barrier));
+            // Who only exits waits for nobody, wherever he comes from.
+            let mut set = walk(&living, b as u32, |x| x == join.0 || c.leave[x as usize] == Some(barrier));
+            set.push(join.0);
+            if !one_way_in(&living, b as u32, &set) {
+                return Err(format!(
+                    "B{barrier}, set in blk{b}, is waited for in blk{}, and a way there does not set it",
+                    join.0
+                ));
+            }
             for &x in &inside {
                 // What is set inside, or behind this one in the same block, is waited for first.
                 let behind = |&start: &u32| match start == b as u32 {

@@ -6,7 +6,7 @@
 //!
 //! For speed alone: the blocks of such a loop are marked divergent whether threads meet in it or not.
 
-use super::{Nest, Region, divergent_branch, living_graph, only_exits, region};
+use super::{Nest, Region, divergent_branch, living_graph, one_way_in, only_exits, region};
 use crate::bitset::BitSet;
 use crate::cfg::{Blocks, Cfg, Loops, NONE};
 use crate::ir::{Block, Edge, Func, Term};
@@ -146,6 +146,9 @@ impl<'a> Iteration<'a> {
             if common != start {
                 start = common;
                 continue;
+            }
+            if !one_way_in(&self.graph, start, &inside) {
+                return None;
             }
             let global = |&l: &u32| self.members.get(l as usize).copied();
             let join = global(&join).unwrap_or(self.header);

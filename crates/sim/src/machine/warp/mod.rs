@@ -647,7 +647,10 @@ impl Warp {
             }
             Exec::Break { b, p } => {
                 let m = m & self.pred(*p);
-                self.b[*b as usize & 15].iter_mut().for_each(|x| *x &= !m);
+                let masks = &mut self.b[*b as usize & 15];
+                // Those that wait at the same barrier for who called the function that this stands in have set it for themselves.
+                let set_with = lanes(m).fold(0, |r, i| r | masks[i]);
+                lanes(set_with).for_each(|i| masks[i] &= !m);
                 self.join();
             }
             _ => return Ok(false),
