@@ -82,7 +82,7 @@ fn graph(rng: &mut Rng, text: &mut String, end: &str) {
         }
         // Whoever goes back has less left to go.
         let to = |rng: &mut Rng| (b + rng.below(2 * near)).saturating_sub(near).min(blocks);
-        let mut goes = |rng: &mut Rng, text: &mut String, when: &str, to: usize| {
+        let goes = |rng: &mut Rng, text: &mut String, when: &str, to: usize| {
             if to <= b {
                 let _ = write!(text, "\tsub.s32 %n, %n, 1;\n\tsetp.lt.s32 %p1, %n, 0;\n\t@%p1 bra B{blocks};\n");
                 let bit = 1u32 << rng.below(5);
