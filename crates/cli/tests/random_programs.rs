@@ -240,6 +240,11 @@ fn programs_of_ways_agree() {
     let first = random::ways::FIRST;
     let count = std::env::var("SASSAFRAS_WAYS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     testkit::seeds(first..=first + count, |seed| failure(seed, &launch, None, false, chip));
+    // With the statements of other programs.
+    let first = random::ways::MIXED;
+    testkit::seeds(first..=first + count / 3, |seed| failure(seed, &launch, None, false, chip));
+    testkit::seeds(first..=first + count / 3, |seed| failure(seed, &launch, None, true, chip));
+    testkit::seeds(first..=first + count / 6, |seed| failure(seed, &launch, Some(32), false, chip));
 }
 
 /// The same with few registers, so that much is spilled.

@@ -74,7 +74,7 @@ struct Gen {
 /// The kernel of a seed; `statements` is about how many instructions its body has. With `wide` it has all classes: halves, bytes of
 /// floats, video, 128 bits, atomics of every kind, indexed branches, generic addresses, matrices, calls. From [`ways::FIRST`] on it has what [`ways`] says.
 pub fn program(seed: u64, statements: usize, wide: bool) -> String {
-    if seed >= ways::FIRST {
+    if (ways::FIRST..ways::MIXED).contains(&seed) {
         return ways::program(seed);
     }
     let mut g = Gen {
@@ -85,8 +85,11 @@ pub fn program(seed: u64, statements: usize, wide: bool) -> String {
         loops: 0,
         functions: Vec::new(),
         wide,
-        sides: wide && seed >= sides::FIRST,
+        sides: wide && (sides::FIRST..ways::FIRST).contains(&seed),
     };
+    if seed >= ways::MIXED {
+        return ways::mixed(g);
+    }
     g.text.push_str(".version 8.7\n.target sm_90\n.address_size 64\n");
     g.text.push_str(wide::TABLE);
     if wide {

@@ -1,11 +1,13 @@
 //! Kernels whose blocks go to each other as chance has it: loops within loops that are entered and left in several places, by some threads sooner than by
 //! others, with ends in the middle. Some of it stands in a function that part of a warp calls.
 
-use super::{OUT_BYTES, Rng};
+use super::{Gen, OUT_BYTES, Rng, wide};
 use std::fmt::Write;
 
 /// Seeds from here on are such kernels.
 pub const FIRST: u64 = 2_000_000;
+/// Seeds from here on have the statements of other programs in their blocks.
+pub const MIXED: u64 = 3_000_000;
 
 /// Numbers that each thread has: of its own, or the same in all at the beginning.
 const NUMBERS: usize = 6;
@@ -58,6 +60,51 @@ pub fn program(seed: u64) -> String {
     graph(&mut rng, &mut text, &end);
     text.push_str("}\n");
     text
+}
+
+/// The kernel of a seed from [`MIXED`] on: statements as those of [`super::program`], in blocks that go to each other as chance has it.
+pub(super) fn mixed(mut g: Gen) -> String {
+    g.text.push_str(".version 8.7\n.target sm_90\n.address_size 64\n");
+    g.text.push_str(wide::TABLE);
+    if g.wide {
+        g.write_functions();
+    }
+    g.head();
+    g.text.push_str("\t.reg .b32 %fuel, %way;\n\t.reg .pred %spent, %goes;\n");
+    let spread = g.rng.pick(&["0", "3", "31"]);
+    let least = 4 + g.rng.below(8);
+    let _ = writeln!(g.text, "\tand.b32 %fuel, %t1, {spread};\n\tadd.s32 %fuel, %fuel, {least};");
+    // Nowhere here all threads are known to be together.
+    g.depth = 1;
+    let blocks = 3 + g.rng.below(12);
+    let near = 2 + g.rng.below(6);
+    for b in 0..blocks {
+        let _ = writeln!(g.text, "W{b}:");
+        for _ in 0..g.rng.below(5) {
+            g.statement();
+        }
+        let to = (b + g.rng.below(2 * near)).saturating_sub(near).min(blocks);
+        let when = match g.rng.below(8) {
+            0 => continue,
+            1 => String::new(),
+            2..5 => format!("@{}{} ", g.rng.pick(&["", "!"]), g.p()),
+            _ => {
+                let (from, mask) = (g.r(), 1u32 << g.rng.below(4) | 1 << g.rng.below(4));
+                let _ = writeln!(g.text, "\tand.b32 %way, {from}, {mask};\n\tsetp.ne.s32 %goes, %way, 0;");
+                format!("@{}%goes ", g.rng.pick(&["", "!"]))
+            }
+        };
+        if to <= b {
+            let _ = writeln!(
+                g.text,
+                "\tsub.s32 %fuel, %fuel, 1;\n\tsetp.lt.s32 %spent, %fuel, 0;\n\t@%spent bra W{blocks};"
+            );
+        }
+        let _ = writeln!(g.text, "\t{when}bra W{to};");
+    }
+    let _ = writeln!(g.text, "W{blocks}:");
+    g.tail();
+    g.text
 }
 
 fn pools(text: &mut String) {

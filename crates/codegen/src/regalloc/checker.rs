@@ -227,12 +227,14 @@ impl Checker<'_> {
                     let set = set.iter().filter(|s| *s & Symbols::ENCODED != 0).map(|s| s & !Symbols::ENCODED);
                     self.put(&inst.op, S::Pu, set.collect());
                 }
-                Note::Again(v) => {
+                Note::Again(v) | Note::Anew(v) => {
                     let mut set: Set = SmallVec::from_slice(&[self.symbols.get(v)]);
                     set.extend(given.iter().filter(|g| g.1 == set[0]).map(|g| g.0).collect::<Set>());
-                    self.put(&inst.op, S::Rd, set);
+                    match note {
+                        Note::Again(_) => self.put(&inst.op, S::Rd, set),
+                        _ => self.anew(v, set, &inst.op, b, i),
+                    }
                 }
-                Note::Anew(v) => self.anew(v, &inst.op, b, i),
             }
         }
         if originals.next().is_some() {
@@ -326,8 +328,8 @@ impl Checker<'_> {
     }
 
     /// A value is computed again: as in the input, from the same values. That what it reads is still what it was then follows
-    /// from SSA form, where each definition dominates its reads.
-    fn anew(&mut self, v: Vreg, after: &Op, b: usize, i: usize) {
+    /// from SSA form, where each definition dominates its reads. `names`: what it is called here.
+    fn anew(&mut self, v: Vreg, names: Set, after: &Op, b: usize, i: usize) {
         let (block, place_in) = self.made_at[v.index()];
         let made = self.before.blocks.get(block as usize).map(|x| &x.insts[place_in as usize].op);
         let (Some(Op::Sass(x)), Op::Sass(y)) = (made, after) else {
@@ -337,7 +339,7 @@ impl Checker<'_> {
         let mut to = None;
         sass_defs(x, |p| to = p.slot.filter(|_| p.reg.is_virtual()).or(to));
         match to.and_then(|n| y.operands[n as usize].as_reg()) {
-            Some(r) => *self.at(place(r)) = SmallVec::from_slice(&[self.symbols.get(v)]),
+            Some(r) => *self.at(place(r)) = names,
             None => self.fail(format!("a value computed again in block {b} goes nowhere")),
         }
     }
