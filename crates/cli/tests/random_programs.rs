@@ -247,6 +247,15 @@ fn programs_of_ways_agree() {
     testkit::seeds(first..=first + count / 6, |seed| failure(seed, &launch, Some(32), false, chip));
 }
 
+/// A function that gives barriers up is called by a part of a warp, while the others wait at one of the same number.
+#[test]
+fn what_a_called_function_gives_up_is_its_own() {
+    for seed in [2_001_131, 2_001_139] {
+        let said = failure(seed, &launch(), None, false, "sm_90");
+        assert!(said.is_none(), "{said:?}");
+    }
+}
+
 /// The same with few registers, so that much is spilled.
 #[test]
 fn programs_agree_when_spilled() {

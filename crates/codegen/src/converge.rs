@@ -618,13 +618,13 @@ fn mark(f: &Func, mut uniform: Vec<bool>, regions: Option<Vec<Region>>, before: 
         let calls = f.blocks[b].insts.iter().filter_map(|&i| called(f, i));
         kept.extend(calls.map(Convention::kept_barrier).max().map(|first| (b, first)));
     }
+    let saves = |&i: &InstId| matches!(f.inst(i).op, Op::Call | Op::CallIndirect);
+    let saving: Vec<usize> = (kept.iter().map(|k| k.0)).filter(|&b| f.blocks[b].insts.iter().any(saves)).collect();
     for k in 0..sets.len() {
         let r = &regions[sets[k].0];
         let mut used = [false; BARRIERS];
         // Threads that call a function have what it saves of the barrier in a register: giving it up meanwhile would change nothing there.
-        let calls = |&i: &InstId| matches!(f.inst(i).op, Op::Call | Op::CallIndirect);
-        let given_up = !r.leaves.is_empty();
-        let mut crossed = given_up && (0..n).any(|b| sets[k].1.contains(b) && f.blocks[b].insts.iter().any(calls));
+        let mut crossed = !r.leaves.is_empty() && saving.iter().any(|&b| sets[k].1.contains(b));
         for (i, set, number) in &sets[..k] {
             let o = &regions[*i];
             // One that ends in another and begins before it: each would wait for threads that wait for the other.

@@ -231,6 +231,20 @@ mod tests {
     }
 
     #[test]
+    fn who_calls_a_function_is_not_waited_for_by_those_who_may_leave() {
+        let given_up = |inside: &str| {
+            let (_, c) = analyse(&format!(
+                "blk1(v3:b32):\nv4:p = icmp v3, v0 {{cmp=eq}}\nbrif v4, blk2(), blk3(v1)\nblk2():\nv5:p = icmp v0, v3 {{cmp=lt}}\n{inside}\n\
+                 brif v5, blk4(), blk3(v3)\nblk3(v7:b32):\nv8:b32 = iadd v3, v7\nv9:p = icmp v8, v0 {{cmp=lt}}\nbrif v9, blk1(v8), blk4()\n\
+                 blk4():\nv10:b32 = not v1\nexit"
+            ));
+            c.leave.iter().flatten().count()
+        };
+        // What it saves of the barrier would still name those that give it up meanwhile.
+        assert_eq!((given_up("v6:b32 = not v3"), given_up("v6:b32 = call v3")), (1, 0));
+    }
+
+    #[test]
     fn ways_round_the_loop_meet_before_its_header() {
         // Both sides go round by themselves, and both may leave.
         let (f, c) = analyse(

@@ -162,6 +162,7 @@ fn stalls(
     let mut entry: Vec<Option<(Vec<u8>, [u8; 6])>> = vec![None; n];
     let mut issue = vec![0u32; code.len()];
     let mut c = Clock::new(units, sm);
+    let uniform = units.general(false)..units.general(true);
     for b in 0..n {
         c.clear();
         let mut sb_set: [u32; 6] = [0; 6];
@@ -235,7 +236,17 @@ fn stalls(
             }
             let s = &code[i];
             let t = issue[i];
-            units.reads(i).for_each(|(u, slot)| c.reader[u] = (i as u32, slot));
+            units.reads(i).for_each(|(u, slot)| {
+                // The uniform datapath reads longer than others do, one of which may issue just behind it.
+                let longer = |r: u32| {
+                    let of_it = |s: &Sass| s.form().class == Class::Uniform;
+                    uniform.contains(&u) && issue[r as usize] + 2 > t && of_it(code[r as usize]) && !of_it(s)
+                };
+                let r = c.reader[u].0;
+                if r == NONE || !longer(r) {
+                    c.reader[u] = (i as u32, slot);
+                }
+            });
             units.writes(i).for_each(|(u, slot)| c.write(u, (i as u32, slot.unwrap_or(0)), code, &issue));
             for sb in [s.ctrl.read_sb, s.ctrl.write_sb].into_iter().flatten() {
                 sb_set[sb as usize] = t + latency::SCOREBOARD_SET as u32;
@@ -427,6 +438,15 @@ mod tests {
         let reader = "ULEA.HI.X UR8, UR8, UR23, UR9, 0x6, UP0";
         let last = |next: &'static str| controls(&[(&[reader], &[1]), (&[next, "EXIT"], &[])])[0][0].stall;
         assert_eq!((last("UMOV UR9, URZ"), last("ULDC UR9, c[0x0][0x210]"), last("UMOV UR10, URZ")), (3, 3, 2));
+    }
+
+    #[test]
+    fn who_reads_just_behind_the_uniform_datapath_does_not_hide_that_it_still_reads() {
+        let between = |read: &str| {
+            let other = format!("IMAD.U32 R17, RZ, RZ, {read}");
+            cycles(&["ULEA.HI.X UR8, UR8, UR23, UR9, 0x6, UP0", &other, "UMOV UR9, URZ"])
+        };
+        assert_eq!((between("UR9"), between("UR10")), (3, 3));
     }
 
     #[test]
