@@ -245,6 +245,10 @@ fn programs_of_ways_agree() {
     testkit::seeds(first..=first + count / 3, |seed| failure(seed, &launch, None, false, chip));
     testkit::seeds(first..=first + count / 3, |seed| failure(seed, &launch, None, true, chip));
     testkit::seeds(first..=first + count / 6, |seed| failure(seed, &launch, Some(32), false, chip));
+    // Of whole warps, too, where all threads go the same ways.
+    let first = random::ways::TOGETHER;
+    testkit::seeds(first..=first + count / 6, |seed| failure(seed, &launch, None, false, chip));
+    testkit::seeds(first..=first + count / 6, |seed| failure(seed, &launch, None, true, chip));
 }
 
 /// A function that gives barriers up is called by a part of a warp, while the others wait at one of the same number.

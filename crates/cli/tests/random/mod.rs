@@ -88,7 +88,7 @@ pub fn program(seed: u64, statements: usize, wide: bool) -> String {
         sides: wide && (sides::FIRST..ways::FIRST).contains(&seed),
     };
     if seed >= ways::MIXED {
-        return ways::mixed(g);
+        return ways::mixed(g, seed >= ways::TOGETHER);
     }
     g.text.push_str(".version 8.7\n.target sm_90\n.address_size 64\n");
     g.text.push_str(wide::TABLE);

@@ -8,6 +8,8 @@ use std::fmt::Write;
 pub const FIRST: u64 = 2_000_000;
 /// Seeds from here on have the statements of other programs in their blocks.
 pub const MIXED: u64 = 3_000_000;
+/// From here on all threads of a block go the same ways, and tell each other things on them.
+pub const TOGETHER: u64 = 4_000_000;
 
 /// Numbers that each thread has: of its own, or the same in all at the beginning.
 const NUMBERS: usize = 6;
@@ -63,19 +65,21 @@ pub fn program(seed: u64) -> String {
 }
 
 /// The kernel of a seed from [`MIXED`] on: statements as those of [`super::program`], in blocks that go to each other as chance has it.
-pub(super) fn mixed(mut g: Gen) -> String {
+pub(super) fn mixed(mut g: Gen, together: bool) -> String {
     g.text.push_str(".version 8.7\n.target sm_90\n.address_size 64\n");
     g.text.push_str(wide::TABLE);
     if g.wide {
         g.write_functions();
     }
     g.head();
-    g.text.push_str("\t.reg .b32 %fuel, %way;\n\t.reg .pred %spent, %goes;\n");
-    let spread = g.rng.pick(&["0", "3", "31"]);
+    g.text.push_str(
+        "\t.reg .b32 %fuel, %way, %sign;\n\t.reg .pred %spent, %goes;\n\tmad.lo.s32 %sign, %t2, 7919, %t0;\n",
+    );
+    let spread = if together { "0" } else { g.rng.pick(&["0", "3", "31"]) };
     let least = 4 + g.rng.below(8);
     let _ = writeln!(g.text, "\tand.b32 %fuel, %t1, {spread};\n\tadd.s32 %fuel, %fuel, {least};");
-    // Nowhere here all threads are known to be together.
-    g.depth = 1;
+    // Statements of whole warps stand where all threads are known to be together.
+    g.depth = u32::from(!together);
     let blocks = 3 + g.rng.below(12);
     let near = 2 + g.rng.below(6);
     for b in 0..blocks {
@@ -87,6 +91,14 @@ pub(super) fn mixed(mut g: Gen) -> String {
         let when = match g.rng.below(8) {
             0 => continue,
             1 => String::new(),
+            _ if together => {
+                let mask = 1u32 << (8 + g.rng.below(8)) | 1 << (8 + g.rng.below(8));
+                let _ = writeln!(
+                    g.text,
+                    "\tmad.lo.s32 %sign, %sign, 1103515245, {b};\n\tand.b32 %way, %sign, {mask};\n\tsetp.ne.s32 %goes, %way, 0;"
+                );
+                format!("@{}%goes ", g.rng.pick(&["", "!"]))
+            }
             2..5 => format!("@{}{} ", g.rng.pick(&["", "!"]), g.p()),
             _ => {
                 let (from, mask) = (g.r(), 1u32 << g.rng.below(4) | 1 << g.rng.below(4));
