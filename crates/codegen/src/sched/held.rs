@@ -192,7 +192,8 @@ mod tests {
         };
         let (mut a, mut b) = (held(1), held(2));
         assert!(a != b);
-        (a.set(4, None), b.set(4, None));
+        a.set(4, None);
+        b.set(4, None);
         assert!(a == b);
         b.set(5, Some(8));
         assert!(a != b);
