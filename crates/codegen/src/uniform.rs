@@ -116,6 +116,8 @@ struct Pass<'a> {
     wanted: Vec<bool>,
     /// Copies that were put in: block, copy, value.
     copies: Vec<(usize, Vreg, Vreg)>,
+    /// Those of them that are still to be put in the block at hand, and before which of its instructions: the last first.
+    ahead: Vec<(usize, Inst)>,
     /// Of several operands of which an instruction takes one it is chosen which.
     chooses: bool,
     /// By value: copies of it in loops, as often as these are taken to run. One is as much as a register is worth.
@@ -175,11 +177,11 @@ impl<'a> Pass<'a> {
         if kept == old {
             return None;
         }
-        let (wanted, copies, copied) = (Vec::new(), Vec::new(), vec![0; n]);
+        let (wanted, copies, ahead, copied) = (Vec::new(), Vec::new(), Vec::new(), vec![0; n]);
         let moves = Vec::new();
         let concerned = vec![(0, Vec::new()); f.blocks.len()];
         let leaf = Vec::new();
-        Some(Pass { f, cfg, sm, kept, old, weight, wanted, copies, copied, moves, chooses: true, leaf, concerned })
+        Some(Pass { f, cfg, sm, kept, old, weight, wanted, copies, ahead, copied, moves, chooses: true, leaf, concerned })
     }
 
     /// Takes out what is computed of anything else, until the rest is uniform.
@@ -418,6 +420,7 @@ impl<'a> Pass<'a> {
                 any
             });
             // Behind copies all stand elsewhere.
+            self.put_copies(b as usize);
             self.concerned[b as usize] = (n, list);
         }
         changed

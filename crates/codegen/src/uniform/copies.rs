@@ -74,16 +74,31 @@ impl Pass<'_> {
         if inside {
             made.iter().for_each(|m| self.copied[m.1.index()] += costs);
         }
-        let insts = &mut self.f.blocks[b].insts;
-        insts[i].op = Op::Sass(new);
-        let moves = made.iter().map(|&(copied, x)| {
+        self.f.blocks[b].insts[i].op = Op::Sass(new);
+        let moves = made.iter().rev().map(|&(copied, x)| {
             let op =
                 Sass::new(F::MOV_R).with(S::Rd, Reg::virt(File::Gpr, copied.0)).with(S::Rb, Reg::virt(File::Gpr, x.0));
-            Inst::new(Op::Sass(op), loc)
+            (i, Inst::new(Op::Sass(op), loc))
         });
-        insts.splice(i..i, moves);
+        self.ahead.extend(moves);
         self.copies.extend(made.iter().map(|&(copied, x)| (b, copied, x)));
         true
+    }
+
+    /// Puts the copies that were made for instructions of block `b`, from its last to its first one, before these: all at once, as there can be thousands.
+    pub(super) fn put_copies(&mut self, b: usize) {
+        if self.ahead.is_empty() {
+            return;
+        }
+        let insts = std::mem::take(&mut self.f.blocks[b].insts);
+        let mut all = Vec::with_capacity(insts.len() + self.ahead.len());
+        for (i, inst) in insts.into_iter().enumerate() {
+            while let Some((_, copy)) = self.ahead.pop_if(|c| c.0 == i) {
+                all.push(copy);
+            }
+            all.push(inst);
+        }
+        self.f.blocks[b].insts = all;
     }
 
     /// Takes out copies of what did not become uniform.

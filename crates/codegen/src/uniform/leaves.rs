@@ -89,6 +89,7 @@ fn finish(f: &mut Func, cfg: &Cfg, sm: u16, most: u32, made: Vec<bool>, leaf: Ve
         weight: Vec::new(),
         wanted: Vec::new(),
         copies: Vec::new(),
+        ahead: Vec::new(),
         chooses: true,
         copied: Vec::new(),
         moves: Vec::new(),
