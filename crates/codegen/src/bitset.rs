@@ -69,9 +69,71 @@ impl BitSet {
     }
 }
 
+/// Up to so many members a [`Gathered`] looks through one by one.
+const FEW: usize = 16;
+
+/// A set of `0..n` with its members in the order in which they came: while they are few it takes nothing that grows with `n`.
+#[derive(Clone, Debug, Default)]
+pub struct Gathered {
+    list: Vec<u32>,
+    /// All of them, once they are many.
+    all: BitSet,
+    n: usize,
+}
+
+impl Gathered {
+    /// The empty set over `0..n`.
+    pub fn new(n: usize) -> Gathered {
+        Gathered { list: Vec::new(), all: BitSet::default(), n }
+    }
+
+    /// True if `i` is in the set.
+    pub fn contains(&self, i: u32) -> bool {
+        if self.list.len() <= FEW { self.list.contains(&i) } else { self.all.contains(i as usize) }
+    }
+
+    /// Puts `i` in, which must be below the set's bound; true if it was not there.
+    pub fn insert(&mut self, i: u32) -> bool {
+        if self.contains(i) {
+            return false;
+        }
+        self.list.push(i);
+        match self.list.len() {
+            0..=FEW => {}
+            n if n == FEW + 1 => {
+                self.all = BitSet::new(self.n);
+                for &i in &self.list {
+                    self.all.insert(i as usize);
+                }
+            }
+            _ => {
+                self.all.insert(i as usize);
+            }
+        }
+        true
+    }
+
+    /// The members.
+    pub fn list(&self) -> &[u32] {
+        &self.list
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_gathered_comes_back_as_it_came() {
+        let mut s = Gathered::new(100);
+        let mut came = Vec::new();
+        for i in (0..60).map(|i| i * 37 % 100) {
+            assert_eq!((s.contains(i), s.insert(i), s.insert(i)), (false, true, false));
+            came.push(i);
+            assert!(came.iter().all(|&c| s.contains(c)));
+        }
+        assert_eq!(s.list(), came);
+    }
 
     #[test]
     fn members_come_back_in_order() {

@@ -139,6 +139,9 @@ impl Cfg {
         let mut depth = vec![0u32; n];
         let mut header = vec![NONE; n];
         let mut members = Vec::new();
+        let mut parent = vec![NONE; n];
+        // By block, the header of the last loop that it was found in.
+        let mut seen = vec![NONE; n];
         // Inner loops have later headers in reverse postorder, so outer ones are entered first.
         for &h in &self.rpo {
             let latches: Vec<u32> = self.preds[h as usize].iter().copied().filter(|&p| dom.dominates(h, p)).collect();
@@ -146,11 +149,11 @@ impl Cfg {
                 continue;
             }
             let mut inside = vec![h];
-            let mut seen = crate::bitset::BitSet::new(n);
-            seen.insert(h as usize);
+            parent[h as usize] = header[h as usize];
+            seen[h as usize] = h;
             let mut work = latches;
             while let Some(b) = work.pop() {
-                if seen.insert(b as usize) {
+                if std::mem::replace(&mut seen[b as usize], h) != h {
                     inside.push(b);
                     work.extend(&self.preds[b as usize]);
                 }
@@ -162,7 +165,7 @@ impl Cfg {
             inside.sort_unstable_by_key(|&b| self.rpo_index[b as usize]);
             members.push((h, inside));
         }
-        Loops { depth, header, members }
+        Loops { depth, header, parent, members }
     }
 }
 
@@ -173,6 +176,8 @@ pub struct Loops {
     pub depth: Vec<u32>,
     /// Header of the innermost loop of each block, [`NONE`] outside.
     pub header: Vec<u32>,
+    /// By header, that of the loop around its loop; [`NONE`] where there is none, and for other blocks.
+    pub parent: Vec<u32>,
     /// Header and blocks (in reverse postorder) of each loop, outer loops first.
     pub members: Vec<(u32, Vec<u32>)>,
 }
@@ -326,6 +331,7 @@ mod tests {
         assert_eq!(loops.depth, vec![0, 1, 1, 1, 1, 0, 0]);
         assert_eq!(loops.header[3], 1);
         assert_eq!(loops.members, vec![(1, vec![1, 2, 3, 4])]);
+        assert_eq!(loops.parent, vec![NONE; 7]);
     }
 
     /// A block dominates another if nothing leads to that without it; in graphs whose loops have several ways in, too.

@@ -15,15 +15,17 @@
 pub mod check;
 mod graphs;
 mod iterations;
+mod mark;
 mod promise;
 mod shape;
 
 use crate::abi::Convention;
-use crate::bitset::BitSet;
-use crate::cfg::{Blocks, Cfg, DomTree, NONE};
+use crate::bitset::{BitSet, Gathered};
+use crate::cfg::{Blocks, Cfg, DomTree, Loops, NONE};
 use crate::ir::{Block, BlockData, Builder, Def, Edge, Effect, Func, InstId, MemSpace, Op, Sem, Sreg, Term, Value};
 use crate::lower::asynchronous::barrier;
 use graphs::{Graphs, living_graph};
+use mark::mark;
 pub use promise::by_whole_warps;
 use rustc_hash::FxHashMap;
 use shape::{EXCLUSIVE, one_return, split_edges, take_turns};
@@ -162,18 +164,21 @@ fn threads_differ(f: &Func, uniform: &[bool], b: u32) -> bool {
 }
 
 /// Blocks between `from` (exclusive) and `join` (exclusive).
-fn region(cfg: &Cfg, from: u32, join: u32) -> Vec<u32> {
+fn region(cfg: &Cfg, from: u32, join: u32) -> Gathered {
     walk(cfg, from, |b| b == join)
 }
 
 /// Blocks behind `from` (exclusive), up to where `ends` says so (exclusive).
-fn walk(cfg: &Cfg, from: u32, ends: impl Fn(u32) -> bool) -> Vec<u32> {
-    let mut seen = BitSet::new(cfg.len());
-    let mut out = Vec::new();
-    let mut work: Vec<u32> = cfg.succs[from as usize].to_vec();
+fn walk(cfg: &Cfg, from: u32, ends: impl Fn(u32) -> bool) -> Gathered {
+    walk_all(cfg, &[from], ends)
+}
+
+/// Blocks behind any of `from`, up to where `ends` says so (exclusive).
+fn walk_all(cfg: &Cfg, from: &[u32], ends: impl Fn(u32) -> bool) -> Gathered {
+    let mut out = Gathered::new(cfg.len());
+    let mut work: Vec<u32> = from.iter().flat_map(|&b| cfg.succs[b as usize].iter().copied()).collect();
     while let Some(b) = work.pop() {
-        if !ends(b) && seen.insert(b as usize) {
-            out.push(b);
+        if !ends(b) && out.insert(b) {
             work.extend(&cfg.succs[b as usize]);
         }
     }
@@ -184,7 +189,9 @@ fn walk(cfg: &Cfg, from: u32, ends: impl Fn(u32) -> bool) -> Vec<u32> {
 fn uniform_values(f: &Func, graphs: &Graphs) -> Vec<bool> {
     let (cfg, full) = (&graphs.living, graphs.full(f));
     // Where no branch tells threads apart nobody asks for them.
-    let loops = OnceCell::new();
+    let nest = OnceCell::new();
+    // Blocks behind branches that never meet, and loops that threads leave in different iterations, that have been looked at.
+    let (mut behind, mut left) = (BitSet::new(f.blocks.len()), BitSet::new(f.blocks.len()));
     let mut uniform = vec![true; f.values.len()];
     // Blocks to look at again, by value.
     let users = OnceCell::new();
@@ -255,35 +262,47 @@ fn uniform_values(f: &Func, graphs: &Graphs) -> Vec<bool> {
         if !done_branch[b as usize] && divergent_branch(f, cfg, &uniform, b) {
             done_branch[b as usize] = true;
             let join = graphs.post(f).idom[b as usize];
-            let inside = region(cfg, b, join);
-            for &m in &inside {
+            let meets = join != NONE && (join as usize) < f.blocks.len();
+            let inside = match meets {
+                true => region(cfg, b, join),
+                false => walk(cfg, b, |x| behind.contains(x as usize)),
+            };
+            for &m in inside.list() {
+                if !meets {
+                    behind.insert(m as usize);
+                }
                 if !std::mem::replace(&mut apart[m as usize], true) {
                     again.push(m);
                 }
             }
-            let meets =
-                inside.iter().copied().chain((join != NONE && (join as usize) < f.blocks.len()).then_some(join));
-            for m in meets {
+            for m in inside.list().iter().copied().chain(meets.then_some(join)) {
                 if full.preds[m as usize].len() > 1 && !divergent_join[m as usize] {
                     divergent_join[m as usize] = true;
                     again.push(m);
                 }
             }
             // Threads leave the loops around this branch in different iterations: what they carry out differs.
-            for (h, members) in &loops.get_or_init(|| full.loops(&full.dominators())).members {
-                let leaves = members.contains(&b) && (inside.contains(h) || *h == b);
-                if leaves && cfg.succs[b as usize].iter().any(|s| !members.contains(s)) {
-                    let mut in_loop = BitSet::new(f.blocks.len());
-                    for &m in members {
-                        in_loop.insert(m as usize);
-                    }
-                    for &m in members {
-                        let block = &f.blocks[m as usize];
-                        let results = block.insts.iter().flat_map(|&i| f.inst(i).results.iter());
-                        for &v in block.params.iter().chain(results) {
-                            if users()[v.index()].iter().any(|&u| !in_loop.contains(u as usize)) {
-                                set(v, true, &mut uniform, &mut changed);
-                            }
+            let (nest, loops) = nest.get_or_init(|| {
+                let loops = full.loops(&full.dominators());
+                let members: FxHashMap<u32, usize> = loops.members.iter().enumerate().map(|(n, l)| (l.0, n)).collect();
+                (Nest::new(&loops), (loops, members))
+            });
+            let mut around = nest.header[b as usize];
+            while around != NONE {
+                let h = around;
+                around = nest.parent[h as usize];
+                // Behind a branch that never meets the way back to the header is there, too.
+                let stays = |s: &u32| nest.holds(h, *s);
+                let leaves = (!meets || h == b || inside.contains(h)) && !cfg.succs[b as usize].iter().all(stays);
+                if !leaves || !left.insert(h as usize) {
+                    continue;
+                }
+                for &m in &loops.0.members[loops.1[&h]].1 {
+                    let block = &f.blocks[m as usize];
+                    let results = block.insts.iter().flat_map(|&i| f.inst(i).results.iter());
+                    for &v in block.params.iter().chain(results) {
+                        if users()[v.index()].iter().any(|&u| !nest.holds(h, u)) {
+                            set(v, true, &mut uniform, &mut changed);
                         }
                     }
                 }
@@ -373,7 +392,7 @@ struct Region {
 
 impl Region {
     /// The blocks between the start and the join.
-    fn blocks(&self, cfg: &Cfg) -> Vec<u32> {
+    fn blocks(&self, cfg: &Cfg) -> Gathered {
         walk(cfg, self.start, |b| b == self.join || self.leaves.contains(&b))
     }
 }
@@ -387,7 +406,7 @@ fn place_joins(f: &mut Func, uniform: &[bool], graphs: &Graphs) -> Option<Vec<Re
         return None;
     }
     let (dom, post) = (graphs.dom(), graphs.post(f));
-    let nest = Nest::new(cfg, dom);
+    let nest = Nest::new(&cfg.loops(dom));
     // The nearest block that dominates every branch that meets at a block.
     let mut start = vec![NONE; n];
     let (mut behind, mut within) = (Vec::new(), Vec::new());
@@ -411,9 +430,9 @@ fn place_joins(f: &mut Func, uniform: &[bool], graphs: &Graphs) -> Option<Vec<Re
     for &join in &cfg.rpo {
         if start[join as usize] != NONE
             && let Some((start, inside)) = enclose(f, cfg, dom, post, &nest, start[join as usize], join)
-            && !(nest.header[start as usize] == NONE && waits_for_all(f, cfg, post, uniform, join, &inside))
+            && !(nest.header[start as usize] == NONE && waits_for_all(f, cfg, post, uniform, join, inside.list()))
         {
-            regions.push(split(f, cfg, start, join, &inside));
+            regions.push(split(f, cfg, start, join, inside.list()));
         } else {
             behind.iter_mut().filter(|b| b.1 == join).for_each(|b| b.1 = NONE);
             behind.extend(within.iter().filter(|b| b.1 == join).map(|b| (b.0, NONE)));
@@ -447,7 +466,7 @@ fn waits_for_all(f: &Func, cfg: &Cfg, post: &DomTree, uniform: &[bool], join: u3
     // Not where a branch nearer to it tells threads apart.
     let nearer = |&d: &u32| {
         let meets = post.idom[d as usize];
-        divergent_branch(f, cfg, uniform, d) && meets != join && region(cfg, d, meets).contains(&at)
+        divergent_branch(f, cfg, uniform, d) && meets != join && region(cfg, d, meets).contains(at)
     };
     for_all(inst) && !inside.iter().any(nearer)
 }
@@ -461,20 +480,8 @@ struct Nest {
 }
 
 impl Nest {
-    fn new(cfg: &Cfg, dom: &DomTree) -> Nest {
-        let loops = cfg.loops(dom);
-        let mut parent = vec![NONE; cfg.len()];
-        for (h, _) in &loops.members {
-            let up = dom.idom[*h as usize];
-            let mut p = if up == NONE { NONE } else { loops.header[up as usize] };
-            // The block before a loop may lie in a sibling loop that ends there: go out until one holds the header.
-            while p != NONE && !loops.members.iter().any(|(x, m)| *x == p && m.contains(h)) {
-                let up = dom.idom[p as usize];
-                p = if up == NONE { NONE } else { loops.header[up as usize] };
-            }
-            parent[*h as usize] = p;
-        }
-        Nest { header: loops.header, parent }
+    fn new(loops: &Loops) -> Nest {
+        Nest { header: loops.header.clone(), parent: loops.parent.clone() }
     }
 
     /// True if the loop with header `h` holds `b`.
@@ -500,7 +507,7 @@ fn enclose(
     nest: &Nest,
     start: u32,
     join: u32,
-) -> Option<(u32, Vec<u32>)> {
+) -> Option<(u32, Gathered)> {
     let first = start;
     let mut start = start;
     loop {
@@ -516,7 +523,7 @@ fn enclose(
             continue;
         }
         let inside = region(cfg, start, join);
-        let common = inside.iter().fold(start, |c, &b| if c == NONE { c } else { dom.common(c, b) });
+        let common = inside.list().iter().fold(start, |c, &b| if c == NONE { c } else { dom.common(c, b) });
         if common == NONE {
             return None;
         }
@@ -535,21 +542,17 @@ fn enclose(
             cfg.succs[b as usize].is_empty() && !matches!(f.blocks[b as usize].term, Term::Exit | Term::Unreachable)
         };
         // Nor is there anybody to wait for where the start moved to before the loop that the branch goes round.
-        let holds = start == first || inside.contains(&first);
-        let bad = !holds || !one_way_in(cfg, start, &inside) || inside.iter().any(|&b| lost(b));
+        let holds = start == first || inside.contains(first);
+        let bad = !holds || !one_way_in(cfg, start, &inside) || inside.list().iter().any(|&b| lost(b));
         return (!bad).then_some((start, inside));
     }
 }
 
 /// True if whoever comes to a block `inside` comes by `start`, where the barrier is set, each time: dominating them is not enough, as threads that have met may come
 /// back into a loop with several ways in, and would wait for those that have left it.
-fn one_way_in(cfg: &Cfg, start: u32, inside: &[u32]) -> bool {
-    let mut within = BitSet::new(cfg.len());
-    inside.iter().for_each(|&b| {
-        within.insert(b as usize);
-    });
-    let known = |&p: &u32| p == start || within.contains(p as usize) || !cfg.reachable(p);
-    !within.contains(start as usize) && inside.iter().all(|&b| cfg.preds[b as usize].iter().all(known))
+fn one_way_in(cfg: &Cfg, start: u32, inside: &Gathered) -> bool {
+    let known = |&p: &u32| p == start || inside.contains(p) || !cfg.reachable(p);
+    !inside.contains(start) && inside.list().iter().all(|&b| cfg.preds[b as usize].iter().all(known))
 }
 
 /// Routes the edges from `start` and the region into `join` through a new block, but for those that `cfg` leaves out: who only exits there waits for nobody, and
@@ -576,128 +579,6 @@ fn split(f: &mut Func, cfg: &Cfg, start: u32, join: u32, inside: &[u32]) -> Regi
         }
     }
     Region { start, join: new.0, leaves: Vec::new() }
-}
-
-/// Gives barriers numbers and marks the blocks where threads may be apart.
-fn mark(f: &Func, mut uniform: Vec<bool>, regions: Option<Vec<Region>>, before: Graphs) -> Convergence {
-    let n = f.blocks.len();
-    let graphs = if regions.is_some() { Graphs::of(f) } else { before };
-    let (cfg, regions) = (&graphs.living, regions.unwrap_or_default());
-    // Parameters of join blocks are new values: as uniform as what they pass on, which is a divergent join's.
-    uniform.resize(f.values.len(), false);
-    let mut out = Convergence {
-        divergent: vec![false; n],
-        uniform,
-        open: vec![Vec::new(); n],
-        close: vec![None; n],
-        leave: vec![None; n],
-    };
-    let mut sets: Vec<(usize, BitSet, Option<u8>)> = Vec::new();
-    for (i, r) in regions.iter().enumerate() {
-        let mut set = BitSet::new(n);
-        for b in r.blocks(cfg) {
-            set.insert(b as usize);
-        }
-        sets.push((i, set, None));
-    }
-    // Outer regions (larger) first: they get the lower numbers, and their BSSY comes first in a shared block.
-    sets.sort_by_key(|(i, s, _)| (std::cmp::Reverse(s.count()), *i));
-    // Of those that begin together the one that another's end lies in is around it, though it may be as small where threads leave it sooner.
-    for k in 1..sets.len() {
-        let within = |i: &usize| {
-            let (inner, outer) = (&regions[sets[*i].0], &regions[sets[k].0]);
-            inner.start == outer.start && sets[k].1.contains(inner.join as usize)
-        };
-        if let Some(i) = (0..k).find(within) {
-            sets[i..=k].rotate_right(1);
-        }
-    }
-    // Blocks with calls, and the first barrier that the callees keep.
-    let mut kept: Vec<(usize, usize)> = Vec::new();
-    for b in (0..n).filter(|_| !sets.is_empty()) {
-        let calls = f.blocks[b].insts.iter().filter_map(|&i| called(f, i));
-        kept.extend(calls.map(Convention::kept_barrier).max().map(|first| (b, first)));
-    }
-    let saves = |&i: &InstId| matches!(f.inst(i).op, Op::Call | Op::CallIndirect);
-    let saving: Vec<usize> = (kept.iter().map(|k| k.0)).filter(|&b| f.blocks[b].insts.iter().any(saves)).collect();
-    for k in 0..sets.len() {
-        let r = &regions[sets[k].0];
-        let mut used = [false; BARRIERS];
-        // Threads that call a function have what it saves of the barrier in a register: giving it up meanwhile would change nothing there.
-        let mut crossed = !r.leaves.is_empty() && saving.iter().any(|&b| sets[k].1.contains(b));
-        for (i, set, number) in &sets[..k] {
-            let o = &regions[*i];
-            // One that ends in another and begins before it: each would wait for threads that wait for the other.
-            crossed |= number.is_some()
-                && (sets[k].1.contains(o.join as usize) && !sets[k].1.contains(o.start as usize)
-                    || set.contains(r.join as usize) && !set.contains(r.start as usize) && o.start != r.start);
-            // Both barriers are alive somewhere if one region starts within the other, or they start together.
-            let overlap = set.contains(r.start as usize)
-                || o.start == r.start
-                || sets[k].1.contains(o.start as usize)
-                || set.contains(r.join as usize);
-            if let (true, Some(b)) = (overlap, number) {
-                used[*b as usize] = true;
-            }
-        }
-        // A barrier around a call must be one that the callee keeps.
-        let inside = kept.iter().filter(|&&(b, _)| b == r.start as usize || sets[k].1.contains(b));
-        let first = inside.map(|k| k.1).max().unwrap_or(0);
-        let usable = |b: &usize| !crossed && !used[*b] && (f.entry || *b != EXCLUSIVE.1 as usize);
-        let free = (first..BARRIERS).find(usable).map(|b| b as u8);
-        sets[k].2 = free;
-        if let Some(b) = free {
-            out.open[r.start as usize].push((b, Block(r.join)));
-            out.close[r.join as usize] = Some(b);
-            r.leaves.iter().for_each(|&l| out.leave[l as usize] = Some(b));
-        }
-    }
-    // Threads are apart between a divergent branch and where it meets, and for good where it never does.
-    let mut apart: Vec<(u32, Vec<u32>)> = Vec::new();
-    for &d in &cfg.rpo {
-        if !divergent_branch(f, cfg, &out.uniform, d) {
-            continue;
-        }
-        let join = graphs.post(f).idom[d as usize];
-        let met = join != NONE && (join as usize) < n && out.close[join as usize].is_some();
-        let mut blocks = region(cfg, d, if met { join } else { NONE });
-        // Threads wait at the join from the first of them on: the whole region of its barrier is divided.
-        if let (true, Some(r)) = (met, regions.iter().find(|r| r.join == join)) {
-            blocks.extend(r.blocks(cfg));
-        }
-        apart.push((d, blocks));
-    }
-    for (_, blocks) in &apart {
-        for &b in blocks {
-            out.divergent[b as usize] = true;
-        }
-    }
-    // Threads whose assertion fails are at it while others go on, until these wait for them where a region around both ends.
-    for &d in &cfg.rpo {
-        let mut ends = f.blocks[d as usize].term.successors().into_iter().filter(|s| fails(f, s.0)).peekable();
-        if ends.peek().is_none() {
-            continue;
-        }
-        ends.for_each(|s| out.divergent[s.index()] = true);
-        let all_agree = match &f.blocks[d as usize].term {
-            Term::CondBr { cond, uniform, .. } => *uniform || out.uniform[cond.index()],
-            Term::Switch { index, uniform, .. } => *uniform || out.uniform[index.index()],
-            _ => true,
-        };
-        if !all_agree && !out.divergent[d as usize] {
-            region(cfg, d, NONE).iter().for_each(|&b| out.divergent[b as usize] = true);
-        }
-    }
-    // A thread that exits by a path with work on it may be behind those that go on past it.
-    let works = |b: u32| f.blocks[b as usize].term == Term::Exit && !f.blocks[b as usize].insts.is_empty();
-    for (d, blocks) in &apart {
-        if blocks.iter().any(|&b| works(b)) {
-            for b in region(cfg, *d, NONE) {
-                out.divergent[b as usize] = true;
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]

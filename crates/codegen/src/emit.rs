@@ -11,6 +11,7 @@ use crate::mir::{CallTarget, Inst, Op};
 use crate::regalloc::frame::descriptor_load;
 use crate::sched::branches::LinearBlock;
 use diag::Diagnostic;
+use rustc_hash::FxHashMap;
 use sass::control::Control;
 use sass::form::{ModName, Piece, SlotName as S};
 use sass::forms as F;
@@ -218,11 +219,14 @@ pub fn expand_calls(
     calls
 }
 
+/// Bytes of constant bank 2.
+const MOST_TABLES: usize = 1 << 16;
+
 /// Lays out and encodes; `functions[0]` is the kernel; `table` lists the numbers of the
 /// functions that may be called through pointers.
 ///
 /// # Errors
-/// For an instruction that has no encoding: a mistake of the compiler.
+/// Where tables do not fit into their constant bank, and for an instruction that has no encoding: a mistake of the compiler.
 pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagnostic> {
     let mut code = Code {
         stack: deepest(&functions, table).filter(|_| !functions.iter().any(|f| f.grows)),
@@ -254,6 +258,7 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
         }
     }
     let pairs: Vec<u8> = functions.iter().map(|f| f.returns_by).collect();
+    let mut tables: FxHashMap<Vec<u32>, i32> = FxHashMap::default();
     let mut last_loc = u32::MAX;
     let mut highest = 1;
     for (fi, mut f) in functions.into_iter().enumerate() {
@@ -262,9 +267,23 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
         let after_sync = sync_points(&f, offsets);
         for mut b in f.blocks {
             let mut pc = offsets[b.id as usize];
-            let table_base = code.const2.len() as i32;
             let table: Vec<u32> = b.table.iter().map(|&t| offsets[t as usize]).collect();
-            table.iter().for_each(|t| code.const2.extend(t.to_le_bytes()));
+            // An interpreter that jumps behind each of its operations has one table.
+            let table_base = match tables.get(&table) {
+                Some(&at) => at,
+                None => code.const2.len() as i32,
+            };
+            if table_base as usize == code.const2.len() && !table.is_empty() {
+                table.iter().for_each(|t| code.const2.extend(t.to_le_bytes()));
+                tables.insert(table.clone(), table_base);
+                if code.const2.len() > MOST_TABLES {
+                    return Err(Diagnostic::error(format!(
+                        "the tables of indexed branches and called functions of '{}' take more than the {MOST_TABLES} bytes of constant bank 2; \
+                         make some of its branches depend on comparisons",
+                        f.name
+                    )));
+                }
+            }
             // Return offsets stand before their calls; NOPs may have come between.
             for k in 0..b.insts.len() {
                 let is_call = matches!(&b.insts[k].op, Op::Sass(s) if s.form == F::CALL_REL || s.form == F::CALL_REL_R);

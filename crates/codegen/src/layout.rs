@@ -8,6 +8,7 @@ use diag::Diagnostic;
 use ptx::isa::Op;
 use ptx::module::{Body, FuncId, FuncKind, InitValue, Linkage, Module, Operand, VarId, Variable};
 use ptx::types::Space;
+use rustc_hash::FxHashMap;
 
 /// Not placed.
 pub const NONE: u32 = u32::MAX;
@@ -19,8 +20,10 @@ pub struct Layout {
     pub constant: Vec<u32>,
     /// Size of constant bank 3.
     pub constant_size: u32,
-    /// Slot (8 bytes each) in constant bank 4 of each global variable.
+    /// Slot (8 bytes each) in constant bank 4 of each global variable; [`NONE`] for those in [`Layout::away`].
     pub slot: Vec<u32>,
+    /// Global variables without a slot, where there are more than slots: the variable that each is counted from, and how far it is.
+    pub away: FxHashMap<VarId, (VarId, i64)>,
     /// Functions of the system that the module calls: the first slots of constant bank 4.
     pub externs: Vec<FuncId>,
     /// Functions of the system that do fetches of textures: the slots behind those. A relocatable module calls them by name.
@@ -103,8 +106,16 @@ impl Layout {
         let listed = listed(m);
         let variables: Vec<image::Variable> = listed.iter().map(|&v| plain_variable(m, v)).collect();
         let placed = image::Layout::of(&variables);
+        let mut anchors: FxHashMap<&str, usize> = FxHashMap::default();
+        for i in (0..listed.len()).filter(|&i| placed.slots[i].is_some()) {
+            anchors.entry(variables[i].section()).or_insert(i);
+        }
         for (i, v) in listed.iter().enumerate() {
             match placed.slots[i] {
+                None if variables[i].space == image::Space::Global => {
+                    let from = anchors[variables[i].section()];
+                    out.away.insert(*v, (listed[from], placed.offsets[i] as i64 - placed.offsets[from] as i64));
+                }
                 Some(at) => out.slot[v.index()] = at / 8 + (out.externs.len() + out.fetches.len()) as u32,
                 None => {
                     let at = placed.offsets[i] as u32;
@@ -114,6 +125,11 @@ impl Layout {
             }
         }
         out
+    }
+
+    /// The variable with a slot of its own that a global variable is counted from, and how far it is: most are their own.
+    pub fn from(&self, v: VarId) -> (VarId, i64) {
+        self.away.get(&v).copied().unwrap_or((v, 0))
     }
 
     /// The value that a pointer to a function has in this module.

@@ -181,7 +181,22 @@ impl<'a> Pass<'a> {
         let moves = Vec::new();
         let concerned = vec![(0, Vec::new()); f.blocks.len()];
         let leaf = Vec::new();
-        Some(Pass { f, cfg, sm, kept, old, weight, wanted, copies, ahead, copied, moves, chooses: true, leaf, concerned })
+        Some(Pass {
+            f,
+            cfg,
+            sm,
+            kept,
+            old,
+            weight,
+            wanted,
+            copies,
+            ahead,
+            copied,
+            moves,
+            chooses: true,
+            leaf,
+            concerned,
+        })
     }
 
     /// Takes out what is computed of anything else, until the rest is uniform.

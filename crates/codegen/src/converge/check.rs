@@ -23,18 +23,18 @@ pub fn run(f: &Func, c: &Convergence) -> Result<(), String> {
             let inside = walk(&cfg, b as u32, |x| x == join.0 || c.leave[x as usize] == Some(barrier));
             // Who only exits waits for nobody, wherever he comes from.
             let mut set = walk(&living, b as u32, |x| x == join.0 || c.leave[x as usize] == Some(barrier));
-            set.push(join.0);
+            set.insert(join.0);
             if !one_way_in(&living, b as u32, &set) {
                 return Err(format!(
                     "B{barrier}, set in blk{b}, is waited for in blk{}, and a way there does not set it",
                     join.0
                 ));
             }
-            for &x in &inside {
+            for &x in inside.list() {
                 // What is set inside, or behind this one in the same block, is waited for first.
                 let behind = |&start: &u32| match start == b as u32 {
                     true => list[n + 1..].iter().any(|o| o.1.0 == x),
-                    false => inside.contains(&start),
+                    false => inside.contains(start),
                 };
                 if c.close[x as usize].is_some() && !opens_for[x as usize].iter().any(behind) {
                     return Err(format!(

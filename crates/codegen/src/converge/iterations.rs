@@ -26,7 +26,7 @@ pub(super) fn place(f: &mut Func, uniform: &[bool], mut branches: Vec<(u32, u32)
         let dom = cfg.dominators();
         let loops = cfg.loops(&dom);
         branches.retain(|&(d, _)| divergent_branch(f, &cfg, uniform, d));
-        let nest = Nest::new(&cfg, &dom);
+        let nest = Nest::new(&loops);
         let left: Vec<u32> = out.iter().flat_map(|r| r.leaves.iter().copied()).collect();
         match next(&cfg, &loops, &nest, &dom.idom, &left, &mut branches, &mut tries) {
             Some(meeting) => out.push(cut(f, &cfg, &meeting)),
@@ -139,8 +139,8 @@ impl<'a> Iteration<'a> {
                 continue;
             }
             let inside = region(&self.graph, start, join);
-            let common = inside.iter().fold(start, |c, &b| if c == NONE { c } else { self.dom.common(c, b) });
-            if common == NONE || inside.contains(&start) || !self.post.dominates(join, start) {
+            let common = inside.list().iter().fold(start, |c, &b| if c == NONE { c } else { self.dom.common(c, b) });
+            if common == NONE || inside.contains(start) || !self.post.dominates(join, start) {
                 return None;
             }
             if common != start {
@@ -152,7 +152,7 @@ impl<'a> Iteration<'a> {
             }
             let global = |&l: &u32| self.members.get(l as usize).copied();
             let join = global(&join).unwrap_or(self.header);
-            return Some(Meeting { start: block, join, inside: inside.iter().filter_map(global).collect() });
+            return Some(Meeting { start: block, join, inside: inside.list().iter().filter_map(global).collect() });
         }
     }
 }

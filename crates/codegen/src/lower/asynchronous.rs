@@ -269,8 +269,8 @@ impl Lower<'_, '_> {
                     Ok(self.add_offset(base, at))
                 }
                 Space::Global => {
-                    let base = self.with_imm(Op::GlobalAddr, v.0 as i64, Ty::B64);
-                    Ok(self.add_offset(base, a.offset()))
+                    let (base, away) = self.global_address(v);
+                    Ok(self.add_offset(base, away + a.offset()))
                 }
                 Space::Const => {
                     let base = self.window_base(MemSpace::Const);

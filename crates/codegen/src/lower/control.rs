@@ -7,6 +7,9 @@ use ptx::isa::{Mod, Op as P};
 use ptx::module::{Body, Directive, FuncKind, Guard, Inst, InstId, Operand, Stmt, Table};
 use std::ops::Range;
 
+/// Targets of an indexed branch, at most: what the vendor's tool says.
+const MOST_TARGETS: usize = 16_380;
+
 /// True if a `.pragma` asks that loops are not unrolled.
 fn stays_rolled(words: &[String]) -> bool {
     words.iter().any(|w| w == "nounroll")
@@ -207,6 +210,13 @@ impl Lower<'_, '_> {
                 let targets: Vec<Block> = self.table_targets(x).into_iter().map(|l| self.label_block[l]).collect();
                 if targets.is_empty() {
                     return Err(Diagnostic::error("'brx.idx' has an empty target list").at(x.span));
+                }
+                if targets.len() > MOST_TARGETS {
+                    return Err(Diagnostic::error(format!(
+                        "Indirect branch table is too large to encode: {} targets exceed the maximum of {MOST_TARGETS} targets per indirect branch",
+                        targets.len()
+                    ))
+                    .at(x.span));
                 }
                 return self.switch(index, uniform, targets, guard, next).map(|()| true);
             }

@@ -102,7 +102,10 @@ impl Lower<'_, '_> {
             }
             AddressBase::None => (self.konst(ty, 0), a.offset()),
             AddressBase::Var(v) => match mem {
-                MemSpace::Global => (self.with_imm(Op::GlobalAddr, v.0 as i64, Ty::B64), a.offset()),
+                MemSpace::Global => {
+                    let (base, away) = self.global_address(v);
+                    (base, away + a.offset())
+                }
                 MemSpace::Shared => (self.shared_address(v, a.offset(), x.span)?, 0),
                 MemSpace::Local => {
                     let at = self.local_offset(v, x.span)?;

@@ -49,6 +49,12 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// The address of a global variable, and what is to be added to it.
+    pub(super) fn global_address(&mut self, var: VarId) -> (Value, i64) {
+        let (from, away) = self.cx.layout.from(var);
+        (self.with_imm(Op::GlobalAddr, from.0 as i64, Ty::B64), away)
+    }
+
     /// The address of a variable in its own state space, as `mov` gives it.
     pub(super) fn var_address(&mut self, var: VarId, offset: i64, span: Span) -> Res<Value> {
         let space = self.m.vars[var.index()].space;
@@ -57,8 +63,8 @@ impl Lower<'_, '_> {
         }
         let base = match space {
             Space::Global => {
-                let v = self.with_imm(Op::GlobalAddr, var.0 as i64, Ty::B64);
-                return Ok(self.add_offset(v, offset));
+                let (v, away) = self.global_address(var);
+                return Ok(self.add_offset(v, away + offset));
             }
             Space::Shared => self.shared_address(var, offset, span)?,
             // A parameter of a function whose address is taken lies in the frame.

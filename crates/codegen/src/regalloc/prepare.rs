@@ -157,8 +157,9 @@ fn split_critical_edges(f: &mut Func) -> Cfg {
 /// Copies scalars that two vector operands of one instruction want at different places.
 fn separate_vectors(f: &mut Func) {
     for b in 0..f.blocks.len() {
-        let mut i = 0;
-        while i < f.blocks[b].insts.len() {
+        // What goes in before which instruction.
+        let mut put: Vec<(usize, Inst)> = Vec::new();
+        for i in 0..f.blocks[b].insts.len() {
             let mut vectors: SmallVec<[Place; 4]> = SmallVec::new();
             if let Op::Sass(inst) = &f.blocks[b].insts[i].op
                 && !inst.registers().all_single()
@@ -170,18 +171,26 @@ fn separate_vectors(f: &mut Func) {
                 });
             }
             if vectors.is_empty() {
-                i += 1;
                 continue;
             }
             let copies = conflicts(f, b, i, &vectors);
             if !copies.is_empty() {
                 let loc = f.blocks[b].insts[i].loc;
                 let pairs = copies.iter().map(|&(new, old)| (f.reg(new), f.reg(old))).collect();
-                f.blocks[b].insts.insert(i, Inst::new(Op::Copy(pairs), loc));
-                i += 1;
+                put.push((i, Inst::new(Op::Copy(pairs), loc)));
             }
-            i += 1;
         }
+        if put.is_empty() {
+            continue;
+        }
+        let insts = std::mem::take(&mut f.blocks[b].insts);
+        let mut all = Vec::with_capacity(insts.len() + put.len());
+        let mut put = put.into_iter().peekable();
+        for (i, inst) in insts.into_iter().enumerate() {
+            all.extend(put.next_if(|p| p.0 == i).map(|p| p.1));
+            all.push(inst);
+        }
+        f.blocks[b].insts = all;
     }
 }
 

@@ -206,16 +206,28 @@ fn order(f: &Func, cfg: &crate::cfg::Cfg) -> Vec<u32> {
     for &b in &cfg.rpo {
         put(b, &inside, &mut placed, &mut out);
     }
+    if !out.iter().any(|&b| b != 0 && exits(b)) {
+        return out;
+    }
     // Exits that became guards need no block; one is kept if control falls into it.
-    let needed = |b: u32| {
-        !exits(b)
-            || b == 0
-            || f.blocks.iter().enumerate().any(|(p, x)| {
-                cfg.reachable(p as u32) && branches_there(&x.term) && x.term.successors().contains(&BlockId(b))
-            })
-            || f.blocks.iter().flat_map(|x| &x.insts).any(|i| names(i, b))
-    };
-    out.retain(|&b| needed(b));
+    let mut needed = vec![false; cfg.len()];
+    needed[0] = true;
+    for (p, x) in f.blocks.iter().enumerate() {
+        if cfg.reachable(p as u32) && branches_there(&x.term) {
+            x.term.successors().iter().for_each(|t| needed[t.0 as usize] = true);
+        }
+        for inst in &x.insts {
+            let Op::Sass(s) = &inst.op else { continue };
+            for o in &s.operands {
+                if let Value::Target(t) = o.value
+                    && let Some(named) = needed.get_mut(t.get() as usize)
+                {
+                    *named = true;
+                }
+            }
+        }
+    }
+    out.retain(|&b| !exits(b) || needed[b as usize]);
     out
 }
 
@@ -224,13 +236,6 @@ fn branches_there(term: &Term) -> bool {
     match term {
         Term::Switch { .. } => true,
         Term::CondBr { cond, .. } => cond.as_reg().is_some_and(|r| r.file() == File::Upred),
-        _ => false,
-    }
-}
-
-fn names(inst: &Inst, b: u32) -> bool {
-    match &inst.op {
-        Op::Sass(s) => s.operands.iter().any(|o| o.value == Value::target(b as i64)),
         _ => false,
     }
 }

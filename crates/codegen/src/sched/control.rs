@@ -62,11 +62,26 @@ const LONGEST: u32 = 15;
 /// Puts `NOP`s before the instructions that come more cycles after the one before than its stall count can say:
 /// number of the instruction, cycles.
 fn pad(blocks: &mut [LinearBlock], start: &[usize], long: &[(usize, u32)]) {
-    for &(at, cycles) in long.iter().rev() {
-        let b = start.partition_point(|&s| s <= at).saturating_sub(1).min(blocks.len() - 1);
-        let at = at - start[b];
-        let loc = blocks[b].insts.get(at).map_or(u32::MAX, |i| i.loc);
-        nops(cycles).for_each(|nop| blocks[b].insts.insert(at, Inst::new(Op::Sass(nop), loc)));
+    let block = |at: usize| start.partition_point(|&s| s <= at).saturating_sub(1).min(blocks.len() - 1);
+    let groups: Vec<(usize, &[(usize, u32)])> =
+        long.chunk_by(|x, y| block(x.0) == block(y.0)).map(|g| (block(g[0].0), g)).collect();
+    for (b, group) in groups {
+        let old = std::mem::take(&mut blocks[b].insts);
+        let mut new = Vec::with_capacity(old.len() + 2 * group.len());
+        let mut group = group.iter().peekable();
+        for (i, inst) in old.into_iter().enumerate() {
+            while let Some(&(_, cycles)) = group.next_if(|x| x.0 - start[b] == i) {
+                // The shorter one first: of a row of them the one that was made last.
+                let mut row: Vec<Sass> = nops(cycles).collect();
+                row.reverse();
+                new.extend(row.into_iter().map(|nop| Inst::new(Op::Sass(nop), inst.loc)));
+            }
+            new.push(inst);
+        }
+        for &(_, cycles) in group {
+            nops(cycles).for_each(|nop| new.push(Inst::new(Op::Sass(nop), u32::MAX)));
+        }
+        blocks[b].insts = new;
     }
 }
 

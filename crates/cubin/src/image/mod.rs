@@ -440,12 +440,16 @@ pub fn padded_text_size(sm: u16, len: u32) -> u32 {
     len.next_multiple_of(128) + group::text_tail(sm)
 }
 
+/// Variables whose addresses stand in constant bank 4, at most: of its 64 KiB some are left for functions of the system. Others are counted from one of
+/// these that lies in the same section.
+pub const MOST_SLOTS: usize = 7680;
+
 /// Where variables lie. Constants: visible ones first, in order; globals: by falling alignment, then rising size.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Layout {
     /// Offset of each variable in its section ([`Variable::section`]).
     pub offsets: Vec<u64>,
-    /// Offset in constant bank 4 of the address of each variable; none for constants.
+    /// Offset in constant bank 4 of the address of each variable; none for constants, and for global variables beyond [`MOST_SLOTS`].
     pub slots: Vec<Option<u32>>,
     /// The order in which the file names the variables: visible ones, then static ones.
     pub order: Vec<usize>,
@@ -458,10 +462,16 @@ impl Layout {
         order.sort_by_key(|&i| variables[i].binding == Binding::Local);
         let mut layout =
             Layout { offsets: vec![0; variables.len()], slots: vec![None; variables.len()], order: order.clone() };
-        let mut bank4 = 0;
-        for &i in order.iter().filter(|&&i| variables[i].space == Space::Global) {
-            layout.slots[i] = Some(bank4);
-            bank4 += 8;
+        let mut globals: Vec<usize> = order.iter().copied().filter(|&i| variables[i].space == Space::Global).collect();
+        if globals.len() > MOST_SLOTS {
+            // Those of which the system may decide alone where they lie, and one of each section, from which the others are counted.
+            let first = |section| globals.iter().copied().find(|&i| variables[i].section() == section);
+            let anchors = [first(GLOBAL_INIT), first(GLOBAL)];
+            globals.sort_by_key(|&i| !(variables[i].managed || anchors.contains(&Some(i))));
+            globals.truncate(MOST_SLOTS);
+        }
+        for (n, i) in globals.into_iter().enumerate() {
+            layout.slots[i] = Some(8 * n as u32);
         }
         for section in [CONSTANT3, GLOBAL_INIT, GLOBAL] {
             let mut here: Vec<usize> = order.iter().copied().filter(|&i| variables[i].section() == section).collect();
@@ -540,6 +550,19 @@ mod tests {
         assert_eq!([at("z4").0, at("z1").0], [0, 8]);
         assert_eq!([at("k3"), at("k1"), at("k2"), at("k4")], [(0, None), (4, None), (0x24, None), (0x28, None)]);
         assert_eq!([at("v1").1, at("w1").1, at("z4").1, at("a1").1], [Some(0), Some(24), Some(32), Some(40)]);
+    }
+
+    #[test]
+    fn more_variables_than_bank_4_has_room_for() {
+        let mut list: Vec<Variable> =
+            (0..9000).map(|n| variable(&format!("v{n}"), Binding::Global, 4, 4, true)).collect();
+        list.push(variable("plain", Binding::Local, 4, 4, false));
+        list.push(Variable { managed: true, ..variable("managed", Binding::Local, 4, 4, true) });
+        let layout = Layout::of(&list);
+        let mut slots: Vec<u32> = layout.slots.iter().flatten().copied().collect();
+        slots.sort_unstable();
+        assert!(slots.iter().copied().eq((0..MOST_SLOTS as u32).map(|n| 8 * n)));
+        assert!([0, 9000, 9001].iter().all(|&i| layout.slots[i].is_some()));
     }
 
     fn an_image() -> Image {

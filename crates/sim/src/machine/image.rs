@@ -14,6 +14,12 @@ pub const STACK_TOP: u32 = 0x10000;
 /// Where the functions lie that the system provides, 16 bytes apart: no code can lie there.
 pub const SYSTEM: u64 = 0x7a00_0000_0000;
 
+/// The byte of a constant bank, of 64 KiB, that a sum of an offset and an index says. Offsets have 16 bits and a sign: the vendor's `ULDC UR4, c[0x3][-0x63c0]`
+/// reads byte 40,000. What lies further outside stays there.
+pub fn in_bank(at: i64) -> u64 {
+    if (-0x8000..0).contains(&at) { (at + 0x1_0000) as u64 } else { at as u64 }
+}
+
 /// A kernel ready to be decoded.
 pub struct Image {
     /// Its section of code: the kernel first, device functions after it.

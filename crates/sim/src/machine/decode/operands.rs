@@ -1,6 +1,7 @@
 //! Operands: registers, constants, predicates, targets, addresses.
 
 use super::*;
+use crate::machine::image::in_bank;
 
 impl Decoder<'_> {
     pub(in crate::machine) fn k(&mut self, value: u32) -> Src {
@@ -44,7 +45,7 @@ impl Decoder<'_> {
                 })
             }
             Value::Const { bank, offset } => {
-                let at = offset as u64 + 4 * n as u64;
+                let at = in_bank(offset as i64) + 4 * n as u64;
                 let w = self.image.banks.get(bank as usize).and_then(|b| b.load(at, 4, "constant").ok());
                 match w {
                     Some(w) => Ok(self.k(w as u32)),

@@ -17,7 +17,7 @@ mod tma;
 mod watch;
 
 use super::hazard::{Distances, Hazards};
-use super::image::STACK_TOP;
+use super::image::{STACK_TOP, in_bank};
 use super::init::Init;
 use super::program::*;
 use super::timing::{Lost, Timing};
@@ -433,7 +433,7 @@ impl Warp {
                 let index = *self.src(env.p, *index);
                 let mut out = [[0u32; 32]; 4];
                 for i in lanes(m) {
-                    let at = (index[i] as i32 as i64 + offset) as u64;
+                    let at = in_bank(index[i] as i32 as i64 + offset);
                     let fault = |e| memory(e, i, pc);
                     check_aligned(at, *size as u32, "constant").map_err(fault)?;
                     let bank = &env.banks[*bank as usize & 7];
