@@ -9,8 +9,10 @@ pub fn inline(f: &mut Func, block: Block, at: usize, callee: &Func, own_places: 
     let id = f.blocks[block.index()].insts[at];
     let call = f.inst(id).clone();
     let rest = f.new_block();
-    let tail = f.blocks[block.index()].insts.split_off(at + 1);
-    f.blocks[block.index()].insts.pop();
+    // The list goes with its longer part, which is what comes behind where a block has many calls.
+    let mut tail = std::mem::take(&mut f.blocks[block.index()].insts);
+    f.blocks[block.index()].insts = tail[..at].to_vec();
+    tail.drain(..=at);
     let term = std::mem::replace(&mut f.blocks[block.index()].term, Term::Unreachable);
     f.blocks[rest.index()].insts = tail;
     f.blocks[rest.index()].term = term;

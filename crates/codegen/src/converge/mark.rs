@@ -141,7 +141,7 @@ fn apart(f: &Func, graphs: &Graphs, regions: &[Region], out: &mut Convergence) {
         by_join.entry(r.join).or_insert(r);
     });
     // A thread that exits by a path with work on it may be behind those that go on past it.
-    let works = |b: u32| f.blocks[b as usize].term == Term::Exit && !f.blocks[b as usize].insts.is_empty();
+    let works: Vec<bool> = f.blocks.iter().map(|b| matches!(b.term, Term::Exit) && !b.insts.is_empty()).collect();
     // Branches behind which threads are apart for good.
     let mut for_good: Vec<u32> = Vec::new();
     let mut working: Vec<u32> = Vec::new();
@@ -158,7 +158,7 @@ fn apart(f: &Func, graphs: &Graphs, regions: &[Region], out: &mut Convergence) {
         let mut divide = |blocks: Gathered| {
             for &b in blocks.list() {
                 out.divergent[b as usize] = true;
-                ends |= works(b);
+                ends |= works[b as usize];
             }
         };
         divide(region(cfg, d, join));

@@ -262,21 +262,26 @@ impl Seldom {
     }
 
     /// Puts what `routine` does into `f` in the place of call `at` of `block`, its seldom cases as a call.
-    pub(super) fn inline(&mut self, f: &mut Func, block: crate::ir::Block, at: usize, routine: Routine) {
+    pub(super) fn inline(
+        &mut self,
+        f: &mut Func,
+        block: crate::ir::Block,
+        at: usize,
+        routine: Routine,
+    ) -> Option<crate::ir::Block> {
         let Some(slow) = slow(routine).filter(|_| self.wants(routine)) else {
-            crate::inline::inline(f, block, at, body(routine), false);
-            return;
+            return Some(crate::inline::inline(f, block, at, body(routine), false));
         };
         // Where the program itself divides as words what fits, nothing else is left.
         if kind(routine) == kind(Routine::UDiv64) && self.large.get(block.index()) == Some(&true) {
             let site = self.site(f, slow);
             let id = f.blocks[block.index()].insts[at];
             (f.insts[id.0 as usize].op, f.insts[id.0 as usize].imm) = (Op::Routine, site);
-            return;
+            return None;
         }
         // The block behind the call comes first, then those of the routine.
         let first = f.blocks.len() + 1;
-        crate::inline::inline(f, block, at, quick(routine), false);
+        let behind = crate::inline::inline(f, block, at, quick(routine), false);
         let site = self.site(f, slow);
         for b in first..f.blocks.len() {
             for n in 0..f.blocks[b].insts.len() {
@@ -286,6 +291,7 @@ impl Seldom {
                 }
             }
         }
+        Some(behind)
     }
 
     /// The number of a call of this routine among the calls of `f`.

@@ -220,7 +220,9 @@ fn quotient(cx: &mut Cx) -> Step {
                 (call.op, call.imm) = (Op::Routine, site);
             }
         }
-        None => super::inline_last_call(cx.f, slow, Routine::FDivSlow(Rnd::Rn), Vec::new(), None),
+        None => {
+            super::inline_last_call(cx.f, slow, Routine::FDivSlow(Rnd::Rn), None);
+        }
     }
     cx.block = block;
     let result = cx.f.add_param(done, Ty::B32);

@@ -18,7 +18,7 @@ mod vectors;
 
 use crate::bitset::BitSet;
 use crate::inline::inline;
-use crate::ir::{Attr, Block, Builder, Fmt, Func, Inst, InstId, Mem, Op, Ty, Value};
+use crate::ir::{Attr, Block, Builder, Fmt, Func, Inst, Mem, Op, Ty, Value};
 
 /// What becomes of an instruction.
 enum Step {
@@ -88,7 +88,10 @@ fn expand_block(
                 let words = call_words(f, block, inst.loc, &args, ty);
                 aliases.push((inst.results[0], words));
                 // The call is the last instruction but for those that put its result together: take it apart.
-                inline_last_call(f, block, routine, iter.collect(), seldom.as_deref_mut());
+                let Some(behind) = inline_last_call(f, block, routine, seldom.as_deref_mut()) else { continue };
+                // The list of what follows is handed on as it is: there can be thousands of calls in a block.
+                let first = std::mem::replace(&mut f.blocks[behind.index()].insts, iter.collect());
+                f.blocks[behind.index()].insts.splice(0..0, first);
                 return;
             }
             Step::Split(rest, values) => {
@@ -119,24 +122,19 @@ fn call_words(f: &mut Func, block: Block, loc: u32, args: &[Value], ty: Ty) -> V
     if ty == Ty::B64 { b.op(Op::Pack, &results, Ty::B64) } else { results[0] }
 }
 
-/// Inlines the call that stands last in the block (or before a `pack` of its results) and appends `rest`.
+/// Inlines the call that stands last in the block (or before a `pack` of its results); gives the block behind it, or nothing where the call stays and the block
+/// goes on.
 fn inline_last_call(
     f: &mut Func,
     block: Block,
     routine: builtins::Routine,
-    rest: Vec<InstId>,
     seldom: Option<&mut builtins::Seldom>,
-) {
+) -> Option<Block> {
     let insts = &f.blocks[block.index()].insts;
-    let at = insts.iter().rposition(|&i| f.inst(i).op == Op::Call && f.inst(i).imm == -1);
-    f.blocks[block.index()].insts.extend(rest);
-    if let Some(at) = at {
-        match seldom {
-            Some(list) => list.inline(f, block, at, routine),
-            None => {
-                inline(f, block, at, builtins::body(routine), false);
-            }
-        }
+    let at = insts.iter().rposition(|&i| f.inst(i).op == Op::Call && f.inst(i).imm == -1)?;
+    match seldom {
+        Some(list) => list.inline(f, block, at, routine),
+        None => Some(inline(f, block, at, builtins::body(routine), false)),
     }
 }
 
