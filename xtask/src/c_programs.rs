@@ -20,6 +20,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use testkit::Scratch;
 
 pub use simulate::simulate;
@@ -57,13 +58,18 @@ struct Options {
     /// A compiler that is there, instead of the one that is built.
     ptxas: Option<PathBuf>,
     jobs: usize,
+    /// After so long no more programs are begun.
+    minutes: Option<u64>,
     save: Option<PathBuf>,
     quality: bool,
 }
 
+/// Programs until the next word of how far it is.
+const PROGRESS: usize = 50;
+
 const USAGE: &str = "\
 usage: cargo xtask c-programs [A..B] [--divided] [--generator csmith|yarpgen] [--chip sm_90,..] [--levels O3,max,O1,r32]
-                              [--quality] [--save DIR] [--jobs N] [--clang NAME] [--csmith-headers DIR] [--ptxas FILE]";
+                              [--quality] [--save DIR] [--jobs N] [--minutes N] [--clang NAME] [--csmith-headers DIR] [--ptxas FILE]";
 
 fn options(args: &[String]) -> Result<Options, String> {
     let mut o = Options {
@@ -75,6 +81,7 @@ fn options(args: &[String]) -> Result<Options, String> {
         headers: None,
         ptxas: None,
         jobs: 2,
+        minutes: None,
         save: None,
         quality: false,
     };
@@ -105,9 +112,13 @@ fn options(args: &[String]) -> Result<Options, String> {
             "--csmith-headers" => o.headers = Some(value()?.into()),
             "--ptxas" => o.ptxas = Some(value()?.into()),
             "--save" => o.save = Some(value()?.into()),
-            "--jobs" => {
+            "--jobs" | "--minutes" => {
                 let n = value()?;
-                o.jobs = n.parse::<usize>().map_err(|_| format!("{n} is no number"))?.max(1);
+                let n = n.parse::<u32>().map_err(|_| format!("{n} is no number"))?;
+                match arg.as_str() {
+                    "--jobs" => o.jobs = n.max(1) as usize,
+                    _ => o.minutes = Some(n.into()),
+                }
             }
             range => {
                 let (from, to) = range.split_once("..").unwrap_or((range, range));
@@ -161,6 +172,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     };
     let judge = judge::Judge { clang, ours, vendor, options: &options };
     let next = AtomicU64::new(*options.seeds.start());
+    let end = options.minutes.map(|n| Instant::now() + Duration::from_secs(60 * n));
     let totals = Mutex::new(Totals::default());
     let broken = Mutex::new(None);
     std::thread::scope(|scope| {
@@ -170,7 +182,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 let folder = work.join(n.to_string());
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed > *judge.options.seeds.end() {
+                    if seed > *judge.options.seeds.end() || end.is_some_and(|end| Instant::now() > end) {
                         return;
                     }
                     match judge.program(seed, &folder) {
@@ -221,6 +233,9 @@ impl Totals {
             *self.unrun.entry(what).or_default() += 1;
         }
         self.figures.extend(report.figures);
+        if self.made.is_multiple_of(PROGRESS) {
+            eprintln!("{} programs, seeds to {seed} or so: {} right, {} wrong", self.made, self.right, self.wrong);
+        }
     }
 
     fn tell(self, kind: Kind) -> Result<(), String> {
@@ -235,7 +250,7 @@ impl Totals {
         if kind == Kind::Divided && self.right > 0 {
             let mean = self.ways as f64 / self.right as f64;
             println!(
-                "{} of those that are right divide their warp; {mean:.1} of 32 threads differ from all others",
+                "{} of those that are right divide their warp; threads leave {mean:.1} different words on average",
                 self.apart
             );
         }

@@ -1,4 +1,4 @@
-//! What developers run: `cargo xtask oracle | test | conformance | probe-latency | bench | gpu`.
+//! What developers run: `cargo xtask oracle | test | conformance | c-programs | probe-latency | bench | gpu`.
 
 mod bench;
 mod c_programs;
@@ -63,7 +63,7 @@ usage: cargo xtask <command>
                               a made-up launch of every kernel of every PTX file below a folder by three witnesses; --each takes N
                               kernels of a file at most, --save keeps the launches on which they disagree
   c-programs [A..B] [--divided] [--generator csmith|yarpgen] [--chip sm_90,..] [--levels O3,max,O1,r32] [--quality] [--save DIR] [--jobs N]
-             [--clang NAME] [--csmith-headers DIR] [--ptxas FILE]
+             [--minutes N] [--clang NAME] [--csmith-headers DIR] [--ptxas FILE]
                               random C programs of these seeds (1..40), by csmith (or YARPGen) and clang: our code at each level (O0 to O3,
                               mid and max of --Ofast-compile, rN: N registers) must leave in the simulator what the processor prints; --divided
                               makes the threads of a warp go different ways, --quality compares our code with the vendor's, --save keeps

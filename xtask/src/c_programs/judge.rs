@@ -126,7 +126,7 @@ impl Judge<'_> {
             args: vec![Arg::Buffer { data: vec![0; 4 * program.words], out: Some("out".into()) }],
             ..Launch::default()
         };
-        let mut rows = Vec::new();
+        let (mut rows, mut ran) = (Vec::new(), false);
         // The target that PTX was made for, and what the interpreter takes for it.
         let mut made: Option<(&str, u64)> = None;
         for chip in &self.options.chips {
@@ -171,10 +171,13 @@ impl Judge<'_> {
                     Ok(cubin) if stack(&cubin)?.is_some_and(|n| n > STACK) => {
                         report.unrun.push(format!("{}: more than {STACK} bytes of stack", level.name));
                     }
-                    Ok(cubin) => match self.simulate(&cubin, folder, &name, STEPS.min(steps) * LONGER + MORE)? {
-                        Run::Left(got, _) => rows.extend(differs(&want, &got).map(row)),
-                        Run::Fault { said, .. } | Run::Ended(said) => rows.push(row(line(&said))),
-                    },
+                    Ok(cubin) => {
+                        ran = true;
+                        match self.simulate(&cubin, folder, &name, STEPS.min(steps) * LONGER + MORE)? {
+                            Run::Left(got, _) => rows.extend(differs(&want, &got).map(row)),
+                            Run::Fault { said, .. } | Run::Ended(said) => rows.push(row(line(&said))),
+                        }
+                    }
                     Err(said) => rows.push(row(said)),
                 }
             }
@@ -192,6 +195,8 @@ impl Judge<'_> {
         }
         if !rows.is_empty() {
             report.verdict = Verdict::Wrong(rows);
+        } else if !ran {
+            return Ok(Err("its stack is too large"));
         }
         Ok(Ok(()))
     }
