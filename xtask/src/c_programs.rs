@@ -148,6 +148,8 @@ struct Totals {
     /// Different words of the threads of those that are right, and how many have more than one.
     ways: usize,
     apart: usize,
+    /// Warp instructions of each of them.
+    steps: Vec<u64>,
     /// Why programs were not judged.
     skipped: BTreeMap<&'static str, usize>,
     /// Why code was not run, by level.
@@ -221,6 +223,7 @@ impl Totals {
             Verdict::Right => {
                 self.right += 1;
                 self.ways += report.ways;
+                self.steps.push(report.steps);
                 self.apart += usize::from(report.ways > 1);
             }
             Verdict::Skipped(why) => *self.skipped.entry(why).or_default() += 1,
@@ -238,7 +241,7 @@ impl Totals {
         }
     }
 
-    fn tell(self, kind: Kind) -> Result<(), String> {
+    fn tell(mut self, kind: Kind) -> Result<(), String> {
         let skipped: usize = self.skipped.values().sum();
         println!(
             "{} programs ({}): {} right, {} wrong, {skipped} skipped",
@@ -247,6 +250,16 @@ impl Totals {
             self.right,
             self.wrong
         );
+        self.steps.sort_unstable();
+        let at = |tenths: usize| self.steps.get(self.steps.len() * tenths / 10).copied().unwrap_or(0);
+        if self.right > 0 {
+            println!(
+                "PTX instructions of a warp: at least {} in nine of ten, {} in half, {} in one of ten",
+                at(1),
+                at(5),
+                at(9)
+            );
+        }
         if kind == Kind::Divided && self.right > 0 {
             let mean = self.ways as f64 / self.right as f64;
             println!(

@@ -1,5 +1,5 @@
 //! Makes the threads of a warp go different ways through one of csmith's programs: of the constants in the text of its functions some become
-//! different by thread (`C ^ (TID & M)`), and so do bounds of loops, so that loops end sooner in some threads. What each thread computes and which
+//! different by thread (`C ^ (TID & M)`), and so do bounds of loops, so that loops end sooner in some threads, conditions and returns. What each thread computes and which
 //! blocks it comes to is summed up by hooks (`hit`, `seen_..`: [`super::sources`]), whose sum does not depend on the order in
 //! which operands are evaluated, which C leaves open.
 //!
@@ -22,6 +22,10 @@ const BOUND: u64 = 64;
 pub struct Share {
     /// Tenths of the constants; of those that initialise arrays and structures a quarter of that.
     pub constants: usize,
+    /// Tenths of the conditions that some threads find otherwise, of those that decide no `goto`.
+    pub conditions: usize,
+    /// Tenths of the returns in the middle of functions that some threads do not take: most of csmith's functions end before they have begun.
+    pub returns: usize,
     /// One in so many operations is seen by a hook, and every block.
     pub seen: usize,
 }
@@ -227,15 +231,8 @@ impl Change<'_, '_> {
                     self.header(open, close);
                     at = close;
                 }
-                (Kind::Word, "return") => {
-                    let begin = next(tokens, at + 1);
-                    let end = at + tokens[at..].iter().position(|t| t.text == ";").unwrap_or(0);
-                    if let (Some(ty), true) = (body.gives, begin < end) {
-                        let site = self.site();
-                        self.out[at] += &format!(" seen_{ty}(");
-                        self.out[end].insert_str(0, &format!(", {site})"));
-                    }
-                }
+                (Kind::Word, "if") => self.condition(at),
+                (Kind::Word, "return") => self.leave(at, body),
                 (Kind::Word, name) if name.starts_with("safe_") => self.operation(name, at),
                 (Kind::Comment, text) if before(tokens, at).next() == Some("{") => {
                     if let Some(id) = text.split_once("block id: ").and_then(|(_, n)| n.split_whitespace().next()) {
@@ -247,6 +244,67 @@ impl Change<'_, '_> {
             }
             at += 1;
         }
+    }
+
+    /// Has some threads find a condition otherwise, if chance has it.
+    fn condition(&mut self, at: usize) {
+        let tokens = self.tokens;
+        let open = next(tokens, at + 1);
+        let close = closed(tokens, open);
+        // Who goes back whatever is found goes round for ever.
+        let then = tokens.get(next(tokens, close + 1)).is_none_or(|t| t.text == "goto");
+        if !then && self.random.index(10) < self.share.conditions {
+            self.out[open] += "!(";
+            self.out[close].insert_str(0, &format!(") == (TID >> {} & 1)", self.random.index(5)));
+        }
+    }
+
+    /// Has a hook see what a function returns, and some threads go on where it is not the function's end.
+    fn leave(&mut self, at: usize, body: &Body<'_>) {
+        let tokens = self.tokens;
+        let begin = next(tokens, at + 1);
+        let end = at + tokens[at..].iter().position(|t| t.text == ";").unwrap_or(0);
+        if let (Some(ty), true) = (body.gives, begin < end) {
+            let site = self.site();
+            self.out[at] += &format!(" seen_{ty}(");
+            self.out[end].insert_str(0, &format!(", {site})"));
+        }
+        if next(tokens, end + 1) == body.close {
+            let seen = self.locals(body);
+            self.out[at].insert_str(0, &seen);
+        } else if self.random.index(10) < self.share.returns {
+            self.out[at].insert_str(0, &format!("{{ if (TID % {} == 0) ", 2 + self.random.index(4)));
+            self.out[end] += " }";
+        }
+    }
+
+    /// Calls of hooks that see what is left in some of a function's variables: what nobody sees is not computed.
+    fn locals(&mut self, body: &Body<'_>) -> String {
+        let tokens = self.tokens;
+        let (mut at, mut calls) = (next(tokens, body.open + 1), String::new());
+        while at < body.close {
+            let first = next(tokens, if tokens[at].text == "const" { at + 1 } else { at });
+            let name = next(tokens, first + 1);
+            let behind = tokens.get(next(tokens, name + 1)).map_or("", |t| t.text);
+            let ty = TYPES.iter().find(|t| **t == tokens[first].text);
+            if let (Some(ty), Kind::Word, "=" | "[" | ";") = (ty, tokens[name].kind, behind) {
+                let (name, array) = (tokens[name].text, behind == "[");
+                if self.random.index(if array { 4 } else { 2 }) == 0 {
+                    let site = self.site();
+                    calls += &match array {
+                        true => format!("all_{ty}((const {ty} *){name}, sizeof {name}, {site}); "),
+                        false => format!("seen_{ty}({name}, {site}); "),
+                    };
+                }
+            }
+            // On to the next statement, over blocks.
+            while at < body.close && tokens[at].text != ";" {
+                at = if tokens[at].text == "{" { closed(tokens, at) } else { at };
+                at += 1;
+            }
+            at = next(tokens, at + 1);
+        }
+        calls
     }
 
     /// Has a hook see what an operation gives.
@@ -339,7 +397,7 @@ int main (void) { func_1(); return 0; }
 ";
 
     fn changed(constants: usize, seen: usize) -> String {
-        divide(PROGRAM, Share { constants, seen }, &mut Random(1))
+        divide(PROGRAM, Share { constants, conditions: 0, returns: 0, seen }, &mut Random(1))
     }
 
     #[test]
@@ -399,10 +457,36 @@ int main (void) { func_1(); return 0; }
         assert!(line("p->f >=").contains("(p->f >= (1 + (int)((TID & "), "{text}");
         // Of initialisers a quarter: this seed's first.
         let many = (0..40).filter(|&s| {
-            let text = divide(PROGRAM, Share { constants: 10, seen: 1 }, &mut Random(s));
+            let text = divide(PROGRAM, Share { constants: 10, conditions: 0, returns: 0, seen: 1 }, &mut Random(s));
             text.contains("{(9L ^ (TID & ")
         });
         assert!((4..20).contains(&many.count()));
+    }
+
+    #[test]
+    fn conditions_and_returns_become_different() {
+        let program = "int8_t f(void)\n{ if (a) goto b; if (c < 1) { return 1; } else return 2; return 3; }\n";
+        let share = Share { constants: 0, conditions: 10, returns: 10, seen: 1 };
+        let text = divide(program, share, &mut Random(1));
+        let digit = |t: &str| t.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect::<String>();
+        let want = "int8_t f(void)\n{ if (a) goto b; if (!(c < 1) == (TID >> 0 & 1)) { { if (TID % 2 == 0) return seen_int8_t( 1, 1); } } \
+            else { if (TID % 2 == 0) return seen_int8_t( 2, 2); } return seen_int8_t( 3, 3); }\n";
+        assert_eq!(digit(&text), digit(want));
+    }
+
+    #[test]
+    fn hooks_see_variables_at_the_end_of_functions() {
+        let program = "void f(void)\n{ const int8_t l_1 = 1; int16_t l_2[2][3] = {{0},{1}}; int8_t *l_3 = &l_1; struct S l_4; \
+            if (a) { int8_t l_5; } int64_t l_6; return; }\n";
+        let calls = |seed| {
+            let share = Share { constants: 0, conditions: 0, returns: 0, seen: 1 };
+            let text = divide(program, share, &mut Random(seed));
+            let (begin, end) = (text.find("l_6; ").unwrap() + 5, text.find("return").unwrap());
+            text[begin..end].to_string()
+        };
+        let all = "seen_int8_t(l_1, 1); all_int16_t((const int16_t *)l_2, sizeof l_2, 2); seen_int64_t(l_6, 3); ";
+        assert!((0..200).any(|seed| calls(seed) == all), "{}", calls(1));
+        assert!((0..200).any(|seed| calls(seed).is_empty()));
     }
 
     #[test]

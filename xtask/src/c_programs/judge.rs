@@ -63,6 +63,8 @@ pub struct Report {
     pub unrun: Vec<String>,
     /// How many different words the threads leave.
     pub ways: usize,
+    /// Warp instructions that the interpreter takes for it.
+    pub steps: u64,
     /// What clang said where it refuses the program.
     pub note: Option<String>,
     pub figures: Vec<quality::Row>,
@@ -94,7 +96,7 @@ impl Judge<'_> {
     /// A file cannot be written, or a tool cannot be run.
     pub fn program(&self, seed: u64, folder: &Path) -> Result<Report, String> {
         let mut report =
-            Report { verdict: Verdict::Right, unrun: Vec::new(), ways: 0, note: None, figures: Vec::new() };
+            Report { verdict: Verdict::Right, unrun: Vec::new(), ways: 0, steps: 0, note: None, figures: Vec::new() };
         if let Err(why) = self.judge(seed, folder, &mut report)? {
             report.verdict = Verdict::Skipped(why);
         }
@@ -154,6 +156,7 @@ impl Judge<'_> {
                         }
                         Run::Left(got, steps) => {
                             rows.extend(differs(&want, &got).map(|d| format!("{chip} interpreter: {d}")));
+                            report.steps = steps;
                             steps
                         }
                         Run::Fault { said, .. } | Run::Ended(said) => {

@@ -63,7 +63,12 @@ pub fn make(kind: Kind, seed: u64, folder: &Path) -> Result<Result<Program, &'st
         Kind::Divided => {
             let file = folder.join("program.c");
             let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-            let share = Share { constants: 1 + random.index(7), seen: [1, 2, 4, 16][random.index(4)] };
+            let share = Share {
+                constants: 1 + random.index(7),
+                conditions: random.index(5),
+                returns: random.index(11),
+                seen: [1, 1, 2, 6][random.index(4)],
+            };
             std::fs::write(&file, divide(&text, share, &mut random)).map_err(|e| e.to_string())?;
         }
         Kind::Yarpgen => {

@@ -50,13 +50,16 @@ static inline double own_fabs(double x) { return __builtin_fabs(x); }
 /// Of each thread a sum of where it was and what it computed there. Sums do not depend on the order in which operands are evaluated.
 const HOOKS: &str = "\
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 static uint32_t way[32];
 static inline void hit(uint32_t block) { way[TID] += (block + 1) * 0x9E3779B1u ^ block << 13; }
 #define SEEN(T) static inline T seen_##T(T x, uint32_t site) { \\
   uint64_t wide = (uint64_t)x; \\
   way[TID] += ((uint32_t)wide + site) * 0x85EBCA6Bu ^ ((uint32_t)(wide >> 32) + site) * 0xC2B2AE35u; \\
-  return x; }
+  return x; } \\
+static inline void all_##T(const T *x, size_t bytes, uint32_t site) { \\
+  for (size_t i = 0; i < bytes / sizeof(T); i++) seen_##T(x[i], site + i); }
 SEEN(int8_t) SEEN(uint8_t) SEEN(int16_t) SEEN(uint16_t) SEEN(int32_t) SEEN(uint32_t) SEEN(int64_t) SEEN(uint64_t)
 ";
 
