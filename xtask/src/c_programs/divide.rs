@@ -297,9 +297,15 @@ impl Change<'_, '_> {
                     };
                 }
             }
-            // On to the next statement, over blocks.
+            // On to the next statement: behind a semicolon, or a block that is no initialiser.
             while at < body.close && tokens[at].text != ";" {
-                at = if tokens[at].text == "{" { closed(tokens, at) } else { at };
+                if tokens[at].text == "{" {
+                    let initial = before(tokens, at).next() == Some("=");
+                    at = closed(tokens, at);
+                    if !initial {
+                        break;
+                    }
+                }
                 at += 1;
             }
             at = next(tokens, at + 1);
