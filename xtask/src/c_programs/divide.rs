@@ -152,8 +152,7 @@ fn bodies<'a>(tokens: &[Token<'a>]) -> Vec<Body<'a>> {
         match tokens[at].text {
             "{" => {
                 let close = closed(tokens, at);
-                let head: Vec<&str> = before(tokens, at).take_while(|_| true).collect();
-                if head.first() == Some(&")") {
+                if before(tokens, at).next() == Some(")") {
                     let said = |t: &&Token<'_>| !matches!(t.kind, Kind::Space | Kind::Comment);
                     let head: Vec<&str> = tokens[begin..at].iter().filter(said).map(|t| t.text).collect();
                     let paren = head.iter().position(|&t| t == "(").unwrap_or(0);
