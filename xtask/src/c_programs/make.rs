@@ -105,6 +105,8 @@ fn csmith(kind: Kind, random: &mut Random) -> Vec<&'static str> {
     sometimes(4, &["--inline-function"]);
     sometimes(4, &["--max-funcs", "4"]);
     sometimes(4, &["--max-block-depth", "3"]);
+    // Bits that are counted, found and put in another order.
+    sometimes(3, &["--builtins"]);
     list
 }
 
