@@ -97,17 +97,28 @@ impl Judge<'_> {
     pub fn program(&self, seed: u64, folder: &Path) -> Result<Report, String> {
         let mut report =
             Report { verdict: Verdict::Right, unrun: Vec::new(), ways: 0, steps: 0, note: None, figures: Vec::new() };
-        if let Err(why) = self.judge(seed, folder, &mut report)? {
-            report.verdict = Verdict::Skipped(why);
-        }
+        let mut rows = Vec::new();
+        let judged = self.judge(seed, folder, &mut report, &mut rows)?;
+        // What was found before the rest was given up stays found.
+        report.verdict = match judged {
+            _ if !rows.is_empty() => Verdict::Wrong(rows),
+            Err(why) => Verdict::Skipped(why),
+            Ok(()) => Verdict::Right,
+        };
         if let (Some(to), Some(_)) = (&self.options.save, &report.note) {
             keep(folder, &to.join(format!("{}-{seed}-refused", self.options.kind.word())))?;
         }
         Ok(report)
     }
 
-    /// `Ok(Err(why))` where there is nothing to judge.
-    fn judge(&self, seed: u64, folder: &Path, report: &mut Report) -> Result<Result<(), &'static str>, String> {
+    /// Puts what is wrong into `rows`; `Ok(Err(why))` where there is nothing (more) to judge.
+    fn judge(
+        &self,
+        seed: u64,
+        folder: &Path,
+        report: &mut Report,
+        rows: &mut Vec<String>,
+    ) -> Result<Result<(), &'static str>, String> {
         // What is not there need not be removed.
         let _ = std::fs::remove_dir_all(folder);
         std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -128,7 +139,7 @@ impl Judge<'_> {
             args: vec![Arg::Buffer { data: vec![0; 4 * program.words], out: Some("out".into()) }],
             ..Launch::default()
         };
-        let (mut rows, mut ran) = (Vec::new(), false);
+        let mut ran = false;
         // The target that PTX was made for, and what the interpreter takes for it.
         let mut made: Option<(&str, u64)> = None;
         for chip in &self.options.chips {
@@ -196,12 +207,7 @@ impl Judge<'_> {
                 keep(folder, &to.join(&name))?;
             }
         }
-        if !rows.is_empty() {
-            report.verdict = Verdict::Wrong(rows);
-        } else if !ran {
-            return Ok(Err("its stack is too large"));
-        }
-        Ok(Ok(()))
+        Ok(if ran { Ok(()) } else { Err("its stack is too large") })
     }
 
     /// What the processor leaves; `Ok(Err(why))` if the program is undefined, or runs too long.
