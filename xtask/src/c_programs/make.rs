@@ -54,7 +54,8 @@ pub fn make(kind: Kind, seed: u64, folder: &Path) -> Result<Result<Program, &'st
             c
         }
     };
-    match run(&mut command, SECONDS, folder)? {
+    // csmith writes what it takes the machine for into the folder in which it runs.
+    match run(command.current_dir(folder), SECONDS, folder)? {
         Ended::Well(_) => {}
         Ended::Badly(_) => return Ok(Err("the generator fails")),
         Ended::Late => return Ok(Err("the generator does not end")),

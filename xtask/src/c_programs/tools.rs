@@ -183,7 +183,7 @@ pub fn generator(kind: Kind, work: &Path) -> Result<(), String> {
         Kind::Yarpgen => ("yarpgen", "build YARPGen 2 (intel/yarpgen) with cmake and put it in PATH"),
         _ => ("csmith", "install csmith 2.3 (Debian: csmith and libcsmith-dev)"),
     };
-    match run(Command::new(name).arg("--version"), 10, work) {
+    match run(Command::new(name).arg("--version").current_dir(work), 10, work) {
         Ok(Ended::Well(_)) => Ok(()),
         _ => Err(format!("no {name} in PATH: {how}")),
     }
