@@ -15,7 +15,7 @@ const WORST: usize = 10;
 
 /// What a compiler made of a file.
 #[derive(Clone, Copy, Default)]
-struct Made {
+pub struct Made {
     cost: Cost,
     instructions: f64,
     registers: f64,
@@ -28,12 +28,13 @@ struct Made {
 const RUNS: usize = 3;
 
 /// A name, and what of a file it is.
-type Figure = (&'static str, fn(&Made) -> f64);
+pub type Figure = (&'static str, fn(&Made) -> f64);
 
-/// What is compared of each file.
-const FIGURES: [Figure; 7] = [
-    ("CPU s", |m| m.cost.cpu),
-    ("peak KiB", |m| m.cost.kib as f64),
+/// What compiling takes.
+const COST: [Figure; 2] = [("CPU s", |m| m.cost.cpu), ("peak KiB", |m| m.cost.kib as f64)];
+
+/// What code is compared by.
+pub const CODE: [Figure; 5] = [
     ("instructions", |m| m.instructions),
     ("registers", |m| m.registers),
     ("spill bytes", |m| m.spills),
@@ -114,14 +115,20 @@ pub fn run(args: &[String]) -> Result<(), String> {
     if rows.is_empty() {
         return if refused.is_empty() { Ok(()) } else { Err("nothing that the vendor's tool accepts compiles".into()) };
     }
+    table(&rows, &[&COST[..], &CODE].concat());
+    if refused.is_empty() { Ok(()) } else { Err(format!("{} files are refused", refused.len())) }
+}
+
+/// Prints the figures of files, the vendor's and ours: sums and geometric means, and the worst of each.
+pub fn table(rows: &[(String, [Made; 2])], figures: &[Figure]) {
     println!("{:<14} {:>14} {:>14} {:>7} {:>14}", "sum", "vendor", "ours", "ratio", "geometric mean");
-    for (what, of) in FIGURES {
+    for (what, of) in figures {
         let sum = |i: usize| rows.iter().map(|r| of(&r.1[i])).sum::<f64>();
         let logs: Vec<f64> = rows.iter().map(|r| ratio(of(&r.1[1]), of(&r.1[0])).ln()).collect();
         let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
         println!("{what:<14} {:>14.2} {:>14.2} {:>7.3} {mean:>14.3}", sum(0), sum(1), ratio(sum(1), sum(0)));
     }
-    for (what, of) in FIGURES {
+    for (what, of) in figures {
         let mut list: Vec<(f64, &str, f64, f64)> =
             rows.iter().map(|(n, m)| (ratio(of(&m[1]), of(&m[0])), n.as_str(), of(&m[0]), of(&m[1]))).collect();
         list.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -130,7 +137,6 @@ pub fn run(args: &[String]) -> Result<(), String> {
             println!("  {r:>8.3}  vendor {v:>12.2}  ours {o:>12.2}  {name}");
         }
     }
-    if refused.is_empty() { Ok(()) } else { Err(format!("{} files are refused", refused.len())) }
 }
 
 /// One more than each, so that nothing is divided by zero, where the vendor's figure is 0.
@@ -155,7 +161,11 @@ pub fn collect(dir: &Path, out: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn measure(file: &Path, log: &str) -> Result<Made, String> {
+/// Measures a cubin; `log` is what its compiler said of it with `-v`.
+///
+/// # Errors
+/// It cannot be read.
+pub fn measure(file: &Path, log: &str) -> Result<Made, String> {
     let elf = Elf::read(&std::fs::read(file).map_err(|e| e.to_string())?).map_err(|d| d.message)?;
     let mut made = Made {
         registers: number(log, "Used ", true) as f64,

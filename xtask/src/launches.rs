@@ -6,7 +6,7 @@
 mod flow;
 mod judge;
 mod makeup;
-mod save;
+pub mod save;
 
 use crate::corpus::collect;
 use crate::{conformance, oracle};

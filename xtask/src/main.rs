@@ -1,6 +1,7 @@
-//! What developers run: `cargo xtask oracle | test | conformance | probe-latency | bench | gpu`.
+//! What developers run: `cargo xtask oracle | test | conformance | c-programs | probe-latency | bench | gpu`.
 
 mod bench;
+mod c_programs;
 mod chips;
 mod compare;
 mod conformance;
@@ -61,6 +62,12 @@ usage: cargo xtask <command>
   launches DIR [--seed N] [--filter WORD] [--arch sm_XX] [--level LEVEL] [--each N] [--jobs N] [--save FOLDER]
                               a made-up launch of every kernel of every PTX file below a folder by three witnesses; --each takes N
                               kernels of a file at most, --save keeps the launches on which they disagree
+  c-programs [A..B] [--divided] [--generator csmith|yarpgen] [--chip sm_90,..] [--levels O3,max,O1,r32] [--quality] [--save DIR] [--jobs N]
+             [--minutes N] [--clang NAME] [--csmith-headers DIR] [--ptxas FILE]
+                              random C programs of these seeds (1..40), by csmith (or YARPGen) and clang: our code at each level (O0 to O3,
+                              mid and max of --Ofast-compile, rN: N registers) must leave in the simulator what the processor prints; --divided
+                              makes the threads of a warp go different ways, --quality compares our code with the vendor's, --save keeps
+                              programs with which something is wrong, --ptxas takes a compiler that is there
   timing [--worst N] [FOLDER ..]
                               what our code takes beside the vendor's by the timing model: every launch of tests/kernels, the worst ten
   profile                     renew profile/release.profdata, by which release builds are optimized: what compiling tests/kernels runs through
@@ -92,7 +99,9 @@ fn main() -> ExitCode {
         Some("launches") => launches::run(&args[1..]),
         Some("timing") => timing::run(&args[1..]),
         Some("profile") => profile::run(&args[1..]),
+        Some("c-programs") => c_programs::run(&args[1..]),
         // Not for people: see there.
+        Some("simulate") => c_programs::simulate(&args[1..]),
         Some("launch") => cost::launch(std::env::args_os().skip(2)),
         Some("bench") => bench::run(&args[1..]),
         _ => Err(USAGE.to_string()),
