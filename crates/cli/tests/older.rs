@@ -1,8 +1,11 @@
 //! What older versions of PTX write otherwise, and the vendor's tool still takes: its warnings and errors, and that ours computes what is meant.
 
+mod compiled;
+
+use compiled::{cubin, words};
 use std::path::Path;
 use testkit::Scratch;
-use testkit::tool::{must, run};
+use testkit::tool::run;
 
 /// Our tool and, where it is at hand, the vendor's say these lines about a text, without the file's name.
 fn says(dir: &Scratch, text: &str, lines: &[&str]) {
@@ -19,33 +22,6 @@ fn says(dir: &Scratch, text: &str, lines: &[&str]) {
         assert_eq!(said, lines, "{} {text}", tool.display());
         assert_eq!(done.status.code(), Some(if failed { 255 } else { 0 }), "{} {text}", tool.display());
     }
-}
-
-/// Our code of a text.
-fn cubin(dir: &Scratch, text: &str) -> Vec<u8> {
-    std::fs::write(dir.join("k.ptx"), text).expect("written");
-    must(env!("CARGO_BIN_EXE_ptxas"), dir, &["-arch=sm_90", "k.ptx", "-o", "k.cubin"]);
-    std::fs::read(dir.join("k.cubin")).expect("a cubin")
-}
-
-/// What the interpreter makes of a kernel `k` with one output of so many words, and what our code does.
-fn words(dir: &Scratch, text: &str, threads: usize, words: usize) -> [Vec<u32>; 2] {
-    cubin(dir, text);
-    let launch = format!(
-        "kernel = \"k\"\ngrid = [1, 1, 1]\nblock = [{threads}, 1, 1]\n[[arg]]\nbuffer = {{ bytes = {}, fill = 0 }}\nout = \"out\"\n",
-        4 * words
-    );
-    std::fs::write(dir.join("k.toml"), launch).expect("written");
-    ["k.ptx", "k.cubin"].map(|file| {
-        let out = format!("{file}.out");
-        must(
-            env!("CARGO_BIN_EXE_sassafras"),
-            dir,
-            &["run", file, "--launch", "k.toml", "--arch", "sm_90", "--out", &out],
-        );
-        let bytes = std::fs::read(dir.join(format!("{out}/out"))).expect("an output");
-        bytes.chunks(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()
-    })
 }
 
 /// The `;` behind a prototype may be missing, but not behind that of an entry.

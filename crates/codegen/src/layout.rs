@@ -152,7 +152,7 @@ fn listed(m: &Module) -> Vec<VarId> {
         .collect()
 }
 
-/// A variable without its content.
+/// A variable without its content, which says in what section it lies by having one.
 fn plain_variable(m: &Module, v: VarId) -> image::Variable {
     let var = &m.vars[v.index()];
     image::Variable {
@@ -166,6 +166,7 @@ fn plain_variable(m: &Module, v: VarId) -> image::Variable {
         align: var.align as u64,
         size: var.size(),
         managed: var.attributes.iter().any(|a| a.contains("managed")),
+        init: var.init.is_some().then(Vec::new),
         ..image::Variable::default()
     }
 }
