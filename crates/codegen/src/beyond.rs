@@ -5,7 +5,7 @@
 //! their own (`own.rs`) take them where they are. For all others they move to the stack here.
 
 use crate::abi::Convention;
-use crate::ir::{Attr, Def, Func, Inst, InstId, Mem, MemSpace, Op, Ty, Value};
+use crate::ir::{Attr, CallSite, Def, Func, Inst, InstId, Mem, MemSpace, Op, Ty, Value};
 use smallvec::smallvec;
 
 /// The first register behind the window.
@@ -72,30 +72,36 @@ fn pass(f: &mut Func, wide: &[bool]) {
             f.blocks[b].insts.splice(here..here, stores);
         }
     }
+    // Only now: copies of a call (a loop's, written out) speak of the same registers.
+    for c in f.calls.iter_mut().filter(|c| calls_wide(c, wide)) {
+        c.stack = c.args.iter().filter(|&&r| r >= FIRST).map(|&r| offset(r) as u32 + 4).fold(c.stack, u32::max);
+        c.args.retain(|&r| r < FIRST);
+    }
+}
+
+/// Is what it calls one of these functions?
+fn calls_wide(c: &CallSite, wide: &[bool]) -> bool {
+    c.far.is_none() && c.callee.and_then(|n| wide.get(n as usize)) == Some(&true)
 }
 
 /// The instructions that stand before a call then.
 fn stores(f: &mut Func, id: InstId, wide: &[bool]) -> Vec<InstId> {
     let site = f.inst(id).imm as usize;
-    let near = f.inst(id).op == Op::Call && f.calls[site].far.is_none();
-    let callee = f.calls.get(site).filter(|_| near).and_then(|c| c.callee);
-    if callee.and_then(|n| wide.get(n as usize)) != Some(&true) {
+    if f.inst(id).op != Op::Call || !calls_wide(&f.calls[site], wide) {
         return Vec::new();
     }
     let args = std::mem::take(&mut f.insts[id.0 as usize].args);
-    let regs = std::mem::take(&mut f.calls[site].args);
+    let regs = f.calls[site].args.clone();
     let mut out = vec![zero(f)];
     let base = f.inst(out[0]).results[0];
     for (v, r) in args.into_iter().zip(regs) {
         if r < FIRST {
             f.insts[id.0 as usize].args.push(v);
-            f.calls[site].args.push(r);
             continue;
         }
         let store = add(f, Op::Store, word(), &[base, v], &[]);
         f.insts[store.0 as usize].imm = offset(r);
         out.push(store);
-        f.calls[site].stack = f.calls[site].stack.max(offset(r) as u32 + 4);
     }
     let loc = f.inst(id).loc;
     out.iter().for_each(|i| f.insts[i.0 as usize].loc = loc);
@@ -125,7 +131,7 @@ fn add(f: &mut Func, op: Op, mem: Mem, args: &[Value], results: &[Ty]) -> InstId
 mod tests {
     use super::*;
     use crate::abi::Keeps;
-    use crate::ir::{CallSite, text, verify};
+    use crate::ir::{text, verify};
 
     /// A call of two words, the second of them in R17.
     fn functions() -> Vec<Func> {
@@ -152,6 +158,21 @@ mod tests {
         let before = funcs.clone();
         to_stack(&mut funcs);
         assert_eq!(text::print(&funcs[1]), text::print(&before[1]));
+    }
+
+    /// Where a call has been copied, both pass what there was.
+    #[test]
+    fn copies_of_a_call_pass_the_same() {
+        let mut funcs = functions();
+        let call = *funcs[0].blocks[0].insts.iter().find(|&&i| funcs[0].inst(i).op == Op::Call).unwrap();
+        let copy = Inst { results: smallvec![], ..funcs[0].inst(call).clone() };
+        let copy = funcs[0].new_inst(copy, &[Ty::B32]);
+        funcs[0].blocks[0].insts.insert(3, copy);
+        to_stack(&mut funcs);
+        funcs.iter().for_each(|f| verify::verify(f).unwrap());
+        let caller = text::print(&funcs[0]);
+        assert_eq!((caller.matches("store").count(), caller.matches("= call v0\n").count()), (2, 2), "{caller}");
+        assert_eq!((&funcs[0].calls[0].args, funcs[0].calls[0].stack), (&vec![4], 8));
     }
 
     /// What a function takes in a window of its own stays there.

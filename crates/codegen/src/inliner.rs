@@ -4,7 +4,7 @@
 //! through pointers, and not in a loop where it is long. Functions that lose their calls this way may follow. The vendor's compiler leaves all this to the front end.
 
 use crate::inline::inline;
-use crate::ir::{Block, Func, MemSpace, Op};
+use crate::ir::{Block, CallSite, Func, MemSpace, Op};
 use rustc_hash::FxHashMap;
 
 /// Operations of a function that is worth no call wherever it is called: about what passing arguments, calling and returning cost,
@@ -159,6 +159,7 @@ fn drop_unused(funcs: &mut Vec<Func>, table: &mut [u32]) -> Vec<usize> {
     let mut old = std::mem::take(funcs);
     *funcs = kept.iter().map(|&n| std::mem::take(&mut old[n])).collect();
     for f in funcs.iter_mut() {
+        forget(f);
         for c in f.calls.iter_mut().filter(|c| c.far.is_none()) {
             c.callee = c.callee.map(number);
         }
@@ -166,10 +167,24 @@ fn drop_unused(funcs: &mut Vec<Func>, table: &mut [u32]) -> Vec<usize> {
     kept
 }
 
+/// Leaves nothing of calls that stand nowhere any more: neither stack nor registers are kept for their arguments.
+fn forget(f: &mut Func) {
+    let mut stands = vec![false; f.calls.len()];
+    for &i in f.blocks.iter().flat_map(|b| &b.insts) {
+        let inst = f.inst(i);
+        if matches!(inst.op, Op::Call | Op::CallIndirect)
+            && let Some(s) = stands.get_mut(inst.imm as usize)
+        {
+            *s = true;
+        }
+    }
+    f.calls.iter_mut().zip(stands).filter(|(_, stands)| !stands).for_each(|(c, _)| *c = CallSite::default());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{CallSite, text, verify};
+    use crate::ir::{text, verify};
 
     fn functions(text: &str, callees: &[&[u32]]) -> Vec<Func> {
         let mut funcs = text::parse(text).unwrap();
@@ -190,6 +205,20 @@ mod tests {
         assert_eq!((kept, funcs.len()), (vec![0], 1));
         verify::verify(&funcs[0]).unwrap();
         assert!(sites(&funcs[0]).is_empty());
+    }
+
+    /// Nothing asks for the registers and the stack of calls that stand nowhere any more.
+    #[test]
+    fn what_was_passed_to_copied_functions_is_forgotten() {
+        let mut funcs = functions(CHAIN, &[&[1], &[2]]);
+        funcs[0].calls[0] = CallSite { callee: Some(1), args: vec![33], stack: 64, ..CallSite::default() };
+        run(&mut funcs, &mut []);
+        assert!(funcs[0].calls.iter().all(|c| *c == CallSite::default()), "{:?}", funcs[0].calls);
+        // What stands is as it was.
+        let mut funcs = functions(CHAIN, &[&[1], &[1]]);
+        funcs[0].calls[0].args = vec![33];
+        run(&mut funcs, &mut []);
+        assert_eq!(funcs[0].calls[0], CallSite { callee: Some(1), args: vec![33], ..CallSite::default() });
     }
 
     /// A long function that is called once stands there, but not in a loop.

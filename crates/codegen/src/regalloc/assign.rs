@@ -108,6 +108,8 @@ pub struct Assign<'a> {
     web_reg: Vec<u8>,
     fixed_hint: Vec<u8>,
     has_calls: bool,
+    /// What lives across calls that keep but the ABI's registers, or should meet what does.
+    crossing: BitSet,
     next_call: u32,
     /// Values that live across calls of routines for seldom cases, and what those keep.
     spared: Option<(BitSet, Keeps)>,
@@ -209,8 +211,7 @@ pub fn run(
     notes: &mut [Vec<Note>],
 ) -> Result<Made, Unfit> {
     let n = f.vregs.len();
-    let heavy = |i: &Inst| matches!(&i.op, Op::Call(c) if !c.keeps.light() && !c.ends);
-    let has_calls = f.blocks.iter().any(|b| b.insts.iter().any(heavy));
+    let has_calls = f.blocks.iter().any(|b| b.insts.iter().any(calls::heavy));
     let choosy = has_calls || !f.entry;
     // What all calls keep, or what is usual. A function keeps the registers of its own callers, too.
     let mut calls = f
@@ -295,6 +296,7 @@ pub fn run(
         web_reg: vec![NOWHERE; n],
         fixed_hint: vec![NOWHERE; n],
         has_calls,
+        crossing: calls::crossing(f, live),
         spared: calls::spared(f, live),
         next_call: u32::MAX,
         keeps,
@@ -312,7 +314,7 @@ pub fn run(
     };
     a.hints();
     a.join_wide();
-    a.spread_spared();
+    a.spread_crossing();
     a.place_wide();
     for i in 0..cfg.rpo.len() {
         a.block(cfg.rpo[i], notes);
@@ -416,7 +418,7 @@ impl Assign<'_> {
         let file = self.file(v);
         let fixed = self.fixed_hint[v.index()] as usize;
         let crosses = self.end[v.index()] > self.next_call && self.next_call != u32::MAX
-            || self.end[v.index()] == u32::MAX && self.has_calls;
+            || self.end[v.index()] == u32::MAX && self.crossing.contains(v.index());
         let gpr = file == File::Gpr as usize;
         if !crosses && self.banks[file].free(fixed) && !(gpr && self.changed(v, fixed)) {
             return Some(fixed);

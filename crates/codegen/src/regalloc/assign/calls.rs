@@ -38,10 +38,60 @@ pub(super) fn spared(f: &Func, live: &Liveness) -> Option<(BitSet, Keeps)> {
     out
 }
 
+/// The values that live across calls which keep but the ABI's registers; empty where there is no such call.
+pub(super) fn crossing(f: &Func, live: &Liveness) -> BitSet {
+    let mut out = BitSet::default();
+    for (b, block) in f.blocks.iter().enumerate() {
+        if !block.insts.iter().any(heavy) {
+            continue;
+        }
+        if out == BitSet::default() {
+            out = BitSet::new(f.vregs.len());
+        }
+        let mut alive = BitSet::new(f.vregs.len());
+        let ends = block.term.edges();
+        live.live_out[b].iter().chain(ends.iter().flat_map(|e| &e.args)).for_each(|v| {
+            alive.insert(v.index());
+        });
+        f.term_uses(&block.term, |v| {
+            alive.insert(v.index());
+        });
+        for inst in block.insts.iter().rev() {
+            f.defs(&inst.op, |v| {
+                alive.remove(v.index());
+            });
+            if heavy(inst) {
+                out.union(&alive);
+            }
+            f.uses(&inst.op, |v| {
+                alive.insert(v.index());
+            });
+        }
+    }
+    out
+}
+
+/// A call that keeps but the ABI's registers, and comes back.
+pub(super) fn heavy(i: &Inst) -> bool {
+    matches!(&i.op, Op::Call(c) if !c.keeps.light() && !c.ends)
+}
+
 impl Assign<'_> {
-    /// What should meet a value that lives across such a call in one register is better placed as that one is.
-    pub(super) fn spread_spared(&mut self) {
-        let Some((mut set, keeps)) = self.spared.take() else { return };
+    /// What should meet a value that lives across a call in one register is better placed as that one is.
+    pub(super) fn spread_crossing(&mut self) {
+        if let Some((mut set, keeps)) = self.spared.take() {
+            self.spread(&mut set);
+            self.spared = Some((set, keeps));
+        }
+        if self.has_calls {
+            let mut set = std::mem::take(&mut self.crossing);
+            self.spread(&mut set);
+            self.crossing = set;
+        }
+    }
+
+    /// Adds all values that should meet one of the set.
+    fn spread(&mut self, set: &mut BitSet) {
         for v in 0..self.f.vregs.len() {
             if set.contains(v) {
                 let rep = self.rep(Vreg(v as u32));
@@ -54,7 +104,6 @@ impl Assign<'_> {
                 set.insert(v);
             }
         }
-        self.spared = Some((set, keeps));
     }
 
     /// The registers that calls of routines for seldom cases change, up to the last of them, where part of this vector lives across such a call, or a
@@ -184,5 +233,42 @@ impl Assign<'_> {
         }
         places.into_iter().for_each(|(v, to)| self.occupy(v, to));
         self.moves(&pairs, loc);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mir::{Op, text};
+    use crate::regalloc::{self, Tightness};
+
+    /// What a loop behind a call carries has its registers from the beginning of the loop on; what lives across the call has one that it keeps.
+    #[test]
+    fn loops_that_call_nothing_move_nothing() {
+        let body = "blk0(): depth=0
+    LDS Rd=%r0 Ra=RZ
+    call f1 () -> ()
+    LDS Rd=%r1 Ra=RZ Imm=0x10
+    LDS Rd=%r2 Ra=RZ Imm=0x20
+    br blk1(%r1, %r2)
+blk1(%r3, %r4): depth=1
+    ISETP_RR.Cmp=1 Pu=%p5 Pv=PT Ra=%r3 Rb=%r4 Pp=PT
+    brif %p5, blk3(), blk2()
+blk2(): depth=1
+    IADD3_RIR Rd=%r6 Ra=%r3 Rb=0x4
+    LDS Rd=%r7 Ra=%r6
+    ISETP_RR.Cmp=1 Pu=%p8 Pv=PT Ra=%r6 Rb=RZ Pp=PT
+    brif %p8, blk3(), blk4()
+blk3(): depth=0
+    STS Ra=RZ Rb=%r0
+    exit
+blk4(): depth=1
+    br blk1(%r6, %r7)
+";
+        let head = "func k entry max=64 outgoing=0 fixed=0 size=0 align=8 {\n";
+        let mut f = text::parse(&format!("{head}{body}}}\n")).unwrap().remove(0);
+        regalloc::run(&mut f, true, Tightness::Free).unwrap();
+        let moves = f.blocks.iter().flat_map(|b| &b.insts);
+        let moves = moves.filter(|i| matches!(&i.op, Op::Sass(s) if s.form == sass::forms::MOV_R)).count();
+        assert_eq!(moves, 0, "{}", text::print(&f));
     }
 }
