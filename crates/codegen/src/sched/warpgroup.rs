@@ -25,6 +25,7 @@ use sass::forms as F;
 use sass::inst::{Inst as Sass, Value};
 use sass::latency::Class;
 use sass::reg::{File, Reg};
+use std::collections::BTreeSet;
 
 /// Branches that may come at the end of a block.
 const SPARE: usize = 2;
@@ -295,8 +296,10 @@ pub fn run(f: &mut Func) -> Vec<Loss> {
     let mut losses = Vec::new();
     let mut entry: Vec<Option<Flight>> = vec![None; f.blocks.len()];
     entry[0] = Some(Flight::new());
-    let mut work = vec![0u32];
-    while let Some(b) = work.pop() {
+    // By place in reverse postorder: a block waits for all ways into it but those back.
+    let mut work = BTreeSet::from([0u32]);
+    while let Some(at) = work.pop_first() {
+        let b = cfg.rpo[at as usize];
         let Some(mut now) = entry[b as usize].clone() else { continue };
         let nothing = now.passes(&calm[b as usize]);
         for (at, inst) in f.blocks[b as usize].insts.iter().enumerate().filter(|_| !nothing) {
@@ -319,7 +322,7 @@ pub fn run(f: &mut Func) -> Vec<Loss> {
             };
             if entry[s as usize].as_ref() != Some(&joined) {
                 entry[s as usize] = Some(joined);
-                work.push(s);
+                work.insert(cfg.rpo_index[s as usize]);
             }
         }
     }
