@@ -464,10 +464,10 @@ impl Layout {
             Layout { offsets: vec![0; variables.len()], slots: vec![None; variables.len()], order: order.clone() };
         let mut globals: Vec<usize> = order.iter().copied().filter(|&i| variables[i].space == Space::Global).collect();
         if globals.len() > MOST_SLOTS {
-            // Those of which the system may decide alone where they lie, and one of each section, from which the others are counted.
+            // One of each section, from which others are counted, then those of which the system may decide alone where they lie.
             let first = |section| globals.iter().copied().find(|&i| variables[i].section() == section);
             let anchors = [first(GLOBAL_INIT), first(GLOBAL)];
-            globals.sort_by_key(|&i| !(variables[i].managed || anchors.contains(&Some(i))));
+            globals.sort_by_key(|&i| (!anchors.contains(&Some(i)), !variables[i].managed));
             globals.truncate(MOST_SLOTS);
         }
         for (n, i) in globals.into_iter().enumerate() {
@@ -563,6 +563,10 @@ mod tests {
         slots.sort_unstable();
         assert!(slots.iter().copied().eq((0..MOST_SLOTS as u32).map(|n| 8 * n)));
         assert!([0, 9000, 9001].iter().all(|&i| layout.slots[i].is_some()));
+        // However many are managed, others can be counted from one of their section.
+        list.iter_mut().take(8999).for_each(|v| v.managed = true);
+        let layout = Layout::of(&list);
+        assert!([0, 9000].iter().all(|&i| layout.slots[i].is_some()));
     }
 
     fn an_image() -> Image {
