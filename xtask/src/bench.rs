@@ -257,6 +257,8 @@ pub fn compile_any(
     out: &Path,
 ) -> Result<(i32, Cost, String), String> {
     let log = out.with_extension("log");
+    // Ours leaves a file that has the same bytes already, which the first of several runs would have made.
+    let _ = std::fs::remove_file(out);
     let sink = std::fs::File::create(&log).map_err(|e| e.to_string())?;
     let (mut command, note) = cost::launcher(tool)?;
     command.arg(format!("-arch={arch}")).args(options).args(["-v", "-o"]).arg(out).arg(file);

@@ -1,11 +1,12 @@
 //! Files that are written whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 /// Writes a file under a temporary name beside it, then renames it, so that no reader sees a part and a failure leaves the
-/// old one. What is no regular file (a terminal, `/dev/null`) is written in place.
+/// old one. What is no regular file (a terminal, `/dev/null`) is written in place. A file that has these very bytes is left as it
+/// is, and gets the time of now.
 ///
 /// # Errors
 /// Where the place cannot be written; nothing is left behind.
@@ -27,6 +28,7 @@ pub fn write_with(path: &Path, content: &dyn Fn(&mut dyn Write) -> io::Result<()
     match fs::metadata(path) {
         Ok(m) if m.is_dir() => return Err(io::Error::from(io::ErrorKind::IsADirectory)),
         Ok(m) if !m.is_file() => return write(path),
+        Ok(_) if unchanged(path, content) => return Ok(()),
         // A file that may not be written shall not be replaced either.
         Ok(_) => {
             writable(path)?;
@@ -44,6 +46,55 @@ pub fn write_with(path: &Path, content: &dyn Fn(&mut dyn Write) -> io::Result<()
         let _ = fs::remove_file(&temporary);
     }
     done
+}
+
+/// Whether a file has what `content` writes already, and has been given the time of now: what is built again mostly comes out as before, and
+/// making a new file and removing the old one takes the system as long as half a small kernel takes the compiler. A link is another file than the
+/// one it leads to.
+#[cfg(unix)]
+fn unchanged(path: &Path, content: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> bool {
+    use std::os::{fd::AsRawFd, unix::fs::OpenOptionsExt};
+    let file = fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path);
+    let Ok(file) = file else { return false };
+    let mut old = BufWriter::new(Old { file, read: Vec::new() });
+    if content(&mut old).and_then(|()| old.flush()).is_err() {
+        // What differs shall not be compared once more when it is dropped.
+        drop(old.into_parts());
+        return false;
+    }
+    let mut file = &old.get_ref().file;
+    // SAFETY: the file is open; without times it gets those of now.
+    matches!(file.read(&mut [0]), Ok(0)) && unsafe { libc::futimens(file.as_raw_fd(), std::ptr::null()) } == 0
+}
+
+/// Elsewhere each file is made anew.
+#[cfg(not(unix))]
+fn unchanged(_: &Path, _: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> bool {
+    false
+}
+
+/// A file with which what is written to it is compared.
+#[cfg(unix)]
+struct Old {
+    file: File,
+    read: Vec<u8>,
+}
+
+#[cfg(unix)]
+impl Write for Old {
+    /// Fails at the first piece that the file does not have.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.read.resize(bytes.len(), 0);
+        self.file.read_exact(&mut self.read)?;
+        match self.read == bytes {
+            true => Ok(bytes.len()),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Fails where a file may not be written.
@@ -96,6 +147,22 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
             assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         }
+        // What is there already stays, whatever is longer or shorter does not.
+        for (text, same) in [("third", true), ("thirty", false), ("third", false), ("", false), ("", true)] {
+            let before = fs::metadata(&path).unwrap();
+            let then = before.modified().unwrap() - std::time::Duration::from_secs(1000);
+            File::options().write(true).open(&path).unwrap().set_modified(then).unwrap();
+            write(&path, text.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+            let after = fs::metadata(&path).unwrap();
+            assert!(after.modified().unwrap() > then, "it is as new as if it had been written");
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::MetadataExt;
+                assert_eq!(before.ino() == after.ino(), same, "{text}");
+            }
+        }
+        write(&path, b"third").unwrap();
         #[cfg(unix)]
         {
             // Through a link the link is replaced, not what it leads to.
@@ -103,6 +170,11 @@ mod tests {
             std::os::unix::fs::symlink(&path, &link).unwrap();
             write(&link, b"fourth").unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), "third");
+            assert!(fs::symlink_metadata(&link).unwrap().is_file());
+            // Also one that leads to what is written.
+            fs::remove_file(&link).unwrap();
+            std::os::unix::fs::symlink(&path, &link).unwrap();
+            write(&link, b"third").unwrap();
             assert!(fs::symlink_metadata(&link).unwrap().is_file());
         }
         fs::remove_dir_all(&folder).unwrap();
