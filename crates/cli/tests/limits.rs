@@ -102,3 +102,30 @@ fn a_table_that_no_bank_holds() {
     assert!(said.contains("line 13"), "{said}");
     assert!(!dir.join("k.cubin").exists());
 }
+
+/// So is one of functions: a bank holds the places of 8,191.
+#[test]
+fn more_functions_than_a_bank_has_places() {
+    let dir = Scratch::new("limits-functions");
+    let text = |functions: usize| {
+        let (mut decls, mut body) = (String::new(), String::from("mov.b64 %d2, 0;\n"));
+        for n in 0..functions {
+            decls += &format!(".func f{n}() {{ ret; }}\n");
+            body += &format!("mov.u64 %d3, f{n};\nxor.b64 %d2, %d2, %d3;\n");
+        }
+        kernel(&decls, &format!("{body}P: .callprototype _ ();\ncall %d2, P;\n"))
+    };
+    let compile = |functions: usize| {
+        std::fs::write(dir.join("k.ptx"), text(functions)).expect("written");
+        let done = run(env!("CARGO_BIN_EXE_ptxas"), &dir, &["-arch=sm_90", "k.ptx", "-o", "k.cubin"]);
+        (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (right, said) = compile(8192);
+    assert!(
+        !right && said.contains("called functions of 'k' take more than the 65536 bytes of constant bank 2"),
+        "{said}"
+    );
+    assert!(!dir.join("k.cubin").exists());
+    let (right, said) = compile(8191);
+    assert!(right, "{said}");
+}

@@ -222,6 +222,17 @@ pub fn expand_calls(
 /// Bytes of constant bank 2.
 const MOST_TABLES: usize = 1 << 16;
 
+/// Fails where the tables so far, the last of them of the function `name`, are too much.
+fn tables_fit(code: &Code, name: &str) -> Result<(), Diagnostic> {
+    if code.const2.len() <= MOST_TABLES {
+        return Ok(());
+    }
+    Err(Diagnostic::error(format!(
+        "the tables of indexed branches and called functions of '{name}' take more than the {MOST_TABLES} bytes of constant bank 2; \
+         make some of its branches depend on comparisons, or call fewer functions through pointers"
+    )))
+}
+
 /// Lays out and encodes; `functions[0]` is the kernel; `table` lists the numbers of the
 /// functions that may be called through pointers.
 ///
@@ -256,6 +267,7 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
             let offset = code.functions.get(n as usize).map_or(0, |f| f.offset);
             code.const2.extend((offset as u64).to_le_bytes());
         }
+        tables_fit(&code, &code.functions[0].name)?;
     }
     let pairs: Vec<u8> = functions.iter().map(|f| f.returns_by).collect();
     let mut tables: FxHashMap<Vec<u32>, i32> = FxHashMap::default();
@@ -276,13 +288,7 @@ pub fn run(functions: Vec<Ready>, table: &[u32], sm: u16) -> Result<Code, Diagno
             if table_base as usize == code.const2.len() && !table.is_empty() {
                 table.iter().for_each(|t| code.const2.extend(t.to_le_bytes()));
                 tables.insert(table.clone(), table_base);
-                if code.const2.len() > MOST_TABLES {
-                    return Err(Diagnostic::error(format!(
-                        "the tables of indexed branches and called functions of '{}' take more than the {MOST_TABLES} bytes of constant bank 2; \
-                         make some of its branches depend on comparisons",
-                        f.name
-                    )));
-                }
+                tables_fit(&code, &f.name)?;
             }
             // Return offsets stand before their calls; NOPs may have come between.
             for k in 0..b.insts.len() {
