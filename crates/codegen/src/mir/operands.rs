@@ -16,6 +16,11 @@ pub struct Place {
     pub width: u8,
 }
 
+/// True if the instruction writes registers to memory, and leaves them as they are.
+pub fn is_store(inst: &Inst) -> bool {
+    matches!(inst.form().mnemonic, "ST" | "STG" | "STL" | "STS")
+}
+
 /// Calls `f` with each register operand that is read, guard first; constants (RZ, PT) included.
 pub fn sass_uses(inst: &Inst, mut f: impl FnMut(Place)) {
     if let Value::Reg(reg) = inst.guard.value {

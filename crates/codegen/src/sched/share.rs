@@ -4,7 +4,7 @@
 //! other one move will do. Runs on SSA form, behind [`super::sink`].
 
 use super::sink::rename;
-use crate::mir::operands::sass_uses;
+use crate::mir::operands::{is_store, sass_uses};
 use crate::mir::{Func, Inst, Op, Vreg};
 use rustc_hash::FxHashMap;
 use sass::form::SlotName as S;
@@ -12,6 +12,7 @@ use sass::forms as F;
 use sass::inst::{Inst as Sass, Operand, Value};
 use sass::latency::Class;
 use sass::reg::{File, Reg};
+use smallvec::SmallVec;
 
 /// Instructions between two readers that share a register; what waits longer takes more than its move costs.
 const NEAR: usize = 48;
@@ -27,6 +28,10 @@ enum From {
     UniformConstant(i64),
     Uniform(u32),
     General(u32),
+    /// Another register of the same kind, ...
+    Copy(u32),
+    /// ... and that one itself.
+    Itself(u32),
 }
 
 /// What is in a register: from where, the register, where it was made or read last.
@@ -40,7 +45,7 @@ pub fn run(f: &mut Func) {
     let twice: Vec<usize> = (0..f.blocks.len())
         .filter(|&b| {
             seen.clear();
-            seen.extend(f.blocks[b].insts.iter().filter_map(|i| constant(&i.op)).map(|c| c.0));
+            seen.extend(f.blocks[b].insts.iter().filter_map(|i| moved(f, &i.op)).map(|c| c.0));
             seen.sort_unstable();
             seen.windows(2).any(|w| w[0] == w[1])
         })
@@ -75,44 +80,58 @@ pub fn run(f: &mut Func) {
             true
         });
         f.blocks[b].insts = insts;
-        changed |= pairs(f, b, &reads, &mut of);
+        changed |= vectors(f, b, &reads, &mut of);
         if changed {
             rename(f, b, &mut |_, v| of.get(v.index()).copied().unwrap_or(v));
         }
     }
 }
 
-/// Two words side by side that are moved for one instruction each (addresses of arrays, numbers of double precision) are moved once for those that stand near
-/// each other. Says in `of` what becomes of the others, and takes their moves away; true if there were any. `reads`: how often each value is read.
-fn pairs(f: &mut Func, b: usize, reads: &[u32], of: &mut [Vreg]) -> bool {
+/// Words side by side that are moved for one instruction each (addresses of arrays, numbers of double precision, what memory is filled with) are moved once for
+/// those that stand near each other. Says in `of` what becomes of the others, and takes their moves away; true if there were any. `reads`: how often each
+/// value is read.
+fn vectors(f: &mut Func, b: usize, reads: &[u32], of: &mut [Vreg]) -> bool {
     let mut made: FxHashMap<Vreg, From> = FxHashMap::default();
-    let mut kept: Vec<([From; 2], [Vreg; 2], usize)> = Vec::new();
+    let mut kept: Vec<(SmallVec<[From; 4]>, SmallVec<[Vreg; 4]>, usize)> = Vec::new();
     let mut gone: Vec<Vreg> = Vec::new();
     for (n, inst) in f.blocks[b].insts.iter().enumerate() {
-        if let Some((from @ (From::Constant(_) | From::Uniform(_)), v)) = constant(&inst.op) {
+        if let Some((from @ (From::Constant(_) | From::Uniform(_) | From::Copy(_)), v)) = moved(f, &inst.op) {
             made.insert(v, from);
             continue;
         }
         let Op::Sass(s) = &inst.op else { continue };
-        if made.is_empty() || !matches!(s.form().class, Class::FmaWide | Class::Double) {
+        if made.is_empty() {
             continue;
         }
+        // What else reads vectors mostly has its result where they are, and each needs its own.
+        let most = match s.form().class {
+            Class::FmaWide | Class::Double => 2,
+            _ if is_store(s) => 4,
+            _ => continue,
+        };
         sass_uses(s, |p| {
-            if p.width != 2 || !p.reg.is_virtual() {
+            if !(2..=most).contains(&p.width) || !p.reg.is_virtual() {
                 return;
             }
-            let [x, y] = f.scalars(p.reg)[..] else { return };
-            let alone = |v: Vreg| made.get(&v).copied().filter(|_| reads[v.index()] == 1);
-            let (Some(low), Some(high)) = (alone(x), alone(y)) else { return };
+            let words = f.scalars(p.reg);
+            let of_word = |v: &Vreg| match made.get(v) {
+                Some(&from) if reads[v.index()] == 1 => from,
+                _ => From::Itself(v.0),
+            };
+            let from: SmallVec<[From; 4]> = words.iter().map(of_word).collect();
+            let whole = |from: &From| matches!(from, From::Itself(_));
+            if from.iter().all(whole) || most == 2 && from.iter().any(|k| whole(k) || matches!(k, From::Copy(_))) {
+                return;
+            }
             kept.retain(|k| n - k.2 <= NEAR);
-            if let Some(k) = kept.iter_mut().find(|k| k.0 == [low, high]) {
+            if let Some(k) = kept.iter_mut().find(|k| k.0 == from) {
                 k.2 = n;
-                for (v, one) in [(x, k.1[0]), (y, k.1[1])] {
-                    of[v.index()] = one;
-                    gone.push(v);
+                for (v, one) in words.iter().zip(&k.1).filter(|(v, one)| v != one) {
+                    of[v.index()] = *one;
+                    gone.push(*v);
                 }
             } else {
-                kept.push(([low, high], [x, y], n));
+                kept.push((from, words.iter().copied().collect(), n));
             }
         });
     }
@@ -120,7 +139,9 @@ fn pairs(f: &mut Func, b: usize, reads: &[u32], of: &mut [Vreg]) -> bool {
         return false;
     }
     gone.sort_unstable();
-    f.blocks[b].insts.retain(|i| constant(&i.op).is_none_or(|(_, v)| gone.binary_search(&v).is_err()));
+    let mut insts = std::mem::take(&mut f.blocks[b].insts);
+    insts.retain(|i| moved(f, &i.op).is_none_or(|(_, v)| gone.binary_search(&v).is_err()));
+    f.blocks[b].insts = insts;
     true
 }
 
@@ -191,6 +212,14 @@ fn constant(op: &Op) -> Option<(From, Vreg)> {
         Value::Reg(r) if r.is_virtual() => Some((From::Uniform(r.index()), Vreg(d.index()))),
         _ => None,
     }
+}
+
+/// The same, and of copies of single registers.
+fn moved(f: &Func, op: &Op) -> Option<(From, Vreg)> {
+    let Op::Copy(pairs) = op else { return constant(op) };
+    let [(to, from)] = pairs[..] else { return None };
+    let scalar = |r: Reg| r.is_virtual() && !r.is_pooled() && f.vregs[r.index() as usize] == File::Gpr;
+    (scalar(to) && scalar(from)).then(|| (From::Copy(from.index()), Vreg(to.index())))
 }
 
 /// By value: the block that reads it, if instructions of one block do, as a register of its own, and nothing else. As a part of a vector,
@@ -313,6 +342,36 @@ mod tests {
         let made = "    S2UR Rd=%ur1 Sr=0x25\n    S2UR Rd=%ur2 Sr=0x26\n";
         assert_eq!(moves(&format!("{made}{}{}", product(0, 2), product(1, 2))), 2);
         assert_eq!(moves(&format!("{made}{}{}", product(0, 2), product(1, 1))), 4);
+    }
+
+    #[test]
+    fn what_memory_is_filled_with_is_moved_once() {
+        let store = |k: u32, last: u32| {
+            let at = 10 + 2 * k;
+            format!(
+                "    MOV_I Rd=%r{at} Rb=5\n    MOV_I Rd=%r{} Rb={last}\n    STG.Size=5 Ra=RZ Rb={{%r{at},%r{}}} URc=UR4\n",
+                at + 1,
+                at + 1
+            )
+        };
+        assert_eq!(moves(&format!("{}{}{}", store(0, 5), store(1, 5), store(2, 5))), 2);
+        assert_eq!(moves(&format!("{}{}{}", store(0, 5), store(1, 6), store(2, 5))), 4);
+    }
+
+    #[test]
+    fn what_fills_memory_is_copied_once() {
+        let store = |k: u32, first: u32| {
+            let at = 10 + k;
+            format!("    copy %r{at}=%r0\n    STG.Size=5 Ra=RZ Rb={{%r{first},%r{at}}} URc=UR4\n")
+        };
+        let head = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    S2R Rd=%r1 Sr=0x22\n";
+        let mut f = text::parse(&format!("{head}{}{}{}    exit\n}}\n", store(0, 0), store(1, 0), store(2, 1)))
+            .unwrap()
+            .remove(0);
+        run(&mut f);
+        verify::ssa(&f).unwrap();
+        let t = text::print(&f);
+        assert_eq!((t.matches("copy").count(), t.matches("{%r0,%r10}").count()), (2, 2), "{t}");
     }
 
     #[test]
