@@ -37,6 +37,9 @@ enum From {
 /// What is in a register: from where, the register, where it was made or read last.
 type Kept = (From, Vreg, usize);
 
+/// Words side by side: from where, the registers, where they were read last.
+type Row = (SmallVec<[From; 4]>, SmallVec<[Vreg; 4]>, usize);
+
 /// Runs the pass.
 pub fn run(f: &mut Func) {
     counts(f);
@@ -92,7 +95,7 @@ pub fn run(f: &mut Func) {
 /// value is read.
 fn vectors(f: &mut Func, b: usize, reads: &[u32], of: &mut [Vreg]) -> bool {
     let mut made: FxHashMap<Vreg, From> = FxHashMap::default();
-    let mut kept: Vec<(SmallVec<[From; 4]>, SmallVec<[Vreg; 4]>, usize)> = Vec::new();
+    let mut kept: Vec<Row> = Vec::new();
     let mut gone: Vec<Vreg> = Vec::new();
     for (n, inst) in f.blocks[b].insts.iter().enumerate() {
         if let Some((from @ (From::Constant(_) | From::Uniform(_) | From::Copy(_)), v)) = moved(f, &inst.op) {
