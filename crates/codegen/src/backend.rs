@@ -1,6 +1,7 @@
 //! The back end: a kernel in machine form, with the device functions it reaches, to code.
 
 use crate::abi::Keeps;
+use crate::callers::{self, Callers};
 use crate::emit::{self, Code, Ready};
 use crate::isel::chip;
 use crate::mir::{Func, Op, text, verify};
@@ -237,7 +238,18 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         let keeps: Vec<Keeps> = functions.iter().map(|(f, ..)| f.keeps).collect();
         regalloc::light::tell(&mut functions[0].0, &keeps);
     }
-    for (mut f, plain, crowded) in functions {
+    let mut callers = (functions.len() > 1).then(|| {
+        let calls: Vec<Vec<u32>> = functions.iter().map(|(f, ..)| callers::called(f)).collect();
+        let known = |n: usize| !functions[n].0.linkable && !input.table.contains(&(n as u32));
+        Callers::new(&calls, known)
+    });
+    let order = callers.as_ref().map_or_else(|| vec![0], |c| c.order().to_vec());
+    let mut functions: Vec<_> = functions.into_iter().map(Some).collect();
+    for n in order {
+        let Some((mut f, plain, crowded)) = functions[n].take() else { continue };
+        if let Some(callers) = &callers {
+            f.vacant = callers.vacant(n);
+        }
         if !f.entry
             && let Some(first) = light
         {
@@ -293,6 +305,9 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
         }
         copies::run(&mut f);
         after("postpass", &f, false)?;
+        if let Some(callers) = &mut callers {
+            callers.assigned(n, &f);
+        }
         if f.entry && input.registers.is_some() {
             moving = Some(f.clone());
         }
@@ -307,8 +322,10 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
             LEAST_EFFORT => control::plain::run(&mut blocks, sm),
             _ => control::run(&mut blocks, sm),
         }
-        ready.push(Ready { name, frame, grows, blocks, calls, returns_by, linkable, refs });
+        ready.push((n, Ready { name, frame, grows, blocks, calls, returns_by, linkable, refs }));
     }
+    ready.sort_unstable_by_key(|r| r.0);
+    let ready = ready.into_iter().map(|r| r.1).collect();
     let mut code = emit::run(ready, &input.table, sm)?;
     if options.verify {
         let hints = lint::CfgHints {

@@ -9,6 +9,7 @@ pub mod backend;
 mod beyond;
 pub mod bitset;
 pub mod bounds;
+mod callers;
 pub mod cfg;
 pub mod chips;
 pub mod compile;

@@ -61,6 +61,8 @@ pub struct Func {
     pub linkable: bool,
     /// What it keeps for its callers.
     pub keeps: Keeps,
+    /// Registers in which nobody who calls it has anything, one bit each from R0 on: it need not keep these, whatever its convention says.
+    pub vacant: [u64; 4],
     /// So many registers below those that a routine for seldom cases may change it takes, too, and saves.
     pub borrows: u8,
     /// What its operands refer to ([`crate::link`]).
@@ -297,6 +299,11 @@ pub fn reorder(mut insts: Vec<Inst>, order: &[u32]) -> Vec<Inst> {
 }
 
 impl Func {
+    /// Must it leave the register as it was, for its callers?
+    pub fn preserves(&self, gpr: u32) -> bool {
+        self.keeps.preserves(gpr) && self.vacant[gpr as usize / 64 % 4] >> (gpr % 64) & 1 == 0
+    }
+
     /// A new scalar virtual register.
     pub fn new_vreg(&mut self, file: File) -> Vreg {
         self.vregs.push(file);

@@ -482,10 +482,15 @@ impl Assign<'_> {
         // Callee-saved registers for values that live across calls, the others for the rest.
         let (across, own) = self.keeps;
         let spared = self.spared.as_ref().filter(|_| gpr).map(|(set, keeps)| (set.contains(v.index()), *keeps));
+        // Those that no caller needs need not be saved.
+        let open = |r: usize| across.keeps(r as u32) && !self.f.preserves(r as u32);
+        let bank = &self.banks[file];
+        let vacant = gpr && crosses && !self.f.entry && members(&bank.empty, 0, bank.block.min(bank.limit)).any(open);
+        let (f, own) = (&*self.f, own);
         let prefer = |r: usize| {
             let light = spared.is_none_or(|(across, keeps)| across == keeps.keeps(r as u32));
-            light
-                && (!gpr || if crosses { across.keeps(r as u32) } else { !own.preserves(r as u32) || spared.is_some() })
+            let kept = |r: usize| across.keeps(r as u32) && !(vacant && f.preserves(r as u32));
+            light && (!gpr || if crosses { kept(r) } else { !own.preserves(r as u32) || spared.is_some() })
         };
         let choosy = gpr && (self.has_calls || !self.f.entry || spared.is_some());
         let wide: SmallVec<[std::ops::Range<usize>; 2]> = match gpr {

@@ -214,7 +214,7 @@ fn registers_to_save(f: &Func) -> Vec<Reg> {
             (0..253u32).filter(|&r| !c.keeps.preserves(r)).for_each(|r| written[r as usize] = true);
         }
     }
-    let save = |r: &u32| written[*r as usize] && f.keeps.preserves(*r);
+    let save = |r: &u32| written[*r as usize] && f.preserves(*r);
     (0..255u32).filter(save).map(|r| Reg::r(r as u8)).collect()
 }
 

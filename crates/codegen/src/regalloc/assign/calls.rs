@@ -156,16 +156,31 @@ impl Assign<'_> {
             if kept(r) { staying[r] = true } else { homeless.push((v, r)) }
         }
         let (mut moved, mut homes) = (Vec::new(), Vec::new());
-        for (v, r) in homeless {
-            let to = (0..self.banks[gpr].limit).find(|&r| self.banks[gpr].usable[r] && kept(r) && !staying[r]);
-            let Some(to) = to else {
+        let mut rest = &homeless[..];
+        while !rest.is_empty() {
+            let list = &rest[..self.side_by_side(rest)];
+            let free = |r: usize| self.banks[gpr].usable[r] && kept(r) && !staying[r];
+            // First those that need not be saved.
+            let open = |r: usize| free(r) && (self.f.entry || !self.f.preserves(r as u32));
+            let limit = self.banks[gpr].limit;
+            let row = |ok: &dyn Fn(usize) -> bool, n: usize| {
+                let step = n.next_power_of_two();
+                (0..limit).step_by(step).find(|&at| at + n <= limit && (at..at + n).all(ok))
+            };
+            let n = list.len();
+            let found = row(&open, n).or_else(|| row(&free, n)).map(|at| (at, n));
+            let Some((to, n)) = found.or_else(|| row(&open, 1).or_else(|| row(&free, 1)).map(|at| (at, 1))) else {
                 self.fail("too few registers for a call: the register limit is too small");
+                rest = &rest[1..];
                 continue;
             };
-            staying[to] = true;
-            pairs.push((Reg::r(to as u8), Reg::r(r as u8)));
-            moved.push((v, to));
-            homes.push((Vreg(v), r));
+            for (k, &(v, r)) in list[..n].iter().enumerate() {
+                staying[to + k] = true;
+                pairs.push((Reg::r((to + k) as u8), Reg::r(r as u8)));
+                moved.push((v, to + k));
+                homes.push((Vreg(v), r));
+            }
+            rest = &rest[n..];
         }
         pairs.retain(|(d, s)| d != s);
         self.moves(&pairs, loc);
@@ -205,6 +220,18 @@ impl Assign<'_> {
         if light {
             self.back_home(&homes, &rets, loc);
         }
+    }
+
+    /// How many of these values, in the order of their registers, are the words of one vector and lie as such.
+    fn side_by_side(&self, list: &[(u32, usize)]) -> usize {
+        let Some(&(v, r)) = list.first() else { return 0 };
+        let (vec, nth) = self.vec_hint[v as usize];
+        if vec == FREE || nth != 0 {
+            return 1;
+        }
+        let words = &self.f.vecs[vec as usize];
+        let lies = |(k, w): (usize, &Vreg)| list.get(k).is_some_and(|&(v, at)| v == w.0 && at == r + k);
+        if words.iter().enumerate().all(lies) { words.len() } else { 1 }
     }
 
     /// Puts values that lived across a call of a routine for seldom cases back where they were, results of it elsewhere: what meets its caller
