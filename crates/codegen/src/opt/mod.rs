@@ -4,6 +4,7 @@
 
 pub mod alike;
 pub mod blocks;
+mod bytes;
 pub mod carried;
 mod chains;
 mod conditions;
@@ -61,7 +62,7 @@ type Pass = (&'static str, u8, fn(&mut Func));
 
 /// The passes in their order. Contraction changes results, within what PTX allows: it is there at every effort, so that they
 /// do not depend on it.
-const PASSES: [Pass; 43] = [
+const PASSES: [Pass; 44] = [
     ("params", NO_EFFORT, params::run),
     ("blocks", LEAST_EFFORT, blocks::run),
     ("rotate", MOST_EFFORT, |f| {
@@ -143,6 +144,7 @@ const PASSES: [Pass; 43] = [
     ("join", MOST_EFFORT, join::run),
     ("funnel", SOME_EFFORT, funnel::run),
     ("low", SOME_EFFORT, low::run),
+    ("bytes", SOME_EFFORT, bytes::run),
     ("lop3", LEAST_EFFORT, lop3::run),
     ("dce", SOME_EFFORT, dce::run),
 ];
