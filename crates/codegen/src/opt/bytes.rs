@@ -444,7 +444,7 @@ mod tests {
         let (mut fewer, mut random) = (0, Random(5));
         for _ in 0..4000 {
             let (mut body, mut last) = (String::new(), 3);
-            let mut constant = |body: &mut String, last: &mut usize, k: u32| {
+            let constant = |body: &mut String, last: &mut usize, k: u32| {
                 *last += 1;
                 writeln!(body, "v{last}:b32 = const {{imm={k}}}").unwrap();
                 *last
