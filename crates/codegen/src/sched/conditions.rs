@@ -58,6 +58,7 @@ fn combined(s: &Sass) -> Option<([Operand; 2], u8)> {
     let how = match lut.get() {
         0xc0 => bop::AND,
         0xfc => bop::OR,
+        0x3c => bop::XOR,
         _ => return None,
     };
     let pair = [*s.get(S::Pp)?, *s.get(S::Pq)?];
@@ -202,6 +203,10 @@ mod tests {
         let t = one("!%p2", 0xfc);
         assert!(t.contains("ISETP_RI.Cmp=6.Bool=1 Pu=%p4 Ra=%r0 Rb=0x7 Pp=%p3"), "{t}");
         let t = one("%p2", 0x3c);
-        assert!(t.contains("PLOP3"), "{t}");
+        assert!(t.contains("ISETP_RI.Cmp=1.Bool=2 Pu=%p4 Ra=%r0 Rb=0x7 Pp=%p3"), "{t}");
+        let t = one("!%p2", 0x3c);
+        assert!(t.contains("ISETP_RI.Cmp=6.Bool=2 Pu=%p4 Ra=%r0 Rb=0x7 Pp=%p3"), "{t}");
+        // Of three, or otherwise.
+        assert!(one("%p2", 0x96).contains("PLOP3"));
     }
 }

@@ -48,7 +48,7 @@ pub fn run(f: &mut Func) {
     let twice: Vec<usize> = (0..f.blocks.len())
         .filter(|&b| {
             seen.clear();
-            seen.extend(f.blocks[b].insts.iter().filter_map(|i| moved(f, &i.op)).map(|c| c.0));
+            f.blocks[b].insts.iter().for_each(|i| moved(f, &i.op, |from, _| seen.push(from)));
             seen.sort_unstable();
             seen.windows(2).any(|w| w[0] == w[1])
         })
@@ -98,8 +98,13 @@ fn vectors(f: &mut Func, b: usize, reads: &[u32], of: &mut [Vreg]) -> bool {
     let mut kept: Vec<Row> = Vec::new();
     let mut gone: Vec<Vreg> = Vec::new();
     for (n, inst) in f.blocks[b].insts.iter().enumerate() {
-        if let Some((from @ (From::Constant(_) | From::Uniform(_) | From::Copy(_)), v)) = moved(f, &inst.op) {
-            made.insert(v, from);
+        let before = made.len();
+        moved(f, &inst.op, |from, v| {
+            if matches!(from, From::Constant(_) | From::Uniform(_) | From::Copy(_)) {
+                made.insert(v, from);
+            }
+        });
+        if made.len() > before {
             continue;
         }
         let Op::Sass(s) = &inst.op else { continue };
@@ -143,7 +148,14 @@ fn vectors(f: &mut Func, b: usize, reads: &[u32], of: &mut [Vreg]) -> bool {
     }
     gone.sort_unstable();
     let mut insts = std::mem::take(&mut f.blocks[b].insts);
-    insts.retain(|i| moved(f, &i.op).is_none_or(|(_, v)| gone.binary_search(&v).is_err()));
+    let is_gone = |v: Vreg| gone.binary_search(&v).is_ok();
+    insts.retain_mut(|i| match &mut i.op {
+        Op::Copy(pairs) => {
+            pairs.retain(|(to, _)| !(to.is_virtual() && is_gone(Vreg(to.index()))));
+            !pairs.is_empty()
+        }
+        op => constant(op).is_none_or(|(_, v)| !is_gone(v)),
+    });
     f.blocks[b].insts = insts;
     true
 }
@@ -217,12 +229,16 @@ fn constant(op: &Op) -> Option<(From, Vreg)> {
     }
 }
 
-/// The same, and of copies of single registers.
-fn moved(f: &Func, op: &Op) -> Option<(From, Vreg)> {
-    let Op::Copy(pairs) = op else { return constant(op) };
-    let [(to, from)] = pairs[..] else { return None };
+/// The same, and of copies of general registers, for each register that is made.
+fn moved(f: &Func, op: &Op, mut each: impl FnMut(From, Vreg)) {
+    let Op::Copy(pairs) = op else {
+        constant(op).into_iter().for_each(|(from, v)| each(from, v));
+        return;
+    };
     let scalar = |r: Reg| r.is_virtual() && !r.is_pooled() && f.vregs[r.index() as usize] == File::Gpr;
-    (scalar(to) && scalar(from)).then(|| (From::Copy(from.index()), Vreg(to.index())))
+    for (to, from) in pairs.iter().filter(|(to, from)| scalar(*to) && scalar(*from)) {
+        each(From::Copy(from.index()), Vreg(to.index()));
+    }
 }
 
 /// By value: the block that reads it, if instructions of one block do, as a register of its own, and nothing else. As a part of a vector,
@@ -365,16 +381,20 @@ mod tests {
     fn what_fills_memory_is_copied_once() {
         let store = |k: u32, first: u32| {
             let at = 10 + k;
-            format!("    copy %r{at}=%r0\n    STG.Size=5 Ra=RZ Rb={{%r{first},%r{at}}} URc=UR4\n")
+            format!(
+                "    copy %r{at}=%r0, %r{}=%r1\n    STG.Size=6 Ra=RZ Rb={{%r{first},%r2,%r{at},%r{}}} URc=UR4\n",
+                at + 10,
+                at + 10
+            )
         };
-        let head = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    S2R Rd=%r1 Sr=0x22\n";
+        let head = "func k entry max=253 outgoing=0 fixed=0 size=0 align=8 {\nblk0(): depth=0\n    S2R Rd=%r0 Sr=0x21\n    S2R Rd=%r1 Sr=0x22\n    S2R Rd=%r2 Sr=0x23\n";
         let mut f = text::parse(&format!("{head}{}{}{}    exit\n}}\n", store(0, 0), store(1, 0), store(2, 1)))
             .unwrap()
             .remove(0);
         run(&mut f);
         verify::ssa(&f).unwrap();
         let t = text::print(&f);
-        assert_eq!((t.matches("copy").count(), t.matches("{%r0,%r10}").count()), (2, 2), "{t}");
+        assert_eq!((t.matches("copy").count(), t.matches("{%r0,%r2,%r10,%r20}").count()), (2, 2), "{t}");
     }
 
     #[test]
