@@ -734,6 +734,9 @@ impl Sel<'_> {
         let wide = wide_src || wide_dst;
         let float_src = op != Op::I2F;
         let src_fmt = if op == Op::F2F { a.fmt2 } else { a.fmt };
+        // The upper half of a word is read where it is.
+        let half = self.f.def_inst(v).filter(|d| d.op == Op::Hi && float_src && !wide && self.f.ty(v) == Ty::B16);
+        let upper = half.map(|d| d.args[0]);
         let src = if wide_src {
             if float_src {
                 let o = Sel::dsrc(self, v);
@@ -741,6 +744,9 @@ impl Sel<'_> {
             } else {
                 Sel::pair(self, v)
             }
+        } else if let Some(w) = upper {
+            let o = Sel::lo(self, w);
+            self.gpr(o)
         } else if float_src {
             let o = Sel::fsrc(self, v, src_fmt, false);
             self.gpr(o)
@@ -783,6 +789,9 @@ impl Sel<'_> {
         // Integer types in the order of the field: 8, 16, 32, 64 bits, unsigned before signed.
         let int_code = (a.sub.max(8).trailing_zeros() as u8 - 3) * 2 + a.signed as u8;
         m = m.with(S::Rb, src);
+        if upper.is_some() {
+            m = m.with_mod(M::Half, 1);
+        }
         m = match op {
             Op::F2I => {
                 m = m.with_mod(M::Dst, int_code).with_mod(M::Src, float_code(a.fmt)).with_mod(M::Rnd, rnd_code(a.rnd));

@@ -198,6 +198,11 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
         Op::Bfe if k(1) == Some(0) && k(2).is_some_and(|n| n & 0xff <= 16) && cut_before(f, args[0], ty).is_some() => {
             with(Op::Bfe, inst.attr, &[cut_before(f, args[0], ty)?, args[1], args[2]])
         }
+        // A field of a field, or of what was shifted down.
+        Op::Bfe if k(1) == Some(0) && ty == Ty::B32 && inner_field(f, args[0], k(2)?).is_some() => {
+            let (x, at) = inner_field(f, args[0], k(2)?)?;
+            with(Op::Bfe, inst.attr, &[x, at, args[2]])
+        }
         Op::Bfe if k(1) == Some(0) && inst.attr.signed => {
             let (bits, signed) = extended(f, args[0])?;
             let n = k(2)?;
@@ -210,6 +215,20 @@ pub fn simplify(f: &Func, inst: &Inst) -> Option<Simpler> {
         }
         _ => None,
     }
+}
+
+/// The word whose field this is, and where that begins, if it is a field of `bits` or more, from a constant place on.
+fn inner_field(f: &Func, v: Value, bits: u64) -> Option<(Value, Value)> {
+    let d = f.def_inst(v)?;
+    let bits = bits & 0xff;
+    let at = f.constant(*d.args.get(1)?)?;
+    let has = match d.op {
+        Op::Bfe => f.constant(d.args[2])? & 0xff,
+        Op::Shr if at < 32 => 32 - at,
+        _ => return None,
+    };
+    (f.ty(d.args[0]) == Ty::B32 && f.ty(v) == Ty::B32 && bits <= has && (at & 0xff) + bits <= 32)
+        .then_some((d.args[0], d.args[1]))
 }
 
 /// What a comparison gives.
