@@ -5,6 +5,7 @@
 use super::builtins::Routine;
 use super::{Cx, Step};
 use crate::ir::{Attr, Cmp, Edge, Fmt, Func, Inst, InstId, Op, Rnd, Term, Ty, Value};
+use crate::opt::contract;
 
 const F32: Attr =
     Attr { fmt: Fmt::F32, fmt2: Fmt::None, rnd: Rnd::Rn, cmp: Cmp::Eq, ftz: false, sat: false, signed: false, sub: 0 };
@@ -75,9 +76,11 @@ pub(super) fn single(cx: &mut Cx) -> Step {
     match inst.op {
         Op::FDiv if attr.sub & 3 == APPROX || attr.sub & 3 == FULL => {
             let (mut x, mut y) = (a, inst.args[1]);
+            // It ends with a product that names no rounding, as PTX has none for these quotients: a sum may take it in, as in the vendor's code.
+            let product = Attr { ftz: attr.ftz, sub: contract::MAY_FUSE, ..F32 };
             if let Some(c) = reciprocal(cx, y) {
                 let r = cx.k(Ty::B32, c);
-                return Step::Values(vec![cx.one(Op::FMul, Attr { ftz: attr.ftz, ..F32 }, &[x, r], Ty::B32)]);
+                return Step::Values(vec![cx.one(Op::FMul, product, &[x, r], Ty::B32)]);
             }
             // Full range: a large divisor is scaled down, a subnormal one up; the quick form only does the latter. No divisor is both: both questions
             // are asked of the one that there is, unless there are many quotients beside each other, where one condition each leaves more predicates.
@@ -93,8 +96,7 @@ pub(super) fn single(cx: &mut Cx) -> Step {
                 (x, y) = (cx.scale_if(small, x, 16777216.0), cx.scale_if(small, y, 16777216.0));
             }
             let r = cx.unit(Op::FRcp, y);
-            let v = cx.one(Op::FMul, Attr { ftz: attr.ftz, ..F32 }, &[r, x], Ty::B32);
-            Step::Values(vec![v])
+            Step::Values(vec![cx.one(Op::FMul, product, &[r, x], Ty::B32)])
         }
         Op::FDiv | Op::FSqrt | Op::FRcp if !approx => {
             // The reciprocal of a power of two is no less exact than the number.
