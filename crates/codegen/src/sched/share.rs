@@ -100,7 +100,7 @@ fn vectors(f: &mut Func, b: usize, reads: &[u32], of: &mut [Vreg]) -> bool {
     for (n, inst) in f.blocks[b].insts.iter().enumerate() {
         let before = made.len();
         moved(f, &inst.op, |from, v| {
-            if matches!(from, From::Constant(_) | From::Uniform(_) | From::Copy(_)) {
+            if !matches!(from, From::General(_)) {
                 made.insert(v, from);
             }
         });
@@ -375,6 +375,22 @@ mod tests {
         };
         assert_eq!(moves(&format!("{}{}{}", store(0, 5), store(1, 5), store(2, 5))), 2);
         assert_eq!(moves(&format!("{}{}{}", store(0, 5), store(1, 6), store(2, 5))), 4);
+    }
+
+    #[test]
+    fn doubles_in_uniform_registers_are_made_once() {
+        let product = |k: u32, high: i64| {
+            let at = 10 + 2 * k;
+            format!(
+                "    UMOV_I Rd=%ur{at} Mask=0x5\n    UMOV_I Rd=%ur{} Mask={high:#x}\n    DMUL_RU Rd={{%r{},%r{}}} Ra={{%r0,%r1}} Rb={{%ur{at},%ur{}}}\n",
+                at + 1,
+                40 + at,
+                41 + at,
+                at + 1
+            )
+        };
+        let head = "    S2R Rd=%r1 Sr=0x22\n";
+        assert_eq!(moves(&format!("{head}{}{}{}", product(0, 7), product(1, 7), product(2, 8))), 4);
     }
 
     #[test]
