@@ -19,6 +19,7 @@ mod hints;
 mod kept;
 mod plan;
 mod stand;
+mod sums;
 mod vectors;
 mod wide;
 

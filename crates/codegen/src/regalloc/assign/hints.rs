@@ -37,6 +37,7 @@ impl Assign<'_> {
         // By value: the last edge that gives it to a parameter. What one edge gives to several, as the zero that sums begin with, meets the first of them.
         let mut given = vec![0; self.f.vregs.len()];
         let mut edge = 0;
+        let mut met: Vec<(Vreg, Vreg)> = Vec::new();
         for b in 0..self.f.blocks.len() {
             let mut pairs: Vec<(Vreg, Vreg)> = Vec::new();
             for e in self.f.blocks[b].term.edges() {
@@ -53,10 +54,12 @@ impl Assign<'_> {
             let copies = copies.flatten().filter(|(d, s)| uniform(d) && uniform(s));
             pairs.extend(copies.map(|(d, s)| (Vreg(d.index()), Vreg(s.index()))));
             for (p, v) in pairs {
+                met.push((p, v));
                 let (p, v) = (self.rep(p), self.rep(v));
                 self.web[v] = p as u32;
             }
         }
+        self.sums(&met);
         self.share_vectors();
     }
 
