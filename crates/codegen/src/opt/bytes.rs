@@ -254,7 +254,8 @@ impl State {
             return None;
         }
         let nibble = |from: From| match from {
-            From::Zero => 4,
+            // The last byte of what follows the word, which is zero.
+            From::Zero => 7,
             From::Byte(v, n) if v == x => u64::from(n),
             From::Byte(_, n) => 4 + u64::from(n),
         };

@@ -107,6 +107,8 @@ pub struct Assign<'a> {
     kept: Vec<kept::Kept>,
     web: Vec<u32>,
     web_reg: Vec<u8>,
+    /// By value: the web of what is made where it is read last, or [`FREE`].
+    like: Vec<u32>,
     fixed_hint: Vec<u8>,
     has_calls: bool,
     /// What lives across calls that keep but the ABI's registers, or should meet what does.
@@ -295,6 +297,7 @@ pub fn run(
         kept: Vec::new(),
         web: (0..n as u32).collect(),
         web_reg: vec![NOWHERE; n],
+        like: Vec::new(),
         fixed_hint: vec![NOWHERE; n],
         has_calls,
         crossing: calls::crossing(f, live),
@@ -479,6 +482,16 @@ impl Assign<'_> {
             && let Some(r) = self.uniform_place(v)
         {
             return Some(r);
+        }
+        // Where what is made of it shall be.
+        if gpr
+            && vec == FREE
+            && let Some(&like) = self.like.get(v.index()).filter(|&&like| like != FREE)
+        {
+            let r = self.web_reg[like as usize] as usize;
+            if r < self.banks[file].limit && self.banks[file].free(r) && self.banks[file].idle(r) && !lost(self, r) {
+                return Some(r);
+            }
         }
         // Callee-saved registers for values that live across calls, the others for the rest.
         let (across, own) = self.keeps;

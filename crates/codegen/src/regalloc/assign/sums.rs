@@ -6,8 +6,10 @@
 
 use super::{Assign, FREE};
 use crate::mir::operands::{sass_defs, sass_uses};
-use crate::mir::{Op, Vreg};
+use crate::mir::{Inst, Op, Vreg};
+use rustc_hash::FxHashMap;
 use sass::form::SlotName as S;
+use sass::latency::Class;
 use sass::reg::File;
 use smallvec::SmallVec;
 
@@ -30,8 +32,10 @@ impl Assign<'_> {
         }
         let (made, reads) = self.places();
         let mut steps: Vec<Vreg> = Vec::new();
+        let mut webs = vec![false; self.f.vregs.len()];
         for (p, v) in met {
             let goal = self.rep(p);
+            webs[goal] = true;
             steps.clear();
             let mut last = v;
             while steps.len() < LONGEST {
@@ -51,6 +55,50 @@ impl Assign<'_> {
                 last = next;
             }
         }
+        self.likes(&made, &webs);
+    }
+
+    /// Says of values that are read in their block alone which web is made where they are read last: that may have their register.
+    /// Not beside products of warpgroups: what they read while they are under way keeps registers for longer than values say.
+    fn likes(&mut self, made: &[Place], webs: &[bool]) {
+        let product = |i: &Inst| matches!(&i.op, Op::Sass(s) if s.form().class == Class::Gmma);
+        if self.f.blocks.iter().any(|b| b.insts.iter().any(product)) {
+            return;
+        }
+        let mut last = vec![NONE; self.f.vregs.len()];
+        let mut elsewhere = vec![false; self.f.vregs.len()];
+        let f = &*self.f;
+        for (b, block) in (0..).zip(&f.blocks) {
+            for (i, inst) in (0..).zip(&block.insts) {
+                let plain = matches!(inst.op, Op::Sass(_));
+                f.uses(&inst.op, |v| {
+                    elsewhere[v.index()] |= !plain || made[v.index()].0 != b;
+                    last[v.index()] = (b, i);
+                });
+            }
+            f.term_uses(&block.term, |v| elsewhere[v.index()] = true);
+            block.term.edges().iter().flat_map(|e| &e.args).for_each(|v| elsewhere[v.index()] = true);
+        }
+        // By instruction that makes something, by what it makes: one of its operands.
+        let mut at: FxHashMap<Place, Vreg> = FxHashMap::default();
+        for (v, &place) in made.iter().enumerate() {
+            if place != NONE {
+                at.insert(place, Vreg(v as u32));
+            }
+        }
+        let mut like = vec![FREE; made.len()];
+        let mut taken = vec![false; made.len()];
+        for v in 0..made.len() {
+            if made[v] == NONE || last[v] == NONE || elsewhere[v] {
+                continue;
+            }
+            let Some(&to) = at.get(&last[v]) else { continue };
+            let (web, own) = (self.rep(to), self.rep(Vreg(v as u32)));
+            if webs[web] && !webs[own] && !std::mem::replace(&mut taken[to.index()], true) {
+                like[v] = web as u32;
+            }
+        }
+        self.like = like;
     }
 
     /// Where each general register is made as one of its own, and how often each value is read.
