@@ -4,7 +4,7 @@
 //! What a word is made of is followed from byte to byte, through shifts by whole bytes, masks of whole bytes, fields and permutations. A word that is
 //! another one again is that one; one that comes from two words, or from one and zeros, is one `PRMT`, where it was more than one instruction.
 
-use crate::ir::{Attr, Block, Builder, Func, InstId, Op, Ty, Value};
+use crate::ir::{Attr, Block, Builder, Def, Func, InstId, Op, Ty, Value};
 use smallvec::SmallVec;
 
 /// Where a byte comes from: nowhere, as it is zero, or a byte of a word.
@@ -155,7 +155,8 @@ impl State {
                 })
             }
             Op::Bfe if !inst.attr.signed => {
-                let (at, bits) = (constant(1)?, constant(2)?.min(32));
+                // Where it begins and how long it is say the low bytes of these alone.
+                let (at, bits) = (constant(1)? & 0xff, (constant(2)? & 0xff).min(32));
                 let (first, even) = far(Some(at))?;
                 let most = bits.div_ceil(8) as usize;
                 one(&|w| {
@@ -239,18 +240,18 @@ impl State {
         if !joins(inst.op) && inst.op != Op::Shr && inst.op != Op::Bfe {
             return None;
         }
-        let list = inputs(f, word)?;
-        let &[x, ..] = list.words.as_slice() else { return None };
-        if x == inst.results[0] || list.words.get(1) == Some(&inst.results[0]) {
+        let words = inputs(f, word)?;
+        let &[x, ..] = words.as_slice() else { return None };
+        if words.contains(&inst.results[0]) {
             return None;
         }
         if (0..4).all(|n| word[n] == From::Byte(x, n as u8)) {
             return Some(Better::Same(x));
         }
-        let y = list.words.get(1).copied();
-        let (mut shifts, mut logic) = (0, 0);
-        self.saved(f, id, &list.words, &mut shifts, &mut logic);
-        if shifts + usize::div_ceil(logic, 2) < 2 {
+        let y = words.get(1).copied();
+        let mut spared = Spared::default();
+        self.spared(f, id, &words, &mut spared);
+        if !spared.enough() {
             return None;
         }
         let nibble = |from: From| match from {
@@ -262,24 +263,39 @@ impl State {
         Some(Better::Permuted(x, y, (0..4).map(|n| nibble(word[n]) << (4 * n)).sum()))
     }
 
-    /// Counts the instruction and those that only it needs, down to `inputs`: logic, two of which become one in the end, and others.
-    fn saved(&self, f: &Func, id: InstId, inputs: &[Value], shifts: &mut usize, logic: &mut usize) {
+    /// Counts the instruction and those that only it needs, down to `inputs`, until they are enough.
+    fn spared(&self, f: &Func, id: InstId, inputs: &[Value], count: &mut Spared) {
         let inst = f.inst(id);
         match inst.op {
-            Op::And | Op::Or | Op::Xor => *logic += 1,
-            Op::Shl | Op::Shr | Op::Bfe | Op::Prmt | Op::IAdd => *shifts += 1,
+            Op::And | Op::Or | Op::Xor => count.logic += 1,
+            Op::Shl | Op::Shr | Op::Bfe | Op::Prmt | Op::IAdd => count.others += 1,
             // One of its own has three inputs.
-            Op::Lop3 => *logic += 2,
+            Op::Lop3 => count.logic += 2,
             _ => return,
         }
         for &a in &inst.args {
-            if self.uses[a.index()] == 1
+            if !count.enough()
+                && self.uses[a.index()] == 1
                 && !inputs.contains(&a)
-                && let crate::ir::Def::Inst(d, _) = f.def(a)
+                && let Def::Inst(d, _) = f.def(a)
             {
-                self.saved(f, d, inputs, shifts, logic);
+                self.spared(f, d, inputs, count);
             }
         }
+    }
+}
+
+/// Instructions that a permutation stands for: logic, two of which become one in the end, and others.
+#[derive(Default)]
+struct Spared {
+    logic: usize,
+    others: usize,
+}
+
+impl Spared {
+    /// Are they more than the permutation?
+    fn enough(&self) -> bool {
+        self.others + self.logic.div_ceil(2) >= 2
     }
 }
 
@@ -320,13 +336,8 @@ fn logic(f: &Func, table: u8, of: [From; 3]) -> Option<From> {
     (0..3).find(|&k| fixed[k].is_none() && is(&|row| row >> (2 - k) & 1 != 0)).map(|k| of[k])
 }
 
-/// The words that bytes come from.
-struct Inputs {
-    words: SmallVec<[Value; 2]>,
-}
-
 /// The words of which one permutation makes these bytes: two, or one and zeros.
-fn inputs(f: &Func, word: &Word) -> Option<Inputs> {
+fn inputs(f: &Func, word: &Word) -> Option<SmallVec<[Value; 2]>> {
     let mut words: SmallVec<[Value; 2]> = SmallVec::new();
     let mut zero = false;
     for from in word {
@@ -337,7 +348,7 @@ fn inputs(f: &Func, word: &Word) -> Option<Inputs> {
             From::Byte(v, _) => words.push(*v),
         }
     }
-    (words.len() + usize::from(zero) <= 2).then_some(Inputs { words })
+    (words.len() + usize::from(zero) <= 2).then_some(words)
 }
 
 #[cfg(test)]
@@ -423,6 +434,21 @@ mod tests {
             "{SHIFTS}v12:b32 = shr v1, v5\nv13:b32 = shl v12, v4\nv14:b32 = and v13, v8\nv15:b32 = and v1, v11\nv16:b32 = or v14, v15\n"
         );
         assert_eq!(left(&body, "v16"), [Op::Prmt]);
+    }
+
+    /// Places and lengths of fields are bytes: 256 is 0, 264 is 8.
+    #[test]
+    fn fields_begin_where_the_low_byte_says() {
+        for (at, bits) in [(256, 8), (264, 264), (272, 8)] {
+            let body = format!(
+                "{SHIFTS}v12:b32 = const {{imm={at}}}\nv13:b32 = const {{imm={bits}}}\nv14:b32 = bfe v1, v12, v13\nv15:b32 = shl v14, v4\n\
+                 v16:b32 = and v2, v11\nv17:b32 = or v15, v16\n"
+            );
+            let mut f = function(&body, "v17");
+            run(&mut f);
+            let words = [0x0123_4567, 0x89ab_cdef, 0];
+            assert_eq!(stored(&f, words), (words[0] >> (at & 0xff) & 0xff) << 8 | 0xef, "{at}");
+        }
     }
 
     #[test]
