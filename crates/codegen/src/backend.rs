@@ -240,8 +240,11 @@ pub fn attempt(input: BackendInput, target: Target, options: &BackendOptions, ro
     }
     let mut callers = (functions.len() > 1).then(|| {
         let calls: Vec<Vec<u32>> = functions.iter().map(|(f, ..)| callers::called(f)).collect();
-        let known = |n: usize| !functions[n].0.linkable && !input.table.contains(&(n as u32));
-        Callers::new(&calls, known)
+        let mut known: Vec<bool> = functions.iter().map(|(f, ..)| !f.linkable).collect();
+        for &n in &input.table {
+            known[n as usize] = false;
+        }
+        Callers::new(&calls, |n| known[n])
     });
     let order = callers.as_ref().map_or_else(|| vec![0], |c| c.order().to_vec());
     let mut functions: Vec<_> = functions.into_iter().map(Some).collect();

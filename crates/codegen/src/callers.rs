@@ -7,8 +7,7 @@
 
 use crate::mir::operands::sass_defs;
 use crate::mir::{CallTarget, Func, Inst, Op, Term};
-use crate::registers::{Set, live_out, step};
-use sass::reg::File;
+use crate::registers::{Set, live_out, put, step};
 
 /// Nobody knows.
 const ALL: Set = [u64::MAX; 4];
@@ -60,18 +59,13 @@ impl Callers {
         let cfg = f.cfg();
         for inst in f.blocks.iter().flat_map(|b| &b.insts) {
             if let Op::Sass(s) = &inst.op {
-                sass_defs(s, |p| {
-                    if p.reg.file() == File::Gpr && !p.reg.is_const() {
-                        let first = p.reg.index();
-                        (first..first + u32::from(p.width)).for_each(|r| add(&mut written, r));
-                    }
-                });
+                sass_defs(s, |p| put(&mut written, p));
             }
         }
         (0..4).for_each(|k| through[k] &= !written[k]);
         let mut end = Set::default();
         if !f.entry {
-            (0..256).filter(|&r| !f.keeps.preserves(r)).for_each(|r| add(&mut end, r));
+            (0..256u32).filter(|&r| !f.keeps.preserves(r)).for_each(|r| end[r as usize / 64] |= 1 << (r % 64));
         }
         let outs = live_out(f, &cfg);
         for &b in &cfg.rpo {
@@ -103,10 +97,6 @@ pub fn called(f: &Func) -> Vec<u32> {
         _ => None,
     };
     f.blocks.iter().flat_map(|b| b.insts.iter().filter_map(target)).collect()
-}
-
-fn add(set: &mut Set, r: u32) {
-    set[r as usize / 64 % 4] |= 1 << (r % 64);
 }
 
 /// All functions, each before those that it calls but for ways around, the kernel first of all.

@@ -73,7 +73,8 @@ fn highest(s: &Set) -> Option<u32> {
     (0..4).rev().find(|&i| s[i] != 0).map(|i| i as u32 * 64 + 63 - s[i].leading_zeros())
 }
 
-fn put(s: &mut Set, p: Place) {
+/// Puts the general registers of an operand into a set.
+pub(crate) fn put(s: &mut Set, p: Place) {
     if p.reg.file() == File::Gpr && !p.reg.is_const() {
         (p.reg.index()..p.reg.index() + p.width as u32).for_each(|r| s[r as usize / 64 % 4] |= 1 << (r % 64));
     }
